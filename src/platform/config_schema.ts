@@ -1,0 +1,111 @@
+import { z } from "zod";
+import { normalizeHost, parseCidr } from "../lib/ip.ts";
+import { parseListen } from "../lib/listen.ts";
+
+/**
+ * Every setting of the product, once: its type, default and one line of doc. The file format, the environment
+ * names and config/default.toml are derived from this tree. An empty string means "not set".
+ */
+
+/** Marks a setting whose value must never be shown. Put it outermost. */
+export const secret = <S extends z.ZodType>(schema: S): S => schema.meta({ ...schema.meta(), secret: true });
+
+const section = <S extends z.core.$ZodLooseShape>(doc: string, shape: S) =>
+  z
+    .strictObject(shape)
+    .prefault({} as never)
+    .describe(doc); // every leaf has a default, so {} is a valid input
+
+const milliseconds = z.int().min(1).max(86_400_000);
+const isOrigin = (text: string) => text === "*" || (URL.canParse(text) && new URL(text).origin === text);
+const isPublicUrl = (text: string) =>
+  text === "" || (/^https?:\/\//.test(text) && URL.canParse(text) && !/[/?#]$/.test(text));
+
+const http = section("The one port that serves both interfaces.", {
+  listen: z
+    .string()
+    .refine((text) => parseListen(text) !== undefined, "expected host:port, such as 127.0.0.1:7070 or [::]:7070")
+    .default("127.0.0.1:7070")
+    .describe("Address and port to listen on; port 0 picks a free one."),
+  public_url: z
+    .string()
+    .refine(isPublicUrl, "expected http(s)://host[:port][/path] without a trailing slash")
+    .default("")
+    .describe("Address under which clients reach this server, used in signed URLs; empty = from listen."),
+  max_body_bytes: z.int().min(1024).max(1_073_741_824).default(10_485_760).describe("Largest JSON request body."),
+  request_timeout_ms: milliseconds.default(60_000).describe("Time for an ordinary request; streams are exempt."),
+  idle_timeout_seconds: z.int().min(1).max(255).default(60).describe("A silent connection is closed after this long."),
+  cors_origins: z
+    .array(z.string().refine(isOrigin, 'expected an origin such as https://app.example.com, or "*"'))
+    .default([])
+    .describe("Origins that browsers may call from; empty = none."),
+  rate_limit_per_second: z.number().min(0).default(1000).describe("Steady requests per second for one key; 0 = off."),
+  rate_limit_burst: z.int().min(0).default(2000).describe("Requests one key may send at once; 0 = off."),
+  idempotency_hours: z.int().min(1).max(720).default(24).describe("How long the answer to an Idempotency-Key is kept."),
+});
+
+const log = section("The log goes to standard error.", {
+  level: z.enum(["debug", "info", "warn", "error"]).default("info").describe("debug, info, warn or error."),
+  format: z.enum(["json", "text"]).default("json").describe("json (one object per line) or text (for a terminal)."),
+});
+
+const db = section("SQLite.", {
+  busy_timeout_ms: milliseconds.default(5000).describe("How long to wait for another process that writes."),
+  wal_checkpoint_pages: z.int().min(1).default(4000).describe("Pages of 4 KiB in the log before a checkpoint."),
+  cache_mib: z.int().min(1).max(65_536).default(64).describe("Page cache."),
+});
+
+const network = section("What this server may dial.", {
+  allow_private: z.boolean().default(false).describe("Allow private ranges (RFC 1918, CGNAT, ULA)."),
+  allow: z
+    .array(
+      z
+        .string()
+        .refine((text) => !!parseCidr(text) || !!normalizeHost(text), "expected a host name, an address or a CIDR"),
+    )
+    .default([])
+    .describe("Exact host names, addresses or CIDRs that are always allowed, loopback included."),
+  ca_file: z.string().default("").describe("PEM file of certificate authorities to trust beside the public ones."),
+});
+
+const workers = section("Child processes.", {
+  silence_ms: milliseconds.default(30_000).describe("A worker that says nothing for this long is killed."),
+  stop_grace_ms: milliseconds.default(10_000).describe("Time between the polite stop and SIGKILL."),
+  stderr_tail_bytes: z.int().min(256).max(1_048_576).default(8192).describe("How much of its last words is kept."),
+});
+
+const shutdown = section("Stopping.", {
+  deadline_ms: milliseconds.default(15_000).describe("All of an orderly shutdown must fit into this."),
+});
+
+const events = section("The event log.", {
+  retention_days: z.int().min(1).max(36_500).default(90).describe("Events older than this are removed."),
+});
+
+const secrets = section("Encryption at rest.", {
+  master_key_file: z
+    .string()
+    .default("")
+    .describe("Empty = the systemd credential master.key where there is one, else master.key in data_dir."),
+});
+
+const storage = section("Where files live.", {
+  kind: z.enum(["local"]).default("local").describe("local = below data_dir."),
+});
+
+export const ConfigTree = z.strictObject({
+  data_dir: z
+    .string()
+    .default("")
+    .describe("Everything the server keeps. Empty = /var/lib/verk, else ~/.local/share/verk."),
+  offline: z.boolean().default(false).describe("Never dial out to a model hub."),
+  http,
+  log,
+  db,
+  network,
+  workers,
+  shutdown,
+  events,
+  secrets,
+  storage,
+});
