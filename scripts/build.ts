@@ -1,0 +1,77 @@
+/** scripts/build [--cuda DIR] [--out FILE] [--if-stale]: one executable with everything inside, and its sha256. */
+import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { basename, dirname, join, resolve } from "node:path";
+import { parseArgs } from "node:util";
+import { version } from "../package.json";
+import { inputsHash } from "./build/inputs.ts";
+import { nativeGroups, sha256, stageNatives } from "./build/natives.ts";
+import { nativePlugin } from "./build/rewrites.ts";
+
+const root = dirname(import.meta.dir);
+const { values: flags } = parseArgs({
+  options: {
+    cuda: { type: "string" },
+    out: { type: "string", default: join(root, "dist/verk") },
+    entry: { type: "string", default: join(root, "src/main.ts") },
+    "if-stale": { type: "boolean", default: false },
+  },
+});
+const out = resolve(flags.out);
+const inputsFile = join(dirname(out), `.${basename(out)}.inputs`);
+const inputs = inputsHash(root, JSON.stringify([flags.cuda ?? null, flags.entry]));
+const megabytes = (bytes: number) => `${(bytes / 1e6).toFixed(1)} MB`;
+
+const isFresh = () =>
+  existsSync(out) && existsSync(inputsFile) && readFileSync(inputsFile, "utf8") === `${inputs} ${statSync(out).size}`;
+
+function git(...args: string[]): string | undefined {
+  if (!Bun.which("git")) return undefined;
+  const run = Bun.spawnSync(["git", "-C", root, ...args], { stderr: "ignore" });
+  return run.success ? run.stdout.toString().trim() : undefined;
+}
+
+/** From the commit, not from the clock: the same commit gives the same bytes. */
+function builtAt(): string {
+  const epochSeconds = Number(process.env["SOURCE_DATE_EPOCH"] ?? git("log", "-1", "--format=%ct") ?? 0);
+  return new Date(epochSeconds * 1000).toISOString();
+}
+
+async function build() {
+  const startedAt = performance.now();
+  const staged = stageNatives(nativeGroups(root, flags.cuda && resolve(flags.cuda)), join(root, ".stage"));
+  // A directory of our own for parallel builds, but always the same file name: it ends up inside the executable.
+  const tempDir = join(dirname(out), `.build-${process.pid}`);
+  const temp = join(tempDir, "verk");
+  mkdirSync(tempDir, { recursive: true });
+  const result = await Bun.build({
+    entrypoints: [flags.entry],
+    compile: { outfile: temp, autoloadDotenv: false, autoloadBunfig: false },
+    format: "esm",
+    splitting: true,
+    bytecode: true,
+    minify: { syntax: true, whitespace: true },
+    define: {
+      "process.env.NODE_ENV": '"production"',
+      VERK_COMMIT: JSON.stringify(git("rev-parse", "--short=12", "HEAD") ?? "unknown"),
+      VERK_BUILT_AT: JSON.stringify(builtAt()),
+    },
+    plugins: [nativePlugin(root, staged.moduleSource, staged.groups)],
+    throw: false,
+  });
+  if (!result.success) {
+    for (const log of result.logs) console.error(log);
+    rmSync(tempDir, { recursive: true, force: true });
+    process.exit(1);
+  }
+  const executable = readFileSync(temp);
+  writeFileSync(`${out}.sha256`, `${sha256(executable)}  ${basename(out)}\n`);
+  renameSync(temp, out);
+  rmSync(tempDir, { recursive: true, force: true });
+  writeFileSync(inputsFile, `${inputs} ${executable.byteLength}`);
+  const seconds = ((performance.now() - startedAt) / 1000).toFixed(1);
+  const natives = `${staged.groups.join(", ")}: ${megabytes(staged.rawBytes)} as ${megabytes(staged.packedBytes)}`;
+  console.log(`verk ${version}: ${out} ${megabytes(executable.byteLength)} (${natives}) in ${seconds} s`);
+}
+
+if (flags["if-stale"] && isFresh()) console.log(`${out} is up to date`);
+else await build();

@@ -1,0 +1,105 @@
+/** Which native files the executable carries, and the module that embeds them. */
+import { createHash } from "node:crypto";
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { join, relative } from "node:path";
+import { constants, zstdCompressSync } from "node:zlib";
+
+type Source = { path: string; rel: string };
+export type Staged = { moduleSource: string; rawBytes: number; packedBytes: number; groups: string[] };
+
+const PART_BYTES = 32 << 20;
+const LEVEL = 15;
+const LLAMA_FILES = /\.(node|so)$|Metadata\.json$/;
+const CXX_DIRS = ["/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/lib64", "/usr/lib"];
+
+/** `cudaDir` holds a libggml-cuda.so made by scripts/build_cuda. */
+export function nativeGroups(root: string, cudaDir: string | undefined): Record<string, Source[]> {
+  const modules = join(root, "node_modules");
+  const bins = (name: string) => join(modules, "@node-llama-cpp", name, "bins", name);
+  return {
+    // sharp's RPATH is $ORIGIN/../../sharp-libvips-linux-x64/lib
+    sharp: [
+      ...filesIn(join(modules, "@img/sharp-linux-x64/lib"), "sharp-linux-x64/lib", /\.node$/),
+      ...filesIn(join(modules, "@img/sharp-libvips-linux-x64/lib"), "sharp-libvips-linux-x64/lib", /\.so/),
+    ],
+    onnx: filesIn(join(modules, "onnxruntime-node/bin/napi-v6/linux/x64"), "", /\.(node|so)/),
+    llama: filesIn(bins("linux-x64"), "linux-x64", LLAMA_FILES),
+    ...(cudaDir === undefined ? {} : { "llama-cuda": cudaGroup(bins("linux-x64-cuda"), cudaDir) }),
+    cxx: ["libgcc_s.so.1", "libstdc++.so.6"].map((name) => ({ path: findRuntime(name), rel: name })),
+  };
+}
+
+/** The library must sit beside the libggml-base.so of the same llama.cpp release, which is the package's. */
+function cudaGroup(bins: string, cudaDir: string): Source[] {
+  const library = join(cudaDir, "libggml-cuda.so");
+  if (!existsSync(library)) {
+    throw new Error(`${library} does not exist; make it with: scripts/build_cuda --out ${cudaDir}`);
+  }
+  return filesIn(bins, "linux-x64-cuda", LLAMA_FILES).map((file) =>
+    file.path.endsWith("/libggml-cuda.so") ? { ...file, path: library } : file,
+  );
+}
+
+function findRuntime(name: string): string {
+  const dir = CXX_DIRS.find((d) => existsSync(join(d, name)));
+  if (!dir) throw new Error(`${name} is not on this machine; on Debian: apt-get install libstdc++6 libgcc-s1`);
+  return join(dir, name);
+}
+
+function filesIn(dir: string, prefix: string, keep: RegExp): Source[] {
+  if (!existsSync(dir)) throw new Error(`${relative(process.cwd(), dir)} is missing; run: bun install`);
+  const names = readdirSync(dir)
+    .sort()
+    .filter((name) => keep.test(name));
+  if (names.length === 0) throw new Error(`nothing matching ${keep} in ${dir}: the package has changed shape`);
+  return names.map((name) => ({ path: join(dir, name), rel: join(prefix, name) }));
+}
+
+/** Compresses into `stageDir`, where a part is named by its content: a second build reuses it. */
+export function stageNatives(sources: Record<string, Source[]>, stageDir: string): Staged {
+  mkdirSync(stageDir, { recursive: true });
+  const imports = new Map<string, string>(); // staged path → variable; equal files are embedded once
+  const tables: string[] = [];
+  let rawBytes = 0;
+  let packedBytes = 0;
+  const stagePart = (slice: Uint8Array) => {
+    const path = join(stageDir, `${sha256(slice).slice(0, 32)}-${LEVEL}.zst`);
+    const known = imports.get(path);
+    if (known) return known;
+    if (!existsSync(path)) {
+      writeFileSync(`${path}.tmp`, zstdCompressSync(slice, { params: { [constants.ZSTD_c_compressionLevel]: LEVEL } }));
+      renameSync(`${path}.tmp`, path);
+    }
+    packedBytes += readFileSync(path).byteLength;
+    imports.set(path, `part${imports.size}`);
+    return imports.get(path)!;
+  };
+
+  for (const [name, files] of Object.entries(sources)) {
+    const rows = files.map(({ path, rel }) => {
+      const content = readFileSync(path);
+      rawBytes += content.byteLength;
+      const parts: string[] = [];
+      for (let at = 0; at < content.byteLength; at += PART_BYTES) {
+        parts.push(stagePart(content.subarray(at, at + PART_BYTES)));
+      }
+      return { rel, bytes: content.byteLength, sha256: sha256(content), parts };
+    });
+    const hash = sha256(JSON.stringify(rows.map(({ rel, bytes, sha256: h }) => [rel, bytes, h]))).slice(0, 16);
+    const list = rows.map((r) => {
+      const fixed = `rel: ${JSON.stringify(r.rel)}, bytes: ${r.bytes}, sha256: "${r.sha256}"`;
+      return `    { ${fixed}, parts: [${r.parts.join(", ")}] },`;
+    });
+    tables.push(`  ${JSON.stringify(name)}: { hash: "${hash}", files: [\n${list.join("\n")}\n  ] },`);
+  }
+  const lines = [...imports].map(([path, v]) => `import ${v} from ${JSON.stringify(path)} with { type: "file" };`);
+  const moduleSource = `${lines.join("\n")}
+export const compiled = true;
+export const groups = {
+${tables.join("\n")}
+};
+`;
+  return { moduleSource, rawBytes, packedBytes, groups: Object.keys(sources) };
+}
+
+export const sha256 = (content: string | Uint8Array) => createHash("sha256").update(content).digest("hex");

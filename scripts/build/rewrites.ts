@@ -1,0 +1,95 @@
+/**
+ * Packages that look for their binaries beside their own source, which an executable does not have. Each is pointed at
+ * src/native/addon.ts. A rewrite names a text that must be in the original: when a package changes shape, the build
+ * stops instead of shipping an executable that fails at run time.
+ */
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import type { BunPlugin } from "bun";
+
+type Rewrite = { file: string; mustContain: string; to: (source: string) => string };
+
+const versionOf = (modules: string, name: string): string =>
+  JSON.parse(readFileSync(join(modules, name, "package.json"), "utf8")).version;
+
+function rewrites(modules: string, addon: string): Rewrite[] {
+  const from = JSON.stringify(addon);
+  const sharp = `"sharp", "sharp-linux-x64/lib/sharp-linux-x64-${versionOf(modules, "sharp")}.node"`;
+  const ortRequire =
+    "require(`../bin/napi-v6/" + "$" + "{process.platform}/" + "$" + "{process.arch}/onnxruntime_binding.node`)";
+  const llamaVersion = JSON.stringify(versionOf(modules, "node-llama-cpp"));
+  const release = JSON.stringify(
+    JSON.parse(readFileSync(join(modules, "node-llama-cpp/llama/binariesGithubRelease.json"), "utf8")).release,
+  );
+  return [
+    {
+      file: "sharp/dist/sharp.mjs",
+      mustContain: "export default sharp",
+      to: () => `import { loadAddon } from ${from}; export default loadAddon(${sharp});`,
+    },
+    {
+      file: "sharp/dist/sharp.cjs",
+      mustContain: "module.exports = sharp",
+      to: () => `module.exports = require(${from}).loadAddon(${sharp});`,
+    },
+    {
+      file: "onnxruntime-node/dist/binding.js",
+      mustContain: ortRequire,
+      to: (source) => source.replace(ortRequire, `require(${from}).loadAddon("onnx", "onnxruntime_binding.node")`),
+    },
+    {
+      file: "node-llama-cpp/dist/utils/getModuleVersion.js",
+      mustContain: "export async function getModuleVersion()",
+      to: () => `export async function getModuleVersion() { return ${llamaVersion}; }`,
+    },
+    {
+      file: "node-llama-cpp/dist/bindings/utils/binariesGithubRelease.js",
+      mustContain: "export const defaultLlamaCppRelease",
+      to: () => `export async function getBinariesGithubRelease() { return ${release}; }
+export async function setBinariesGithubRelease() {}
+export const builtinLlamaCppRelease = ${release};
+export const defaultLlamaCppRelease = ${release};`,
+    },
+    {
+      // It forks its own source file, which does not exist here; \`verk worker probe llama\` is that test instead.
+      file: "node-llama-cpp/dist/bindings/utils/testBindingBinary.js",
+      mustContain: "export async function testBindingBinary(",
+      to: () => "export async function testBindingBinary() { return true; }",
+    },
+  ];
+}
+
+/** `embedded` is the generated module that replaces src/native/embedded.ts. */
+export function nativePlugin(root: string, embedded: string, groups: readonly string[]): BunPlugin {
+  const modules = join(root, "node_modules");
+  const addon = join(root, "src/native/addon.ts");
+  const table = rewrites(modules, addon).map((rewrite) => {
+    const source = readFileSync(join(modules, rewrite.file), "utf8");
+    if (!source.includes(rewrite.mustContain)) {
+      throw new Error(`${rewrite.file} has changed shape: it no longer contains ${rewrite.mustContain}`);
+    }
+    return { path: join(modules, rewrite.file), contents: rewrite.to(source) };
+  });
+  return {
+    name: "verk-native",
+    setup(build) {
+      const exactly = (path: string) => new RegExp(`${path.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")}$`);
+      build.onLoad({ filter: exactly("/src/native/embedded.ts") }, () => ({ contents: embedded, loader: "ts" }));
+      for (const { path, contents } of table) {
+        build.onLoad({ filter: exactly(path.slice(modules.length)) }, () => ({ contents, loader: "js" }));
+      }
+      build.onResolve({ filter: /^@node-llama-cpp\// }, ({ path }) => ({ path, namespace: "llama-binaries" }));
+      build.onLoad({ filter: /.*/, namespace: "llama-binaries" }, ({ path }) => ({
+        contents: llamaBinaries(path, addon, groups, versionOf(modules, "node-llama-cpp")),
+        loader: "js",
+      }));
+    },
+  };
+}
+
+function llamaBinaries(name: string, addon: string, groups: readonly string[], version: string): string {
+  const group = { "@node-llama-cpp/linux-x64": "llama", "@node-llama-cpp/linux-x64-cuda": "llama-cuda" }[name];
+  if (group === undefined || !groups.includes(group)) return `throw new Error("${name} is not in this build");`;
+  return `import { preparedDir } from ${JSON.stringify(addon)};
+export const getBinsDir = () => ({ binsDir: preparedDir("${group}"), packageVersion: "${version}" });`;
+}

@@ -1,0 +1,110 @@
+/**
+ * Self-tests of the native libraries: each does real work and checks the result. They run in a child process
+ * (`verk worker probe <kind> [data dir]`), because a library that does not fit the host may end the process.
+ */
+import { CString, dlopen, ptr } from "bun:ffi";
+import { UsageError } from "../lib/errors.ts";
+import { explainLoad } from "./addon.ts";
+import { compiled } from "./embedded.ts";
+import { discardGroup, verifyGroup } from "./extract.ts";
+import { llamaLibraries } from "./llama.ts";
+import { loadOnnx } from "./onnx.ts";
+import { loadSharp } from "./sharp.ts";
+import { tinyOnnx } from "./tiny_onnx.ts";
+
+export const PROBES = ["sharp", "onnx", "llama"] as const;
+export type ProbeKind = (typeof PROBES)[number];
+export type ProbeReport = {
+  kind: ProbeKind;
+  ok: boolean;
+  /** What was seen: versions, devices. */
+  detail: Record<string, unknown>;
+  error?: string;
+  duration_ms: number;
+};
+
+const TESTS = { sharp: probeSharp, onnx: probeOnnx, llama: probeLlama };
+
+/** Never throws for a failing library; a crash of the process is for the parent to see. */
+export async function probeNative(kind: ProbeKind, dataDir: string): Promise<ProbeReport> {
+  const startedAt = performance.now();
+  const duration = () => Math.round((performance.now() - startedAt) * 10) / 10;
+  try {
+    repair(kind, dataDir);
+    const detail = await TESTS[kind](dataDir);
+    return { kind, ok: true, detail, duration_ms: duration() };
+  } catch (error) {
+    const message = error instanceof Error ? error.message : String(error);
+    return { kind, ok: false, detail: {}, error: message, duration_ms: duration() };
+  }
+}
+
+/** The child: one line of JSON on stdout; exit code 0 when the library works, 1 when not. */
+export async function runProbe(kind: string | undefined, dataDir: string = process.cwd()): Promise<void> {
+  if (!PROBES.includes(kind as ProbeKind)) throw new UsageError(`worker probe needs one of: ${PROBES.join(", ")}`);
+  const report = await probeNative(kind as ProbeKind, dataDir);
+  await Bun.write(Bun.stdout, `${JSON.stringify(report)}\n`);
+  process.exit(report.ok ? 0 : 1);
+}
+
+/** A self-test reads every byte, unlike ordinary use, and replaces a copy that is not what was embedded. */
+function repair(kind: ProbeKind, dataDir: string) {
+  if (!compiled) return;
+  for (const group of kind === "llama" ? ["llama", "llama-cuda"] : [kind]) {
+    if (verifyGroup(group, dataDir).length > 0) discardGroup(group, dataDir);
+  }
+}
+
+function expectEqual(what: string, got: readonly number[], want: readonly number[]) {
+  if (got.length === want.length && got.every((v, i) => Math.abs(v - want[i]!) < 1e-5)) return;
+  throw new Error(`${what}: computed [${got}], expected [${want}]`);
+}
+
+async function probeSharp(dataDir: string) {
+  const sharp = await loadSharp(dataDir);
+  sharp.cache(false);
+  const pixels = [255, 0, 0, 0, 255, 0, 0, 0, 255, 16, 32, 48]; // (2, 2, 3)
+  const raw = { width: 2, height: 2, channels: 3 } as const;
+  for (const encode of ["png", "webp"] as const) {
+    const image = await sharp(Uint8Array.from(pixels), { raw })[encode]({ lossless: true }).toBuffer();
+    const decoded = await sharp(image).removeAlpha().raw().toBuffer();
+    expectEqual(encode, [...decoded], pixels);
+  }
+  return { sharp: sharp.versions.sharp, vips: sharp.versions.vips };
+}
+
+async function probeOnnx(dataDir: string) {
+  const ort = await loadOnnx(dataDir);
+  const session = await ort.InferenceSession.create(tinyOnnx(), { intraOpNumThreads: 1, interOpNumThreads: 1 });
+  const output = await session.run({ X: new ort.Tensor("float32", Float32Array.from([1, 2]), [1, 2]) });
+  expectEqual("onnx", Array.from(output["Y"]?.data as Float32Array), [1.5, 1.5, 0]);
+  return { onnxruntime: ort.env.versions.node ?? ort.env.versions.common };
+}
+
+async function probeLlama(dataDir: string) {
+  const { dir, files, cuda } = llamaLibraries(dataDir);
+  try {
+    const ggml = dlopen(files.ggml, {
+      ggml_backend_load_all_from_path: { args: ["ptr"], returns: "void" },
+      ggml_backend_dev_count: { args: [], returns: "u64" },
+      ggml_backend_dev_get: { args: ["u64"], returns: "ptr" },
+    }).symbols;
+    const base = dlopen(files.ggmlBase, {
+      ggml_backend_dev_name: { args: ["ptr"], returns: "ptr" },
+      ggml_backend_dev_description: { args: ["ptr"], returns: "ptr" },
+    }).symbols;
+    const llama = dlopen(files.llama, { llama_print_system_info: { args: [], returns: "ptr" } }).symbols;
+
+    ggml.ggml_backend_load_all_from_path(ptr(new TextEncoder().encode(`${dir}\0`)));
+    const read = (p: ReturnType<typeof llama.llama_print_system_info>) => (p ? new CString(p).toString() : "");
+    const devices = Array.from({ length: Number(ggml.ggml_backend_dev_count()) }, (_, i) => {
+      const device = ggml.ggml_backend_dev_get(BigInt(i));
+      const name = read(base.ggml_backend_dev_name(device));
+      return { name, description: read(base.ggml_backend_dev_description(device)) };
+    });
+    if (devices.length === 0) throw new Error(`no compute backend in ${dir} fits this processor`);
+    return { devices, cuda, system: read(llama.llama_print_system_info()) };
+  } catch (error) {
+    throw explainLoad(error, dir);
+  }
+}
