@@ -3,9 +3,9 @@ import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, statSync, writ
 import { basename, dirname, join, resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { version } from "../package.json";
-import { inputsHash } from "./build/inputs.ts";
-import { nativeGroups, sha256, stageNatives } from "./build/natives.ts";
-import { nativePlugin } from "./build/rewrites.ts";
+import { inputsHash } from "./bundle/inputs.ts";
+import { nativeGroups, sha256, stageNatives } from "./bundle/natives.ts";
+import { nativePlugin } from "./bundle/rewrites.ts";
 
 const root = dirname(import.meta.dir);
 const { values: flags } = parseArgs({

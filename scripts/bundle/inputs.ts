@@ -3,7 +3,7 @@ import { createHash } from "node:crypto";
 import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 
-const INPUTS = ["src", "config", "models", "docs/openapi.json", "scripts/build", "scripts/build.ts"];
+const INPUTS = ["src", "config", "models", "docs/openapi.json", "scripts/bundle", "scripts/build.ts"];
 const ROOT_FILES = ["package.json", "bun.lock", "tsconfig.json", "bunfig.toml"];
 
 export function inputsHash(root: string, options: string): string {

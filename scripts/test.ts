@@ -1,0 +1,60 @@
+/**
+ * Everything that must hold before a commit: checks, the executable, the tests. A step that fails counts as one failed
+ * test and the rest still runs, so one line at the end tells the whole story.
+ */
+import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+
+const root = dirname(import.meta.dir);
+const TEST_TIMEOUT_MS = 30_000;
+
+async function run(title: string, argv: string[], env: Record<string, string> = {}): Promise<boolean> {
+  console.log(`\n── ${title}`);
+  const child = Bun.spawn(argv, {
+    cwd: root,
+    stdio: ["ignore", "inherit", "inherit"],
+    env: { ...process.env, ...env },
+  });
+  const code = await child.exited;
+  if (code !== 0) console.error(`${title} failed (${child.signalCode ?? `exit code ${code}`})`);
+  return code === 0;
+}
+
+type Counts = { passed: number; failed: number; skipped: number };
+
+/** The totals stand in the attributes of the report's root element. */
+function readReport(xml: string): Counts {
+  const head = /<testsuites\b[^>]*>/.exec(xml)?.[0] ?? "";
+  const count = (name: string) => Number(new RegExp(`\\b${name}="(\\d+)"`).exec(head)?.[1] ?? 0);
+  const failed = count("failures") + count("errors");
+  const skipped = count("skipped");
+  return { passed: count("tests") - failed - skipped, failed, skipped };
+}
+
+async function runTests(filters: string[]): Promise<Counts> {
+  const dir = mkdtempSync(join(tmpdir(), "verk-tests-"));
+  const report = join(dir, "report.xml");
+  const options = [`--timeout=${TEST_TIMEOUT_MS}`, "--reporter=junit", `--reporter-outfile=${report}`];
+  const binary = process.env["VERK_BINARY"] ?? join(root, "dist/verk");
+  const ok = await run("tests", ["bun", "test", ...options, ...filters], { VERK_BINARY: binary });
+  const counts = existsSync(report) ? readReport(readFileSync(report, "utf8")) : { passed: 0, failed: 0, skipped: 0 };
+  rmSync(dir, { recursive: true, force: true });
+  const silent = counts.failed === 0 && (!ok || counts.passed === 0); // the runner crashed, or there was nothing to run
+  return silent ? { ...counts, failed: 1 } : counts;
+}
+
+const checks: [string, string[]][] = existsSync(join(root, "scripts/check.ts"))
+  ? [["checks", ["bun", "scripts/check.ts"]]]
+  : [
+      ["format and lint", ["bunx", "biome", "check", "."]],
+      ["types", ["bunx", "tsc", "--noEmit", "-p", "."]],
+    ];
+let brokenSteps = 0;
+for (const [title, argv] of [...checks, ["executable", ["bun", "scripts/build.ts", "--if-stale"]] as const]) {
+  if (!(await run(title, [...argv]))) brokenSteps++;
+}
+const counts = await runTests(process.argv.slice(2));
+const failed = counts.failed + brokenSteps;
+console.log(`\n${counts.passed} passed, ${failed} failed${counts.skipped > 0 ? `, ${counts.skipped} skipped` : ""}`);
+process.exit(failed === 0 ? 0 : 1);
