@@ -72,13 +72,13 @@ const MAX_TEXT = 16_384;
 
 /** A copy that JSON.stringify can print: secrets hidden, cycles and monsters cut, no getter's exception let through. */
 export function redactValue(value: unknown): unknown {
-  return clean(value, [], false);
+  return clean(value, []);
 }
 
-function clean(value: unknown, above: readonly object[], named: boolean): unknown {
+function clean(value: unknown, above: readonly object[]): unknown {
   switch (typeof value) {
     case "string":
-      return named ? REDACTED : shorten(redactText(value.length > 4 * MAX_TEXT ? value.slice(0, 4 * MAX_TEXT) : value));
+      return shorten(redactText(value.length > 4 * MAX_TEXT ? value.slice(0, 4 * MAX_TEXT) : value));
     case "bigint":
       return value.toString();
     case "symbol":
@@ -86,7 +86,6 @@ function clean(value: unknown, above: readonly object[], named: boolean): unknow
       return `[${typeof value}]`;
     case "object":
       if (value === null) return null;
-      if (named) return REDACTED;
       if (above.includes(value)) return "[circular]";
       if (above.length >= MAX_DEPTH) return "[deep]";
       try {
@@ -124,23 +123,19 @@ function cleanObject(value: object, above: readonly object[]): unknown {
 function cleanList(list: unknown[], above: readonly object[]): unknown[] {
   const [name] = list;
   if (list.length === 2 && typeof name === "string" && isSecretName(name)) return [name, REDACTED];
-  const kept = list.slice(0, MAX_ITEMS).map((item) => clean(item, above, false));
+  const kept = list.slice(0, MAX_ITEMS).map((item) => clean(item, above));
   return list.length > MAX_ITEMS ? [...kept, `[${list.length - MAX_ITEMS} more]`] : kept;
 }
 
 function cleanEntries(entries: [unknown, unknown][], above: readonly object[]): Record<string, unknown> {
   const out: Record<string, unknown> = {};
   for (const [key, value] of entries.slice(0, MAX_ITEMS)) {
-    const name = typeof key === "string" ? key : String(clean(key, above, false));
+    const name = typeof key === "string" ? key : String(clean(key, above));
     const counted = typeof value === "number" && /(tokens?|key)$/i.test(name); // tokens are also what models count
     const hidden = isSecretName(name) && !counted && typeof value !== "boolean" && value !== null;
-    const shown = hidden && typeof value !== "undefined" ? REDACTED : clean(value, above, false);
-    Object.defineProperty(out, redactText(name), {
-      value: shown,
-      enumerable: true,
-      configurable: true,
-      writable: true,
-    });
+    const shown = hidden && typeof value !== "undefined" ? REDACTED : clean(value, above);
+    const shownName = redactText(name);
+    out[shownName === "__proto__" ? "[__proto__]" : shownName] = shown;
   }
   if (entries.length > MAX_ITEMS) out["…"] = `[${entries.length - MAX_ITEMS} more]`;
   return out;
