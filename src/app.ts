@@ -1,0 +1,170 @@
+/** The composition root: config → context → http → loops, and the reverse on shutdown. */
+import { mkdirSync } from "node:fs";
+import { join } from "node:path";
+import type { Ctx } from "./context.ts";
+import { errorResponse, toAppError } from "./http/errors.ts";
+import { createHandler } from "./http/server.ts";
+import { UsageError } from "./lib/errors.ts";
+import { formatListen, parseListen } from "./lib/listen.ts";
+import { VERSION } from "./lib/version.ts";
+import { loops } from "./loops.ts";
+import { type Clock, systemClock } from "./platform/clock.ts";
+import type { Config } from "./platform/config.ts";
+import { acquireDataLock, type DataLock, isHeld } from "./platform/data_lock.ts";
+import { closeDb, type Db, durable, openDb, storageError } from "./platform/db.ts";
+import { createLog, type Log } from "./platform/log.ts";
+import { type Loop, startLoop } from "./platform/loop.ts";
+import { migrate, requireCurrentSchema } from "./platform/migrate.ts";
+import { openSecretBox } from "./platform/secrets.ts";
+import { createShutdown } from "./platform/shutdown.ts";
+import { openLocalStorage } from "./platform/storage/local.ts";
+import { createSupervisor } from "./platform/supervisor.ts";
+import { authenticate, recordUses } from "./resources/api_keys/authenticate.ts";
+import * as setup from "./resources/setup/service.ts";
+import { holdsSecrets } from "./resources/system/service.ts";
+import { mount } from "./routes.ts";
+
+type Options = { clock?: Clock; log?: Log };
+type Opened = { ctx: Ctx; loops: Map<string, Loop>; closing: AbortController };
+
+export type RunningServer = {
+  ctx: Ctx;
+  url: string;
+  /** Present while nobody holds a key. */
+  setup: { url: string } | undefined;
+  /** Resolves with the exit code once stopped, by a signal or by stop(). */
+  stopped: Promise<number>;
+  stop: (reason: string) => Promise<number>;
+};
+
+export async function startServer(config: Config, options: Options = {}): Promise<RunningServer> {
+  const log = options.log ?? createLog(config.log);
+  const clock = options.clock ?? systemClock;
+  const shutdown = createShutdown({ deadlineMs: config.shutdown.deadline_ms, log, clock });
+  const lock = acquireDataLock(config.data_dir, { version: VERSION });
+  shutdown.add("lock", () => lock.release());
+  try {
+    const db = openDatabase(config, lock);
+    shutdown.add("database", async () => {
+      await durable(db);
+      closeDb(db);
+    });
+    const opened = openContext(config, db, log, clock);
+    const { ctx } = opened;
+    shutdown.add("workers", () => ctx.supervisor.stopAll("shutdown"));
+    const prepared = setup.prepare(ctx);
+    await durable(db);
+    for (const spec of loops(ctx)) opened.loops.set(spec.name, startLoop(spec, { log, clock }));
+    shutdown.add("loops", async () => {
+      await Promise.all([...opened.loops.values()].map((loop) => loop.stop()));
+      recordUses(db);
+    });
+    const server = listen(ctx);
+    shutdown.add("http", async (signal) => {
+      opened.closing.abort(); // streams end themselves; what is in flight may finish
+      signal.addEventListener("abort", () => void server.stop(true));
+      await server.stop();
+    });
+    const url = server.url.origin;
+    lock.announce(formatListen({ hostname: server.hostname ?? "127.0.0.1", port: server.port ?? 0 }));
+    log.info("ready", { url, version: VERSION, data_dir: config.data_dir });
+    const done = Promise.withResolvers<number>();
+    shutdown.handleSignals(done.resolve);
+    return {
+      ctx,
+      url,
+      setup: prepared.setupToken === undefined ? undefined : { url: `${url}/setup?token=${prepared.setupToken}` },
+      stopped: done.promise,
+      async stop(reason) {
+        const report = await shutdown.run(reason);
+        done.resolve(report.clean ? 0 : 1);
+        return report.clean ? 0 : 1;
+      },
+    };
+  } catch (error) {
+    await shutdown.run("failed to start");
+    throw explained(error, config.data_dir);
+  }
+}
+
+/** The database for a command: beside a running server, or alone, in which case it is brought up to date first. */
+export async function openOffline(config: Config, options: Options = {}): Promise<{ ctx: Ctx; close: () => Promise<void> }> {
+  const held = isHeld(config.data_dir).held;
+  const lock = held ? undefined : acquireDataLock(config.data_dir, { version: VERSION });
+  try {
+    const db = openDatabase(config, lock);
+    const { ctx } = openContext(config, db, options.log ?? createLog(config.log), options.clock ?? systemClock);
+    const close = async () => {
+      await durable(db);
+      closeDb(db);
+      lock?.release();
+    };
+    return { ctx, close };
+  } catch (error) {
+    lock?.release();
+    throw explained(error, config.data_dir);
+  }
+}
+
+/** Only the holder of the lock migrates: a server of another version may be working on this database. */
+function openDatabase(config: Config, lock: DataLock | undefined): Db {
+  const db = openDb({
+    path: join(config.data_dir, "verk.db"),
+    busyTimeoutMs: config.db.busy_timeout_ms,
+    checkpointPages: config.db.wal_checkpoint_pages,
+    cacheMib: config.db.cache_mib,
+  });
+  try {
+    if (lock) migrate(db, join(config.data_dir, "backups"));
+    else requireCurrentSchema(db);
+    return db;
+  } catch (error) {
+    closeDb(db);
+    throw error;
+  }
+}
+
+function openContext(config: Config, db: Db, log: Log, clock: Clock): Opened {
+  const running = new Map<string, Loop>();
+  const closing = new AbortController();
+  const socketDir = join(config.data_dir, "run");
+  mkdirSync(socketDir, { recursive: true, mode: 0o700 });
+  const ctx: Ctx = {
+    config,
+    db,
+    clock,
+    log,
+    secrets: openSecretBox({ file: config.secrets.master_key_file, exists: () => holdsSecrets(db) }),
+    storage: openLocalStorage({ dir: join(config.data_dir, "storage") }),
+    supervisor: createSupervisor({ log, clock, socketDir, ...config.workers }),
+    authenticate: (key) => authenticate({ db, clock }, key),
+    wake: (loop) => running.get(loop)?.wake(),
+    closing: closing.signal,
+  };
+  return { ctx, loops: running, closing };
+}
+
+function listen(ctx: Ctx): Bun.Server<undefined> {
+  const { hostname, port } = parseListen(ctx.config.http.listen) ?? { hostname: "127.0.0.1", port: 0 };
+  const handle = createHandler(ctx, mount(ctx));
+  try {
+    return Bun.serve({
+      hostname,
+      port,
+      development: false,
+      idleTimeout: ctx.config.http.idle_timeout_seconds,
+      maxRequestBodySize: Number.MAX_SAFE_INTEGER, // each route has its own limit and answers with the envelope
+      fetch: (request) => handle(request),
+      error: (error) => errorResponse(toAppError(ctx, error, new Request("http://localhost/"))),
+    });
+  } catch (error) {
+    if ((error as { code?: unknown }).code !== "EADDRINUSE") throw error;
+    throw new UsageError(`${ctx.config.http.listen} is in use by another program: stop it or choose another with --listen`);
+  }
+}
+
+/** Trouble with the disk at start is the operator's to mend: one line, no stack. */
+function explained(error: unknown, dir: string): unknown {
+  const known = storageError(error);
+  return known === error ? error : new UsageError(`${(known as Error).message} (${dir})`, 1, { cause: error });
+}

@@ -1,0 +1,30 @@
+import type { Clock } from "./platform/clock.ts";
+import type { Config } from "./platform/config.ts";
+import type { Db } from "./platform/db.ts";
+import type { Log } from "./platform/log.ts";
+import type { SecretBox } from "./platform/secrets.ts";
+import type { Storage } from "./platform/storage/storage.ts";
+import type { Supervisor } from "./platform/supervisor.ts";
+
+export const SCOPES = ["*", "read", "inference", "training", "detect", "admin"] as const;
+export type Scope = (typeof SCOPES)[number];
+
+/** Who is calling. Every query is scoped to `workspaceId`. */
+export type Principal = { readonly workspaceId: string; readonly keyId: string; readonly scopes: readonly Scope[] };
+
+/** Everything a feature may reach that is not its own code. Built once in app.ts; a literal in tests. */
+export type Ctx = {
+  readonly config: Config;
+  readonly db: Db;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly secrets: SecretBox;
+  readonly storage: Storage;
+  readonly supervisor: Supervisor;
+  /** Key text → principal; throws the 401 that fits. */
+  readonly authenticate: (key: string | undefined) => Principal;
+  /** Asks a background loop to run soon. A hint: losing it costs a delay, never work. */
+  readonly wake: (loop: string) => void;
+  /** Aborts when the server begins to shut down: long responses end themselves on it. */
+  readonly closing: AbortSignal;
+};

@@ -1,0 +1,33 @@
+import { z } from "zod";
+
+/**
+ * Every event type and the shape of its `data`. Types are API: add freely, never rename. Only the fields named
+ * here leave the house (the rest is stripped), so a payload cannot carry a secret by accident.
+ * `webhook`: part of the published event kinds; the others are seen in the pull feed alone.
+ */
+const subject = <O extends string, S extends z.ZodRawShape>(object: O, shape: S) =>
+  z.object({ object: z.literal(object), id: z.string(), ...shape });
+
+const workspace = subject("workspace", { name: z.string(), status: z.string() });
+const apiKey = subject("api_key", { name: z.string(), key_prefix: z.string(), scopes: z.array(z.string()) });
+const sshKey = subject("ssh_key", { name: z.string(), fingerprint: z.string() });
+const secret = subject("secret", { name: z.string(), scope_host: z.string().nullable() });
+
+export const CATALOG = {
+  "workspace.created": { webhook: false, data: workspace },
+  "workspace.updated": { webhook: false, data: workspace },
+  "workspace.suspended": { webhook: false, data: workspace },
+  "workspace.resumed": { webhook: false, data: workspace },
+  "workspace.deleted": { webhook: false, data: workspace },
+  "api_key.created": { webhook: false, data: apiKey },
+  "api_key.revoked": { webhook: false, data: apiKey },
+  "ssh_key.created": { webhook: false, data: sshKey },
+  "ssh_key.deleted": { webhook: false, data: sshKey },
+  "secret.created": { webhook: false, data: secret },
+  "secret.updated": { webhook: false, data: secret },
+  "secret.deleted": { webhook: false, data: secret },
+} as const satisfies Record<string, { webhook: boolean; data: z.ZodType<{ id: string }> }>;
+
+export type EventType = keyof typeof CATALOG;
+export type EventPayload<T extends EventType> = z.infer<(typeof CATALOG)[T]["data"]>;
+export const EVENT_TYPES = Object.keys(CATALOG) as EventType[];

@@ -1,0 +1,40 @@
+import { and, asc, eq, gt, lt, min } from "drizzle-orm";
+import { type Db, durable, type Tx, write } from "../platform/db.ts";
+import { type EventRow, eventCursors, events } from "./table.ts";
+
+/**
+ * Reads the outbox from a stored cursor. `apply` and the cursor move in one commit, so each event is applied
+ * exactly once to the database; whatever the consumer does to the outside world it does later, from the rows
+ * that `apply` left. Returns how many events were taken.
+ */
+export async function consume(
+  db: Db,
+  consumer: string,
+  now: number,
+  apply: (tx: Tx, batch: readonly EventRow[]) => void,
+  limit = 100,
+): Promise<number> {
+  await durable(db); // the outside world must not hear of a change that a power cut could take back
+  return write(db, (tx) => {
+    const from = tx.select().from(eventCursors).where(eq(eventCursors.consumer, consumer)).get()?.seq ?? 0;
+    const batch = tx.select().from(events).where(gt(events.seq, from)).orderBy(asc(events.seq)).limit(limit).all();
+    const last = batch.at(-1);
+    if (!last) return 0;
+    apply(tx, batch);
+    const cursor = { seq: last.seq, updatedAt: now };
+    tx.insert(eventCursors)
+      .values({ consumer, ...cursor })
+      .onConflictDoUpdate({ target: eventCursors.consumer, set: cursor })
+      .run();
+    return batch.length;
+  });
+}
+
+/** Forgets events older than `before` that every consumer has passed. */
+export function prune(db: Db, before: number): number {
+  return write(db, (tx) => {
+    const slowest = tx.select({ seq: min(eventCursors.seq) }).from(eventCursors).get()?.seq;
+    const passed = slowest === null || slowest === undefined ? undefined : lt(events.seq, slowest + 1);
+    return tx.delete(events).where(and(lt(events.createdAt, before), passed)).returning({ seq: events.seq }).all().length;
+  });
+}

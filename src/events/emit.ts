@@ -1,0 +1,41 @@
+import { sql } from "drizzle-orm";
+import { newId } from "../lib/ids.ts";
+import { afterCommit, type Db, prepared, type Tx } from "../platform/db.ts";
+import { CATALOG, type EventPayload, type EventType } from "./catalog.ts";
+import { events } from "./table.ts";
+
+const insert = prepared((db) =>
+  db
+    .insert(events)
+    .values({
+      id: sql.placeholder("id"),
+      workspaceId: sql.placeholder("workspaceId"),
+      type: sql.placeholder("type"),
+      subjectId: sql.placeholder("subjectId"),
+      data: sql.placeholder("data"),
+      createdAt: sql.placeholder("createdAt"),
+    })
+    .prepare(),
+);
+
+/** Takes a `Tx`, never a `Db`: an event exists if and only if the change it reports does. */
+export function emit<T extends EventType>(tx: Tx, type: T, at: { workspaceId: string; now: number }, data: EventPayload<T>) {
+  const clean = CATALOG[type].data.parse(data);
+  const id = newId("evt", at.now);
+  insert(tx).run({ id, workspaceId: at.workspaceId, type, subjectId: clean.id, data: clean, createdAt: at.now });
+  afterCommit(tx, () => notify(tx));
+  return id;
+}
+
+const listeners = new WeakMap<Db, Set<() => void>>();
+
+/** Calls `fn` after every commit of this process that recorded an event. Returns the way to stop. */
+export function onEvents(db: Db, fn: () => void): () => void {
+  const set = listeners.get(db) ?? new Set();
+  listeners.set(db, set.add(fn));
+  return () => void set.delete(fn);
+}
+
+function notify(db: Db) {
+  for (const fn of listeners.get(db) ?? []) fn();
+}

@@ -1,0 +1,44 @@
+import { and, eq, inArray } from "drizzle-orm";
+import type { SQLiteColumn, SQLiteTable } from "drizzle-orm/sqlite-core";
+import type { Tx } from "../platform/db.ts";
+import type { EventPayload, EventType } from "./catalog.ts";
+import { emit } from "./emit.ts";
+
+type Stateful = SQLiteTable & { id: SQLiteColumn; status: SQLiteColumn; updatedAt: SQLiteColumn };
+type Status<T extends Stateful> = T["$inferSelect"] extends { status: infer S } ? S : never;
+type Step<S> = readonly [from: readonly S[], to: S, event: EventType | null];
+
+export type Machine<T extends Stateful, A extends string> = {
+  readonly table: T;
+  readonly initial: Status<T>;
+  readonly steps: Record<A, Step<Status<T>>>;
+  readonly report: (row: T["$inferSelect"]) => EventPayload<EventType>;
+  readonly workspaceOf: (row: T["$inferSelect"]) => string;
+};
+
+/** A state machine is a table: action → from, to, event. Statuses and event names are checked by the compiler. */
+export const lifecycle = <T extends Stateful, A extends string>(machine: Machine<T, A>): Machine<T, A> => machine;
+
+/**
+ * The one door through which a status changes. Compare-and-set: returns undefined when the row is not in a
+ * `from` state, so a late or repeated message is a no-op rather than a second event.
+ */
+export function transition<T extends Stateful, A extends string>(
+  tx: Tx,
+  machine: Machine<T, A>,
+  action: A,
+  subject: { id: string; now: number },
+  patch: Partial<T["$inferInsert"]> = {},
+): T["$inferSelect"] | undefined {
+  const [from, to, event] = machine.steps[action];
+  const { table } = machine;
+  const [row] = tx
+    .update(table)
+    .set({ ...patch, status: to, updatedAt: subject.now } as never) // the generic table hides its own columns
+    .where(and(eq(table.id, subject.id), inArray(table.status, [...from])))
+    .returning()
+    .all() as T["$inferSelect"][];
+  if (row && event)
+    emit(tx, event, { workspaceId: machine.workspaceOf(row), now: subject.now }, machine.report(row));
+  return row;
+}

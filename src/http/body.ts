@@ -1,0 +1,39 @@
+import { AppError } from "../lib/errors.ts";
+import { jsonDepth } from "../lib/json_depth.ts";
+
+const MAX_DEPTH = 64;
+const strictUtf8 = new TextDecoder("utf-8", { fatal: true });
+const JSON_TYPE = /^application\/(json|[\w.+-]+\+json)\s*(;|$)/i;
+
+/** Reads a JSON body within its limits; every way it can be wrong is a 4xx that says what to send instead. */
+export async function readJson(request: Request, maxBytes: number): Promise<unknown> {
+  const type = request.headers.get("content-type");
+  if (type !== null && !JSON_TYPE.test(type))
+    throw new AppError("unsupported_media_type", `Send the body as application/json, not ${type.slice(0, 80)}`);
+  const bytes = await readBytes(request, maxBytes);
+  if (bytes.length === 0) throw new AppError("invalid_json", "The body is empty: send a JSON object");
+  if (jsonDepth(bytes) > MAX_DEPTH)
+    throw new AppError("invalid_json", `The body is nested more than ${MAX_DEPTH} levels deep`);
+  try {
+    return JSON.parse(strictUtf8.decode(bytes));
+  } catch (cause) {
+    throw new AppError("invalid_json", "The body is not valid JSON in UTF-8", { cause });
+  }
+}
+
+async function readBytes(request: Request, maxBytes: number): Promise<Uint8Array> {
+  const tooLarge = () => new AppError("payload_too_large", `The body is larger than ${maxBytes} bytes`);
+  const declared = request.headers.get("content-length");
+  if (declared !== null) {
+    if (Number(declared) > maxBytes) throw tooLarge();
+    return new Uint8Array(await request.arrayBuffer());
+  }
+  const chunks: Uint8Array[] = [];
+  let size = 0;
+  for await (const chunk of request.body ?? []) {
+    size += chunk.byteLength;
+    if (size > maxBytes) throw tooLarge();
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks);
+}

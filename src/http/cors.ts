@@ -1,0 +1,20 @@
+type WithCors = (request: Request, response: Response) => Response;
+
+/** Off unless `http.cors_origins` names origins (`*` = any). Keys travel in headers, so credentials are never allowed. */
+export function cors(origins: readonly string[]): WithCors {
+  if (origins.length === 0) return (_request, response) => response;
+  return (request, response) => {
+    const origin = request.headers.get("origin");
+    if (origin === null || !(origins.includes("*") || origins.includes(origin))) return response;
+    const preflight = request.method === "OPTIONS" && request.headers.has("access-control-request-method");
+    const answer = preflight ? new Response(null, { status: 204 }) : response;
+    answer.headers.set("access-control-allow-origin", origin);
+    answer.headers.append("vary", "origin");
+    if (preflight) {
+      answer.headers.set("access-control-allow-methods", "GET, POST, PUT, PATCH, DELETE");
+      answer.headers.set("access-control-allow-headers", "authorization, content-type, idempotency-key, x-api-key");
+      answer.headers.set("access-control-max-age", "600");
+    }
+    return answer;
+  };
+}

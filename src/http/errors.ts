@@ -1,0 +1,79 @@
+import { Elysia, ValidationError } from "elysia";
+import { z } from "zod";
+import type { Ctx } from "../context.ts";
+import { AppError } from "../lib/errors.ts";
+import { StorageError } from "../platform/files.ts";
+import { requestIdOf } from "./request_log.ts";
+
+export const ErrorEnvelope = z
+  .object({
+    error: z.object({
+      type: z.string(),
+      code: z.string().nullable(),
+      message: z.string(),
+      param: z.string().nullable(),
+    }),
+  })
+  .meta({ id: "Error" });
+
+/** The one error envelope. Every 4xx and 5xx leaves through here. */
+export function errorResponse(error: AppError): Response {
+  const { type, code, message, param } = error;
+  return Response.json({ error: { type, code, message, param } }, { status: error.status, headers: error.headers });
+}
+
+/** Anything thrown → the error a caller may see. What is not expected is a bug: logged once, answered `internal`. */
+export function toAppError(ctx: Ctx, error: unknown, request: Request): AppError {
+  if (error instanceof AppError) {
+    if (error.status >= 500) ctx.log.warn(error.message, { request_id: requestIdOf(request), error });
+    return error;
+  }
+  if (error instanceof StorageError) {
+    ctx.log.error(error.message, { request_id: requestIdOf(request), error });
+    return new AppError("storage_unavailable", error.message, { cause: error, retryAfterSeconds: 5 });
+  }
+  ctx.log.error("request failed", { request_id: requestIdOf(request), path: new URL(request.url).pathname, error });
+  return new AppError("internal", "Unexpected server error; the log has the details under this request's id");
+}
+
+type Issue = { path?: readonly PropertyKey[]; message: string; errors?: readonly (readonly Issue[])[] };
+
+/** The first bad field: a JSON pointer in a body, the bare name in a query or path. */
+function validationError(where: string, issue: Issue | undefined): AppError {
+  const path = issue?.path ?? [];
+  const message = issue?.message ?? "Invalid input";
+  const first = path[0];
+  if (where === "params") return new AppError("resource_not_found", "No such resource", { param: String(first) });
+  if (where === "query")
+    return new AppError("schema", `${String(first)}: ${message}`, first === undefined ? {} : { param: String(first) });
+  const pointer = path.map((key) => `/${String(key).replaceAll("~", "~0").replaceAll("/", "~1")}`).join("");
+  return pointer
+    ? new AppError("schema", `${path.map(String).join(".")}: ${message}`, { param: pointer })
+    : new AppError("schema", `The body does not fit: ${message}`);
+}
+
+/** A union reports only that no member fitted; the member that got deepest says what is really wrong. */
+function deepest(issue: Issue): Issue {
+  const members = (issue.errors ?? []).flatMap((list) => (list[0] ? [deepest(list[0])] : []));
+  const best = members.sort((a, b) => (b.path?.length ?? 0) - (a.path?.length ?? 0))[0];
+  return best ? { ...best, path: [...(issue.path ?? []), ...(best.path ?? [])] } : issue;
+}
+
+export const errorEnvelope = (ctx: Ctx, methodsOf: (path: string) => readonly string[]) =>
+  new Elysia({ name: "errors" }).onError({ as: "global" }, ({ error, code, request, path }) => {
+    if (code === "VALIDATION" && error instanceof ValidationError && error.type !== "response") {
+      const issue = error.valueError as Issue | undefined; // a zod issue; Elysia types it as its own kind
+      return errorResponse(validationError(error.type, issue && deepest(issue)));
+    }
+    if (code === "PARSE" && !(error.cause instanceof AppError))
+      return errorResponse(new AppError("invalid_json", "The body is not valid JSON"));
+    if (code === "NOT_FOUND") {
+      const allowed = methodsOf(path);
+      if (allowed.length === 0)
+        return errorResponse(new AppError("route_not_found", `No route ${request.method} ${path}; see /docs`));
+      return errorResponse(
+        new AppError("method_not_allowed", `${path} takes ${allowed.join(", ")}`, { headers: { allow: allowed.join(", ") } }),
+      );
+    }
+    return errorResponse(toAppError(ctx, code === "PARSE" ? error.cause : error, request));
+  });

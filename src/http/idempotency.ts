@@ -1,0 +1,90 @@
+import { and, eq, lt, sql } from "drizzle-orm";
+import { integer, primaryKey, sqliteTable, text } from "drizzle-orm/sqlite-core";
+import type { Ctx, Principal } from "../context.ts";
+import { AppError } from "../lib/errors.ts";
+import { type Db, prepared, write } from "../platform/db.ts";
+import { pathOf } from "./request_log.ts";
+
+export const idempotencyKeys = sqliteTable(
+  "idempotency_keys",
+  {
+    workspaceId: text("workspace_id").notNull(),
+    key: text("key").notNull(),
+    fingerprint: text("fingerprint").notNull(),
+    status: integer("status").notNull(),
+    responseSealed: text("response_sealed").notNull(), // sealed: the answer may hold a key shown only once
+    createdAt: integer("created_at").notNull(),
+  },
+  (t) => [primaryKey({ columns: [t.workspaceId, t.key] })],
+);
+
+const byKey = prepared((db) =>
+  db
+    .select()
+    .from(idempotencyKeys)
+    .where(
+      and(
+        eq(idempotencyKeys.workspaceId, sql.placeholder("workspaceId")),
+        eq(idempotencyKeys.key, sql.placeholder("key")),
+      ),
+    )
+    .prepare(),
+);
+
+type Creation = {
+  request: Request;
+  principal: Principal;
+  body?: unknown;
+  set: { status?: number | string; headers: Record<string, unknown> };
+};
+
+/**
+ * Answers a creating POST: 201 (or the status `make` sets). With an Idempotency-Key the creation and the stored
+ * answer are one commit, so a client that retries after a crash gets the first answer or a first try, never a
+ * second resource. A failed creation stores nothing.
+ */
+export function creates<T extends object>(ctx: Ctx, c: Creation, make: () => T): T {
+  c.set.status = 201;
+  const key = c.request.headers.get("idempotency-key");
+  if (key === null) return make();
+  if (key.length === 0 || key.length > 255)
+    throw new AppError("invalid_request", "Idempotency-Key takes 1 to 255 characters", { param: "Idempotency-Key" });
+  const { workspaceId } = c.principal;
+  const fingerprint = fingerprintOf(c);
+  const aad = `idempotency:${workspaceId}:${key}`;
+  return write<object>(ctx.db, (tx) => {
+    const now = ctx.clock.now();
+    const seen = byKey(tx).get({ workspaceId, key });
+    if (seen && seen.createdAt > now - ctx.config.http.idempotency_hours * 3_600_000) {
+      if (seen.fingerprint !== fingerprint)
+        throw new AppError("idempotency_mismatch", "This Idempotency-Key was used with another request", {
+          param: "Idempotency-Key",
+        });
+      c.set.status = seen.status;
+      c.set.headers["idempotent-replayed"] = "true";
+      return JSON.parse(new TextDecoder().decode(ctx.secrets.open(seen.responseSealed, aad))) as object;
+    }
+    const answer = make();
+    const row = {
+      fingerprint,
+      status: Number(c.set.status),
+      responseSealed: ctx.secrets.seal(JSON.stringify(answer), aad),
+      createdAt: now,
+    };
+    tx.insert(idempotencyKeys)
+      .values({ workspaceId, key, ...row })
+      .onConflictDoUpdate({ target: [idempotencyKeys.workspaceId, idempotencyKeys.key], set: row })
+      .run();
+    return answer;
+  }) as T; // write() cannot see through the type parameter
+}
+
+/** Over the validated body, so key order and ignored fields do not make a retry look like another request. */
+function fingerprintOf({ request, body }: Creation): string {
+  const hash = new Bun.CryptoHasher("sha256");
+  hash.update(`${request.method} ${pathOf(request.url)}\n${JSON.stringify(body ?? null)}`);
+  return hash.digest("hex");
+}
+
+export const pruneIdempotencyKeys = (db: Db, before: number) =>
+  write(db, (tx) => void tx.delete(idempotencyKeys).where(lt(idempotencyKeys.createdAt, before)).run());

@@ -1,0 +1,113 @@
+import type { AnyElysia } from "elysia";
+import { z } from "zod";
+import { VERSION } from "../lib/version.ts";
+import { ErrorEnvelope } from "./errors.ts";
+
+type Json = Record<string, unknown>;
+type Answers = Record<number, z.ZodType | string>;
+type Detail = { summary: string; description?: string; tags?: string[]; security?: []; answers: Answers };
+
+/**
+ * What a route says of itself: `detail: describe("Create a workspace", { 201: Workspace })`. An answer is a
+ * schema (JSON) or a media type. Answers are checked against the document by the tests, not in production.
+ */
+export const describe = (summary: string, answers: Answers, more: { description?: string; public?: true } = {}) => {
+  const { public: open, ...rest } = more;
+  return { summary, answers, ...rest, ...(open ? { security: [] as [] } : {}) };
+};
+
+/** zod schemas with `.meta({ id })` become components; everything else stands inline. */
+export function openapi(app: AnyElysia): Json {
+  const components: Json = {};
+  const schemaOf = (schema: z.ZodType, io: "input" | "output"): Json => {
+    const { $schema: _, $defs = {}, ...json } = z.toJSONSchema(schema, { io, unrepresentable: "any" }) as Json;
+    for (const [name, definition] of Object.entries($defs as Json)) components[name] = relink(definition);
+    const id = schema.meta()?.id;
+    if (id === undefined) return relink(json) as Json;
+    const { id: _id, ...component } = relink(json) as Json;
+    components[id] = component;
+    return { $ref: `#/components/schemas/${id}` };
+  };
+  const failure = { $ref: "#/components/responses/Error" };
+  const paths: Record<string, Json> = {};
+  for (const route of app.routes) {
+    const detail = route.hooks.detail as Detail | undefined;
+    if (!detail?.answers) continue; // pages and the document itself
+    const path = route.path.replaceAll(/:(\w+)/g, "{$1}").replaceAll("/*", "/{path}");
+    const ok = Object.entries(detail.answers).map(([status, answer]) => [status, answerOf(status, answer, schemaOf)]);
+    paths[path] ??= {};
+    paths[path][route.method.toLowerCase()] = {
+      operationId: operationId(route.method, path),
+      summary: detail.summary,
+      ...(detail.description ? { description: detail.description } : {}),
+      tags: detail.tags ?? ["System"],
+      ...(detail.security ? { security: detail.security } : {}),
+      parameters: [
+        ...parametersOf("path", route.hooks.params, path, schemaOf),
+        ...parametersOf("query", route.hooks.query, path, schemaOf),
+      ],
+      ...(route.hooks.body ? { requestBody: requestBody(schemaOf(route.hooks.body as z.ZodType, "input")) } : {}),
+      responses: { ...Object.fromEntries(ok), default: failure },
+    };
+  }
+  schemaOf(ErrorEnvelope, "output");
+  return {
+    openapi: "3.1.0",
+    info: { title: "Verk", version: VERSION, license: { name: "Apache-2.0", identifier: "Apache-2.0" } },
+    servers: [{ url: "/" }],
+    security: [{ bearer: [] }],
+    paths: sorted(paths),
+    components: {
+      schemas: sorted(components),
+      responses: {
+        Error: {
+          description: "What went wrong, which field, and how to mend it",
+          content: { "application/json": { schema: { $ref: "#/components/schemas/Error" } } },
+        },
+      },
+      securitySchemes: { bearer: { type: "http", scheme: "bearer", description: "An API key (vk_…)" } },
+    },
+  };
+}
+
+const requestBody = (schema: Json) => ({ required: true, content: { "application/json": { schema } } });
+
+function answerOf(status: string, answer: z.ZodType | string, schemaOf: (s: z.ZodType, io: "output") => Json): Json {
+  const description = { 200: "OK", 201: "Created", 202: "Accepted" }[status] ?? "OK";
+  if (typeof answer === "string") return { description, content: { [answer]: {} } };
+  return { description, content: { "application/json": { schema: schemaOf(answer, "output") } } };
+}
+
+function parametersOf(
+  where: "path" | "query",
+  schema: unknown,
+  path: string,
+  schemaOf: (s: z.ZodType, io: "input") => Json,
+): Json[] {
+  const json = schema ? schemaOf(schema as z.ZodType, "input") : { properties: {}, required: [] };
+  const properties = (json["properties"] ?? {}) as Record<string, Json>;
+  const names = where === "path" ? [...path.matchAll(/\{(\w+)\}/g)].map((m) => m[1] as string) : Object.keys(properties);
+  return names.map((name) => {
+    const { description, ...rest } = properties[name] ?? { type: "string" };
+    const required = where === "path" || ((json["required"] ?? []) as string[]).includes(name);
+    return { name, in: where, required, ...(description ? { description } : {}), schema: rest };
+  });
+}
+
+/** `POST /v1/workspaces/{id}/suspend` → `post_workspaces_id_suspend`: stable as long as the path is. */
+const operationId = (method: string, path: string) =>
+  [method.toLowerCase(), ...path.replace(/^\/v1/, "").match(/\w+/g)!].join("_");
+
+const sorted = (object: Json) => Object.fromEntries(Object.entries(object).sort(([a], [b]) => (a < b ? -1 : 1)));
+
+function relink(json: unknown): unknown {
+  if (Array.isArray(json)) return json.map(relink);
+  if (typeof json !== "object" || json === null) return json;
+  return Object.fromEntries(
+    Object.entries(json).map(([key, value]) =>
+      key === "$ref" && typeof value === "string"
+        ? [key, value.replace("#/$defs/", "#/components/schemas/")]
+        : [key, relink(value)],
+    ),
+  );
+}

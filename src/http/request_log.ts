@@ -1,0 +1,35 @@
+import type { Log } from "../platform/log.ts";
+
+const ids = new WeakMap<Request, string>();
+const FROM_CLIENT = /^[\w.:-]{1,64}$/;
+
+/** The id under which this request is logged and answered; a sane one from the client is kept. */
+export function requestIdOf(request: Request): string {
+  let id = ids.get(request);
+  if (id === undefined) {
+    const given = request.headers.get("x-request-id");
+    id = given !== null && FROM_CLIENT.test(given) ? given : crypto.randomUUID();
+    ids.set(request, id);
+  }
+  return id;
+}
+
+/** Path only: a query may hold a signed URL's signature or a setup token. */
+export function logRequest(log: Log, request: Request, status: number, startedAt: number) {
+  if (log.level !== "debug") return;
+  log.debug("request", {
+    request_id: requestIdOf(request),
+    method: request.method,
+    path: pathOf(request.url),
+    status,
+    ms: Math.round((performance.now() - startedAt) * 100) / 100,
+  });
+}
+
+/** The path of an absolute URL without building a URL object. */
+export function pathOf(url: string): string {
+  const start = url.indexOf("/", url.indexOf("//") + 2);
+  if (start < 0) return "/";
+  const end = url.indexOf("?", start);
+  return end < 0 ? url.slice(start) : url.slice(start, end);
+}

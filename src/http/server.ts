@@ -1,0 +1,61 @@
+import { type AnyElysia, Elysia } from "elysia";
+import type { Ctx } from "../context.ts";
+import { AppError } from "../lib/errors.ts";
+import { durable, isDirty } from "../platform/db.ts";
+import { cors } from "./cors.ts";
+import { errorEnvelope, errorResponse, toAppError } from "./errors.ts";
+import { logRequest, pathOf, requestIdOf } from "./request_log.ts";
+
+export type Handler = (request: Request) => Promise<Response>;
+
+/** The routes behind one function. Whatever happens inside, the answer has the envelope and a request id. */
+export function createHandler(ctx: Ctx, routes: (app: AnyElysia) => AnyElysia): Handler & { app: AnyElysia } {
+  const app: AnyElysia = routes(new Elysia({ aot: true }).use(errorEnvelope(ctx, (path) => methodsOf(app, path))));
+  const withCors = cors(ctx.config.http.cors_origins);
+  const handle: Handler = async (request) => {
+    const startedAt = performance.now();
+    const response = withCors(request, await answer(ctx, app, request));
+    response.headers.set("x-request-id", requestIdOf(request));
+    logRequest(ctx.log, request, response.status, startedAt);
+    return response;
+  };
+  return Object.assign(handle, { app });
+}
+
+async function answer(ctx: Ctx, app: AnyElysia, request: Request): Promise<Response> {
+  try {
+    if (ctx.closing.aborted)
+      throw new AppError("shutting_down", "The server is shutting down", {
+        retryAfterSeconds: 5,
+        headers: { connection: "close" },
+      });
+    if (!isDecodable(request.url)) throw new AppError("route_not_found", "The path is not valid percent-encoded UTF-8");
+    const response = await app.handle(request);
+    // Acknowledged means on the disk: an answer to a write leaves only after the flush that covers it.
+    if (request.method !== "GET" && request.method !== "HEAD" && isDirty(ctx.db)) await durable(ctx.db);
+    return response;
+  } catch (error) {
+    return errorResponse(toAppError(ctx, error, request));
+  }
+}
+
+function isDecodable(url: string): boolean {
+  if (!url.includes("%")) return true;
+  try {
+    return !decodeURIComponent(pathOf(url)).includes("\0");
+  } catch {
+    return false;
+  }
+}
+
+/** Which methods a path takes; asked only when no route fitted, to tell 405 from 404. */
+function methodsOf(app: AnyElysia, path: string): string[] {
+  const segments = path.split("/");
+  const fits = (pattern: string) => {
+    const parts = pattern.split("/");
+    const open = parts.at(-1) === "*";
+    if (open ? segments.length < parts.length : segments.length !== parts.length) return false;
+    return parts.every((part, i) => part === "*" || (part.startsWith(":") ? segments[i] !== "" : part === segments[i]));
+  };
+  return [...new Set(app.routes.filter((route) => fits(route.path)).map((route) => route.method))].sort();
+}

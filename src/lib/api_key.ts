@@ -1,0 +1,32 @@
+/**
+ * `vk_` + 37 random base62 characters + 6 of checksum. The checksum tells a typo or a scanner's guess from a
+ * key without asking the database; it proves nothing. 37 characters are 220 bits.
+ */
+const ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+const SHAPE = /^vk_([0-9A-Za-z]{37})([0-9A-Za-z]{6})$/;
+const PREFIX_LENGTH = 11;
+
+const base62 = (value: number, length: number) => {
+  let text = "";
+  for (let n = value; text.length < length; n = Math.floor(n / 62)) text = ALPHABET[n % 62] + text;
+  return text;
+};
+
+const checksum = (body: string) => base62(Bun.hash.crc32(body), 6);
+
+export function mintKey(): string {
+  let body = "";
+  while (body.length < 37)
+    for (const byte of crypto.getRandomValues(new Uint8Array(64)))
+      if (byte < 248 && body.length < 37) body += ALPHABET[byte % 62]; // 248 = 4 × 62: no character is likelier
+  return `vk_${body}${checksum(body)}`;
+}
+
+export function looksLikeKey(text: string): boolean {
+  const match = SHAPE.exec(text);
+  return match !== null && checksum(match[1] as string) === match[2];
+}
+
+/** What is stored. A plain hash suffices: 220 random bits cannot be guessed, unlike a password. */
+export const hashKey = (key: string) => new Bun.CryptoHasher("sha256").update(key).digest("hex");
+export const prefixOf = (key: string) => key.slice(0, PREFIX_LENGTH);

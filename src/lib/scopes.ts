@@ -1,0 +1,18 @@
+/** What a route touches. `account` covers keys, secrets and settings: a narrow key must not mint a wide one. */
+export type Area = "inference" | "training" | "detect" | "account" | "admin";
+
+/**
+ * Whether a key with these scopes may do this. `*` is everything inside its own workspace; `admin` adds the
+ * workspaces themselves; `read` reads everything but those; the rest read and write their own area.
+ */
+export function allows(scopes: readonly string[], area: Area, reads: boolean): boolean {
+  if (scopes.includes("admin")) return true;
+  if (area === "admin") return false;
+  if (scopes.includes("*")) return true;
+  if (scopes.includes("read") && reads) return true;
+  return scopes.includes(area);
+}
+
+/** Whether `wanted` gives nothing that `held` lacks: a key may only make keys as narrow as itself. */
+export const within = (wanted: readonly string[], held: readonly string[]) =>
+  held.includes("admin") || wanted.every((scope) => held.includes(scope) || (scope !== "admin" && held.includes("*")));

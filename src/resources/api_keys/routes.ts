@@ -1,0 +1,34 @@
+import { Elysia } from "elysia";
+import type { Ctx } from "../../context.ts";
+import { authed } from "../../http/auth.ts";
+import { creates } from "../../http/idempotency.ts";
+import { describe } from "../../http/openapi.ts";
+import { listOf, PageQuery } from "../../http/pagination.ts";
+import { Deleted, Id } from "../../lib/schema.ts";
+import { ApiKey, CreateApiKey, CreatedApiKey, present } from "./schema.ts";
+import * as keys from "./service.ts";
+
+export const routes = (ctx: Ctx) =>
+  new Elysia({ prefix: "/v1/api_keys", tags: ["API keys"] })
+    .use(authed(ctx, "account"))
+    .post(
+      "",
+      (c) =>
+        creates(ctx, c, () => {
+          const { row, key } = keys.createBy(ctx, c.principal, c.body);
+          return { ...present(row), key };
+        }),
+      { body: CreateApiKey, detail: describe("Create an API key; the key is shown only here", { 201: CreatedApiKey }) },
+    )
+    .get("", ({ principal, query }) => keys.list(ctx, principal.workspaceId, query), {
+      query: PageQuery,
+      detail: describe("List the active API keys", { 200: listOf(ApiKey, "ApiKeyList") }),
+    })
+    .delete(
+      "/:id",
+      ({ principal, params }) => {
+        const { id } = keys.revoke(ctx, principal.workspaceId, params.id);
+        return { id, object: "api_key", deleted: true };
+      },
+      { params: Id, detail: describe("Revoke an API key", { 200: Deleted("api_key") }) },
+    );

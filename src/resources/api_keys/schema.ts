@@ -1,0 +1,49 @@
+import { z } from "zod";
+import { SCOPES } from "../../context.ts";
+import { usdOf } from "../../lib/money.ts";
+import { DateTime, isoOf, isoOrNull, Label, Metadata } from "../../lib/schema.ts";
+import type { ApiKeyRow } from "./table.ts";
+
+export const ApiKey = z
+  .object({
+    object: z.literal("api_key"),
+    id: z.string(),
+    name: z.string(),
+    key_prefix: z.string(),
+    scopes: z.array(z.enum(SCOPES)),
+    monthly_budget_usd: z.number().nullable(),
+    metadata: z.record(z.string(), z.string()),
+    expires_at: DateTime.nullable(),
+    last_used_at: DateTime.nullable(),
+    created_at: DateTime,
+  })
+  .meta({ id: "ApiKey" });
+export type ApiKey = z.infer<typeof ApiKey>;
+
+export const CreatedApiKey = ApiKey.extend({ key: z.string().describe("The whole key; shown only here") }).meta({
+  id: "CreatedApiKey",
+});
+
+export const CreateApiKey = z
+  .object({
+    name: Label(100),
+    scopes: z.array(z.enum(SCOPES)).min(1).default(["*"]),
+    expires_at: z.iso.datetime({ offset: true }).nullable().default(null),
+    monthly_budget_usd: z.number().positive().max(1e9).nullable().default(null),
+    metadata: Metadata.default({}),
+  })
+  .meta({ id: "CreateApiKey" });
+export type CreateApiKey = z.infer<typeof CreateApiKey>;
+
+export const present = (row: ApiKeyRow): ApiKey => ({
+  object: "api_key",
+  id: row.id,
+  name: row.name,
+  key_prefix: row.prefix,
+  scopes: row.scopes,
+  monthly_budget_usd: row.monthlyBudgetMicros === null ? null : usdOf(row.monthlyBudgetMicros),
+  metadata: row.metadata,
+  expires_at: isoOrNull(row.expiresAt),
+  last_used_at: isoOrNull(row.lastUsedAt),
+  created_at: isoOf(row.createdAt),
+});

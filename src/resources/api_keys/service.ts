@@ -1,0 +1,81 @@
+import { and, eq, sql } from "drizzle-orm";
+import type { Ctx, Principal } from "../../context.ts";
+import { emit } from "../../events/emit.ts";
+import { transition } from "../../events/lifecycle.ts";
+import { type PageQuery, page } from "../../http/pagination.ts";
+import { hashKey, mintKey, prefixOf } from "../../lib/api_key.ts";
+import { AppError } from "../../lib/errors.ts";
+import { newId } from "../../lib/ids.ts";
+import { microsOf } from "../../lib/money.ts";
+import { within } from "../../lib/scopes.ts";
+import { prepared, write } from "../../platform/db.ts";
+import { machine } from "./machine.ts";
+import { type CreateApiKey, present } from "./schema.ts";
+import { type ApiKeyRow, apiKeys } from "./table.ts";
+
+const active = (workspaceId: string) => and(eq(apiKeys.workspaceId, workspaceId), eq(apiKeys.status, "active"));
+
+const byId = prepared((db) =>
+  db
+    .select()
+    .from(apiKeys)
+    .where(and(eq(apiKeys.id, sql.placeholder("id")), eq(apiKeys.workspaceId, sql.placeholder("workspaceId"))))
+    .prepare(),
+);
+
+export function mustGet(ctx: Ctx, workspaceId: string, id: string): ApiKeyRow {
+  const row = byId(ctx.db).get({ id, workspaceId });
+  if (!row) throw new AppError("resource_not_found", `No API key ${id.slice(0, 80)}`, { param: "id" });
+  return row;
+}
+
+export const list = (ctx: Ctx, workspaceId: string, query: PageQuery) =>
+  page(ctx.db, apiKeys, active(workspaceId), query, present);
+
+/** A key made with a key gets no more than that key has. */
+export function createBy(ctx: Ctx, who: Principal, input: CreateApiKey) {
+  if (!within(input.scopes, who.scopes))
+    throw new AppError("missing_scope", `This key may only make keys with its own scopes: ${who.scopes.join(", ")}`, {
+      param: "/scopes",
+    });
+  return create(ctx, who.workspaceId, input);
+}
+
+/** The plaintext leaves with this answer and is kept nowhere. */
+export function create(ctx: Ctx, workspaceId: string, input: CreateApiKey): { row: ApiKeyRow; key: string } {
+  const now = ctx.clock.now();
+  const expiresAt = input.expires_at === null ? null : Date.parse(input.expires_at);
+  if (expiresAt !== null && expiresAt <= now)
+    throw new AppError("schema", "expires_at: must be in the future", { param: "/expires_at" });
+  const key = mintKey();
+  const row = write(ctx.db, (tx) => {
+    const made = tx
+      .insert(apiKeys)
+      .values({
+        id: newId("key", now),
+        workspaceId,
+        name: input.name,
+        status: "active",
+        hash: hashKey(key),
+        prefix: prefixOf(key),
+        scopes: input.scopes,
+        monthlyBudgetMicros: input.monthly_budget_usd === null ? null : microsOf(input.monthly_budget_usd),
+        metadata: input.metadata,
+        expiresAt,
+        createdAt: now,
+        updatedAt: now,
+      })
+      .returning()
+      .get();
+    emit(tx, "api_key.created", { workspaceId, now }, present(made));
+    return made;
+  });
+  return { row, key };
+}
+
+/** Revoking twice is one revocation: the second call answers like the first and fires nothing. */
+export function revoke(ctx: Ctx, workspaceId: string, id: string): ApiKeyRow {
+  const row = mustGet(ctx, workspaceId, id);
+  const now = ctx.clock.now();
+  return write(ctx.db, (tx) => transition(tx, machine, "revoke", { id, now }, { revokedAt: now })) ?? row;
+}

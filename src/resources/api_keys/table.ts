@@ -1,0 +1,25 @@
+import { integer, sqliteTable, text } from "drizzle-orm/sqlite-core";
+import type { Scope } from "../../context.ts";
+import { workspaces } from "../workspaces/table.ts";
+
+export const STATUSES = ["active", "revoked"] as const;
+
+export const apiKeys = sqliteTable("api_keys", {
+  id: text("id").primaryKey(),
+  workspaceId: text("workspace_id")
+    .notNull()
+    .references(() => workspaces.id),
+  name: text("name").notNull(),
+  status: text("status", { enum: STATUSES }).notNull(),
+  hash: text("hash").notNull().unique(), // kept after revocation, so that the key still answers `revoked_api_key`
+  prefix: text("prefix").notNull(),
+  scopes: text("scopes", { mode: "json" }).$type<Scope[]>().notNull(),
+  monthlyBudgetMicros: integer("monthly_budget_micros"),
+  metadata: text("metadata", { mode: "json" }).$type<Record<string, string>>().notNull(),
+  expiresAt: integer("expires_at"),
+  lastUsedAt: integer("last_used_at"),
+  revokedAt: integer("revoked_at"),
+  createdAt: integer("created_at").notNull(),
+  updatedAt: integer("updated_at").notNull(),
+});
+export type ApiKeyRow = typeof apiKeys.$inferSelect;

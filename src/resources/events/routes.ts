@@ -1,0 +1,37 @@
+import { Elysia } from "elysia";
+import type { Ctx } from "../../context.ts";
+import { authed } from "../../http/auth.ts";
+import { describe } from "../../http/openapi.ts";
+import { type SseMessage, sse } from "../../http/sse.ts";
+import { EventList, EventQuery, present } from "./schema.ts";
+import * as feed from "./service.ts";
+
+export const routes = (ctx: Ctx) =>
+  new Elysia({ prefix: "/v1/events", tags: ["Events"] }).use(authed(ctx, "account")).get(
+    "",
+    ({ principal, query, request }) => {
+      const { workspaceId } = principal;
+      const types = feed.typesOf(query.types);
+      const after = request.headers.get("last-event-id") ?? query.after;
+      const afterSeq = feed.seqOf(ctx, workspaceId, after);
+      if (query.stream === "1")
+        return sse((signal) => messages(ctx, { workspaceId, afterSeq, types }, signal), { closing: ctx.closing });
+      const rows = feed.read(ctx, { workspaceId, afterSeq, types, limit: query.limit + 1 });
+      return { object: "list", data: rows.slice(0, query.limit).map(present), has_more: rows.length > query.limit };
+    },
+    {
+      query: EventQuery,
+      detail: describe(
+        "Read the event feed",
+        { 200: EventList },
+        {
+          description:
+            "Oldest first. With stream=1 the answer is text/event-stream: one message per event, its id in `id`; reconnect with Last-Event-ID.",
+        },
+      ),
+    },
+  );
+
+async function* messages(ctx: Ctx, at: Parameters<typeof feed.follow>[1], signal: AbortSignal): AsyncGenerator<SseMessage> {
+  for await (const row of feed.follow(ctx, at, signal)) yield { id: row.id, event: row.type, data: present(row) };
+}

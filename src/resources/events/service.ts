@@ -1,0 +1,73 @@
+import { and, asc, eq, gt, inArray } from "drizzle-orm";
+import type { Ctx } from "../../context.ts";
+import { EVENT_TYPES } from "../../events/catalog.ts";
+import { onEvents } from "../../events/emit.ts";
+import { type EventRow, events } from "../../events/table.ts";
+import { AppError } from "../../lib/errors.ts";
+
+/** Another process (the command line) may write events too; it cannot ring our bell, so we look this often. */
+const LOOK_MS = 1_000;
+
+type Feed = { workspaceId: string; afterSeq: number; types: readonly string[] | undefined; limit: number };
+
+/** The position behind an event id. Ids of other workspaces are as unknown as invented ones. */
+export function seqOf(ctx: Ctx, workspaceId: string, id: string | undefined): number {
+  if (id === undefined) return 0;
+  const row = ctx.db
+    .select({ seq: events.seq })
+    .from(events)
+    .where(and(eq(events.id, id), eq(events.workspaceId, workspaceId)))
+    .get();
+  if (!row)
+    throw new AppError("invalid_cursor", `after: no event ${id.slice(0, 80)} in this feed, or it is past retention`, {
+      param: "after",
+    });
+  return row.seq;
+}
+
+export function typesOf(list: string | undefined): string[] | undefined {
+  if (list === undefined || list === "") return undefined;
+  const types = list.split(",").map((type) => type.trim());
+  const unknown = types.find((type) => !(EVENT_TYPES as string[]).includes(type));
+  if (unknown !== undefined)
+    throw new AppError("schema", `types: no event type ${JSON.stringify(unknown.slice(0, 80))}; there are ${EVENT_TYPES.join(", ")}`, {
+      param: "types",
+    });
+  return types;
+}
+
+/** Oldest first, unlike the lists: a feed is read forward. */
+export const read = (ctx: Ctx, { workspaceId, afterSeq, types, limit }: Feed): EventRow[] =>
+  ctx.db
+    .select()
+    .from(events)
+    .where(
+      and(eq(events.workspaceId, workspaceId), gt(events.seq, afterSeq), types && inArray(events.type, [...types])),
+    )
+    .orderBy(asc(events.seq))
+    .limit(limit)
+    .all();
+
+/** Every event from `afterSeq` on, as it is committed, until the signal aborts. Holds no more than one page. */
+export async function* follow(ctx: Ctx, feed: Omit<Feed, "limit">, signal: AbortSignal): AsyncGenerator<EventRow> {
+  let { afterSeq } = feed;
+  while (!signal.aborted) {
+    const bell = Promise.withResolvers<void>();
+    const silence = onEvents(ctx.db, bell.resolve); // before the read, or an event between the two would be missed
+    try {
+      const rows = read(ctx, { ...feed, afterSeq, limit: 100 });
+      for (const row of rows) {
+        if (signal.aborted) return;
+        yield row;
+        afterSeq = row.seq;
+      }
+      if (rows.length === 0) {
+        const look = new AbortController();
+        await Promise.race([bell.promise, ctx.clock.sleep(LOOK_MS, AbortSignal.any([signal, look.signal]))]);
+        look.abort();
+      }
+    } finally {
+      silence();
+    }
+  }
+}

@@ -1,0 +1,28 @@
+import { Elysia } from "elysia";
+import { z } from "zod";
+import type { Ctx } from "../../context.ts";
+import { readJson } from "../../http/body.ts";
+import { describe } from "../../http/openapi.ts";
+import { page } from "../../http/page.ts";
+import { CreatedApiKey, present } from "../api_keys/schema.ts";
+import html from "./setup.html" with { type: "text" };
+import * as setup from "./service.ts";
+
+const Redeem = z.object({ token: z.string().min(1).max(100) }).meta({ id: "RedeemSetupToken" });
+
+export const routes = (ctx: Ctx) =>
+  new Elysia({ tags: ["System"] })
+    .onParse(({ request }) => readJson(request, 4096))
+    .get("/setup", () => page(html))
+    .post(
+      "/setup",
+      ({ body, set }) => {
+        set.status = 201;
+        const { row, key } = setup.redeem(ctx, body.token);
+        return { ...present(row), key };
+      },
+      {
+        body: Redeem,
+        detail: describe("Trade the setup token of the first start for an admin key", { 201: CreatedApiKey }, { public: true }),
+      },
+    );

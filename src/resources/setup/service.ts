@@ -1,0 +1,57 @@
+import { eq } from "drizzle-orm";
+import type { Ctx } from "../../context.ts";
+import { AppError } from "../../lib/errors.ts";
+import { type Tx, write } from "../../platform/db.ts";
+import * as keys from "../api_keys/service.ts";
+import { apiKeys } from "../api_keys/table.ts";
+import * as workspaces from "../workspaces/service.ts";
+import type { WorkspaceRow } from "../workspaces/table.ts";
+import { settings } from "./table.ts";
+
+export const DEFAULT_WORKSPACE = "default";
+const TOKEN = "setup_token_hash";
+
+/**
+ * Makes sure the workspace `default` exists. While nobody holds a key, every start gives out a fresh single-use
+ * setup token (an older one dies with it); once there is a key, never again.
+ */
+export function prepare(ctx: Ctx): { workspace: WorkspaceRow; setupToken: string | undefined } {
+  const token = Buffer.from(crypto.getRandomValues(new Uint8Array(24))).toString("base64url");
+  return write(ctx.db, (tx) => {
+    const workspace = defaultWorkspace(ctx);
+    const someKey = tx.select({ id: apiKeys.id }).from(apiKeys).limit(1).get();
+    if (someKey) return { workspace, setupToken: undefined };
+    remember(tx, hash(token), ctx.clock.now());
+    return { workspace, setupToken: token };
+  });
+}
+
+/** Trades the token for an admin key. The token is spent in the same commit that makes the key. */
+export function redeem(ctx: Ctx, token: string) {
+  return write(ctx.db, (tx) => {
+    const spent = tx.delete(settings).where(eq(settings.key, TOKEN)).returning().get();
+    if (spent?.value !== hash(token))
+      throw new AppError("invalid_api_key", "This setup token is not valid any more: run `verk keys create --scope admin`");
+    return adminKey(ctx);
+  });
+}
+
+export function adminKey(ctx: Ctx) {
+  return keys.create(ctx, defaultWorkspace(ctx).id, {
+    name: "setup",
+    scopes: ["admin"],
+    expires_at: null,
+    monthly_budget_usd: null,
+    metadata: {},
+  });
+}
+
+const defaultWorkspace = (ctx: Ctx) =>
+  workspaces.findByName(ctx, DEFAULT_WORKSPACE) ?? workspaces.create(ctx, { name: DEFAULT_WORKSPACE, metadata: {} });
+
+const hash = (token: string) => new Bun.CryptoHasher("sha256").update(token).digest("hex");
+
+function remember(tx: Tx, value: string, now: number) {
+  const fact = { value, updatedAt: now };
+  tx.insert(settings).values({ key: TOKEN, ...fact }).onConflictDoUpdate({ target: settings.key, set: fact }).run();
+}

@@ -1,0 +1,54 @@
+import { Elysia } from "elysia";
+import type { Ctx } from "../../context.ts";
+import { authed } from "../../http/auth.ts";
+import { creates } from "../../http/idempotency.ts";
+import { describe } from "../../http/openapi.ts";
+import { listOf, PageQuery } from "../../http/pagination.ts";
+import { AppError } from "../../lib/errors.ts";
+import { Deleted, Id } from "../../lib/schema.ts";
+import { CreateWorkspace, present, UpdateWorkspace, Workspace } from "./schema.ts";
+import * as workspaces from "./service.ts";
+
+export const routes = (ctx: Ctx) =>
+  new Elysia({ prefix: "/v1/workspaces", tags: ["Workspaces"] })
+    .use(authed(ctx, "admin"))
+    .post("", (c) => creates(ctx, c, () => present(workspaces.create(ctx, c.body))), {
+      body: CreateWorkspace,
+      detail: describe("Create a workspace", { 201: Workspace }),
+    })
+    .get("", ({ query }) => workspaces.list(ctx, query), {
+      query: PageQuery,
+      detail: describe("List workspaces", { 200: listOf(Workspace, "WorkspaceList") }),
+    })
+    .get("/:id", ({ params }) => present(workspaces.mustGet(ctx, params.id)), {
+      params: Id,
+      detail: describe("Get a workspace", { 200: Workspace }),
+    })
+    .patch("/:id", ({ params, body }) => present(workspaces.update(ctx, params.id, body)), {
+      params: Id,
+      body: UpdateWorkspace,
+      detail: describe("Rename a workspace or change its metadata", { 200: Workspace }),
+    })
+    .post("/:id/suspend", ({ params, principal }) => present(workspaces.suspend(ctx, notOwn(principal, params.id))), {
+      params: Id,
+      detail: describe("Suspend a workspace: its keys answer 401 until it is resumed", { 200: Workspace }),
+    })
+    .post("/:id/resume", ({ params }) => present(workspaces.resume(ctx, params.id)), {
+      params: Id,
+      detail: describe("Resume a suspended workspace", { 200: Workspace }),
+    })
+    .delete(
+      "/:id",
+      ({ params, principal }) => {
+        const { id } = workspaces.remove(ctx, notOwn(principal, params.id));
+        return { id, object: "workspace", deleted: true };
+      },
+      { params: Id, detail: describe("Delete a workspace", { 200: Deleted("workspace") }) },
+    );
+
+/** Nobody locks themselves out: the caller's own workspace can be neither suspended nor deleted by its key. */
+function notOwn(principal: { workspaceId: string }, id: string): string {
+  if (id === principal.workspaceId)
+    throw new AppError("unsupported_state", "This key belongs to that workspace: use a key of another one", { param: "id" });
+  return id;
+}

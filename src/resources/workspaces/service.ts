@@ -1,0 +1,100 @@
+import { and, eq, ne, sql } from "drizzle-orm";
+import type { Ctx } from "../../context.ts";
+import { emit } from "../../events/emit.ts";
+import { transition } from "../../events/lifecycle.ts";
+import { type PageQuery, page } from "../../http/pagination.ts";
+import { AppError } from "../../lib/errors.ts";
+import { newId } from "../../lib/ids.ts";
+import { isUniqueViolation, prepared, type Tx, write } from "../../platform/db.ts";
+import { machine } from "./machine.ts";
+import { type CreateWorkspace, present, type UpdateWorkspace } from "./schema.ts";
+import { type WorkspaceRow, workspaces } from "./table.ts";
+
+const byId = prepared((db) =>
+  db
+    .select()
+    .from(workspaces)
+    .where(and(eq(workspaces.id, sql.placeholder("id")), ne(workspaces.status, "deleted")))
+    .prepare(),
+);
+
+export function mustGet(ctx: Ctx, id: string): WorkspaceRow {
+  const row = byId(ctx.db).get({ id });
+  if (!row) throw new AppError("resource_not_found", `No workspace ${id.slice(0, 80)}`, { param: "id" });
+  return row;
+}
+
+export const list = (ctx: Ctx, query: PageQuery) =>
+  page(ctx.db, workspaces, ne(workspaces.status, "deleted"), query, present);
+
+export function findByName(ctx: Ctx, name: string): WorkspaceRow | undefined {
+  return ctx.db.select().from(workspaces).where(and(eq(workspaces.name, name), ne(workspaces.status, "deleted"))).get();
+}
+
+export function create(ctx: Ctx, input: CreateWorkspace): WorkspaceRow {
+  const now = ctx.clock.now();
+  return naming(input.name, () =>
+    write(ctx.db, (tx) => {
+      const row = tx
+        .insert(workspaces)
+        .values({
+          id: newId("ws", now),
+          name: input.name,
+          status: "active",
+          paymentCustomerId: newId("cus", now),
+          metadata: input.metadata,
+          createdAt: now,
+          updatedAt: now,
+        })
+        .returning()
+        .get();
+      emit(tx, "workspace.created", { workspaceId: row.id, now }, present(row));
+      return row;
+    }),
+  );
+}
+
+export function update(ctx: Ctx, id: string, input: UpdateWorkspace): WorkspaceRow {
+  mustGet(ctx, id);
+  const now = ctx.clock.now();
+  return naming(input.name ?? "", () =>
+    write(ctx.db, (tx) => {
+      const patch = {
+        ...(input.name === undefined ? {} : { name: input.name }),
+        ...(input.metadata === undefined ? {} : { metadata: input.metadata }),
+      };
+      const row = tx.update(workspaces).set({ ...patch, updatedAt: now }).where(eq(workspaces.id, id)).returning().get();
+      emit(tx, "workspace.updated", { workspaceId: id, now }, present(row));
+      return row;
+    }),
+  );
+}
+
+export const suspend = (ctx: Ctx, id: string) => move(ctx, id, "suspend");
+export const resume = (ctx: Ctx, id: string) => move(ctx, id, "resume");
+
+/** The row stays, so that old ids and events keep their meaning; the name is given back. */
+export function remove(ctx: Ctx, id: string): WorkspaceRow {
+  const { name } = mustGet(ctx, id);
+  return move(ctx, id, "remove", { name: `${name} (deleted ${id})` });
+}
+
+function move(ctx: Ctx, id: string, action: "suspend" | "resume" | "remove", patch: { name?: string } = {}): WorkspaceRow {
+  const { status } = mustGet(ctx, id);
+  const step = (tx: Tx) => transition(tx, machine, action, { id, now: ctx.clock.now() }, patch);
+  const row = write(ctx.db, step);
+  if (!row) throw new AppError("unsupported_state", `Workspace ${id} is ${status}: it cannot ${action}`);
+  return row;
+}
+
+function naming<T>(name: string, fn: () => T): T {
+  try {
+    return fn();
+  } catch (error) {
+    if (!isUniqueViolation(error)) throw error;
+    throw new AppError("name_taken", `A workspace named ${JSON.stringify(name)} exists: choose another name`, {
+      param: "/name",
+      cause: error,
+    });
+  }
+}

@@ -1,0 +1,26 @@
+import type { AnyElysia } from "elysia";
+import type { Ctx } from "./context.ts";
+import { routes as account } from "./resources/account/routes.ts";
+import { routes as apiKeys } from "./resources/api_keys/routes.ts";
+import { routes as docs } from "./resources/docs/routes.ts";
+import { routes as events } from "./resources/events/routes.ts";
+import { routes as regions } from "./resources/regions/routes.ts";
+import { routes as secrets } from "./resources/secrets/routes.ts";
+import { routes as setup } from "./resources/setup/routes.ts";
+import { routes as sshKeys } from "./resources/ssh_keys/routes.ts";
+import { routes as system } from "./resources/system/routes.ts";
+import { routes as workspaces } from "./resources/workspaces/routes.ts";
+
+/** The map: every route this server has. */
+export const mount = (ctx: Ctx) => (app: AnyElysia) =>
+  app
+    .use(system(ctx))
+    .use(setup(ctx))
+    .use(docs(ctx))
+    .use(workspaces(ctx))
+    .use(account(ctx))
+    .use(apiKeys(ctx))
+    .use(sshKeys(ctx))
+    .use(secrets(ctx))
+    .use(regions(ctx))
+    .use(events(ctx));

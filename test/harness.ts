@@ -1,0 +1,213 @@
+import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { type Ctx, SCOPES } from "../src/context.ts";
+import { createHandler } from "../src/http/server.ts";
+import { type Clock, systemClock } from "../src/platform/clock.ts";
+import { type Config, loadConfig } from "../src/platform/config.ts";
+import { closeDb, durable, openDb } from "../src/platform/db.ts";
+import { failpoints } from "../src/platform/failpoint.ts";
+import { createLog } from "../src/platform/log.ts";
+import { migrate } from "../src/platform/migrate.ts";
+import { openSecretBox } from "../src/platform/secrets.ts";
+import { openLocalStorage } from "../src/platform/storage/local.ts";
+import { createSupervisor } from "../src/platform/supervisor.ts";
+import { authenticate } from "../src/resources/api_keys/authenticate.ts";
+import * as keys from "../src/resources/api_keys/service.ts";
+import * as workspaces from "../src/resources/workspaces/service.ts";
+import { holdsSecrets } from "../src/resources/system/service.ts";
+import { mount } from "../src/routes.ts";
+
+export const tempDir = () => mkdtempSync(join(tmpdir(), "verk-test-"));
+
+/** A clock that moves only when told; sleepers wake as it passes them. */
+export function fakeClock(startMs = Date.UTC(2026, 0, 1)): Clock & { advance: (ms: number) => void } {
+  let now = startMs;
+  const sleepers = new Set<{ at: number; wake: () => void }>();
+  return {
+    now: () => now,
+    sleep: (ms, signal) =>
+      new Promise((done) => {
+        if (signal?.aborted) return done();
+        const sleeper = {
+          at: now + ms,
+          wake: () => {
+            sleepers.delete(sleeper);
+            done();
+          },
+        };
+        sleepers.add(sleeper);
+        signal?.addEventListener("abort", sleeper.wake, { once: true });
+      }),
+    advance(ms) {
+      now += ms;
+      for (const sleeper of [...sleepers]) if (sleeper.at <= now) sleeper.wake();
+    },
+  };
+}
+
+type Options = { dir?: string; clock?: Clock; flags?: Record<string, unknown> };
+export type Answer = { status: number; body: any; headers: Headers };
+type CallOptions = { key?: string | null; headers?: Record<string, string>; raw?: BodyInit };
+export type TestApp = ReturnType<typeof testApp>;
+
+/** The whole application on a real database file, called in process. Reopen with the same `dir` to restart it. */
+export function testApp({ dir = tempDir(), clock = systemClock, flags = {} }: Options = {}) {
+  const config: Config = loadConfig({ env: { HOME: dir }, flags: { data_dir: dir, ...flags } });
+  const lines: string[] = [];
+  const log = createLog({ level: "debug", write: (line) => void lines.push(line) });
+  const db = openDb({ path: join(dir, "verk.db") });
+  migrate(db, join(dir, "backups"));
+  const closing = new AbortController();
+  const woken: string[] = [];
+  const ctx: Ctx = {
+    config,
+    db,
+    clock,
+    log,
+    secrets: openSecretBox({ file: config.secrets.master_key_file, exists: () => holdsSecrets(db) }),
+    storage: openLocalStorage({ dir: join(dir, "storage") }),
+    supervisor: createSupervisor({ log, clock, socketDir: join(dir, "run"), ...config.workers }),
+    authenticate: (key) => authenticate({ db, clock }, key),
+    wake: (loop) => void woken.push(loop),
+    closing: closing.signal,
+  };
+  const handle = createHandler(ctx, mount(ctx));
+  const keyOf = (name: string, scopes: (typeof SCOPES)[number][]) => {
+    const row = workspaces.findByName(ctx, name) ?? workspaces.create(ctx, { name, metadata: {} });
+    const input = { name: "test", scopes, expires_at: null, monthly_budget_usd: null, metadata: {} };
+    return { workspaceId: row.id, ...keys.create(ctx, row.id, input) };
+  };
+  const a = keyOf("alpha", ["*"]);
+  const b = keyOf("beta", ["*"]);
+  const admin = keyOf("operators", ["admin"]);
+  async function call(method: string, path: string, json?: unknown, options: CallOptions = {}): Promise<Answer> {
+    const key = options.key === undefined ? a.key : options.key;
+    const headers = new Headers({ ...(key === null ? {} : { authorization: `Bearer ${key}` }), ...options.headers });
+    const body = options.raw ?? (json === undefined ? undefined : JSON.stringify(json));
+    if (json !== undefined && !headers.has("content-type")) headers.set("content-type", "application/json");
+    const request = new Request(`http://localhost${path}`, { method, headers, ...(body === undefined ? {} : { body }) });
+    const response = await handle(request);
+    const text = await response.text();
+    const isJson = response.headers.get("content-type")?.includes("json");
+    return { status: response.status, body: isJson ? JSON.parse(text) : text, headers: response.headers };
+  }
+  return {
+    ctx, dir, handle, call, woken, log: lines, keyOf,
+    keyA: a.key, keyB: b.key, adminKey: admin.key, workspaceA: a.workspaceId, workspaceB: b.workspaceId,
+    async close() {
+      closing.abort();
+      await ctx.supervisor.stopAll("test over");
+      await durable(db);
+      closeDb(db);
+    },
+    remove: () => rmSync(dir, { recursive: true, force: true }),
+  };
+}
+
+/** Waits for a condition, not for a time. Fails with `what` when it does not come true. */
+export async function until<T>(what: string, probe: () => T | Promise<T>, deadlineMs = 10_000): Promise<NonNullable<T>> {
+  const end = performance.now() + deadlineMs;
+  let last: unknown;
+  while (performance.now() < end) {
+    try {
+      const value = await probe();
+      if (value) return value;
+    } catch (error) {
+      last = error;
+    }
+    await Bun.sleep(5);
+  }
+  throw new Error(`waited ${deadlineMs} ms for: ${what}`, last === undefined ? undefined : { cause: last });
+}
+
+export class Crash extends Error {}
+
+/**
+ * Plays `scenario` once per failpoint it passes: crash at the first, then at the second, until a run gets
+ * through unharmed. Fails if no crash ever fired, so it cannot pass by testing nothing. Returns how many did.
+ */
+export async function atEveryFailpoint(
+  scenario: (attempt: (fn: () => unknown) => Promise<void>) => Promise<void>,
+  most = 500,
+): Promise<number> {
+  for (let n = 1; n <= most; n++) {
+    let left = n;
+    await scenario(async (fn) => {
+      failpoints.hit = (name) => {
+        if (--left === 0) throw new Crash(name);
+      };
+      try {
+        await fn();
+      } catch (error) {
+        if (left > 0) throw error;
+      } finally {
+        delete failpoints.hit;
+      }
+    });
+    if (left > 0) {
+      if (n === 1) throw new Error("the scenario passed no failpoint");
+      return n - 1;
+    }
+  }
+  throw new Error(`more than ${most} failpoints: split the scenario`);
+}
+
+const ROOT = resolve(import.meta.dir, "..");
+/** The compiled executable where there is one, else the source under this Bun. */
+export const program = (): string[] => {
+  const binary = process.env["VERK_BINARY"] ?? join(ROOT, "dist/verk");
+  return existsSync(binary) ? [binary] : [process.execPath, join(ROOT, "src/main.ts")];
+};
+
+type BinaryOptions = { dir?: string; args?: string[]; env?: Record<string, string>; prefix?: string[] };
+
+/** `verk serve` as a real process on a free port, in an empty environment and an empty working directory. */
+export async function startBinary({ dir = tempDir(), args = [], env = {}, prefix = [] }: BinaryOptions = {}) {
+  const child = Bun.spawn([...prefix, ...program(), "serve", "--data", dir, "--listen", "127.0.0.1:0", ...args], {
+    env: { HOME: dir, PATH: process.env["PATH"] ?? "", ...env },
+    cwd: dir,
+    stdout: "pipe",
+    stderr: "pipe",
+  });
+  let stderr = "";
+  const reading = (async () => {
+    for await (const chunk of child.stderr) stderr += new TextDecoder().decode(chunk);
+  })();
+  const ready = until("the server to listen", async () => {
+    if (child.exitCode !== null || child.signalCode !== null) throw new Stopped(stderr);
+    const holder = JSON.parse(readFileSync(join(dir, "server.json"), "utf8")) as { pid: number; listen: string | null };
+    const url = holder.listen === null ? undefined : `http://${holder.listen}`;
+    return url !== undefined && (await fetch(`${url}/readyz`)).ok ? url : undefined;
+  });
+  const exited = child.exited.then(async () => {
+    await reading;
+    return { code: child.exitCode, signal: child.signalCode, stderr };
+  });
+  const url = await Promise.race([ready, exited.then(({ stderr }) => Promise.reject(new Stopped(stderr)))]);
+  return {
+    url, dir, child, exited, pid: child.pid,
+    stderr: () => stderr,
+    async kill(signal: NodeJS.Signals = "SIGKILL") {
+      child.kill(signal);
+      return await exited;
+    },
+  };
+}
+
+export class Stopped extends Error {
+  constructor(readonly stderr: string) {
+    super(`the server stopped:\n${stderr}`);
+  }
+}
+
+/** A key made from the command line, beside a running server or without one. */
+export async function makeKey(dir: string, ...args: string[]): Promise<{ id: string; key: string }> {
+  const child = Bun.spawn([...program(), "keys", "create", "--data", dir, "--json", ...args], {
+    env: { HOME: dir, PATH: process.env["PATH"] ?? "" },
+    stderr: "pipe",
+  });
+  const [out, err] = await Promise.all([child.stdout.text(), child.stderr.text(), child.exited]);
+  if (child.exitCode !== 0) throw new Error(`verk keys create: ${err}`);
+  return JSON.parse(out);
+}
