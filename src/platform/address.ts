@@ -1,0 +1,153 @@
+import { lookup as systemLookup } from "node:dns/promises";
+import { type Cidr, formatIp, inCidr, normalizeHost, parseCidr, parseIp } from "../lib/ip.ts";
+import type { Tier } from "./address_ranges.ts";
+import * as ranges from "./address_ranges.ts";
+
+/**
+ * The one judge of where this server may dial. It looks at bytes, never at text, and at what an IPv6 address carries
+ * inside; a name passes only when every address it resolves to passes, and the caller dials the address returned here.
+ * NOT covered: a public address that a router leads inside; NAT64 under a network's own prefix; this machine's own
+ * public addresses. List such in a firewall.
+ */
+export type Policy = { allowPrivate: boolean; hosts: ReadonlySet<string>; cidrs: readonly Cidr[] };
+export type Verdict = { allowed: true } | { allowed: false; reason: string; tier: Tier };
+
+/** From `config.network`; entries were checked when the configuration was read. */
+export function networkPolicy(network: { allow_private: boolean; allow: readonly string[] }): Policy {
+  const cidrs = network.allow.map(parseCidr).filter((cidr) => cidr !== undefined);
+  const hosts = network.allow.filter((text) => !parseCidr(text)).map(normalizeHost);
+  return { allowPrivate: network.allow_private, hosts: new Set(hosts.filter((host) => host !== undefined)), cidrs };
+}
+
+export const PUBLIC_ONLY: Policy = { allowPrivate: false, hosts: new Set(), cidrs: [] };
+
+const ALLOWED: Verdict = { allowed: true };
+const refuse = (tier: Tier, reason: string): Verdict => ({ allowed: false, tier, reason });
+
+export function judgeAddress(bytes: Uint8Array, policy: Policy): Verdict {
+  if (bytes.length !== 4 && bytes.length !== 16) return refuse(1, "not an address");
+  const address = unmapped(bytes);
+  if (policy.cidrs.some((cidr) => inCidr(address, cidr) || inCidr(bytes, cidr))) return ALLOWED;
+  return address.length === 4 ? judgeRanges(address, ranges.IPV4_RANGES, policy) : judgeIpv6(address, policy);
+}
+
+/** ::ffff:a.b.c.d is the IPv4 address itself: a socket that dials it speaks IPv4. */
+function unmapped(bytes: Uint8Array): Uint8Array {
+  const mapped = bytes.length === 16 && bytes.subarray(0, 10).every((byte) => byte === 0);
+  return mapped && bytes[10] === 0xff && bytes[11] === 0xff ? bytes.subarray(12) : bytes;
+}
+
+function judgeRanges(address: Uint8Array, table: readonly ranges.Range[], policy: Policy): Verdict {
+  const hit = table.find((range) => inCidr(address, range));
+  if (!hit || (hit.tier === 2 && policy.allowPrivate)) return ALLOWED;
+  return refuse(hit.tier, hit.reason);
+}
+
+function judgeIpv6(address: Uint8Array, policy: Policy): Verdict {
+  const plain = judgeRanges(address, ranges.IPV6_RANGES, policy);
+  if (!plain.allowed) return plain;
+  // An operator's list speaks of the address that is dialled, not of one inside it.
+  const inner: Policy = { ...policy, hosts: new Set(), cidrs: [] };
+  let carries = false;
+  let floor: Tier | undefined;
+  for (const each of ranges.EMBEDDINGS) {
+    if (!inCidr(address, each)) continue;
+    carries = true;
+    if (each.then !== "allow") floor = each.then;
+    const v4 = Uint8Array.from(each.at, (i) => (each.inverted ? ~address[i]! : address[i]!) & 0xff);
+    if (each.mayBeEmpty && v4.every((byte) => byte === 0)) continue;
+    const verdict = judgeRanges(v4, ranges.IPV4_RANGES, inner);
+    if (!verdict.allowed) return refuse(verdict.tier, `${verdict.reason}, as ${formatIp(v4)} inside ${each.name}`);
+  }
+  if (floor === 1 || (floor === 2 && !policy.allowPrivate)) return refuse(floor, "reserved (IPv4 inside IPv6)");
+  if (carries) return ALLOWED;
+
+  if (ranges.ISATAP.some((marker) => marker.every((byte, i) => address[8 + i] === byte))) {
+    const verdict = judgeRanges(address.subarray(12), ranges.IPV4_RANGES, inner);
+    if (!verdict.allowed) return refuse(verdict.tier, `${verdict.reason}, inside ISATAP`);
+  }
+  if (inCidr(address, ranges.IPV6_PROTOCOLS) && !ranges.IPV6_REACHABLE.some((cidr) => inCidr(address, cidr)))
+    return refuse(1, ranges.IPV6_PROTOCOLS.reason);
+  const isPrivate = (address[0]! & 0xfe) === 0xfc; // got here, so private ranges are allowed
+  return isPrivate || inCidr(address, ranges.IPV6_GLOBAL) ? ALLOWED : refuse(1, "reserved");
+}
+
+/** Refused by name alone, before anything is resolved. */
+export function judgeName(host: string, policy: Policy): Verdict {
+  const name = normalizeHost(host);
+  if (name === undefined) return refuse(1, "not a host name");
+  if (policy.hosts.has(name)) return ALLOWED;
+  const known = ranges.REFUSED_NAMES.get(name) ?? (name.endsWith(".localhost") ? "loopback" : undefined);
+  return known ? refuse(1, known) : ALLOWED;
+}
+
+export type UrlVerdict =
+  | { allowed: true; url: URL; host: string; literal: Uint8Array | undefined }
+  | { allowed: false; reason: string; tier: Tier };
+
+/**
+ * What can be said about a URL without DNS. The URL parser has already turned 0x7f.1, 2130706433 and full-width digits
+ * into dotted decimals. `host` is without brackets and trailing dot.
+ */
+export function judgeUrl(input: string | URL, policy: Policy, { allowHttp = false } = {}): UrlVerdict {
+  const refused = (reason: string, tier: Tier = 1): UrlVerdict => ({ allowed: false, reason, tier });
+  if (!URL.canParse(input)) return refused("not a valid URL");
+  const url = new URL(input);
+  if (url.protocol !== "https:" && !(allowHttp && url.protocol === "http:"))
+    return refused(allowHttp ? "must begin with http:// or https://" : "must begin with https://");
+  if (url.username !== "" || url.password !== "") return refused("must not contain a user name or password");
+  const host = url.hostname.replace(/^\[|\]$/g, "").replace(/\.$/, "");
+  const literal = parseIp(host);
+  const verdict = literal ? judgeAddress(literal, policy) : judgeName(host, policy);
+  return verdict.allowed ? { allowed: true, url, host, literal } : refused(verdict.reason, verdict.tier);
+}
+
+export class DialError extends Error {
+  constructor(
+    readonly code: "address_refused" | "unresolved" | "timeout" | "connection" | "tls",
+    message: string,
+    options?: ErrorOptions,
+  ) {
+    super(message, options);
+    this.name = "DialError";
+  }
+}
+
+export type Lookup = (host: string) => Promise<readonly { address: string }[]>;
+const dnsLookup: Lookup = (host) => systemLookup(host, { all: true });
+
+/**
+ * The addresses behind a name, IPv4 first; all of them were judged, and one bad one refuses the name: an attacker
+ * who controls the zone must not get a second draw. Dial one of these, never the name.
+ */
+export async function resolveChecked(
+  host: string,
+  policy: Policy,
+  lookup: Lookup = dnsLookup,
+): Promise<[string, ...string[]]> {
+  const literal = parseIp(host);
+  if (!literal) {
+    const verdict = judgeName(host, policy);
+    if (!verdict.allowed) throw new DialError("address_refused", `${host} is not allowed: ${verdict.reason}`);
+  }
+  let answers: readonly { address: string }[];
+  try {
+    answers = literal ? [{ address: host }] : await lookup(host);
+  } catch (cause) {
+    throw new DialError("unresolved", `${host} does not resolve`, { cause });
+  }
+  const listed = policy.hosts.has(normalizeHost(host) ?? "");
+  const checked = answers.map(({ address }) => {
+    const bytes = parseIp(address.replace(/%.*$/, "")); // a zone id comes with link-local addresses only
+    const verdict = bytes ? judgeAddress(bytes, policy) : refuse(1, "not an address");
+    if (!bytes || (!verdict.allowed && !listed))
+      throw new DialError(
+        "address_refused",
+        `${host} leads to ${address}, which is not allowed: ${verdict.allowed ? "" : verdict.reason}`,
+      );
+    return unmapped(bytes);
+  });
+  const [first, ...rest] = checked.sort((a, b) => a.length - b.length).map(formatIp);
+  if (first === undefined) throw new DialError("unresolved", `${host} has no address`);
+  return [first, ...rest];
+}
