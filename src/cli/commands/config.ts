@@ -1,0 +1,63 @@
+import { UsageError } from "../../lib/errors.ts";
+import { configFile, defaultToml, printConfig } from "../../platform/config.ts";
+import { CONFIG_FLAG, command, DATA_FLAG, EXIT, type Group, JSON_FLAG } from "../args.ts";
+import { note, print, printJson } from "../output.ts";
+import { settingsOf } from "../settings.ts";
+
+const print_ = command({
+  summary: "Print every setting as it is in force, secrets hidden",
+  flags: { config: CONFIG_FLAG, data: DATA_FLAG, json: JSON_FLAG },
+  examples: ["verk config print", "verk config print --config ./verk.toml --json"],
+  run({ json, ...where }) {
+    const shown = printConfig(settingsOf(where));
+    if (json) printJson(shown);
+    else for (const line of lines(shown)) print(line);
+    return EXIT.ok;
+  },
+});
+
+const check = command({
+  summary: "Check the configuration file and the environment, as a start would",
+  flags: { config: CONFIG_FLAG, data: DATA_FLAG, json: { type: "boolean", doc: 'Print {"ok","file","error"}' } },
+  examples: ["verk config check --config ./verk.toml"],
+  exits: { 5: "the configuration is wrong; the message names the setting and where it stands" },
+  run({ json, ...where }) {
+    const file = configFile(where.config) ?? null;
+    const error = mistake(() => settingsOf(where));
+    if (json) printJson({ ok: error === null, file, error });
+    else if (error === null) note(`The configuration is right (${file ?? "no file: defaults and environment"}).`);
+    else note(`verk: ${error}`);
+    return error === null ? EXIT.ok : EXIT.check;
+  },
+});
+
+const default_ = command({
+  summary: "Print the default configuration file: every setting, its default and what it means",
+  flags: {},
+  examples: ["verk config default > verk.toml"],
+  run() {
+    print(defaultToml().trimEnd());
+    return EXIT.ok;
+  },
+});
+
+export const config: Group = { summary: "The configuration", subcommands: { print: print_, check, default: default_ } };
+
+function mistake(body: () => unknown): string | null {
+  try {
+    body();
+    return null;
+  } catch (error) {
+    if (error instanceof UsageError) return error.message;
+    throw error;
+  }
+}
+
+/** `http.listen = "127.0.0.1:7070"`: one setting per line, so that it can be searched. */
+function lines(tree: Record<string, unknown>, prefix = ""): string[] {
+  return Object.entries(tree).flatMap(([key, value]) =>
+    typeof value === "object" && value !== null && !Array.isArray(value)
+      ? lines(value as Record<string, unknown>, `${prefix}${key}.`)
+      : [`${prefix}${key} = ${JSON.stringify(value)}`],
+  );
+}

@@ -1,0 +1,42 @@
+import { VERSION } from "../../lib/version.ts";
+import { CONFIG_FLAG, command, DATA_FLAG } from "../args.ts";
+import { note } from "../output.ts";
+import { settingsOf } from "../settings.ts";
+
+export const serve = command({
+  summary: "Run the server until it is told to stop (SIGTERM or Ctrl-C; a second one stops it at once)",
+  flags: {
+    data: DATA_FLAG,
+    listen: {
+      type: "string",
+      value: "HOST:PORT",
+      doc: "Address to listen on (default 127.0.0.1:7070); port 0 picks a free one",
+    },
+    config: CONFIG_FLAG,
+  },
+  examples: [
+    "verk serve",
+    "verk serve --data ./data --listen 0.0.0.0:7070",
+    "verk serve --config /etc/verk/config.toml",
+  ],
+  exits: {
+    0: "stopped in order",
+    1: "failed, or could not stop in order",
+    3: "another server holds the data directory",
+  },
+  async run(flags) {
+    const config = settingsOf(flags);
+    const { startServer } = await import("../../app.ts");
+    const server = await startServer(config);
+    note(`verk ${VERSION} listening on ${server.url} (data ${config.data_dir}, pid ${process.pid})`);
+    if (server.setup) {
+      note(`First start: open ${server.setup.url} to get an admin key. The link works once.`);
+      // A key must not end up in a journal: only a person at a terminal gets to see it.
+      if (process.stderr.isTTY) {
+        const { firstAdminKey } = await import("../offline.ts");
+        note(`Admin key, shown only now: ${await firstAdminKey(server.ctx)}`);
+      }
+    }
+    return server.stopped;
+  },
+});

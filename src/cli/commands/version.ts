@@ -1,0 +1,14 @@
+import { BUILT_AT, COMMIT, VERSION } from "../../lib/version.ts";
+import { command, EXIT, JSON_FLAG } from "../args.ts";
+import { print, printJson } from "../output.ts";
+
+export const version = command({
+  summary: "Print the version",
+  flags: { json: JSON_FLAG },
+  examples: ["verk version --json"],
+  run({ json }) {
+    if (json) printJson({ version: VERSION, commit: COMMIT, built_at: BUILT_AT, bun: Bun.version });
+    else print(`verk ${VERSION} (${COMMIT})`);
+    return EXIT.ok;
+  },
+});

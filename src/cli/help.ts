@@ -1,0 +1,91 @@
+import { type Command, EXIT, type Flags, type Group, isGroup } from "./args.ts";
+import { columns } from "./output.ts";
+
+const EXIT_DOCS: [code: number, meaning: string][] = [
+  [EXIT.ok, "done"],
+  [EXIT.failed, "failed"],
+  [EXIT.usage, "wrong flags, configuration or data directory"],
+  [EXIT.held, "the data directory is held by a running server"],
+  [EXIT.schema, "the database has another version's schema"],
+  [EXIT.check, "a check failed (doctor, config check)"],
+];
+
+export type Entry = { name: string; summary: string };
+
+export function overview(commands: readonly Entry[]): string {
+  return `verk: a post-training and inference platform in one executable
+
+Usage: verk <command> [flags]
+
+Commands:
+${indented(commands.map(({ name, summary }) => [name, summary]))}
+
+\`verk help <command>\` or \`verk <command> --help\` tells more.
+
+Exit codes:
+${exitTable({})}
+`;
+}
+
+export const helpOf = (name: string, entry: Command | Group): string =>
+  isGroup(entry) ? groupHelp(name, entry) : commandHelp(name, entry);
+
+function groupHelp(name: string, group: Group): string {
+  const each = Object.entries(group.subcommands);
+  return `${group.summary}
+
+Usage:
+${each.map(([sub, spec]) => `  ${usage(`${name} ${sub}`, spec)}`).join("\n")}
+
+Commands:
+${indented(each.map(([sub, { summary }]) => [sub, summary]))}
+
+Flags:
+${flagTable(Object.assign({}, ...each.map(([, spec]) => spec.flags)))}
+${examples(each.flatMap(([, spec]) => spec.examples))}
+Exit codes:
+${exitTable(Object.assign({}, ...each.map(([, spec]) => spec.exits)))}
+`;
+}
+
+function commandHelp(name: string, spec: Command): string {
+  return `${spec.summary}
+
+Usage: ${usage(name, spec)}
+
+Flags:
+${flagTable(spec.flags)}
+${examples(spec.examples)}
+Exit codes:
+${exitTable(spec.exits ?? {})}
+`;
+}
+
+function usage(name: string, { takes = [], flags }: Command): string {
+  const shown = Object.entries(flags).map(([flag, { value, multiple, type }]) => {
+    const text = type === "boolean" ? `--${flag}` : `--${flag} ${value ?? "VALUE"}`;
+    return `[${text}]${multiple ? "…" : ""}`;
+  });
+  return ["verk", name, ...takes.map((each) => `<${each}>`), ...shown].join(" ");
+}
+
+const flagTable = (flags: Flags) =>
+  indented([
+    ...Object.entries(flags).map(([flag, { value, doc }]): [string, string] => [
+      `--${flag}${value ? ` ${value}` : ""}`,
+      doc,
+    ]),
+    ["--help", "Print this help"],
+  ]);
+
+const examples = (lines: readonly string[]) =>
+  lines.length === 0 ? "" : `\nExamples:\n${lines.map((line) => `  ${line}\n`).join("")}`;
+
+/** The codes that every command shares, with what this one says of them in their place. */
+const exitTable = (own: Readonly<Record<number, string>>) =>
+  indented(EXIT_DOCS.map(([code, meaning]) => [String(code), own[code] ?? meaning]));
+
+const indented = (rows: (readonly string[])[]) =>
+  columns(rows)
+    .map((line) => `  ${line}`)
+    .join("\n");

@@ -1,0 +1,101 @@
+import { AppError, UsageError } from "../lib/errors.ts";
+import { nearest } from "../lib/nearest.ts";
+import { StorageError } from "../platform/files.ts";
+import { type Command, EXIT, type Group, isGroup, parse } from "./args.ts";
+import { helpOf, overview } from "./help.ts";
+import { note, print } from "./output.ts";
+
+type Row = { name: string; summary: string; load: () => Promise<Command | Group> };
+
+/** Every command. Loaded only when asked for, so that `verk keys` does not pay for the server. */
+const COMMANDS: readonly Row[] = [
+  { name: "serve", summary: "Run the server", load: async () => (await import("./commands/serve.ts")).serve },
+  {
+    name: "keys",
+    summary: "Create, list and revoke API keys",
+    load: async () => (await import("./commands/keys.ts")).keys,
+  },
+  {
+    name: "workspaces",
+    summary: "Create, list, suspend, resume and delete workspaces",
+    load: async () => (await import("./commands/workspaces.ts")).workspaces,
+  },
+  {
+    name: "config",
+    summary: "Print, check or show the default configuration",
+    load: async () => (await import("./commands/config.ts")).config,
+  },
+  {
+    name: "doctor",
+    summary: "Check this machine and the data directory",
+    load: async () => (await import("./commands/doctor.ts")).doctor,
+  },
+  {
+    name: "demo",
+    summary: "Walk through the product on a temporary server",
+    load: async () => (await import("./commands/demo.ts")).demo,
+  },
+  { name: "version", summary: "Print the version", load: async () => (await import("./commands/version.ts")).version },
+];
+
+/** The exit code; mistakes of the person at the keyboard are thrown as UsageError. */
+export async function run(argv: readonly string[]): Promise<number> {
+  const [name, ...rest] = argv;
+  if (name === undefined || name === "--help" || name === "-h" || (name === "help" && rest.length === 0)) {
+    print(overview(COMMANDS).trimEnd());
+    return EXIT.ok;
+  }
+  const asksHelp = name === "help";
+  const path = asksHelp ? rest : argv;
+  const row =
+    COMMANDS.find((each) => each.name === path[0]) ??
+    unknownCommand(
+      path[0] ?? "",
+      COMMANDS.map((each) => each.name),
+    );
+  const found = descend(row.name, await row.load(), path.slice(1), asksHelp);
+  if (asksHelp || found.wantsHelp) {
+    print(helpOf(found.name, found.entry).trimEnd());
+    return EXIT.ok;
+  }
+  if (isGroup(found.entry)) {
+    const names = Object.keys(found.entry.subcommands).join(", ");
+    throw new UsageError(`${found.name} needs one of: ${names}. See \`verk help ${found.name}\`.`);
+  }
+  const { values, positionals } = parse(found.name, found.entry, found.argv);
+  return report(() => (found.entry as Command).run(values as never, ...positionals)); // parse() gave each flag its type
+}
+
+type Found = { name: string; entry: Command | Group; argv: readonly string[]; wantsHelp: boolean };
+
+function descend(name: string, entry: Command | Group, argv: readonly string[], asksHelp: boolean): Found {
+  const end = argv.indexOf("--");
+  const wantsHelp = argv.slice(0, end < 0 ? undefined : end).some((each) => each === "--help" || each === "-h");
+  const [sub] = argv;
+  if (!isGroup(entry) || sub === undefined || (wantsHelp && sub.startsWith("-")))
+    return { name, entry, argv, wantsHelp };
+  const inner =
+    entry.subcommands[sub] ??
+    unknownCommand(
+      `${name} ${sub}`,
+      Object.keys(entry.subcommands).map((each) => `${name} ${each}`),
+    );
+  return { name: `${name} ${sub}`, entry: inner, argv: argv.slice(1), wantsHelp: wantsHelp || asksHelp };
+}
+
+function unknownCommand(name: string, candidates: readonly string[]): never {
+  const close = nearest(name, candidates);
+  const hint = close ? ` Did you mean ${close}?` : "";
+  throw new UsageError(`There is no command ${name}.${hint} \`verk help\` lists them all.`);
+}
+
+/** What the services and the disk refuse is an answer, not a crash: one line, exit 1. */
+async function report(body: () => Promise<number> | number): Promise<number> {
+  try {
+    return await body();
+  } catch (error) {
+    if (!(error instanceof AppError || error instanceof StorageError)) throw error;
+    note(`verk: ${error.message}`);
+    return EXIT.failed;
+  }
+}

@@ -1,0 +1,60 @@
+/**
+ * The one door from the command line into the server's code: it works on the database itself, with a server running
+ * beside it or without one. Load it with `await import()`: it costs what the server costs.
+ */
+import { openOffline } from "../app.ts";
+import type { Ctx } from "../context.ts";
+import { UsageError } from "../lib/errors.ts";
+import type { Config } from "../platform/config.ts";
+import { durable } from "../platform/db.ts";
+import { createLog } from "../platform/log.ts";
+import { adminKey, DEFAULT_WORKSPACE } from "../resources/setup/service.ts";
+import * as workspaces from "../resources/workspaces/service.ts";
+import type { WorkspaceRow } from "../resources/workspaces/table.ts";
+
+export { SCOPES } from "../context.ts";
+export * as keys from "../resources/api_keys/service.ts";
+export { present as presentWorkspace } from "../resources/workspaces/schema.ts";
+export { DEFAULT_WORKSPACE, workspaces };
+
+/** Returns only when what was written is on the disk. */
+export async function offline<T>(config: Config, body: (ctx: Ctx) => T): Promise<T> {
+  const { ctx, close } = await openOffline(config, { log: createLog({ ...config.log, level: "warn" }) });
+  try {
+    return body(ctx);
+  } finally {
+    await close(); // flushes first
+  }
+}
+
+/** An admin key beside the setup link of a first start. Durable before it is returned. */
+export async function firstAdminKey(ctx: Ctx): Promise<string> {
+  const { key } = adminKey(ctx);
+  await durable(ctx.db);
+  return key;
+}
+
+/** The workspace `default` comes into being with the first use of the data directory; others are made by name. */
+export function mustFindWorkspace(ctx: Ctx, name: string): WorkspaceRow {
+  const found = workspaces.findByName(ctx, name);
+  if (found) return found;
+  if (name === DEFAULT_WORKSPACE) return workspaces.create(ctx, { name, metadata: {} });
+  throw new UsageError(
+    `There is no workspace ${JSON.stringify(name)}: make it with \`verk workspaces create ${quoted(name)}\`.`,
+  );
+}
+
+const quoted = (name: string) => (/^[\w.-]+$/.test(name) ? name : `'${name.replaceAll("'", "'\\''")}'`);
+
+type Page<T> = { data: T[]; has_more: boolean };
+
+/** Every item of a paged list. */
+export function allOf<T extends { id: string }>(page: (query: { limit: number; after?: string }) => Page<T>): T[] {
+  const items: T[] = [];
+  for (;;) {
+    const last = items.at(-1);
+    const { data, has_more } = page(last ? { limit: 100, after: last.id } : { limit: 100 });
+    items.push(...data);
+    if (!has_more) return items;
+  }
+}

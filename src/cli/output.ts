@@ -1,0 +1,19 @@
+/** Results go to standard output, words about them to standard error: a pipe gets only what was asked for. */
+export const print = (text: string) => void process.stdout.write(`${text}\n`);
+export const printJson = (value: unknown) => print(JSON.stringify(value));
+export const note = (text: string) => void process.stderr.write(`${text}\n`);
+
+/** Rows as lines with aligned columns. */
+export function columns(rows: readonly (readonly string[])[], gap = "  "): string[] {
+  const widths: number[] = [];
+  for (const row of rows)
+    for (const [i, cell] of row.entries()) widths[i] = Math.max(widths[i] ?? 0, Bun.stringWidth(cell));
+  const pad = (cell: string, i: number) => cell + " ".repeat(widths[i]! - Bun.stringWidth(cell));
+  return rows.map((row) => row.map(pad).join(gap).trimEnd());
+}
+
+/** A table for people; an empty one says so instead of showing a lone header. */
+export function printTable(header: readonly string[], rows: readonly (readonly string[])[], empty: string) {
+  if (rows.length === 0) return note(empty);
+  for (const line of columns([header, ...rows])) print(line);
+}
