@@ -43,6 +43,10 @@ async function build() {
   const tempDir = join(dirname(out), `.build-${process.pid}`);
   const temp = join(tempDir, "verk");
   mkdirSync(tempDir, { recursive: true });
+  let nativesEmbedded = false;
+  const seen = () => {
+    nativesEmbedded = true;
+  };
   const result = await Bun.build({
     entrypoints: [flags.entry],
     compile: { outfile: temp, autoloadDotenv: false, autoloadBunfig: false },
@@ -55,11 +59,12 @@ async function build() {
       VERK_COMMIT: JSON.stringify(git("rev-parse", "--short=12", "HEAD") ?? "unknown"),
       VERK_BUILT_AT: JSON.stringify(builtAt()),
     },
-    plugins: [nativePlugin(root, staged.moduleSource, staged.groups)],
+    plugins: [nativePlugin(root, staged.moduleSource, staged.groups, seen)],
     throw: false,
   });
-  if (!result.success) {
+  if (!result.success || !nativesEmbedded) {
     for (const log of result.logs) console.error(log);
+    if (result.success) console.error("nothing in the program reaches src/native: the libraries were not embedded");
     rmSync(tempDir, { recursive: true, force: true });
     process.exit(1);
   }

@@ -1,30 +1,32 @@
-/** argv → serve | worker | a command. Only dynamic imports below, so that a worker never loads the server. */
+/** argv → worker | a command. Only dynamic imports below, so that a worker never loads the server. */
 import { BUILT_AT, COMMIT, VERSION } from "./lib/version.ts";
 
 process.env["HOME"] ??= process.env["VERK_DATA"] ?? process.cwd(); // os.homedir() throws without it
 
 const [command, ...args] = process.argv.slice(2);
 
+// Not inside a try block: there the bundler would accept a module that does not exist.
+async function dispatch(): Promise<void> {
+  const { armFailpoint } = await import("./platform/failpoint.ts");
+  armFailpoint(process.env["VERK_FAILPOINT"]);
+  if (command === "worker") {
+    const { runWorker } = await import("./workers/main.ts");
+    return runWorker(args[0] ?? "", args.slice(1)); // the process lives on while the worker has something to wait for
+  }
+  const { run } = await import("./cli/index.ts");
+  process.exitCode = await run(process.argv.slice(2));
+}
+
+async function explain(error: unknown): Promise<never> {
+  const { UsageError } = await import("./lib/errors.ts");
+  if (!(error instanceof UsageError)) throw error;
+  console.error(`verk: ${error.message}`);
+  process.exit(error.exitCode);
+}
+
 if (command === "version" || command === "--version" || command === "-v") {
   const version = { version: VERSION, commit: COMMIT, built_at: BUILT_AT, bun: Bun.version };
   console.log(args.includes("--json") ? JSON.stringify(version) : `verk ${VERSION} (${COMMIT})`);
 } else {
-  if (process.env["VERK_FAILPOINT"]) {
-    const { armFailpoint } = await import("./platform/failpoint.ts");
-    armFailpoint(process.env["VERK_FAILPOINT"]);
-  }
-  try {
-    if (command === "worker") {
-      const { runWorker } = await import("./workers/main.ts");
-      await runWorker(args[0] ?? "", args.slice(1)); // stays alive while the worker has something to wait for
-    } else {
-      const { run } = await import("./cli/index.ts");
-      process.exitCode = await run(process.argv.slice(2));
-    }
-  } catch (error) {
-    const { UsageError } = await import("./lib/errors.ts");
-    if (!(error instanceof UsageError)) throw error;
-    console.error(`verk: ${error.message}`);
-    process.exit(error.exitCode);
-  }
+  await dispatch().catch(explain);
 }

@@ -59,8 +59,8 @@ export const defaultLlamaCppRelease = ${release};`,
   ];
 }
 
-/** `embedded` is the generated module that replaces src/native/embedded.ts. */
-export function nativePlugin(root: string, embedded: string, groups: readonly string[]): BunPlugin {
+/** `embedded` is the generated module that replaces src/native/embedded.ts; `seen` is called when that happens. */
+export function nativePlugin(root: string, embedded: string, groups: readonly string[], seen: () => void): BunPlugin {
   const modules = join(root, "node_modules");
   const addon = join(root, "src/native/addon.ts");
   const table = rewrites(modules, addon).map((rewrite) => {
@@ -74,7 +74,10 @@ export function nativePlugin(root: string, embedded: string, groups: readonly st
     name: "verk-native",
     setup(build) {
       const exactly = (path: string) => new RegExp(`${path.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")}$`);
-      build.onLoad({ filter: exactly("/src/native/embedded.ts") }, () => ({ contents: embedded, loader: "ts" }));
+      build.onLoad({ filter: exactly("/src/native/embedded.ts") }, () => {
+        seen();
+        return { contents: embedded, loader: "ts" };
+      });
       for (const { path, contents } of table) {
         build.onLoad({ filter: exactly(path.slice(modules.length)) }, () => ({ contents, loader: "js" }));
       }

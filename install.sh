@@ -1,0 +1,176 @@
+#!/usr/bin/env bash
+# Installs Verk as a service, or shows it without installing anything. Safe to run again: that is also how to upgrade.
+set -euo pipefail
+
+usage() {
+  cat <<'TEXT'
+Usage:
+  ./install.sh demo                build if needed, then run the demo; nothing is installed
+  sudo ./install.sh [options]      install or upgrade, and start
+  sudo ./install.sh uninstall      remove the program and the service; data and settings stay
+
+Options:
+  --from FILE     install this executable (FILE.sha256 must lie beside it); default: build one here
+  --prefix DIR    where bin/verk goes (default /usr/local)
+  --root DIR      install below DIR instead of /; makes no user and starts nothing
+  --no-start      install and enable, but do not start
+TEXT
+}
+
+fail() {
+  printf 'install.sh: %s\n' "$1" >&2
+  exit 1
+}
+
+build_if_stale() {
+  "$here/scripts/build" --if-stale || fail "the build failed; the reason is above"
+}
+
+verify() {
+  local file=$1 want got
+  [ -f "$file" ] || fail "$file does not exist"
+  [ -f "$file.sha256" ] || fail "$file.sha256 does not exist; fetch it from where the executable came from"
+  want=$(cut -d ' ' -f 1 <"$file.sha256")
+  got=$(sha256sum "$file" | cut -d ' ' -f 1)
+  [ "$want" = "$got" ] || fail "$file is damaged or not what $file.sha256 describes (expected $want, found $got); fetch both again"
+}
+
+# Into place by rename, so that a running program keeps its file and a reader never sees half of one.
+put() {
+  local mode=$1 from=$2 to=$3
+  mkdir -p "$(dirname "$to")"
+  install -m "$mode" "$from" "$to.new" || fail "cannot write $to; is the disk full or read-only?"
+  mv -f "$to.new" "$to"
+}
+
+make_user() {
+  if id -u verk >/dev/null 2>&1; then return; fi
+  command -v useradd >/dev/null 2>&1 || fail "useradd is missing; on Debian: apt-get install passwd"
+  local shell=/usr/sbin/nologin
+  [ -x "$shell" ] || shell=/bin/false
+  useradd --system --user-group --home-dir /var/lib/verk --no-create-home --shell "$shell" verk ||
+    fail "cannot make the user verk; make it by hand and run this again"
+}
+
+# GPU device files belong to these groups on most systems.
+join_gpu_groups() {
+  local group
+  for group in video render; do
+    if getent group "$group" >/dev/null 2>&1; then usermod -aG "$group" verk; fi
+  done
+}
+
+write_config() {
+  local file=$root/etc/verk/config.toml
+  if [ -e "$file" ]; then
+    echo "kept    $file"
+    return
+  fi
+  mkdir -p "$root/etc/verk"
+  cat >"$file.new" <<'TEXT'
+# Settings of Verk. Every setting with its default and meaning: verk config default
+# Check this file after a change: verk config check --config /etc/verk/config.toml
+data_dir = "/var/lib/verk"
+TEXT
+  chmod 0640 "$file.new"
+  mv -f "$file.new" "$file"
+  echo "wrote   $file"
+}
+
+has_systemd() { [ -z "$root" ] && [ -d /run/systemd/system ]; }
+
+do_install() {
+  if [ -z "$root" ] && [ "$(id -u)" != 0 ]; then
+    fail "installing needs root: sudo ./install.sh (or try ./install.sh demo, which does not)"
+  fi
+  if [ -z "$from" ]; then
+    build_if_stale
+    from=$here/dist/verk
+  fi
+  verify "$from"
+  [ -f "$here/config/verk.service" ] || fail "config/verk.service is missing beside install.sh; fetch the whole release"
+
+  put 0755 "$from" "$root$prefix/bin/verk"
+  echo "wrote   $root$prefix/bin/verk"
+  mkdir -p "$root/var/lib/verk"
+  chmod 0700 "$root/var/lib/verk"
+  write_config
+  sed "s#/usr/local/bin/verk#$prefix/bin/verk#" "$here/config/verk.service" >"$root/etc/verk/.unit"
+  put 0644 "$root/etc/verk/.unit" "$root/etc/systemd/system/verk.service"
+  rm -f "$root/etc/verk/.unit"
+  echo "wrote   $root/etc/systemd/system/verk.service"
+  if [ -z "$root" ]; then
+    make_user
+    join_gpu_groups
+    chown verk:verk /var/lib/verk
+    chown root:verk /etc/verk/config.toml
+  fi
+  start
+}
+
+start() {
+  if has_systemd; then
+    systemctl daemon-reload
+    systemctl enable --quiet verk
+    if [ "$no_start" = 1 ]; then
+      echo "Start it with: systemctl start verk"
+      return
+    fi
+    systemctl restart verk || fail "the service did not start; see: journalctl -u verk -n 50"
+    echo "Running. State: systemctl status verk. Log, with the setup address: journalctl -u verk"
+  elif [ -n "$root" ]; then
+    echo "Installed below $root; nothing was started."
+  else
+    echo "There is no systemd here. Start it with:"
+    echo "  setpriv --reuid=verk --regid=verk --init-groups $prefix/bin/verk serve --config /etc/verk/config.toml"
+  fi
+}
+
+do_uninstall() {
+  if [ -z "$root" ] && [ "$(id -u)" != 0 ]; then fail "uninstalling needs root: sudo ./install.sh uninstall"; fi
+  if has_systemd && [ -e /etc/systemd/system/verk.service ]; then
+    systemctl disable --now --quiet verk || true
+  fi
+  rm -f "$root/etc/systemd/system/verk.service" "$root$prefix/bin/verk"
+  if has_systemd; then systemctl daemon-reload; fi
+  echo "Removed the program and the service. Kept: $root/var/lib/verk (data), $root/etc/verk (settings), the user verk."
+  echo "To remove these too: rm -rf $root/var/lib/verk $root/etc/verk; userdel verk"
+}
+
+# Everything is read before anything runs: a download cut short must not execute its first half.
+main() {
+  here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+  command=install from='' prefix=/usr/local root='' no_start=0
+  case "${1:-}" in
+    demo)
+      shift
+      build_if_stale
+      exec "$here/dist/verk" demo "$@"
+      ;;
+    uninstall)
+      command=uninstall
+      shift
+      ;;
+  esac
+  while [ $# -gt 0 ]; do
+    case $1 in
+      --from | --prefix | --root)
+        [ $# -ge 2 ] || fail "$1 needs a value"
+        case $1 in
+          --from) from=$2 ;;
+          --prefix) prefix=${2%/} ;;
+          --root) root=${2%/} ;;
+        esac
+        shift 2
+        ;;
+      --no-start) no_start=1 && shift ;;
+      -h | --help) usage && exit 0 ;;
+      *) usage >&2 && fail "unknown argument: $1" ;;
+    esac
+  done
+  case $prefix in /*) ;; *) fail "--prefix must be an absolute path" ;; esac
+  case $root in '' | /*) ;; *) root=$PWD/$root ;; esac
+  "do_$command"
+}
+
+main "$@"
