@@ -1,7 +1,7 @@
 import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { type Ctx, SCOPES } from "../src/context.ts";
+import type { Ctx, SCOPES } from "../src/context.ts";
 import { createHandler } from "../src/http/server.ts";
 import { type Clock, systemClock } from "../src/platform/clock.ts";
 import { type Config, loadConfig } from "../src/platform/config.ts";
@@ -14,8 +14,8 @@ import { openLocalStorage } from "../src/platform/storage/local.ts";
 import { createSupervisor } from "../src/platform/supervisor.ts";
 import { authenticate } from "../src/resources/api_keys/authenticate.ts";
 import * as keys from "../src/resources/api_keys/service.ts";
-import * as workspaces from "../src/resources/workspaces/service.ts";
 import { holdsSecrets } from "../src/resources/system/service.ts";
+import * as workspaces from "../src/resources/workspaces/service.ts";
 import { mount } from "../src/routes.ts";
 
 export const tempDir = () => mkdtempSync(join(tmpdir(), "verk-test-"));
@@ -47,6 +47,7 @@ export function fakeClock(startMs = Date.UTC(2026, 0, 1)): Clock & { advance: (m
 }
 
 type Options = { dir?: string; clock?: Clock; flags?: Record<string, unknown> };
+// biome-ignore lint/suspicious/noExplicitAny: a test reads whatever the server answered
 export type Answer = { status: number; body: any; headers: Headers };
 type CallOptions = { key?: string | null; headers?: Record<string, string>; raw?: BodyInit };
 export type TestApp = ReturnType<typeof testApp>;
@@ -86,15 +87,29 @@ export function testApp({ dir = tempDir(), clock = systemClock, flags = {} }: Op
     const headers = new Headers({ ...(key === null ? {} : { authorization: `Bearer ${key}` }), ...options.headers });
     const body = options.raw ?? (json === undefined ? undefined : JSON.stringify(json));
     if (json !== undefined && !headers.has("content-type")) headers.set("content-type", "application/json");
-    const request = new Request(`http://localhost${path}`, { method, headers, ...(body === undefined ? {} : { body }) });
+    const request = new Request(`http://localhost${path}`, {
+      method,
+      headers,
+      ...(body === undefined ? {} : { body }),
+    });
     const response = await handle(request);
     const text = await response.text();
     const isJson = response.headers.get("content-type")?.includes("json");
     return { status: response.status, body: isJson ? JSON.parse(text) : text, headers: response.headers };
   }
   return {
-    ctx, dir, handle, call, woken, log: lines, keyOf,
-    keyA: a.key, keyB: b.key, adminKey: admin.key, workspaceA: a.workspaceId, workspaceB: b.workspaceId,
+    ctx,
+    dir,
+    handle,
+    call,
+    woken,
+    log: lines,
+    keyOf,
+    keyA: a.key,
+    keyB: b.key,
+    adminKey: admin.key,
+    workspaceA: a.workspaceId,
+    workspaceB: b.workspaceId,
     async close() {
       closing.abort();
       await ctx.supervisor.stopAll("test over");
@@ -106,7 +121,11 @@ export function testApp({ dir = tempDir(), clock = systemClock, flags = {} }: Op
 }
 
 /** Waits for a condition, not for a time. Fails with `what` when it does not come true. */
-export async function until<T>(what: string, probe: () => T | Promise<T>, deadlineMs = 10_000): Promise<NonNullable<T>> {
+export async function until<T>(
+  what: string,
+  probe: () => T | Promise<T>,
+  deadlineMs = 10_000,
+): Promise<NonNullable<T>> {
   const end = performance.now() + deadlineMs;
   let last: unknown;
   while (performance.now() < end) {
@@ -186,7 +205,11 @@ export async function startBinary({ dir = tempDir(), args = [], env = {}, prefix
   });
   const url = await Promise.race([ready, exited.then(({ stderr }) => Promise.reject(new Stopped(stderr)))]);
   return {
-    url, dir, child, exited, pid: child.pid,
+    url,
+    dir,
+    child,
+    exited,
+    pid: child.pid,
     stderr: () => stderr,
     async kill(signal: NodeJS.Signals = "SIGKILL") {
       child.kill(signal);
@@ -207,7 +230,7 @@ export async function makeKey(dir: string, ...args: string[]): Promise<{ id: str
     env: { HOME: dir, PATH: process.env["PATH"] ?? "" },
     stderr: "pipe",
   });
-  const [out, err] = await Promise.all([child.stdout.text(), child.stderr.text(), child.exited]);
+  const [out, err] = await Promise.all([new Response(child.stdout).text(), new Response(child.stderr).text(), child.exited]);
   if (child.exitCode !== 0) throw new Error(`verk keys create: ${err}`);
   return JSON.parse(out);
 }

@@ -33,8 +33,15 @@ export async function consume(
 /** Forgets events older than `before` that every consumer has passed. */
 export function prune(db: Db, before: number): number {
   return write(db, (tx) => {
-    const slowest = tx.select({ seq: min(eventCursors.seq) }).from(eventCursors).get()?.seq;
+    const slowest = tx
+      .select({ seq: min(eventCursors.seq) })
+      .from(eventCursors)
+      .get()?.seq;
     const passed = slowest === null || slowest === undefined ? undefined : lt(events.seq, slowest + 1);
-    return tx.delete(events).where(and(lt(events.createdAt, before), passed)).returning({ seq: events.seq }).all().length;
+    return tx
+      .delete(events)
+      .where(and(lt(events.createdAt, before), passed))
+      .returning({ seq: events.seq })
+      .all().length;
   });
 }

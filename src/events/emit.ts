@@ -1,5 +1,6 @@
 import { sql } from "drizzle-orm";
 import { newId } from "../lib/ids.ts";
+import { oncePer } from "../lib/once_per.ts";
 import { afterCommit, type Db, prepared, type Tx } from "../platform/db.ts";
 import { CATALOG, type EventPayload, type EventType } from "./catalog.ts";
 import { events } from "./table.ts";
@@ -19,7 +20,12 @@ const insert = prepared((db) =>
 );
 
 /** Takes a `Tx`, never a `Db`: an event exists if and only if the change it reports does. */
-export function emit<T extends EventType>(tx: Tx, type: T, at: { workspaceId: string; now: number }, data: EventPayload<T>) {
+export function emit<T extends EventType>(
+  tx: Tx,
+  type: T,
+  at: { workspaceId: string; now: number },
+  data: EventPayload<T>,
+) {
   const clean = CATALOG[type].data.parse(data);
   const id = newId("evt", at.now);
   insert(tx).run({ id, workspaceId: at.workspaceId, type, subjectId: clean.id, data: clean, createdAt: at.now });
@@ -27,15 +33,15 @@ export function emit<T extends EventType>(tx: Tx, type: T, at: { workspaceId: st
   return id;
 }
 
-const listeners = new WeakMap<Db, Set<() => void>>();
+const listenersOf = oncePer((_db: Db) => new Set<() => void>());
 
 /** Calls `fn` after every commit of this process that recorded an event. Returns the way to stop. */
 export function onEvents(db: Db, fn: () => void): () => void {
-  const set = listeners.get(db) ?? new Set();
-  listeners.set(db, set.add(fn));
-  return () => void set.delete(fn);
+  const listeners = listenersOf(db);
+  listeners.add(fn);
+  return () => void listeners.delete(fn);
 }
 
 function notify(db: Db) {
-  for (const fn of listeners.get(db) ?? []) fn();
+  for (const fn of listenersOf(db)) fn();
 }

@@ -38,7 +38,6 @@ export function transition<T extends Stateful, A extends string>(
     .where(and(eq(table.id, subject.id), inArray(table.status, [...from])))
     .returning()
     .all() as T["$inferSelect"][];
-  if (row && event)
-    emit(tx, event, { workspaceId: machine.workspaceOf(row), now: subject.now }, machine.report(row));
+  if (row && event) emit(tx, event, { workspaceId: machine.workspaceOf(row), now: subject.now }, machine.report(row));
   return row;
 }

@@ -72,7 +72,9 @@ export const errorEnvelope = (ctx: Ctx, methodsOf: (path: string) => readonly st
       if (allowed.length === 0)
         return errorResponse(new AppError("route_not_found", `No route ${request.method} ${path}; see /docs`));
       return errorResponse(
-        new AppError("method_not_allowed", `${path} takes ${allowed.join(", ")}`, { headers: { allow: allowed.join(", ") } }),
+        new AppError("method_not_allowed", `${path} takes ${allowed.join(", ")}`, {
+          headers: { allow: allowed.join(", ") },
+        }),
       );
     }
     return errorResponse(toAppError(ctx, code === "PARSE" ? error.cause : error, request));

@@ -86,7 +86,8 @@ function parametersOf(
 ): Json[] {
   const json = schema ? schemaOf(schema as z.ZodType, "input") : { properties: {}, required: [] };
   const properties = (json["properties"] ?? {}) as Record<string, Json>;
-  const names = where === "path" ? [...path.matchAll(/\{(\w+)\}/g)].map((m) => m[1] as string) : Object.keys(properties);
+  const names =
+    where === "path" ? [...path.matchAll(/\{(\w+)\}/g)].map((m) => m[1] as string) : Object.keys(properties);
   return names.map((name) => {
     const { description, ...rest } = properties[name] ?? { type: "string" };
     const required = where === "path" || ((json["required"] ?? []) as string[]).includes(name);

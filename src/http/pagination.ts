@@ -43,9 +43,7 @@ function olderThan(db: Db, table: Pageable, within: SQL | undefined, after: stri
     .from(table as SQLiteTable)
     .where(and(within, eq(table.id, after)))
     .get() as { createdAt: number } | undefined;
-  if (!cursor) throw new AppError("invalid_cursor", `after: no item ${after.slice(0, 80)} in this list`, { param: "after" });
-  return or(
-    lt(table.createdAt, cursor.createdAt),
-    and(eq(table.createdAt, cursor.createdAt), lt(table.id, after)),
-  );
+  if (!cursor)
+    throw new AppError("invalid_cursor", `after: no item ${after.slice(0, 80)} in this list`, { param: "after" });
+  return or(lt(table.createdAt, cursor.createdAt), and(eq(table.createdAt, cursor.createdAt), lt(table.id, after)));
 }

@@ -1,18 +1,14 @@
 import type { Ctx } from "../context.ts";
 import { AppError } from "../lib/errors.ts";
 import { gcra } from "../lib/gcra.ts";
+import { oncePer } from "../lib/once_per.ts";
 
 export type RateLimiter = { spend: (caller: string) => void };
 
-const limiters = new WeakMap<Ctx, RateLimiter>();
 const FORGET_ABOVE = 10_000;
 
 /** One limiter per server, in memory: a restart forgives at most one burst per key. */
-export function rateLimiterOf(ctx: Ctx): RateLimiter {
-  let limiter = limiters.get(ctx);
-  if (!limiter) limiters.set(ctx, (limiter = createLimiter(ctx)));
-  return limiter;
-}
+export const rateLimiterOf = oncePer(createLimiter);
 
 function createLimiter({ config, clock }: Ctx): RateLimiter {
   const rate = { perSecond: config.http.rate_limit_per_second, burst: config.http.rate_limit_burst };

@@ -28,7 +28,10 @@ export function sse(
   const stream = new ReadableStream<Uint8Array>({
     start(controller) {
       controller.enqueue(encoder.encode(`retry: ${options.retryMs ?? 3000}\n\n`));
-      heartbeat = setInterval(() => controller.enqueue(encoder.encode(encodeSse({ comment: "heartbeat" }))), HEARTBEAT_MS);
+      heartbeat = setInterval(
+        () => controller.enqueue(encoder.encode(encodeSse({ comment: "heartbeat" }))),
+        HEARTBEAT_MS,
+      );
     },
     async pull(controller) {
       const next = await iterator.next();

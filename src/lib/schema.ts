@@ -15,7 +15,13 @@ export const Label = (maxLength = 200) =>
 
 /** Up to 16 string pairs that a user keeps on a resource. */
 export const Metadata = z
-  .record(Label(64), z.string().max(512).refine((text) => text.isWellFormed(), "must be well-formed Unicode"))
+  .record(
+    Label(64),
+    z
+      .string()
+      .max(512)
+      .refine((text) => text.isWellFormed(), "must be well-formed Unicode"),
+  )
   .refine((pairs) => Object.keys(pairs).length <= 16, "takes at most 16 pairs")
   .describe("Up to 16 string pairs of your own");
 export type Metadata = Record<string, string>;

@@ -4,11 +4,13 @@
  * (it survives a power cut). Commits do not wait for the disk; the flush is shared by everyone who waits
  * for one, so the cost of an fsync is divided by the number of requests in flight.
  */
-import { Database, type SQLQueryBindings, SQLiteError } from "bun:sqlite";
+import { Database, SQLiteError, type SQLQueryBindings } from "bun:sqlite";
 import { closeSync, fdatasync, fsyncSync, openSync } from "node:fs";
 import { dirname } from "node:path";
+import { promisify } from "node:util";
 import { type BunSQLiteDatabase, drizzle } from "drizzle-orm/bun-sqlite";
 import { AppError } from "../lib/errors.ts";
+import { oncePer } from "../lib/once_per.ts";
 import { failpoint } from "./failpoint.ts";
 
 export type Db = BunSQLiteDatabase<Record<string, never>> & { $client: Database };
@@ -33,6 +35,7 @@ type State = {
 };
 type Statement = { run: (...bindings: SQLQueryBindings[]) => unknown };
 
+const datasync = promisify(fdatasync); // on a thread of its own: the server goes on meanwhile
 const states = new WeakMap<Db, State>();
 
 export function openDb(options: DbOptions): Db {
@@ -65,6 +68,8 @@ const stateOf = (db: Db): State => {
   return state;
 };
 
+type Sync<T> = [T] extends [never] ? [] : T extends PromiseLike<unknown> ? ["write() must not be async"] : [];
+
 /**
  * The only way to write. `fn` must be synchronous: the commit happens when it returns, so an `await` inside
  * would run after it; the unused last parameter turns that into a type error. Inside another write() it is a
@@ -73,7 +78,7 @@ const stateOf = (db: Db): State => {
 export function write<T>(
   db: Db,
   fn: (tx: Tx) => T,
-  ..._sync: T extends PromiseLike<unknown> ? ["write() must not be async"] : []
+  ..._sync: Sync<T>
 ): T {
   const state = stateOf(db);
   if (state.broken) throw storageError(state.broken);
@@ -143,22 +148,20 @@ export const isDirty = (db: Db) => {
 /** Whether a flush has failed: from then on no write is accepted. */
 export const isBroken = (db: Db) => stateOf(db).broken !== undefined;
 
-function flush(state: State): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const upTo = state.committed;
-    state.walFd ??= openSync(`${state.path}-wal`, "r+"); // stays: SQLite keeps the file while a connection is open
+async function flush(state: State): Promise<void> {
+  const upTo = state.committed;
+  try {
     failpoint("db.before_flush");
-    fdatasync(state.walFd, (error) => {
-      state.flushing = undefined;
-      if (error) {
-        state.broken = error; // after a failed fsync nobody knows what is on the disk: stop accepting writes
-        return reject(storageError(error));
-      }
-      state.flushed = upTo;
-      failpoint("db.after_flush");
-      resolve();
-    });
-  });
+    state.walFd ??= openSync(`${state.path}-wal`, "r+"); // stays: SQLite keeps the file while a connection is open
+    await datasync(state.walFd);
+    failpoint("db.after_flush");
+    state.flushed = upTo;
+  } catch (error) {
+    state.broken = error; // after a failed flush nobody knows what is on the disk: no write is accepted any more
+    throw storageError(error);
+  } finally {
+    state.flushing = undefined;
+  }
 }
 
 export function closeDb(db: Db) {
@@ -172,21 +175,18 @@ export function closeDb(db: Db) {
 }
 
 /** A statement prepared once per database: `const byId = prepared((db) => db.select()….prepare())`, then `byId(db)`. */
-export function prepared<S>(build: (db: Db) => S): (db: Db) => S {
-  const cache = new WeakMap<Db, S>();
-  return (db) => {
-    let statement = cache.get(db);
-    if (statement === undefined) cache.set(db, (statement = build(db)));
-    return statement;
-  };
-}
+export const prepared: <S>(build: (db: Db) => S) => (db: Db) => S = oncePer;
 
 export const isUniqueViolation = (error: unknown) =>
-  error instanceof SQLiteError && (error.code === "SQLITE_CONSTRAINT_UNIQUE" || error.code === "SQLITE_CONSTRAINT_PRIMARYKEY");
+  error instanceof SQLiteError &&
+  (error.code === "SQLITE_CONSTRAINT_UNIQUE" || error.code === "SQLITE_CONSTRAINT_PRIMARYKEY");
 
 const STORAGE_TROUBLE: readonly [code: RegExp, message: string][] = [
   [/^SQLITE_FULL|ENOSPC/, "The disk of the data directory is full: free some space; nothing was changed"],
-  [/^SQLITE_READONLY|EROFS|^SQLITE_CANTOPEN|EACCES/, "The data directory cannot be written: check its mount and permissions"],
+  [
+    /^SQLITE_READONLY|EROFS|^SQLITE_CANTOPEN|EACCES/,
+    "The data directory cannot be written: check its mount and permissions",
+  ],
   [/^SQLITE_IOERR|EIO/, "The disk of the data directory reports errors: nothing was changed; check the disk"],
   [/^SQLITE_(BUSY|LOCKED)/, "Another process holds the database: try again"],
 ];

@@ -1,9 +1,9 @@
-import { mkdirSync, rmSync } from "node:fs";
+import { closeSync, fsyncSync, mkdirSync, openSync, renameSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { UsageError } from "../lib/errors.ts";
 import type { Db } from "./db.ts";
 import { failpoint } from "./failpoint.ts";
-import { renameDurably } from "./files.ts";
+import { syncDirSync } from "./files.ts";
 import { MIGRATIONS, type Migration } from "./migrations/index.ts";
 
 export const schemaVersion = (db: Db) =>
@@ -64,5 +64,9 @@ function backup(db: Db, dir: string, version: number) {
   const temp = `${path}.${process.pid}.tmp`;
   rmSync(temp, { force: true });
   db.$client.run(`VACUUM INTO '${temp.replaceAll("'", "''")}'`);
-  renameDurably(temp, path);
+  const fd = openSync(temp, "r+");
+  fsyncSync(fd);
+  closeSync(fd);
+  renameSync(temp, path);
+  syncDirSync(dir);
 }

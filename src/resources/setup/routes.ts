@@ -5,8 +5,8 @@ import { readJson } from "../../http/body.ts";
 import { describe } from "../../http/openapi.ts";
 import { page } from "../../http/page.ts";
 import { CreatedApiKey, present } from "../api_keys/schema.ts";
-import html from "./setup.html" with { type: "text" };
 import * as setup from "./service.ts";
+import html from "./setup.html" with { type: "text" };
 
 const Redeem = z.object({ token: z.string().min(1).max(100) }).meta({ id: "RedeemSetupToken" });
 
@@ -23,6 +23,10 @@ export const routes = (ctx: Ctx) =>
       },
       {
         body: Redeem,
-        detail: describe("Trade the setup token of the first start for an admin key", { 201: CreatedApiKey }, { public: true }),
+        detail: describe(
+          "Trade the setup token of the first start for an admin key",
+          { 201: CreatedApiKey },
+          { public: true },
+        ),
       },
     );

@@ -31,7 +31,10 @@ export function redeem(ctx: Ctx, token: string) {
   return write(ctx.db, (tx) => {
     const spent = tx.delete(settings).where(eq(settings.key, TOKEN)).returning().get();
     if (spent?.value !== hash(token))
-      throw new AppError("invalid_api_key", "This setup token is not valid any more: run `verk keys create --scope admin`");
+      throw new AppError(
+        "invalid_api_key",
+        "This setup token is not valid any more: run `verk keys create --scope admin`",
+      );
     return adminKey(ctx);
   });
 }
@@ -53,5 +56,8 @@ const hash = (token: string) => new Bun.CryptoHasher("sha256").update(token).dig
 
 function remember(tx: Tx, value: string, now: number) {
   const fact = { value, updatedAt: now };
-  tx.insert(settings).values({ key: TOKEN, ...fact }).onConflictDoUpdate({ target: settings.key, set: fact }).run();
+  tx.insert(settings)
+    .values({ key: TOKEN, ...fact })
+    .onConflictDoUpdate({ target: settings.key, set: fact })
+    .run();
 }

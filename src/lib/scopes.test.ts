@@ -1,0 +1,32 @@
+import { expect, test } from "bun:test";
+import { type Area, allows, within } from "./scopes.ts";
+
+test.each([
+  [["*"], "account", false, true],
+  [["*"], "admin", true, false],
+  [["admin"], "admin", false, true],
+  [["admin"], "training", false, true],
+  [["read"], "training", true, true],
+  [["read"], "training", false, false],
+  [["read"], "admin", true, false],
+  [["training"], "training", false, true],
+  [["training"], "account", true, false],
+  [["inference"], "inference", false, true],
+  [["inference"], "training", true, false],
+  [["detect"], "detect", false, true],
+  [["detect", "read"], "account", true, true],
+  [[], "inference", true, false],
+] as [string[], Area, boolean, boolean][])("%p on %s, reads: %p → %p", (scopes, area, reads, verdict) => {
+  expect(allows(scopes, area, reads)).toBe(verdict);
+});
+
+test.each([
+  [["training"], ["*"], true],
+  [["admin"], ["*"], false],
+  [["admin", "*"], ["admin"], true],
+  [["*"], ["training"], false],
+  [["training"], ["training", "read"], true],
+  [["training", "detect"], ["training"], false],
+])("asking for %p while holding %p: %p", (wanted, held, verdict) => {
+  expect(within(wanted, held)).toBe(verdict);
+});

@@ -1,0 +1,150 @@
+import { afterEach, describe, expect, test } from "bun:test";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { AppError } from "../lib/errors.ts";
+import { afterCommit, closeDb, type Db, durable, isBroken, isDirty, openDb, write } from "./db.ts";
+import { failpoints } from "./failpoint.ts";
+
+const dirs: string[] = [];
+const open: Db[] = [];
+afterEach(() => {
+  delete failpoints.hit;
+  for (const db of open.splice(0)) closeDb(db);
+  for (const dir of dirs.splice(0)) rmSync(dir, { recursive: true, force: true });
+});
+
+function database(path?: string): Db {
+  if (path === undefined) {
+    dirs.push(mkdtempSync(join(tmpdir(), "verk-db-")));
+    path = join(dirs.at(-1) as string, "verk.db");
+  }
+  const db = openDb({ path, busyTimeoutMs: 50 });
+  open.push(db);
+  db.$client.run("CREATE TABLE IF NOT EXISTS t (x TEXT PRIMARY KEY) STRICT");
+  return db;
+}
+const insert = (db: Db, x: string) => db.$client.run("INSERT INTO t VALUES (?)", [x]);
+const all = (db: Db) => (db.$client.query("SELECT x FROM t ORDER BY x").all() as { x: string }[]).map((row) => row.x);
+
+describe("write", () => {
+  test("keeps everything of a commit or nothing of it", () => {
+    const db = database();
+    expect(() =>
+      write(db, (tx) => {
+        insert(tx, "a");
+        throw new Error("no");
+      }),
+    ).toThrow("no");
+    expect(all(db)).toEqual([]);
+  });
+
+  test("an inner failure that is caught loses the inner part alone", () => {
+    const db = database();
+    write(db, (tx) => {
+      insert(tx, "outer");
+      try {
+        write(tx, () => {
+          insert(tx, "inner");
+          throw new Error("inner");
+        });
+      } catch {}
+    });
+    expect(all(db)).toEqual(["outer"]);
+  });
+
+  test("what waits for the commit runs once after it, and never after a rollback", () => {
+    const db = database();
+    const ran: string[] = [];
+    write(db, (tx) => {
+      afterCommit(tx, () => ran.push(`outer, in transaction: ${db.$client.inTransaction}`));
+      try {
+        write(tx, (inner) => {
+          afterCommit(inner, () => ran.push("rolled back"));
+          throw new Error("inner");
+        });
+      } catch {}
+      expect(ran).toEqual([]);
+    });
+    expect(ran).toEqual(["outer, in transaction: false"]);
+    const failing = () =>
+      write(db, (tx) => {
+        afterCommit(tx, () => ran.push("never"));
+        throw new Error("outer");
+      });
+    expect(failing).toThrow("outer");
+    write(db, () => {});
+    expect(ran).toHaveLength(1);
+  });
+
+  test("a lock that another process keeps is a 503 that says to try again", () => {
+    const db = database();
+    const other = database(db.$client.filename);
+    other.$client.run("BEGIN IMMEDIATE");
+    expect(() => write(db, (tx) => insert(tx, "a"))).toThrow(AppError);
+    other.$client.run("ROLLBACK");
+    write(db, (tx) => insert(tx, "a"));
+    expect(all(db)).toEqual(["a"]);
+  });
+
+  test("a full database is a 503 and changes nothing, also inside a savepoint", () => {
+    const db = database();
+    db.$client.run("PRAGMA max_page_count = 20");
+    const fill = () => write(db, (tx) => write(tx, () => insert(tx, "x".repeat(200_000))));
+    expect(fill).toThrow(/disk .* is full/);
+    expect(all(db)).toEqual([]);
+    write(db, (tx) => insert(tx, "small"));
+    expect(all(db)).toEqual(["small"]);
+  });
+});
+
+/** Never called: the compiler is the test. */
+export function misuses(db: Db) {
+  // @ts-expect-error an await inside would run after the commit
+  write(db, async (tx) => insert(tx, "late"));
+  // @ts-expect-error only write() makes a Tx
+  afterCommit(db, () => {});
+}
+
+describe("durable", () => {
+  test("many writers share few flushes, and each has its write covered", async () => {
+    const db = database();
+    let flushes = 0;
+    failpoints.hit = (name) => void (name === "db.before_flush" && flushes++);
+    await Promise.all(
+      Array.from({ length: 200 }, async (_, i) => {
+        await new Promise(setImmediate);
+        write(db, (tx) => insert(tx, `w${i}`));
+        await durable(db);
+      }),
+    );
+    expect(isDirty(db)).toBe(false);
+    expect(all(db)).toHaveLength(200);
+    expect(flushes).toBeGreaterThan(0);
+    expect(flushes).toBeLessThan(50);
+  });
+
+  test("a write made while a flush is under way waits for the next one", async () => {
+    const db = database();
+    write(db, (tx) => insert(tx, "first"));
+    const first = durable(db);
+    write(db, (tx) => insert(tx, "second"));
+    await first;
+    expect(isDirty(db)).toBe(true);
+    await durable(db);
+    expect(isDirty(db)).toBe(false);
+  });
+
+  test("after a failed flush nothing more is accepted", async () => {
+    const db = database();
+    write(db, (tx) => insert(tx, "a"));
+    failpoints.hit = (name) => {
+      if (name === "db.before_flush") throw Object.assign(new Error("bad disk"), { code: "EIO" });
+    };
+    expect(durable(db)).rejects.toThrow(/reports errors/);
+    await durable(db).catch(() => {});
+    delete failpoints.hit;
+    expect(isBroken(db)).toBe(true);
+    expect(() => write(db, (tx) => insert(tx, "b"))).toThrow(/reports errors/);
+  });
+});
