@@ -1,12 +1,4 @@
-import {
-  createHash,
-  createPrivateKey,
-  createPublicKey,
-  type JsonWebKey,
-  type KeyObject,
-  sign,
-  verify,
-} from "node:crypto";
+import { createHash, createPrivateKey, createPublicKey, type KeyObject, sign, verify } from "node:crypto";
 
 /**
  * SSH keys: public lines, and private keys as OpenSSH (`openssh-key-v1`), PKCS#8, PKCS#1 or SEC1 text.
@@ -32,7 +24,7 @@ const CURVES: Record<string, { crv: string; bytes: number } | undefined> = {
 };
 const MIN_RSA_BITS = 2048;
 const MAX_RSA_BITS = 8192; // a signature with a larger one holds the event loop for too long
-const LINE = /^([a-z0-9@.-]+)[ \t]+([A-Za-z0-9+/]+={0,2})(?:[ \t]+(.*))?$/;
+const LINE = /^([a-z0-9@.-]+)[ \t]+([A-Za-z0-9+/]+={0,2})(?:[ \t]+([^\p{Cc}]*))?$/u; // a control character in the comment could end the line
 const OPENSSH = /^-----BEGIN OPENSSH PRIVATE KEY-----\s+([A-Za-z0-9+/=\s]+?)\s*-----END OPENSSH PRIVATE KEY-----\s*$/;
 const MAGIC = "openssh-key-v1\0";
 const LOCKED = "is protected by a passphrase: remove it first (ssh-keygen -p -N '' -f FILE)";
