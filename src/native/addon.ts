@@ -1,5 +1,5 @@
 /**
- * Where the rewritten loaders of the native packages end up in the executable (`scripts/build/rewrites.ts`).
+ * Where the rewritten loaders of the native packages end up in the executable (`scripts/bundle/rewrites.ts`).
  * They run while their package is being imported, so the group must have been prepared by then.
  */
 import { dlopen } from "bun:ffi";
