@@ -65,6 +65,7 @@ test("the lock of a killed server is gone at once, even while its child lives an
     });
     lock.release();
   } finally {
+    holder.kill("SIGKILL");
     process.kill(childPid, "SIGKILL");
   }
 });
