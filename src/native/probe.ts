@@ -3,6 +3,7 @@
  * (`verk worker probe <kind> [data dir]`), because a library that does not fit the host may end the process.
  */
 import { CString, dlopen, ptr } from "bun:ffi";
+import { join } from "node:path";
 import { UsageError } from "../lib/errors.ts";
 import { explainLoad } from "./addon.ts";
 import { compiled } from "./embedded.ts";
@@ -103,8 +104,19 @@ async function probeLlama(dataDir: string) {
       return { name, description: read(base.ggml_backend_dev_description(device)) };
     });
     if (devices.length === 0) throw new Error(`no compute backend in ${dir} fits this processor`);
-    return { devices, cuda, system: read(llama.llama_print_system_info()) };
+    const cudaError = cuda && !devices.some((d) => d.name.startsWith("CUDA")) ? whyNoCuda(dir) : null;
+    return { devices, cuda, cuda_error: cudaError, system: read(llama.llama_print_system_info()) };
   } catch (error) {
     throw explainLoad(error, dir);
+  }
+}
+
+/** ggml passes over a backend that does not load; the dynamic linker says what was missing. */
+function whyNoCuda(dir: string): string {
+  try {
+    dlopen(join(dir, "libggml-cuda.so"), { ggml_backend_init: { args: [], returns: "ptr" } });
+    return "the CUDA library loads but found no GPU";
+  } catch (error) {
+    return error instanceof Error ? error.message : String(error);
   }
 }
