@@ -18,7 +18,9 @@ const { values: flags } = parseArgs({
 });
 const out = resolve(flags.out);
 const inputsFile = join(dirname(out), `.${basename(out)}.inputs`);
-const inputs = inputsHash(root, JSON.stringify([flags.cuda ?? null, flags.entry]));
+const cuda = flags.cuda === undefined ? undefined : resolve(flags.cuda);
+const cudaLibrary = cuda === undefined ? null : statSync(join(cuda, "libggml-cuda.so"), { throwIfNoEntry: false });
+const inputs = inputsHash(root, JSON.stringify([cudaLibrary?.size, cudaLibrary?.mtimeMs, flags.entry]));
 const megabytes = (bytes: number) => `${(bytes / 1e6).toFixed(1)} MB`;
 
 const isFresh = () =>
@@ -38,7 +40,7 @@ function builtAt(): string {
 
 async function build() {
   const startedAt = performance.now();
-  const staged = stageNatives(nativeGroups(root, flags.cuda && resolve(flags.cuda)), join(root, ".stage"));
+  const staged = stageNatives(nativeGroups(root, cuda), join(root, ".stage"));
   // A directory of our own for parallel builds, but always the same file name: it ends up inside the executable.
   const tempDir = join(dirname(out), `.build-${process.pid}`);
   const temp = join(tempDir, "verk");

@@ -1,7 +1,9 @@
 /** argv → worker | a command. Only dynamic imports below, so that a worker never loads the server. */
+import { existsSync } from "node:fs";
 import { BUILT_AT, COMMIT, VERSION } from "./lib/version.ts";
 
-process.env["HOME"] ??= process.env["VERK_DATA"] ?? process.cwd(); // os.homedir() throws without it
+// Service accounts often have no home, or one that does not exist; libraries call os.homedir(), which then throws.
+if (!existsSync(process.env["HOME"] ?? "")) process.env["HOME"] = process.env["VERK_DATA"] ?? process.cwd();
 
 const [command, ...args] = process.argv.slice(2);
 
