@@ -79,6 +79,17 @@ test("an extracted file that was truncated or overwritten is replaced", async ()
   expect(groupsIn(data)).toHaveLength(1);
 });
 
+test("an extraction that was killed half-way is finished by the next process", async () => {
+  const child = Bun.spawn([BINARY, "worker", "probe", "onnx", data], { env: {}, stdout: "ignore", stderr: "ignore" });
+  const hasBegun = () => listAll(data).some((path) => path.startsWith("native/tmp-"));
+  while (!hasBegun() && child.exitCode === null) await Bun.sleep(1);
+  child.kill("SIGKILL");
+  await child.exited;
+  expect(child.signalCode).toBe("SIGKILL");
+  expect((await probe("onnx")).report).toMatchObject({ ok: true });
+  expect(groupsIn(data)).toHaveLength(1);
+});
+
 test("an unknown library is refused with the list of known ones", async () => {
   const child = Bun.spawn([BINARY, "worker", "probe", "nonsense", data], { stderr: "pipe", env: {} });
   expect(await text(child.stderr)).toContain("sharp, onnx, llama");

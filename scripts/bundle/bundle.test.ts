@@ -1,0 +1,83 @@
+import { afterEach, beforeEach, expect, test } from "bun:test";
+import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { EmbeddedGroup } from "../../src/native/embedded.ts";
+import { ensureGroup, verifyGroup } from "../../src/native/extract.ts";
+import { inputsHash } from "./inputs.ts";
+import { nativeGroups, stageNatives } from "./natives.ts";
+import { nativePlugin } from "./rewrites.ts";
+
+const ROOT = join(import.meta.dir, "../..");
+const REWRITTEN = [
+  "sharp/dist/sharp.mjs",
+  "sharp/dist/sharp.cjs",
+  "onnxruntime-node/dist/binding.js",
+  "node-llama-cpp/dist/utils/getModuleVersion.js",
+  "node-llama-cpp/dist/bindings/utils/binariesGithubRelease.js",
+  "node-llama-cpp/dist/bindings/utils/testBindingBinary.js",
+];
+const READ = ["sharp/package.json", "node-llama-cpp/package.json", "node-llama-cpp/llama/binariesGithubRelease.json"];
+
+let dir: string;
+beforeEach(() => {
+  dir = mkdtempSync(join(tmpdir(), "verk-bundle-"));
+});
+afterEach(() => rmSync(dir, { recursive: true, force: true }));
+
+function copyPackages() {
+  for (const file of [...REWRITTEN, ...READ]) {
+    cpSync(join(ROOT, "node_modules", file), join(dir, "node_modules", file), { recursive: true });
+  }
+}
+const plugin = () => nativePlugin(dir, "", ["llama"], () => {});
+
+test("the installed packages have the shape that the build rewrites", () => {
+  copyPackages();
+  expect(plugin().name).toBe("verk-native");
+});
+
+test.each(REWRITTEN)("the build stops when %s has changed shape", (file) => {
+  copyPackages();
+  writeFileSync(join(dir, "node_modules", file), "export const somethingElse = 1;\n");
+  expect(plugin).toThrow(`${file} has changed shape`);
+});
+
+test("what is staged comes out of the generated module byte for byte, and equal files are stored once", async () => {
+  const large = Buffer.alloc((32 << 20) + 5, "long "); // one slice and a bit
+  writeFileSync(join(dir, "large.so"), large);
+  writeFileSync(join(dir, "small.so"), "small");
+  writeFileSync(join(dir, "twin.so"), "small");
+  const source = (name: string, rel = name) => ({ path: join(dir, name), rel });
+  const staged = stageNatives(
+    { a: [source("large.so", "lib/large.so"), source("small.so")], b: [source("twin.so")] },
+    join(dir, "stage"),
+  );
+  expect(readdirSync(join(dir, "stage"))).toHaveLength(3);
+
+  writeFileSync(join(dir, "embedded.ts"), staged.moduleSource);
+  const { groups }: { groups: Record<string, EmbeddedGroup> } = await import(join(dir, "embedded.ts"));
+  const out = ensureGroup("a", join(dir, "data"), groups);
+  expect(readFileSync(join(out, "lib/large.so")).equals(large)).toBe(true);
+  expect(verifyGroup("a", join(dir, "data"), groups)).toEqual([]);
+  expect(readFileSync(join(ensureGroup("b", join(dir, "data"), groups), "twin.so"), "utf8")).toBe("small");
+});
+
+test("a CUDA build carries the given library beside the package's others", () => {
+  writeFileSync(join(dir, "libggml-cuda.so"), "");
+  const files = nativeGroups(ROOT, dir)["llama-cuda"]!;
+  expect(files.find((f) => f.rel === "linux-x64-cuda/libggml-cuda.so")?.path).toBe(join(dir, "libggml-cuda.so"));
+  expect(files.some((f) => f.rel === "linux-x64-cuda/libggml-base.so")).toBe(true);
+  expect(() => nativeGroups(ROOT, join(dir, "nowhere"))).toThrow("scripts/build_cuda");
+});
+
+test("a build is stale when a source, a name or an option changes, and not when a test does", () => {
+  mkdirSync(join(dir, "src"));
+  writeFileSync(join(dir, "src/a.ts"), "1");
+  const before = inputsHash(dir, "");
+  writeFileSync(join(dir, "src/a.test.ts"), "1");
+  expect(inputsHash(dir, "")).toBe(before);
+  expect(inputsHash(dir, "cuda")).not.toBe(before);
+  writeFileSync(join(dir, "src/a.ts"), "2");
+  expect(inputsHash(dir, "")).not.toBe(before);
+});
