@@ -2,6 +2,7 @@ import { AppError, UsageError } from "../lib/errors.ts";
 import { nearest } from "../lib/nearest.ts";
 import { StorageError } from "../platform/files.ts";
 import { type Command, EXIT, type Group, isGroup, parse } from "./args.ts";
+import { ApiError } from "./client.ts";
 import { helpOf, overview } from "./help.ts";
 import { note, print } from "./output.ts";
 
@@ -94,7 +95,7 @@ async function report(body: () => Promise<number> | number): Promise<number> {
   try {
     return await body();
   } catch (error) {
-    if (!(error instanceof AppError || error instanceof StorageError)) throw error;
+    if (!(error instanceof AppError || error instanceof StorageError || error instanceof ApiError)) throw error;
     note(`verk: ${error.message}`);
     return EXIT.failed;
   }

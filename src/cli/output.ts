@@ -17,3 +17,9 @@ export function printTable(header: readonly string[], rows: readonly (readonly s
   if (rows.length === 0) return note(empty);
   for (const line of columns([header, ...rows])) print(line);
 }
+
+const CODES = { green: 32, yellow: 33, red: 31, dim: 2, bold: 1 } as const;
+
+/** Colour only where a terminal shows it and nobody asked for none (NO_COLOR). */
+export const paint = (color: keyof typeof CODES, text: string) =>
+  process.stdout.isTTY && Bun.enableANSIColors ? `\x1b[${CODES[color]}m${text}\x1b[0m` : text;

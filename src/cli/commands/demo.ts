@@ -1,11 +1,79 @@
-import { UsageError } from "../../lib/errors.ts";
-import { command } from "../args.ts";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { command, EXIT, JSON_FLAG } from "../args.ts";
+import { STEPS, type Step, type Walk } from "../demo/steps.ts";
+import { note, paint, print, printJson } from "../output.ts";
+
+type Result = { title: string; ok: boolean; ms: number; detail: string };
+
+const INTERRUPTED = 130;
+const WIDTH = Math.max(...STEPS.map(({ title }) => title.length));
 
 export const demo = command({
-  summary: "",
-  flags: {},
-  examples: [],
-  run() {
-    throw new UsageError("not built yet");
+  summary: "Walk through the product on a temporary server: nothing of this machine is touched, nothing is left behind",
+  flags: { json: { ...JSON_FLAG, doc: 'Print {"ok","steps":[…]} at the end instead of the progress' } },
+  examples: ["verk demo", "verk demo --json"],
+  exits: { 0: "every step did what it should", 1: "a step failed; the server's last log lines are shown" },
+  async run({ json }) {
+    const interrupt = new AbortController();
+    const onSignal = () => interrupt.abort();
+    for (const signal of ["SIGINT", "SIGTERM"]) process.on(signal, onSignal);
+    const dir = mkdtempSync(join(tmpdir(), "verk-demo-"));
+    const walk: Walk = { dir, tail: "", signal: interrupt.signal, exits: [], seen: [] };
+    const results: Result[] = [];
+    try {
+      for (const step of STEPS) {
+        if (!json && process.stdout.isTTY) process.stdout.write(`… ${step.title}`);
+        const result = await take(step, walk);
+        results.push(result);
+        if (!json) show(result);
+        if (!result.ok) break;
+      }
+    } finally {
+      interrupt.abort(); // ends every child that is left, and the event stream
+      await Promise.all(walk.exits); // or a dying server would write into what is being removed
+      rmSync(walk.dir, { recursive: true, force: true });
+      for (const signal of ["SIGINT", "SIGTERM"]) process.off(signal, onSignal);
+    }
+    return conclude(results, walk, json);
   },
 });
+
+/** A step ends with its work or with Ctrl-C, whichever is first. */
+async function take({ title, run }: Step, walk: Walk): Promise<Result> {
+  const startedAt = performance.now();
+  const done = (ok: boolean, detail: string) => ({ title, ok, ms: Math.round(performance.now() - startedAt), detail });
+  const aborted = Promise.withResolvers<never>();
+  const onAbort = () => aborted.reject(new Error("interrupted"));
+  walk.signal.addEventListener("abort", onAbort, { once: true });
+  try {
+    return done(true, await Promise.race([run(walk), aborted.promise]));
+  } catch (error) {
+    return done(false, error instanceof Error ? error.message : String(error));
+  } finally {
+    walk.signal.removeEventListener("abort", onAbort);
+  }
+}
+
+function show({ title, ok, ms, detail }: Result) {
+  const mark = ok ? paint("green", "✓") : paint("red", "✗");
+  if (process.stdout.isTTY) process.stdout.write("\r\x1b[K");
+  print(`${mark} ${title.padEnd(WIDTH)}  ${`${ms} ms`.padStart(8)}  ${paint("dim", detail)}`);
+}
+
+function conclude(results: readonly Result[], walk: Walk, json: boolean): number {
+  const failed = results.find(({ ok }) => !ok);
+  const total = results.reduce((sum, { ms }) => sum + ms, 0);
+  if (json) printJson({ ok: failed === undefined, steps: results, ...(failed ? { log_tail: walk.tail } : {}) });
+  if (!failed) {
+    if (!json) print(`\n${results.length} steps in ${(total / 1000).toFixed(1)} s. Next: verk serve`);
+    return EXIT.ok;
+  }
+  if (failed.detail === "interrupted") return INTERRUPTED;
+  if (!json) {
+    note(`\nverk: the demo failed at "${failed.title}": ${failed.detail}`);
+    note(`The server's last words:\n${walk.tail.trimEnd() || "(none)"}`);
+  }
+  return EXIT.failed;
+}

@@ -1,0 +1,103 @@
+/** The API as the command line sees it: JSON in, JSON out, and an error that can be shown as it is. */
+export class ApiError extends Error {
+  constructor(
+    message: string,
+    /** 0: the server could not be reached. */
+    readonly status: number,
+    readonly code: string | null = null,
+    options?: ErrorOptions,
+  ) {
+    super(message, options);
+    this.name = "ApiError";
+  }
+}
+
+export type Answer<T> = { status: number; body: T; headers: Headers };
+export type ServerEvent = { id: string | undefined; event: string; data: unknown };
+type Method = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
+type CallOptions = { headers?: Record<string, string>; signal?: AbortSignal };
+
+export type Client = {
+  call: <T>(method: Method, path: string, body?: unknown, options?: CallOptions) => Promise<Answer<T>>;
+  /** Server-sent events until the server ends the stream or `signal` aborts. */
+  stream: (path: string, signal: AbortSignal) => AsyncGenerator<ServerEvent>;
+};
+
+export function createClient({ url, key }: { url: string; key?: string }): Client {
+  const headersOf = (more: Record<string, string> = {}) => ({
+    ...(key ? { authorization: `Bearer ${key}` } : {}),
+    ...more,
+  });
+
+  async function send(path: string, init: RequestInit): Promise<Response> {
+    let response: Response;
+    try {
+      response = await fetch(url + path, init);
+    } catch (cause) {
+      if (init.signal?.aborted) throw cause;
+      throw new ApiError(`Cannot reach ${url}: is a server running there? (${(cause as Error).message})`, 0, null, {
+        cause,
+      });
+    }
+    if (response.ok) return response;
+    throw await failureOf(response);
+  }
+
+  return {
+    async call<T>(method: Method, path: string, body?: unknown, { headers, signal }: CallOptions = {}) {
+      const json = body === undefined ? {} : { "content-type": "application/json" };
+      const response = await send(path, {
+        method,
+        headers: headersOf({ ...json, ...headers }),
+        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+        ...(signal ? { signal } : {}),
+      });
+      return { status: response.status, body: (await response.json()) as T, headers: response.headers };
+    },
+    async *stream(path, signal) {
+      const response = await send(path, { headers: headersOf({ accept: "text/event-stream" }), signal });
+      if (response.body) yield* readEvents(response.body);
+    },
+  };
+}
+
+/** The envelope in words; a body that is not ours (a proxy's page) still gives the status. */
+async function failureOf(response: Response): Promise<ApiError> {
+  const text = await response.text();
+  const request = response.headers.get("x-request-id");
+  const where = `${response.status}${request ? `, request ${request}` : ""}`;
+  try {
+    const { error } = JSON.parse(text) as { error: { message: string; code: string | null; param: string | null } };
+    const field = error.param && !error.message.includes(error.param.replace(/^\//, "")) ? `${error.param}: ` : "";
+    return new ApiError(`${field}${error.message} (${error.code ?? "error"}, ${where})`, response.status, error.code);
+  } catch {
+    return new ApiError(`The server answered ${where}: ${text.slice(0, 200).trim() || "nothing"}`, response.status);
+  }
+}
+
+/** Blocks end with an empty line; comments and `retry` are not ours to see. */
+export async function* readEvents(body: ReadableStream<Uint8Array>): AsyncGenerator<ServerEvent> {
+  let pending = "";
+  for await (const chunk of body.pipeThrough(new TextDecoderStream() as ReadableWritablePair<string, Uint8Array>)) {
+    pending += chunk;
+    const blocks = pending.split("\n\n");
+    pending = blocks.pop() ?? "";
+    for (const block of blocks) {
+      const event = readBlock(block);
+      if (event) yield event;
+    }
+  }
+}
+
+function readBlock(block: string): ServerEvent | undefined {
+  const fields = new Map<string, string>();
+  for (const line of block.split("\n")) {
+    const [, name = "", value = ""] = /^([a-z]+):[ ]?(.*)$/.exec(line) ?? [];
+    if (name === "data" && fields.has("data")) fields.set("data", `${fields.get("data")}\n${value}`);
+    else if (name) fields.set(name, value);
+  }
+  const data = fields.get("data");
+  return data === undefined
+    ? undefined
+    : { id: fields.get("id"), event: fields.get("event") ?? "message", data: JSON.parse(data) };
+}

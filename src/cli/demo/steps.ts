@@ -1,0 +1,169 @@
+import { join } from "node:path";
+import { type Client, createClient, type ServerEvent } from "../client.ts";
+import { NATIVE_KINDS, probeInChild, versionsOf } from "../native_probe.ts";
+import { type DemoServer, runCommand, type Stage, startDemoServer } from "./server.ts";
+
+/** What the steps hand to each other. Each reads only what an earlier one has set. */
+export type Walk = Stage & {
+  server?: DemoServer;
+  adminKey?: string;
+  key?: string;
+  workspaceId?: string;
+  seen: ServerEvent[];
+};
+/** Returns what was seen, in a few words; throws what was wrong. */
+export type Step = { title: string; run: (walk: Walk) => Promise<string> };
+
+type Named = { id: string; name: string };
+type List<T> = { data: T[]; has_more: boolean };
+
+const SECRET = { name: "DEMO_TOKEN", value: "not-so-secret-4711" };
+const RETRY = { "idempotency-key": "demo-retry" };
+const EXPECTED = ["api_key.created", "secret.created"];
+
+export const STEPS: readonly Step[] = [
+  { title: "start the server", run: start },
+  { title: "make an admin key beside the running server", run: makeAdminKey },
+  { title: "create a workspace", run: createWorkspace },
+  { title: "make a key for it", run: makeKey },
+  { title: "follow the event stream", run: followEvents },
+  { title: "keep a secret", run: keepSecret },
+  { title: "retry a creation without making a second one", run: retryCreation },
+  { title: "list the regions", run: listRegions },
+  { title: "see the events arrive", run: seeEvents },
+  { title: "kill -9 and restart on the same data", run: killAndRestart },
+  ...NATIVE_KINDS.map((kind) => ({
+    title: `self-test of the ${kind} library`,
+    run: (walk: Walk) => selfTest(kind, walk),
+  })),
+  { title: "stop in order", run: stop },
+];
+
+const serverOf = ({ server }: Walk): DemoServer => server ?? missing("server");
+const clientOf = (walk: Walk): Client => createClient({ url: serverOf(walk).url, key: walk.key ?? missing("key") });
+const missing = (what: string): never => {
+  throw new Error(`an earlier step should have made the ${what}`);
+};
+function expect(holds: boolean, otherwise: string): asserts holds {
+  if (!holds) throw new Error(otherwise);
+}
+
+async function start(walk: Walk) {
+  walk.server = await startDemoServer(walk);
+  return `${walk.server.url}, pid ${walk.server.pid}`;
+}
+
+async function makeAdminKey(walk: Walk) {
+  const made = await runCommand<{ id: string; key: string }>(
+    walk,
+    "keys",
+    "create",
+    "--name",
+    "admin",
+    "--scope",
+    "admin",
+  );
+  walk.adminKey = made.key;
+  return made.id;
+}
+
+async function createWorkspace(walk: Walk) {
+  const admin = createClient({ url: serverOf(walk).url, key: walk.adminKey ?? missing("admin key") });
+  const { body } = await admin.call<Named>("POST", "/v1/workspaces", { name: "demo" });
+  walk.workspaceId = body.id;
+  return body.id;
+}
+
+async function makeKey(walk: Walk) {
+  const made = await runCommand<{ id: string; key: string }>(
+    walk,
+    "keys",
+    "create",
+    "--workspace",
+    "demo",
+    "--name",
+    "demo",
+  );
+  walk.key = made.key;
+  return made.id;
+}
+
+async function followEvents(walk: Walk) {
+  const events = clientOf(walk).stream("/v1/events?stream=1", walk.signal);
+  const first = await events.next();
+  expect(!first.done, "the stream ended before its first event");
+  walk.seen.push(first.value);
+  void (async () => {
+    for await (const event of events) walk.seen.push(event);
+  })().catch(() => {}); // it ends when the server is killed
+  return `first: ${first.value.event}`;
+}
+
+async function keepSecret(walk: Walk) {
+  const client = clientOf(walk);
+  await client.call("PUT", `/v1/secrets/${SECRET.name}`, { value: SECRET.value });
+  const { body } = await client.call<Named>("GET", `/v1/secrets/${SECRET.name}`);
+  expect(!JSON.stringify(body).includes(SECRET.value), "the value came back");
+  return `${body.name}, its value stays inside`;
+}
+
+async function retryCreation(walk: Walk) {
+  const send = () =>
+    clientOf(walk).call<Named & { key: string }>("POST", "/v1/api_keys", { name: "retried" }, { headers: RETRY });
+  const [first, second] = [await send(), await send()];
+  expect(first.body.id === second.body.id && first.body.key === second.body.key, "the retry made another key");
+  return `${first.body.id} twice`;
+}
+
+async function listRegions(walk: Walk) {
+  const { body } = await clientOf(walk).call<List<{ id: string; gpu_types: string[] }>>("GET", "/v1/regions");
+  expect(body.data.length > 0, "there is no region");
+  return body.data
+    .map(({ id, gpu_types }) => `${id}: ${gpu_types.length > 0 ? gpu_types.join(", ") : "CPU"}`)
+    .join("; ");
+}
+
+async function seeEvents({ seen, signal }: Walk) {
+  const deadline = performance.now() + 10_000;
+  const lacking = () => EXPECTED.filter((type) => !seen.some(({ event }) => event === type));
+  while (lacking().length > 0) {
+    expect(performance.now() < deadline && !signal.aborted, `never arrived: ${lacking().join(", ")}`);
+    await Bun.sleep(5);
+  }
+  return `${seen.length} events`;
+}
+
+/** Everything that was acknowledged must be there, and nothing twice. */
+async function killAndRestart(walk: Walk) {
+  const before = await clientOf(walk).call<List<{ id: string }>>("GET", "/v1/events?limit=100");
+  await serverOf(walk).kill("SIGKILL");
+  const startedAt = performance.now();
+  walk.server = await startDemoServer(walk);
+  const ms = Math.round(performance.now() - startedAt);
+  const client = clientOf(walk);
+  const keys = await client.call<List<Named>>("GET", "/v1/api_keys");
+  const names = keys.body.data.map(({ name }) => name).sort();
+  expect(names.join() === "demo,retried", `the keys are ${names.join()}`);
+  await client.call("GET", `/v1/secrets/${SECRET.name}`);
+  const again = await client.call<Named>("POST", "/v1/api_keys", { name: "retried" }, { headers: RETRY });
+  expect(
+    keys.body.data.some(({ id }) => id === again.body.id),
+    "a retry after the restart made another key",
+  );
+  const after = await client.call<List<{ id: string }>>("GET", "/v1/events?limit=100");
+  expect(JSON.stringify(after.body.data) === JSON.stringify(before.body.data), "the event log is not the same");
+  return `ready again after ${ms} ms, ${after.body.data.length} events, nothing lost`;
+}
+
+async function selfTest(kind: (typeof NATIVE_KINDS)[number], walk: Walk) {
+  const report = await probeInChild(kind, join(walk.dir, "data"), walk);
+  expect(report.ok, report.error ?? "it failed");
+  return versionsOf(report);
+}
+
+async function stop(walk: Walk) {
+  const { code, signal } = await serverOf(walk).kill("SIGTERM");
+  expect(code === 0, `it ended with ${signal ?? `exit code ${code}`}`);
+  delete walk.server;
+  return "exit code 0";
+}

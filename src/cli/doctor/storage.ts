@@ -1,0 +1,147 @@
+import { Database } from "bun:sqlite";
+import { accessSync, constants, existsSync, statfsSync, statSync } from "node:fs";
+import { unlink } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { isHeld } from "../../platform/data_lock.ts";
+import { tempPath, writeTemp } from "../../platform/files.ts";
+import { MIGRATIONS } from "../../platform/migrations/index.ts";
+import { type Check, fail, ok, type Scene, warn } from "./check.ts";
+
+const GIB = 2 ** 30;
+const LOW_BYTES = 5 * GIB;
+const EMPTY_BYTES = GIB / 4;
+
+export const storageChecks: readonly Check[] = [
+  { name: "data directory", run: dataDirectory },
+  { name: "disk space", run: diskSpace },
+  { name: "file system", run: fileSystem },
+  { name: "lock", run: lock },
+  { name: "database", run: database },
+  { name: "master key", run: masterKey },
+];
+
+/** The directory itself, or what exists of the path to it. */
+function existing(path: string): string {
+  let at = path;
+  while (!existsSync(at) && dirname(at) !== at) at = dirname(at);
+  return at;
+}
+
+async function dataDirectory({ config }: Scene) {
+  const dir = config.data_dir;
+  const at = existing(dir);
+  const give = `let this user own it (chown), or choose another with --data`;
+  if (!statSync(at).isDirectory()) return fail(`${at} is not a directory`, "choose another with --data");
+  try {
+    accessSync(at, constants.W_OK | constants.X_OK);
+  } catch {
+    return fail(`${at} cannot be written`, give);
+  }
+  if (at !== dir) return ok(`${dir} (made by the first start)`);
+  const temp = tempPath(dir); // permission bits do not tell of a read-only mount or a full disk: write
+  try {
+    await writeTemp(temp, [new Uint8Array(4096)]);
+  } finally {
+    await unlink(temp).catch(() => {});
+  }
+  return ok(`${dir}, writable`);
+}
+
+function diskSpace({ config }: Scene) {
+  const { bavail, bsize, files, ffree } = statfsSync(existing(config.data_dir));
+  const free = bavail * bsize;
+  const shown = `${(free / GIB).toFixed(1)} GiB free`;
+  const more = "free some space, or point data_dir at a larger disk";
+  if (free < EMPTY_BYTES) return fail(shown, more);
+  if (files > 0 && ffree < 1000)
+    return fail(`${shown}, but only ${ffree} inodes`, "remove small files, or choose another disk");
+  if (free < LOW_BYTES) return warn(`${shown}: models and checkpoints need more`, more);
+  return ok(shown);
+}
+
+const NETWORK: Readonly<Record<number, string>> = {
+  26985: "NFS",
+  4283649346: "CIFS",
+  4266872130: "SMB2",
+  20859: "SMB",
+  1702057286: "FUSE",
+  16914839: "9P",
+  12805120: "Ceph",
+  198183888: "Lustre",
+  1196443219: "GPFS",
+};
+const TMPFS = 0x01021994;
+
+function fileSystem({ config }: Scene) {
+  const type = statfsSync(existing(config.data_dir)).type >>> 0;
+  const network = NETWORK[type];
+  if (network)
+    return warn(
+      `${network}: SQLite's locks and flushes cannot be trusted over a network`,
+      "put data_dir on a local disk; large files may live elsewhere",
+    );
+  if (type === TMPFS) return warn("tmpfs: everything is gone after a reboot", "put data_dir on a disk");
+  return ok("local");
+}
+
+function lock({ config }: Scene) {
+  const { held, holder } = isHeld(config.data_dir);
+  if (!held) return ok("no server is using the data directory");
+  return ok(
+    holder
+      ? `held by process ${holder.pid}, listening on ${holder.listen ?? "nothing yet"}, version ${holder.version}`
+      : "held by another process",
+  );
+}
+
+function database({ config }: Scene) {
+  const path = join(config.data_dir, "verk.db");
+  if (!existsSync(path)) return ok("none yet (made by the first start)");
+  const db = new Database(path, { readonly: true });
+  try {
+    db.run(`PRAGMA busy_timeout = ${config.db.busy_timeout_ms}`);
+    const { user_version: version } = db.query("PRAGMA user_version").get() as { user_version: number };
+    const latest = MIGRATIONS.at(-1)?.version ?? 0;
+    if (version > latest)
+      return fail(
+        `schema ${version}, this verk knows up to ${latest}`,
+        "use the version that wrote it, or restore a backup from the backups folder",
+      );
+    const [first] = db.query("PRAGMA quick_check(1)").all() as { quick_check: string }[];
+    if (first?.quick_check !== "ok")
+      return fail(`damaged: ${first?.quick_check}`, "stop the server, keep a copy of verk.db*, restore a backup");
+    return ok(
+      version < latest
+        ? `schema ${version}, sound; the next start migrates it to ${latest}`
+        : `schema ${version}, sound`,
+    );
+  } finally {
+    db.close();
+  }
+}
+
+function masterKey({ config }: Scene) {
+  const file = config.secrets.master_key_file;
+  if (!existsSync(file)) {
+    if (!hasSecrets(join(config.data_dir, "verk.db"))) return ok(`none yet (made by the first start): ${file}`);
+    return fail(
+      `${file} is missing, and the database holds secrets`,
+      "restore the key file from your backup, mode 0600",
+    );
+  }
+  const mode = statSync(file).mode & 0o777;
+  if ((mode & 0o077) !== 0) return fail(`${file} has mode 0${mode.toString(8)}`, `chmod 600 ${file}`);
+  return ok(`${file}, mode 0${mode.toString(8)}. Back it up apart from the data: without it no secret opens`);
+}
+
+function hasSecrets(path: string): boolean {
+  if (!existsSync(path)) return false;
+  const db = new Database(path, { readonly: true });
+  try {
+    return db.query("SELECT 1 FROM secrets UNION ALL SELECT 1 FROM ssh_keys LIMIT 1").get() !== null;
+  } catch {
+    return false; // an older schema without these tables has nothing sealed
+  } finally {
+    db.close();
+  }
+}
