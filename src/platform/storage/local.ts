@@ -1,0 +1,237 @@
+import { mkdirSync, readdirSync, statSync, unlinkSync } from "node:fs";
+import { type FileHandle, mkdir, open, readdir, rmdir, stat, unlink, utimes } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { z } from "zod";
+import * as files from "../files.ts";
+import { encode, keysBelow, LEAF } from "./ref_names.ts";
+import {
+  type Body,
+  type ByteRange,
+  checkKey,
+  type Head,
+  type Opened,
+  type Page,
+  type PutOptions,
+  type Storage,
+} from "./storage.ts";
+
+/**
+ * objects/ab/cdef…  content by its sha256, written once, never changed
+ * refs/a/b=         key `a/b` → which content; a small file, replaced atomically. A name that ends in `=` is a key,
+ *                   any other is a directory, so `a` and `a/b` may both exist
+ * tmp/              what is being written
+ * Content is durable before a ref names it, and is removed only by `sweep`, when no ref does: a crash at any point
+ * leaves at worst content without a name. One process owns the directory.
+ */
+const Ref = z.strictObject({ sha256: z.string().regex(/^[0-9a-f]{64}$/), bytes: z.int() });
+const READ_CHUNK = 1 << 18;
+
+export function openLocalStorage(root: string, { now = Date.now }: { now?: () => number } = {}): Storage {
+  const dirs = { objects: join(root, "objects"), refs: join(root, "refs"), tmp: join(root, "tmp") };
+  try {
+    for (const dir of Object.values(dirs)) mkdirSync(dir, { recursive: true, mode: 0o700 });
+    makeShards(dirs.objects);
+  } catch (error) {
+    throw files.asStorageError(root, "create", error);
+  }
+  const objectPath = (sha256: string) => join(dirs.objects, sha256.slice(0, 2), sha256.slice(2));
+  const refPath = (key: string) => join(dirs.refs, ...checkKey(key).map(encode)) + LEAF;
+  /** Content between "found or written" and "named": a sweep must not take it away. Counted, puts may share one. */
+  const pinned = new Map<string, number>();
+  /** Content named since the running sweep read the refs. */
+  let namedMeanwhile: Set<string> | undefined;
+
+  async function put(key: string, body: Body, options: PutOptions = {}): Promise<files.Written> {
+    const ref = refPath(key);
+    const temp = files.tempPath(dirs.tmp);
+    let pin: string | undefined;
+    try {
+      const written = await files.writeTemp(temp, chunksOf(body), options);
+      pin = written.sha256;
+      pinned.set(pin, (pinned.get(pin) ?? 0) + 1);
+      await keepObject(temp, objectPath(pin), written.bytes);
+      await writeRef(ref, written);
+      namedMeanwhile?.add(pin);
+      return written;
+    } catch (error) {
+      throw files.asStorageError(ref, "write", error);
+    } finally {
+      await unlink(temp).catch(() => {}); // renamed, or never made
+      if (pin !== undefined) unpin(pin);
+    }
+  }
+
+  function unpin(sha256: string) {
+    const left = pinned.get(sha256)! - 1;
+    if (left === 0) pinned.delete(sha256);
+    else pinned.set(sha256, left);
+  }
+
+  async function keepObject(temp: string, path: string, bytes: number) {
+    const there = await stat(path).catch(() => undefined);
+    if (there?.size !== bytes) return files.renameDurably(temp, path);
+    const seconds = now() / 1000;
+    await utimes(path, seconds, seconds); // young again, for a sweep in a later process
+    await files.syncDir(dirname(path)); // another put may have renamed it and not yet flushed
+  }
+
+  /** Directories of refs whose own entry is known to be on disk. */
+  const durable = new Set<string>();
+
+  async function writeRef(path: string, ref: files.Written) {
+    const temp = files.tempPath(dirs.tmp);
+    await files.writeTemp(temp, [new TextEncoder().encode(JSON.stringify(ref))]);
+    try {
+      for (let left = 5; ; left--) {
+        const made = await mkdir(dirname(path), { recursive: true, mode: 0o700 });
+        if (made) durable.clear();
+        try {
+          await files.renameDurably(temp, path);
+          break;
+        } catch (error) {
+          // a concurrent delete pruned the directory that was just made
+          if (left === 0 || files.errorCode(error) !== "ENOENT") throw error;
+        }
+      }
+      for (let dir = dirname(path); dir !== dirs.refs && !durable.has(dir); dir = dirname(dir)) {
+        await files.syncDir(dirname(dir));
+        durable.add(dir);
+      }
+    } catch (error) {
+      await unlink(temp).catch(() => {}); // renamed already
+      throw error;
+    }
+  }
+
+  async function head(key: string): Promise<Head | undefined> {
+    const path = refPath(key);
+    const ref = await files.readJson(path, Ref);
+    const found = ref && (await stat(path).catch(() => undefined));
+    return found ? { key, ...ref, updatedAt: Math.round(found.mtimeMs) } : undefined;
+  }
+
+  async function get(key: string, range: ByteRange = { offset: 0 }): Promise<Opened | undefined> {
+    for (let left = 5; ; left--) {
+      const ref = await files.readJson(refPath(key), Ref);
+      if (!ref) return undefined;
+      const path = objectPath(ref.sha256);
+      let file: FileHandle;
+      try {
+        file = await open(path, "r");
+      } catch (error) {
+        if (left > 0 && files.errorCode(error) === "ENOENT") continue; // overwritten and swept since we read the ref
+        throw new files.StorageError(path, "read", error);
+      }
+      const offset = Math.min(Math.max(0, range.offset), ref.bytes);
+      const bytes = Math.min(range.length ?? ref.bytes, ref.bytes - offset);
+      return { stream: streamOf(file, path, offset, bytes), bytes, totalBytes: ref.bytes, sha256: ref.sha256 };
+    }
+  }
+
+  async function remove(key: string) {
+    const path = refPath(key);
+    try {
+      await unlink(path);
+      await files.syncDir(dirname(path));
+      for (let dir = dirname(path); dir !== dirs.refs; dir = dirname(dir)) {
+        durable.delete(dir);
+        await rmdir(dir);
+      }
+    } catch (error) {
+      if (!["ENOENT", "ENOTDIR", "ENOTEMPTY", "EEXIST"].includes(files.errorCode(error) ?? ""))
+        throw files.asStorageError(path, "delete", error);
+    }
+  }
+
+  async function list(
+    prefix: string,
+    { after = "", limit = 1000 }: { after?: string; limit?: number } = {},
+  ): Promise<Page> {
+    const items: Head[] = [];
+    for await (const key of keysBelow(dirs.refs, "", prefix, after)) {
+      if (items.length === limit) return { items, next: items.at(-1)?.key };
+      const found = await head(key);
+      if (found) items.push(found); // else it was deleted while we looked
+    }
+    return { items, next: undefined };
+  }
+
+  let sweeping: ReturnType<typeof sweepOnce> | undefined;
+  function sweep(graceMs: number) {
+    sweeping ??= sweepOnce(graceMs).finally(() => {
+      sweeping = undefined;
+    });
+    return sweeping;
+  }
+
+  async function sweepOnce(graceMs: number) {
+    const removed = { objects: 0, bytes: 0 };
+    namedMeanwhile = new Set();
+    try {
+      const named = new Set<string>();
+      for await (const key of keysBelow(dirs.refs, "", "", "")) {
+        const ref = await files.readJson(refPath(key), Ref);
+        if (ref) named.add(ref.sha256);
+      }
+      for (const shard of await readdir(dirs.objects)) {
+        for (const rest of await readdir(join(dirs.objects, shard))) {
+          const sha256 = shard + rest;
+          if (named.has(sha256)) continue;
+          // No await from here to unlink: a put either has its pin already, or will find the content gone.
+          if (pinned.has(sha256) || namedMeanwhile.has(sha256)) continue;
+          const { mtimeMs, size } = statSync(join(dirs.objects, shard, rest));
+          if (now() - mtimeMs < graceMs) continue;
+          unlinkSync(join(dirs.objects, shard, rest));
+          removed.objects++;
+          removed.bytes += size;
+        }
+      }
+      await files.cleanTemp(dirs.tmp, Math.max(graceMs, 3_600_000), now());
+    } finally {
+      namedMeanwhile = undefined;
+    }
+    return removed;
+  }
+
+  return { put, get, head, delete: remove, list, sweep };
+}
+
+/** All 256 at once, so that no put has to make one and flush its parent. */
+function makeShards(objects: string) {
+  if (readdirSync(objects).length >= 256) return;
+  for (let i = 0; i < 256; i++)
+    mkdirSync(join(objects, i.toString(16).padStart(2, "0")), { recursive: true, mode: 0o700 });
+  files.syncDirSync(objects);
+  files.syncDirSync(dirname(objects));
+}
+
+function chunksOf(body: Body): files.Chunks {
+  if (body instanceof Blob) return body.stream();
+  return body instanceof Uint8Array ? [body] : body;
+}
+
+function streamOf(file: FileHandle, path: string, offset: number, bytes: number): ReadableStream<Uint8Array> {
+  let at = offset;
+  const end = offset + bytes;
+  return new ReadableStream<Uint8Array>(
+    {
+      pull: async (controller) => {
+        try {
+          const buffer = new Uint8Array(Math.min(READ_CHUNK, end - at));
+          const { bytesRead } = at < end ? await file.read(buffer, 0, buffer.length, at) : { bytesRead: 0 };
+          if (at < end && bytesRead === 0) throw new Error("the file is shorter than it was");
+          at += bytesRead;
+          if (bytesRead > 0) controller.enqueue(buffer.subarray(0, bytesRead));
+          if (at < end) return;
+          await file.close();
+          controller.close();
+        } catch (error) {
+          await file.close().catch(() => {}); // the read's failure is the one to tell
+          controller.error(new files.StorageError(path, "read", error));
+        }
+      },
+      cancel: () => file.close(),
+    },
+    { highWaterMark: 0 },
+  );
+}

@@ -1,0 +1,67 @@
+import type { Chunks, Written } from "../files.ts";
+
+/**
+ * Objects by key. A put is visible whole or not at all, and durable when it returns; a reader keeps what it opened
+ * even when the key is overwritten or deleted meanwhile. test/storage/conformance.ts says this in tests.
+ */
+export type Body = Uint8Array | Blob | Chunks;
+export type PutOptions = { maxBytes?: number; expectedSha256?: string };
+export type Head = { key: string; bytes: number; sha256: string; updatedAt: number };
+/** In bytes. Without a length, to the end; beyond the end is empty. */
+export type ByteRange = { offset: number; length?: number };
+export type Opened = {
+  /** Read it to the end or cancel it: it holds a file or a connection open. */
+  stream: ReadableStream<Uint8Array>;
+  /** Of this stream. */
+  bytes: number;
+  totalBytes: number;
+  sha256: string;
+};
+export type Page = { items: Head[]; next: string | undefined };
+
+export interface Storage {
+  /** Throws ContentError when the body is too large or of another hash, StorageError when the disk fails. */
+  put(key: string, body: Body, options?: PutOptions): Promise<Written>;
+  get(key: string, range?: ByteRange): Promise<Opened | undefined>;
+  head(key: string): Promise<Head | undefined>;
+  /** Idempotent. */
+  delete(key: string): Promise<void>;
+  /** By key, in byte order; `after` is exclusive, `next` is the `after` of the following page. */
+  list(prefix: string, options?: { after?: string; limit?: number }): Promise<Page>;
+  /** Removes content that no key names and that is older than the grace; returns how much. */
+  sweep(graceMs: number): Promise<{ objects: number; bytes: number }>;
+}
+
+export class InvalidKeyError extends Error {
+  constructor(key: string, why: string) {
+    super(`${JSON.stringify(key.slice(0, 200))} is not a storage key: ${why}`);
+    this.name = "InvalidKeyError";
+  }
+}
+
+const MAX_KEY_BYTES = 1024; // S3's limit
+const MAX_SEGMENT_BYTES = 240; // a file name may have 255, and ours gets a suffix
+
+/** The same rule for every backend: `a/b/c`, no empty, `.` or `..` segment, no control character, valid Unicode. */
+export function checkKey(key: string): string[] {
+  const segments = key.split("/");
+  const why = !key.isWellFormed()
+    ? "it is not valid Unicode"
+    : /[\p{Cc}\u2028\u2029]/u.test(key)
+      ? "it holds a control character"
+      : Buffer.byteLength(key) > MAX_KEY_BYTES
+        ? `it is longer than ${MAX_KEY_BYTES} bytes`
+        : segments.map(segmentFault).find((fault) => fault !== undefined);
+  if (why !== undefined) throw new InvalidKeyError(key, why);
+  return segments;
+}
+
+function segmentFault(segment: string): string | undefined {
+  if (segment === "") return "a part of it is empty";
+  if (segment === "." || segment === "..") return `${segment} may not be a part of it`;
+  if (encodedBytes(segment) > MAX_SEGMENT_BYTES) return `a part of it is longer than ${MAX_SEGMENT_BYTES} bytes`;
+  return undefined;
+}
+
+/** `%` and `=` count three: the local backend writes them so, and every backend takes the same keys. */
+const encodedBytes = (segment: string) => Buffer.byteLength(segment) + 2 * (segment.match(/[%=]/g)?.length ?? 0);
