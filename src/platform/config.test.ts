@@ -129,6 +129,11 @@ test("the default file changes nothing as it stands, and uncommented it is the d
   expect(Object.keys(Bun.TOML.parse(active))).toEqual(Object.keys(ConfigTree.shape));
 });
 
+test("the committed default file is the generated one", async () => {
+  const committed = await Bun.file(join(import.meta.dir, "../../config/default.toml")).text();
+  expect(committed).toBe(defaultToml());
+});
+
 test("a secret setting is hidden where settings are shown, and in the error about it", () => {
   const tree = z.strictObject({
     s3: z

@@ -1,0 +1,28 @@
+import { expect, test } from "bun:test";
+import { formatDuration, isoTime, parseDuration } from "./time.ts";
+
+test.each([
+  [0, "0 ms"],
+  [999, "999 ms"],
+  [4200, "4.2 s"],
+  [59_999, "1 min"],
+  [185_000, "3 min 5 s"],
+  [3_600_000, "1 h"],
+  [7_800_000, "2 h 10 min"],
+  [273_600_000, "3 d 4 h"],
+  [-1500, "-1.5 s"],
+])("%d ms read %p", (ms, text) => expect(formatDuration(ms)).toBe(text));
+
+test.each([
+  ["250ms", 250],
+  ["90s", 90_000],
+  ["1h30m", 5_400_000],
+  ["2 d", 172_800_000],
+  ["1.5 s", 1500],
+] as const)("%p is %d ms", (text, ms) => expect(parseDuration(text)).toBe(ms));
+
+test.each(["", "5", "s", "1 week", "-1s", "1h x"])("%p is no duration", (text) =>
+  expect(parseDuration(text)).toBeUndefined(),
+);
+
+test("time is shown in UTC with milliseconds", () => expect(isoTime(0)).toBe("1970-01-01T00:00:00.000Z"));

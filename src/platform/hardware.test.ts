@@ -1,0 +1,77 @@
+import { expect, test } from "bun:test";
+import { chmodSync, mkdtempSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { describeMachine, diskSpace, gpuType, listGpus, parseGpus } from "./hardware.ts";
+
+const LINE = "0, GPU-5a1c, NVIDIA H200, 143771, 4, 17, 31, 75.36, 580.95.05";
+
+test("a line of nvidia-smi becomes a GPU", () => {
+  expect(parseGpus(`${LINE}\n`)).toEqual([
+    {
+      index: 0,
+      uuid: "GPU-5a1c",
+      name: "NVIDIA H200",
+      type: "H200",
+      memoryTotalMib: 143771,
+      memoryUsedMib: 4,
+      utilizationPercent: 17,
+      temperatureCelsius: 31,
+      powerWatts: 75.36,
+      driverVersion: "580.95.05",
+    },
+  ]);
+});
+
+test("what the driver does not know is null, and other talk is no GPU", () => {
+  const [gpu] = parseGpus("1, GPU-x, Tesla, T4, rev 2, 15360, 0, [N/A], [Not Supported], [N/A], 550.1\n");
+  expect(gpu).toMatchObject({
+    index: 1,
+    name: "Tesla, T4, rev 2",
+    utilizationPercent: null,
+    temperatureCelsius: null,
+    powerWatts: null,
+  });
+  for (const text of ["", "No devices were found\n", "a,b\n", "x, y, z, 1, 2, 3, 4, 5, 6\n"])
+    expect(parseGpus(text)).toEqual([]);
+  expect(parseGpus(`${LINE}\ngarbage\n${LINE}\n`)).toHaveLength(2);
+});
+
+test.each([
+  ["NVIDIA A100-SXM4-40GB", 40960, "A100-40GB"],
+  ["NVIDIA A100-PCIE-40GB", 40536, "A100-40GB"],
+  ["NVIDIA A100-SXM4-80GB", 81920, "A100-80GB"],
+  ["NVIDIA A100 80GB PCIe", 81920, "A100-80GB"],
+  ["NVIDIA H100 80GB HBM3", 81559, "H100"],
+  ["NVIDIA H100 PCIe", 81559, "H100"],
+  ["NVIDIA H200", 143771, "H200"],
+  ["NVIDIA L40S", 46068, "L40S"],
+  ["NVIDIA L40", 46068, "L40"],
+  ["AMD Instinct MI300X", 196608, "MI300X"],
+  ["NVIDIA GeForce RTX 4090", 24564, "RTX-4090"],
+  ["Tesla T4", 15360, "T4"],
+  ["NVIDIA B200", 183359, "B200"],
+  ["", 0, "GPU"],
+] as const)("%s with %d MiB is %s", (name, memory, type) => expect(gpuType(name, memory)).toBe(type));
+
+test("the GPUs are read from the program where there is one; without it, or when it fails, there are none", async () => {
+  const dir = mkdtempSync(join(tmpdir(), "verk-smi-"));
+  const fake = (name: string, body: string) => {
+    const path = join(dir, name);
+    writeFileSync(path, `#!/bin/sh\n${body}\n`);
+    chmodSync(path, 0o755);
+    return path;
+  };
+  expect(await listGpus(fake("works", `echo "${LINE}"`))).toHaveLength(1);
+  expect(await listGpus(fake("fails", `echo "${LINE}"; exit 9`))).toEqual([]);
+  expect(await listGpus(join(dir, "none"))).toEqual([]);
+});
+
+test("the machine has processors, memory and a disk", async () => {
+  const machine = describeMachine();
+  expect(machine.cpuCount).toBeGreaterThan(0);
+  expect(machine.memoryTotalBytes).toBeGreaterThan(machine.memoryFreeBytes);
+  const disk = await diskSpace(tmpdir());
+  expect(disk.totalBytes).toBeGreaterThanOrEqual(disk.freeBytes);
+  expect(disk.freeBytes).toBeGreaterThan(0);
+});

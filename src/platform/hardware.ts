@@ -1,0 +1,98 @@
+import { statfs } from "node:fs/promises";
+import { availableParallelism, cpus, freemem, totalmem } from "node:os";
+
+/** What this machine has. Without nvidia-smi there are no GPUs, and that is no error. */
+export type Gpu = {
+  index: number;
+  uuid: string;
+  name: string;
+  type: string;
+  memoryTotalMib: number;
+  memoryUsedMib: number;
+  /** Null where the driver says [N/A]. */
+  utilizationPercent: number | null;
+  temperatureCelsius: number | null;
+  powerWatts: number | null;
+  driverVersion: string;
+};
+
+const QUERY = "index,uuid,name,memory.total,memory.used,utilization.gpu,temperature.gpu,power.draw,driver_version";
+const TIMEOUT_MS = 10_000; // a wedged driver answers never
+
+export async function listGpus(command = "nvidia-smi"): Promise<Gpu[]> {
+  const path = Bun.which(command);
+  if (!path) return [];
+  const child = Bun.spawn([path, `--query-gpu=${QUERY}`, "--format=csv,noheader,nounits"], {
+    stdin: "ignore",
+    stdout: "pipe",
+    stderr: "ignore",
+    timeout: TIMEOUT_MS,
+    killSignal: "SIGKILL",
+  });
+  const [text, code] = await Promise.all([new Response(child.stdout).text(), child.exited]);
+  return code === 0 ? parseGpus(text) : [];
+}
+
+/** Lines that are not a GPU ("No devices were found") are skipped. */
+export function parseGpus(csv: string): Gpu[] {
+  return csv.split("\n").flatMap((line) => {
+    const cells = line.split(",").map((cell) => cell.trim());
+    if (cells.length < 9) return [];
+    const [index, uuid = ""] = cells;
+    const [total, used, utilization, temperature, power, driverVersion = ""] = cells.slice(-6);
+    const name = cells.slice(2, -6).join(", "); // a product name may hold a comma
+    const memoryTotalMib = numberOf(total);
+    if (numberOf(index) === null || !uuid) return [];
+    return [
+      {
+        index: Number(index),
+        uuid,
+        name,
+        type: gpuType(name, memoryTotalMib ?? 0),
+        memoryTotalMib: memoryTotalMib ?? 0,
+        memoryUsedMib: numberOf(used) ?? 0,
+        utilizationPercent: numberOf(utilization),
+        temperatureCelsius: numberOf(temperature),
+        powerWatts: numberOf(power),
+        driverVersion,
+      },
+    ];
+  });
+}
+
+const numberOf = (cell: string | undefined) => (cell && /^-?\d+(\.\d+)?$/.test(cell) ? Number(cell) : null);
+
+/** The name that prices and requests use; an unknown card gets its own, so that it is never billed as another. */
+export function gpuType(name: string, memoryMib: number): string {
+  const plain = name.toUpperCase();
+  if (/\bA100\b/.test(plain)) return memoryMib > 60_000 || /80\s?GB/.test(plain) ? "A100-80GB" : "A100-40GB";
+  for (const type of ["H100", "H200", "L40S", "MI300X"]) if (new RegExp(`\\b${type}\\b`).test(plain)) return type;
+  const slug = plain
+    .replaceAll(/\b(NVIDIA|AMD|GEFORCE|TESLA|QUADRO|INSTINCT|RADEON|GRAPHICS|CORPORATION)\b/g, "")
+    .replaceAll(/[^A-Z0-9]+/g, "-")
+    .replaceAll(/^-+|-+$/g, "");
+  return slug || "GPU";
+}
+
+export type Machine = {
+  cpuModel: string;
+  /** What this process may use: affinity and container limits count. */
+  cpuCount: number;
+  memoryTotalBytes: number;
+  memoryFreeBytes: number;
+};
+
+export function describeMachine(): Machine {
+  return {
+    cpuModel: cpus()[0]?.model.trim() || "unknown",
+    cpuCount: availableParallelism(),
+    memoryTotalBytes: totalmem(),
+    memoryFreeBytes: freemem(),
+  };
+}
+
+/** For the file system that holds `path`; free = what we may use, without the part reserved for root. */
+export async function diskSpace(path: string): Promise<{ totalBytes: number; freeBytes: number }> {
+  const { bsize, blocks, bavail } = await statfs(path);
+  return { totalBytes: blocks * bsize, freeBytes: bavail * bsize };
+}
