@@ -44,7 +44,9 @@ async function run(argv: string[]): Promise<{ code: number; report: ProbeReport;
 const probe = (kind: string) => run([BINARY, "worker", "probe", kind, data]);
 
 /** Mounts of its own need root and a kernel that allows it. */
-const MOUNTS = Bun.spawnSync(["unshare", "--mount", "mount", "-t", "tmpfs", "none", "/mnt"]).success;
+const MOUNTS =
+  Bun.which("unshare") !== null &&
+  Bun.spawnSync(["unshare", "--mount", "mount", "-t", "tmpfs", "none", "/mnt"]).success;
 const probeOnTmpfs = (kind: string, options: string) => {
   const script = `mount -t tmpfs -o ${options} none ${data} && exec ${BINARY} worker probe ${kind} ${data}`;
   return run(["unshare", "--mount", "sh", "-c", script]);
