@@ -51,6 +51,27 @@ test.each([
   "error: file not found: /x/y",
 ])("%p is left alone", (text) => expect(redactText(text)).toBe(text));
 
+test.each([
+  "\n",
+  "-eyJ",
+  " eyJabc",
+  "a://",
+  "bearer ",
+  "basic ",
+  '"a":',
+  '\\"',
+  "key: ",
+  "vk_",
+  "-----BEGIN PRIVATE KEY-----",
+  "&sig=",
+  "a:// x@ ",
+])("64 KiB of %p do not hold the server up", (part) => {
+  const text = `cookie: ${part.repeat(65_536 / part.length)} ey: = "`;
+  const start = performance.now();
+  redactText(text);
+  expect(performance.now() - start).toBeLessThan(500);
+});
+
 describe("values", () => {
   test("secrets hide by name and by look at any depth, counts stay", () => {
     const shown = JSON.stringify(

@@ -17,19 +17,27 @@ const NAMES = [
 
 /** `x-api-key`, `apiKey`, `webhook_secret`, `key`: yes. `key_id`, `max_tokens: 5`, `primary_key`: no. */
 export function isSecretName(name: string): boolean {
-  let known = judged.get(name);
+  const plain = name.toLowerCase().replaceAll(/[^a-z0-9]/g, "");
+  return plain === "key" || NAMES.some((each) => plain.endsWith(each));
+}
+
+/** Field names are few and come again on every line; a caller's own keys must not fill memory. */
+const fieldNames = new Map<string, { secret: boolean; shown: string }>();
+function fieldName(name: string) {
+  let known = fieldNames.get(name);
   if (known === undefined) {
-    const plain = name.toLowerCase().replaceAll(/[^a-z0-9]/g, "");
-    known = plain === "key" || NAMES.some((each) => plain.endsWith(each));
-    if (judged.size < 1000) judged.set(name, known); // field names are few; a caller's own keys must not fill memory
+    const shown = redactText(name);
+    known = { secret: isSecretName(name), shown: shown === "__proto__" ? "[__proto__]" : shown };
+    if (fieldNames.size < 1000) fieldNames.set(name, known);
   }
   return known;
 }
-const judged = new Map<string, boolean>();
 
 const QUERY =
   "(?:x-amz-|x-goog-)?(?:signature|credential|security-token)|sig|hmac|token|access_token|refresh_token|id_token|" +
   "api[-_]?key|key|secret|client_secret|password|passwd|pwd|auth|authorization|awsaccesskeyid";
+
+const SHORTEST = 5; // `sig=x`
 
 /** Any of the substrings must be present before the pattern is tried. */
 const PATTERNS: readonly (readonly [needles: readonly string[], pattern: RegExp, replacement: string])[] = [
@@ -45,14 +53,15 @@ const PATTERNS: readonly (readonly [needles: readonly string[], pattern: RegExp,
   [["hf_"], /hf_[A-Za-z0-9]{16,}/g, `hf_${REDACTED}`],
   [["sk-"], /\bsk-[A-Za-z0-9_-]{16,}/g, `sk-${REDACTED}`],
   [["AKIA", "ASIA"], /\bA(?:KI|SI)A[A-Z0-9]{16}/g, REDACTED],
-  [["eyJ"], /\beyJ[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]*)*/g, REDACTED], // JSON web token
+  [["eyJ"], /\beyJ[\w-]{8,1000}\.[\w-]{8,}(?:\.[\w-]*)*/g, REDACTED], // JSON web token
   [["://"], /(\w:\/\/)[^\s/?#"'<>]+@/g, `$1${REDACTED}@`],
   [["="], new RegExp(`(^|[?&;\\s"'])(${QUERY})=[^&\\s"'#;]+`, "gi"), `$1$2=${REDACTED}`],
   [['":', '\\":'], /(\\?")([\w.-]+)(\\?"\s*:\s*\\?")((?:[^"\\]|\\[^"])*)/g, ""], // JSON inside a string: see below
-  [["ey:", "ie:", "ion:", "ecret:", "oken:", "word:"], /^(\s*)([\w-]+)(:\s*)(\S.*)$/gm, ""], // header lines
+  [["ey:", "ie:", "ion:", "ecret:", "oken:", "word:"], /^([ \t]*)([\w-]+)(:[ \t]*)(\S.*)$/gm, ""], // header lines
 ];
 
 export function redactText(text: string): string {
+  if (text.length < SHORTEST) return text;
   let out = text;
   for (const [needles, pattern, replacement] of PATTERNS) {
     if (!needles.some((needle) => out.includes(needle))) continue;
@@ -131,11 +140,10 @@ function cleanEntries(entries: [unknown, unknown][], above: readonly object[]): 
   const out: Record<string, unknown> = {};
   for (const [key, value] of entries.slice(0, MAX_ITEMS)) {
     const name = typeof key === "string" ? key : String(clean(key, above));
-    const counted = typeof value === "number" && /(tokens?|key)$/i.test(name); // tokens are also what models count
-    const hidden = isSecretName(name) && !counted && typeof value !== "boolean" && value !== null;
-    const shown = hidden && typeof value !== "undefined" ? REDACTED : clean(value, above);
-    const shownName = redactText(name);
-    out[shownName === "__proto__" ? "[__proto__]" : shownName] = shown;
+    const { secret, shown } = fieldName(name);
+    const counted = secret && typeof value === "number" && /(tokens?|key)$/i.test(name); // tokens are also what models count
+    const hidden = secret && !counted && typeof value !== "boolean" && value !== null && value !== undefined;
+    out[shown] = hidden ? REDACTED : clean(value, above);
   }
   if (entries.length > MAX_ITEMS) out["…"] = `[${entries.length - MAX_ITEMS} more]`;
   return out;
