@@ -10,6 +10,7 @@ import { errorCode } from "./files.ts";
  * The only way out for anything a user may aim: webhooks, image URLs, connectors, the tracker. The address that was
  * checked is the one dialled, with the name in Host and SNI; redirects are not followed; the answer is read up to a
  * limit and then dropped; one deadline covers resolving, sending and reading.
+ * NOT covered: with HTTP_PROXY or HTTPS_PROXY in the environment, Bun's fetch hands the checked address to that proxy.
  */
 export type GuardedRequest = {
   policy: Policy;
