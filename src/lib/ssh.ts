@@ -99,7 +99,8 @@ function readOpenSsh(base64: string, refuse: (why: string) => SshKeyError): KeyO
   outer.bytes(); // the public half, as claimed
   const inner = new Reader(outer.bytes());
   outer.end();
-  if (inner.number() !== inner.number()) throw new Error("check numbers differ");
+  const check = inner.number();
+  if (inner.number() !== check) throw new Error("check numbers differ");
   const key = createPrivateKey({ key: readPrivate(inner.text(), inner), format: "jwk" });
   inner.bytes(); // comment
   inner.padding();

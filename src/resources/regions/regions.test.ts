@@ -1,0 +1,71 @@
+import { afterAll, beforeAll, expect, test } from "bun:test";
+import { fakeClock, type TestApp, testApp } from "../../../test/harness.ts";
+import * as regions from "./service.ts";
+
+const H200 = { type: "H200" };
+const clock = fakeClock();
+let app: TestApp;
+beforeAll(() => void (app = testApp({ clock })));
+afterAll(async () => {
+  await app.close();
+  app.remove();
+});
+
+test("this machine is the one region", async () => {
+  const { status, body } = await app.call("GET", "/v1/regions");
+  expect(status).toBe(200);
+  expect(body).toMatchObject({ object: "list", has_more: false });
+  expect(body.data).toHaveLength(1);
+  expect(body.data[0]).toMatchObject({ object: "region", id: "local", provider: "local", available: true });
+  expect(body.data[0].gpu_types).toBeArray();
+  expect((await app.call("GET", "/v1/regions/local")).body).toEqual(body.data[0]);
+  expect((await app.call("GET", "/v1/regions/mars")).status).toBe(404);
+});
+
+test("the list pages like every other", async () => {
+  expect((await app.call("GET", "/v1/regions?after=local")).body.data).toEqual([]);
+  const strange = await app.call("GET", "/v1/regions?after=mars");
+  expect([strange.status, strange.body.error.code]).toEqual([400, "invalid_cursor"]);
+  const greedy = await app.call("GET", "/v1/regions?limit=101");
+  expect([greedy.status, greedy.body.error.param]).toEqual([422, "limit"]);
+});
+
+test("GPUs are asked for once a minute, and equal ones are named once", async () => {
+  const ctx = { ...app.ctx };
+  let asked = 0;
+  const probe = async () => {
+    asked++;
+    return [H200, H200];
+  };
+  expect((await regions.mustGet(ctx, "local", probe)).gpu_types).toEqual(["H200"]);
+  await Promise.all([regions.mustGet(ctx, "local", probe), regions.mustGet(ctx, "local", probe)]);
+  expect(asked).toBe(1);
+  clock.advance(60_001);
+  await Promise.all([regions.mustGet(ctx, "local", probe), regions.mustGet(ctx, "local", probe)]);
+  expect(asked).toBe(2);
+});
+
+test("a driver that hangs delays the answer by two seconds at most, and is not asked twice at once", async () => {
+  const ctx = { ...app.ctx };
+  let asked = 0;
+  let answer = (_: (typeof H200)[]) => {};
+  const probe = () => {
+    asked++;
+    return new Promise<(typeof H200)[]>((resolve) => void (answer = resolve));
+  };
+  const first = regions.mustGet(ctx, "local", probe);
+  clock.advance(2_000);
+  expect((await first).gpu_types).toEqual([]);
+  const second = regions.mustGet(ctx, "local", probe);
+  answer([H200]);
+  expect((await second).gpu_types).toEqual(["H200"]);
+  expect(asked).toBe(1);
+});
+
+test("a driver that fails leaves the last answer standing", async () => {
+  const ctx = { ...app.ctx };
+  await regions.mustGet(ctx, "local", async () => [H200]);
+  clock.advance(60_001);
+  const broken = () => Promise.reject(new Error("driver mismatch"));
+  expect((await regions.mustGet(ctx, "local", broken)).gpu_types).toEqual(["H200"]);
+});

@@ -1,0 +1,20 @@
+import { Elysia } from "elysia";
+import type { Ctx } from "../../context.ts";
+import { authed } from "../../http/auth.ts";
+import { describe } from "../../http/openapi.ts";
+import { listOf, PageQuery } from "../../http/pagination.ts";
+import { Id } from "../../lib/schema.ts";
+import { Region } from "./schema.ts";
+import * as regions from "./service.ts";
+
+export const routes = (ctx: Ctx) =>
+  new Elysia({ prefix: "/v1/regions", tags: ["Regions"] })
+    .use(authed(ctx, "training"))
+    .get("", ({ query }) => regions.list(ctx, query), {
+      query: PageQuery,
+      detail: describe("List the places where work can run", { 200: listOf(Region, "RegionList") }),
+    })
+    .get("/:id", ({ params }) => regions.mustGet(ctx, params.id), {
+      params: Id,
+      detail: describe("Get a region", { 200: Region }),
+    });

@@ -1,0 +1,13 @@
+import { z } from "zod";
+
+export const Region = z
+  .object({
+    object: z.literal("region"),
+    id: z.string(),
+    name: z.string(),
+    provider: z.string(),
+    available: z.boolean().describe("Whether it takes work now"),
+    gpu_types: z.array(z.string()).describe("The kinds of GPU found there; empty: CPU only"),
+  })
+  .meta({ id: "Region" });
+export type Region = z.infer<typeof Region>;

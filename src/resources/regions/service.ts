@@ -1,0 +1,62 @@
+import type { Ctx } from "../../context.ts";
+import type { PageQuery } from "../../http/pagination.ts";
+import { AppError } from "../../lib/errors.ts";
+import { listGpus } from "../../platform/hardware.ts";
+import type { Region } from "./schema.ts";
+
+type Probe = () => Promise<readonly { type: string }[]>;
+type Seen = { types: string[]; at: number; asking: Promise<void> | undefined };
+
+const KEEP_MS = 60_000;
+const PATIENCE_MS = 2_000;
+
+/** Every region: so far this machine. */
+export async function list(ctx: Ctx, query: PageQuery, probe: Probe = listGpus) {
+  const all = [await local(ctx, probe)];
+  if (query.after !== undefined && all.every((region) => region.id !== query.after))
+    throw new AppError("invalid_cursor", `after: no item ${query.after.slice(0, 80)} in this list`, { param: "after" });
+  const rest = all.slice(all.findIndex((region) => region.id === query.after) + 1);
+  return { object: "list", data: rest.slice(0, query.limit), has_more: rest.length > query.limit };
+}
+
+export async function mustGet(ctx: Ctx, id: string, probe: Probe = listGpus): Promise<Region> {
+  if (id !== "local") throw new AppError("resource_not_found", `No region ${id.slice(0, 80)}`, { param: "id" });
+  return await local(ctx, probe);
+}
+
+const local = async (ctx: Ctx, probe: Probe): Promise<Region> => ({
+  object: "region",
+  id: "local",
+  name: "This machine",
+  provider: "local",
+  available: true, // the CPU takes work where there is no GPU
+  gpu_types: await gpuTypes(ctx, probe),
+});
+
+const known = new WeakMap<Ctx, Seen>();
+
+/**
+ * Asked at most once a minute, by one child at a time. A driver that hangs costs the caller two seconds and the
+ * last known answer, never the request.
+ */
+async function gpuTypes(ctx: Ctx, probe: Probe): Promise<string[]> {
+  const seen: Seen = known.get(ctx) ?? { types: [], at: Number.NEGATIVE_INFINITY, asking: undefined };
+  known.set(ctx, seen);
+  if (ctx.clock.now() - seen.at < KEEP_MS) return seen.types;
+  seen.asking ??= ask(ctx, seen, probe);
+  const answered = new AbortController();
+  await Promise.race([seen.asking, ctx.clock.sleep(PATIENCE_MS, answered.signal)]);
+  answered.abort();
+  return seen.types;
+}
+
+async function ask(ctx: Ctx, seen: Seen, probe: Probe): Promise<void> {
+  try {
+    const gpus = await probe();
+    seen.types = [...new Set(gpus.map((gpu) => gpu.type))].sort();
+  } catch (error) {
+    ctx.log.warn("the GPUs could not be listed", { error });
+  }
+  seen.at = ctx.clock.now(); // after a failure too: a broken driver is not asked on every request
+  seen.asking = undefined;
+}

@@ -1,0 +1,58 @@
+import { z } from "zod";
+import { formatIp, normalizeHost, parseIp } from "../../lib/ip.ts";
+import { DateTime, isoOf } from "../../lib/schema.ts";
+import type { SecretRow } from "./table.ts";
+
+export const NAME = /^[A-Z_][A-Z0-9_]{0,63}$/;
+const MAX_VALUE_BYTES = 64 * 1024;
+
+export const Secret = z
+  .object({
+    object: z.literal("secret"),
+    id: z.string(),
+    name: z.string(),
+    scope_host: z.string().nullable().describe("The only host this secret may be sent to; null: any"),
+    created_at: DateTime,
+    updated_at: DateTime,
+  })
+  .meta({ id: "Secret" });
+export type Secret = z.infer<typeof Secret>;
+
+/** Lower case, no trailing dot; an address in its canonical form. Undefined when it is neither name nor address. */
+export function hostOf(text: string): string | undefined {
+  const address = parseIp(text);
+  return address ? formatIp(address) : normalizeHost(text);
+}
+
+export const PutSecret = z
+  .object({
+    value: z
+      .string()
+      .min(1)
+      .refine((text) => text.isWellFormed(), "must be well-formed Unicode")
+      .refine((text) => Buffer.byteLength(text) <= MAX_VALUE_BYTES, `takes at most ${MAX_VALUE_BYTES} bytes`)
+      .describe("1 byte to 64 KiB; never shown again"),
+    scope_host: z
+      .string()
+      .max(254)
+      .refine(
+        (text) => hostOf(text) !== undefined,
+        "must be a host such as api.example.com, without scheme, port or path",
+      )
+      .nullable()
+      .optional()
+      .describe("The only host this secret may be sent to. Left out: as it was; null: any"),
+  })
+  .meta({ id: "PutSecret" });
+export type PutSecret = z.infer<typeof PutSecret>;
+
+export const SecretName = z.object({ name: z.string().describe("A to Z, 0 to 9 and _, not starting with a digit") });
+
+export const present = (row: SecretRow): Secret => ({
+  object: "secret",
+  id: row.id,
+  name: row.name,
+  scope_host: row.scopeHost,
+  created_at: isoOf(row.createdAt),
+  updated_at: isoOf(row.updatedAt),
+});

@@ -1,0 +1,75 @@
+import { and, eq, sql } from "drizzle-orm";
+import type { Ctx } from "../../context.ts";
+import { emit } from "../../events/emit.ts";
+import { type PageQuery, page } from "../../http/pagination.ts";
+import { AppError } from "../../lib/errors.ts";
+import { newId } from "../../lib/ids.ts";
+import { prepared, write } from "../../platform/db.ts";
+import { hostOf, NAME, type PutSecret, present } from "./schema.ts";
+import { type SecretRow, secrets } from "./table.ts";
+
+const byName = prepared((db) =>
+  db
+    .select()
+    .from(secrets)
+    .where(and(eq(secrets.workspaceId, sql.placeholder("workspaceId")), eq(secrets.name, sql.placeholder("name"))))
+    .prepare(),
+);
+
+export function mustGet(ctx: Ctx, workspaceId: string, name: string): SecretRow {
+  const row = byName(ctx.db).get({ workspaceId, name });
+  if (!row) throw new AppError("resource_not_found", `No secret ${name.slice(0, 80)}`, { param: "name" });
+  return row;
+}
+
+export const list = (ctx: Ctx, workspaceId: string, query: PageQuery) =>
+  page(ctx.db, secrets, eq(secrets.workspaceId, workspaceId), query, present);
+
+/**
+ * Creates or replaces. A new value keeps the host it was bound to unless the caller says otherwise: rotating a
+ * secret must not widen where it may go.
+ */
+export function put(
+  ctx: Ctx,
+  workspaceId: string,
+  name: string,
+  input: PutSecret,
+): { row: SecretRow; created: boolean } {
+  if (!NAME.test(name))
+    throw new AppError("schema", `name: must match ${NAME.source}, such as API_TOKEN`, { param: "name" });
+  const now = ctx.clock.now();
+  const sealed = ctx.secrets.seal(input.value, aad(workspaceId, name));
+  return write(ctx.db, (tx) => {
+    const old = byName(tx).get({ workspaceId, name });
+    const scopeHost = input.scope_host === undefined ? (old?.scopeHost ?? null) : canonical(input.scope_host);
+    const row = old
+      ? tx.update(secrets).set({ sealed, scopeHost, updatedAt: now }).where(eq(secrets.id, old.id)).returning().get()
+      : tx
+          .insert(secrets)
+          .values({ id: newId("sec", now), workspaceId, name, sealed, scopeHost, createdAt: now, updatedAt: now })
+          .returning()
+          .get();
+    emit(tx, old ? "secret.updated" : "secret.created", { workspaceId, now }, present(row));
+    return { row, created: old === undefined };
+  });
+}
+
+export function remove(ctx: Ctx, workspaceId: string, name: string): SecretRow {
+  return write(ctx.db, (tx) => {
+    const row = mustGet(ctx, workspaceId, name);
+    tx.delete(secrets).where(eq(secrets.id, row.id)).run();
+    emit(tx, "secret.deleted", { workspaceId, now: ctx.clock.now() }, present(row));
+    return row;
+  });
+}
+
+/** The value, for a use inside this server. One that is bound to a host opens only for a caller that names that host. */
+export function reveal(ctx: Ctx, workspaceId: string, name: string, host?: string): string {
+  const row = mustGet(ctx, workspaceId, name);
+  if (row.scopeHost !== null && (host === undefined || hostOf(host) !== row.scopeHost))
+    throw new AppError("url_not_allowed", `Secret ${name} may only be sent to ${row.scopeHost}`);
+  return new TextDecoder().decode(ctx.secrets.open(row.sealed, aad(workspaceId, name)));
+}
+
+const aad = (workspaceId: string, name: string) => `${workspaceId}:${name}`;
+const canonical = (host: string | null) => (host === null ? null : (hostOf(host) ?? null));

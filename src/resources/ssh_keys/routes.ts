@@ -1,0 +1,33 @@
+import { Elysia } from "elysia";
+import type { Ctx } from "../../context.ts";
+import { authed } from "../../http/auth.ts";
+import { creates } from "../../http/idempotency.ts";
+import { describe } from "../../http/openapi.ts";
+import { listOf, PageQuery } from "../../http/pagination.ts";
+import { Deleted, Id } from "../../lib/schema.ts";
+import { CreateSshKey, present, SshKey } from "./schema.ts";
+import * as sshKeys from "./service.ts";
+
+export const routes = (ctx: Ctx) =>
+  new Elysia({ prefix: "/v1/ssh_keys", tags: ["SSH keys"] })
+    .use(authed(ctx, "account"))
+    .post("", (c) => creates(ctx, c, () => present(sshKeys.create(ctx, c.principal.workspaceId, c.body))), {
+      body: CreateSshKey,
+      detail: describe("Add an SSH key pair; the private key is never shown again", { 201: SshKey }),
+    })
+    .get("", ({ principal, query }) => sshKeys.list(ctx, principal.workspaceId, query), {
+      query: PageQuery,
+      detail: describe("List SSH keys", { 200: listOf(SshKey, "SshKeyList") }),
+    })
+    .get("/:id", ({ principal, params }) => present(sshKeys.mustGet(ctx, principal.workspaceId, params.id)), {
+      params: Id,
+      detail: describe("Get an SSH key without its private half", { 200: SshKey }),
+    })
+    .delete(
+      "/:id",
+      ({ principal, params }) => {
+        const { id } = sshKeys.remove(ctx, principal.workspaceId, params.id);
+        return { id, object: "ssh_key", deleted: true };
+      },
+      { params: Id, detail: describe("Delete an SSH key", { 200: Deleted("ssh_key") }) },
+    );
