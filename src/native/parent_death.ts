@@ -1,0 +1,16 @@
+import { dlopen } from "bun:ffi";
+
+const PR_SET_PDEATHSIG = 1;
+const SIGKILL = 9n;
+
+/**
+ * The kernel kills this process when its parent dies, even in the middle of a native call, where it would never see
+ * its channel close. A parent that is dead already sends nothing: compare process.ppid afterwards. Linux only.
+ */
+export function dieWithParent() {
+  if (process.platform !== "linux") return;
+  const { symbols } = dlopen("libc.so.6", {
+    prctl: { args: ["i32", "u64", "u64", "u64", "u64"], returns: "i32" },
+  });
+  if (symbols.prctl(PR_SET_PDEATHSIG, SIGKILL, 0n, 0n, 0n) !== 0) throw new Error("prctl(PR_SET_PDEATHSIG) failed");
+}

@@ -1,0 +1,27 @@
+/**
+ * What a worker finds in its environment: a short list of names from the server's own, so that no key of the
+ * operator reaches a process that runs other people's code, and the switches that keep native libraries quiet.
+ */
+const PASSED = /^(PATH|LANG|LC_\w+|TZ|TMPDIR|LD_LIBRARY_PATH|CUDA_\w+|NVIDIA_\w+|HIP_\w+|ROCR_\w+|HSA_\w+|OMP_\w+)$/;
+
+const QUIET = {
+  ORT_DISABLE_TELEMETRY: "1", // onnxruntime reads it with getenv: it must be there from the start
+  DO_NOT_TRACK: "1",
+  BUN_ENABLE_CRASH_REPORTING: "0", // the runtime would send a crash report abroad
+};
+
+type Place = { id: string; dir: string };
+
+export const marks = {
+  /** On every process of one worker, its grandchildren included. */
+  worker: (id: string) => `VERK_WORKER_ID=${id}`,
+  /** On every process of every worker of one data directory. */
+  dir: (dir: string) => `VERK_WORKER_DIR=${dir}`,
+};
+
+export function workerEnv(ambient: Record<string, string | undefined>, { id, dir }: Place): Record<string, string> {
+  const env: Record<string, string> = { PATH: "/usr/local/bin:/usr/bin:/bin" };
+  for (const [name, value] of Object.entries(ambient)) if (value !== undefined && PASSED.test(name)) env[name] = value;
+  // Caches of native libraries belong into the data directory, not under the operator's home.
+  return { ...env, HOME: dir, ...QUIET, VERK_WORKER_ID: id, VERK_WORKER_DIR: dir };
+}

@@ -1,0 +1,13 @@
+/** `verk worker <kind>`: the table of kinds. Each is loaded alone, so a worker holds only what it uses. */
+import { UsageError } from "../lib/errors.ts";
+
+const KINDS: Record<string, (args: string[]) => Promise<unknown>> = {
+  fake: async (args) => (await import("./fake/main.ts")).runFake(args),
+  probe: async (args) => (await import("../native/probe.ts")).runProbe(args[0], args[1]),
+};
+
+export async function runWorker(kind: string, args: string[]): Promise<void> {
+  const run = Object.hasOwn(KINDS, kind) ? KINDS[kind] : undefined;
+  if (!run) throw new UsageError(`Unknown worker kind "${kind}"; there are: ${Object.keys(KINDS).join(", ")}`);
+  await run(args);
+}

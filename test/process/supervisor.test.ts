@@ -1,0 +1,322 @@
+import { afterEach, beforeEach, expect, test } from "bun:test";
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { systemClock } from "../../src/platform/clock.ts";
+import { failpoints } from "../../src/platform/failpoint.ts";
+import { createLog } from "../../src/platform/log.ts";
+import { findMarked } from "../../src/platform/orphans.ts";
+import { createSupervisor, type Supervisor } from "../../src/platform/supervisor.ts";
+import type { Exit, ExitKind, Worker } from "../../src/platform/worker.ts";
+import { marks } from "../../src/platform/worker_env.ts";
+import { FAILURES, FromFake, type ToFake } from "../../src/workers/protocol.ts";
+
+const BINARY = resolve(process.env["VERK_BINARY"] ?? "dist/verk");
+const MAIN = resolve(import.meta.dir, "../../src/main.ts");
+/** The executable as it ships where there is one, the sources otherwise. */
+const PROGRAM = existsSync(BINARY) ? [BINARY] : [process.execPath, MAIN];
+const PARENT = resolve(import.meta.dir, "../fixtures/parent.ts");
+
+type FakeExit = Exit<ExitKind<FromFake>>;
+type Run = { worker: Worker<FromFake, ToFake>; messages: FromFake[]; exits: FakeExit[] };
+type Limits = Partial<Record<"silenceMs" | "readyTimeoutMs" | "graceMs" | "tailBytes", number>>;
+
+let dir: string;
+let run: string;
+let supervisor: Supervisor;
+let lines: string[];
+beforeEach(() => {
+  dir = mkdtempSync(join(tmpdir(), "verk-sup-"));
+  run = join(dir, "run");
+  lines = [];
+  supervisor = make();
+});
+afterEach(async () => {
+  await supervisor.stopAll("test over");
+  expect(await findMarked(marks.dir(run))).toEqual([]); // no test leaves a process behind
+  rmSync(dir, { recursive: true, force: true });
+});
+
+function make(env: Record<string, string> = {}, socketDir = run) {
+  return createSupervisor({
+    log: createLog({ level: "debug", write: (line) => void lines.push(line) }),
+    clock: systemClock,
+    socketDir,
+    silence_ms: 20_000,
+    ready_timeout_ms: 20_000,
+    stop_grace_ms: 5_000,
+    stderr_tail_bytes: 8_192,
+    env,
+    program: PROGRAM,
+  });
+}
+
+function fake(behaviour: string, arg: string | number = "", limits: Limits = {}): Run {
+  const messages: FromFake[] = [];
+  const exits: FakeExit[] = [];
+  const worker = supervisor.spawn<FromFake, ToFake>({
+    kind: "fake",
+    args: [behaviour, String(arg)],
+    incoming: FromFake,
+    onMessage: (message) => void messages.push(message),
+    onExit: (exit) => void exits.push(exit),
+    ...limits,
+  });
+  return { worker, messages, exits };
+}
+
+async function until<T>(what: string, check: () => T | Promise<T>, deadlineMs = 10_000): Promise<NonNullable<T>> {
+  const end = performance.now() + deadlineMs;
+  for (;;) {
+    const value = await check();
+    if (value) return value;
+    if (performance.now() > end) throw new Error(`not within ${deadlineMs} ms: ${what}`);
+    await Bun.sleep(10);
+  }
+}
+
+/** A zombie is dead: it only waits for its parent to notice. */
+function isAlive(pid: number): boolean {
+  try {
+    return !/\) [ZX]/.test(readFileSync(`/proc/${pid}/stat`, "utf8"));
+  } catch {
+    return false;
+  }
+}
+
+const spawnedPid = ({ messages }: Run) =>
+  until("a grandchild", () => messages.find((message) => message.type === "spawned")?.pid);
+
+test("a worker says it is ready, echoes in order and finishes", async () => {
+  const { worker, messages, exits } = fake("echo");
+  await worker.ready;
+  for (let i = 0; i < 100; i++) worker.send({ type: "echo", text: `message ${i}` });
+  worker.send({ type: "finish" });
+  const exit = await worker.exited;
+  expect(exit).toMatchObject({ kind: "done", code: 0, signal: null, forced: false });
+  expect(messages.slice(0, -1)).toEqual(
+    Array.from({ length: 100 }, (_, i) => ({ type: "echo", text: `message ${i}` })),
+  );
+  expect(messages.at(-1)).toEqual({ type: "done" });
+  expect(exits).toEqual([exit]);
+  expect(worker.send({ type: "finish" })).toBe(false);
+  expect(await worker.stop("too late")).toBe(exit);
+  expect(supervisor.live()).toEqual([]);
+});
+
+const quick = { silenceMs: 400, graceMs: 300 };
+test.each([
+  ["exits with a code", "exit", 7, {}, { kind: "crashed", code: 7, forced: false }],
+  ["dies of a signal", "signal", "SIGABRT", {}, { kind: "crashed", signal: "SIGABRT" }],
+  ["exits 0 after the handshake without a word", "mute", "", {}, { kind: "crashed", code: 0 }],
+  ["exits 0 before the handshake", "no_handshake", "", {}, { kind: "crashed", code: 0 }],
+  ["reports a cause", "fail", "memory", {}, { kind: "memory", code: 1, forced: false }],
+  ["has a bug in a timer", "throw", "", {}, { kind: "crashed", code: 1, forced: false }],
+  ["hangs in a busy loop", "hang", "", quick, { kind: "silent", signal: "SIGKILL", forced: true }],
+  ["never becomes ready", "never_ready", "", { readyTimeoutMs: 500 }, { kind: "silent", forced: true }],
+  ["sends a message of the wrong shape", "lie", "", {}, { kind: "lied", forced: true }],
+  ["speaks another protocol", "lie_protocol", "", {}, { kind: "lied", forced: true }],
+  ["speaks before it is ready", "lie_early", "", {}, { kind: "lied", forced: true }],
+  ["says ready twice", "lie_twice_ready", "", {}, { kind: "lied", forced: true }],
+  ["writes garbage into its channel", "lie_garbage", "", quick, { kind: "lied", forced: true }],
+  ["says done and stays", "linger", "", quick, { kind: "done", forced: true }],
+  ["announces a long native call", "quiet", 1_500, quick, { kind: "done", forced: false }],
+] as [string, string, string | number, Limits, Partial<FakeExit>][])(
+  "a worker that %s ends in the right kind, told once",
+  async (_name, behaviour, arg, limits, expected) => {
+    const { worker, exits } = fake(behaviour, arg, limits);
+    const exit = await worker.exited;
+    expect(exit).toMatchObject(expected);
+    expect(exits).toEqual([exit]);
+    expect(["done", "stopped", ...Object.keys(FAILURES)]).toContain(exit.kind);
+    expect(isAlive(worker.pid)).toBe(false);
+  },
+);
+
+test("a segmentation fault is a crash", async () => {
+  const exit = await fake("signal", "SIGSEGV").worker.exited;
+  expect(exit.kind).toBe("crashed");
+  expect(exit.code === 0).toBe(false);
+});
+
+test("waiting for a worker that dies first is an error that says why", async () => {
+  const { worker } = fake("no_handshake");
+  expect(worker.ready).rejects.toThrow("exited with code 0 without a word");
+  await worker.exited;
+});
+
+test("the end of its standard error is kept, without secrets", async () => {
+  expect((await fake("exit", 7).worker.exited).tail).toBe("the flux capacitor broke\n");
+  const key = `vk_${"k3yK3yk3Y".repeat(5).slice(0, 43)}`;
+  const { tail } = await fake("secret", key).worker.exited;
+  expect(tail).toStartWith("could not sign in with ");
+  expect(tail).not.toContain(key);
+  expect(lines.join("")).not.toContain(key);
+});
+
+test("stop is polite first: the worker may finish what it must and say so", async () => {
+  const { worker, messages } = fake("stop_slowly");
+  await worker.ready;
+  const exit = await worker.stop("cancelled");
+  expect(exit).toMatchObject({ kind: "done", code: 0, forced: false });
+  expect(messages).toEqual([{ type: "done", result: "saved on the way out" }]);
+});
+
+test("a stopped worker is `stopped`, also when stop comes before it is ready", async () => {
+  const early = await fake("echo").worker.stop("early");
+  expect(early).toMatchObject({ kind: "stopped", message: "Worker fake was stopped: early" });
+  const { worker } = fake("echo");
+  await worker.ready;
+  expect(await worker.stop("cancelled")).toMatchObject({ kind: "stopped", code: 0, forced: false });
+});
+
+test("a worker that ignores SIGTERM is killed after the grace", async () => {
+  const { worker } = fake("stubborn", "", { graceMs: 300 });
+  await worker.ready;
+  const began = performance.now();
+  const exit = await worker.stop("cancelled");
+  expect(exit).toMatchObject({ kind: "stopped", signal: "SIGKILL", forced: true });
+  expect(performance.now() - began).toBeWithin(290, 4_000);
+});
+
+test.each(["flood_stdout", "flood_stderr"])(
+  "%s: 100 MB neither block the worker nor grow the server",
+  async (flood) => {
+    await fake(flood, 5).worker.exited; // whatever is allocated once
+    Bun.gc(true);
+    const before = process.memoryUsage.rss();
+    let peak = before;
+    const watch = setInterval(() => {
+      peak = Math.max(peak, process.memoryUsage.rss());
+    }, 5);
+    const exit = await fake(flood, 100).worker.exited;
+    clearInterval(watch);
+    expect(exit.kind).toBe("done");
+    expect(exit.tail.length).toBeLessThanOrEqual(8_192);
+    if (flood === "flood_stderr") {
+      expect(exit.tail).toEndWith("end of the flood\n");
+      expect(exit.stderrBytes).toBeGreaterThan(100_000_000);
+    }
+    expect(peak - before).toBeLessThan(48 * 2 ** 20);
+  },
+);
+
+test("a stream goes over the unix socket, which is gone with the worker", async () => {
+  const { worker, messages } = fake("serve");
+  await until("serving", () => messages.some((message) => message.type === "serving"));
+  const answer = await fetch("http://worker/", { unix: worker.socketPath, method: "POST", body: "hello" });
+  expect(await answer.text()).toBe("you said hello");
+  await worker.stop("enough");
+  expect(existsSync(worker.socketPath)).toBe(false);
+});
+
+test("a data directory with a very long path gets its socket elsewhere", async () => {
+  const deep = join(dir, "d".repeat(120), "run");
+  supervisor = make({}, deep);
+  const { worker, messages } = fake("serve");
+  expect(Buffer.byteLength(worker.socketPath)).toBeLessThan(108);
+  await until("serving", () => messages.some((message) => message.type === "serving"));
+  expect((await fetch("http://worker/", { unix: worker.socketPath })).status).toBe(200);
+  await worker.stop("enough");
+  expect(existsSync(worker.socketPath)).toBe(false);
+});
+
+test.each(["grandchild", "grandchild_detached"])("%s: what a worker started dies with it", async (behaviour) => {
+  for (const end of ["stopped", "killed"]) {
+    const started = fake(behaviour);
+    const pid = await spawnedPid(started);
+    expect(isAlive(pid)).toBe(true);
+    if (end === "stopped") await started.worker.stop("enough");
+    else process.kill(started.worker.pid, "SIGKILL");
+    const exit = await started.worker.exited;
+    expect(exit.kind).toBe(end === "stopped" ? "stopped" : "crashed");
+    await until("the grandchild's end", () => !isAlive(pid), 2_000);
+  }
+});
+
+test("a worker's environment holds no secret and keeps native libraries quiet", async () => {
+  supervisor = make({ VERK_SECRETS__KEY: "hush", AWS_SECRET_ACCESS_KEY: "hush", LANG: "C", CUDA_VISIBLE_DEVICES: "1" });
+  const { worker, messages } = fake("environment");
+  await worker.exited;
+  const entries = messages.flatMap((message) => (message.type === "environment" ? message.entries : []));
+  expect(entries).toEqual(expect.arrayContaining(["ORT_DISABLE_TELEMETRY=1", "LANG=C", "CUDA_VISIBLE_DEVICES=1"]));
+  expect(entries.join("\n")).not.toContain("hush");
+});
+
+test("a handler that throws is logged and costs neither the worker nor the server", async () => {
+  let exits = 0;
+  const worker = supervisor.spawn<FromFake, ToFake>({
+    kind: "fake",
+    args: ["echo"],
+    incoming: FromFake,
+    onMessage: () => Promise.reject(new Error("the database is away")),
+    onExit: () => {
+      exits++;
+      throw new Error("still away");
+    },
+  });
+  worker.send({ type: "echo", text: "one" });
+  worker.send({ type: "finish" });
+  expect((await worker.exited).kind).toBe("done");
+  expect(exits).toBe(1);
+  expect(lines.filter((line) => line.includes("handler of a worker"))).toHaveLength(3);
+});
+
+test("stopAll ends every worker at once and lets no new one start", async () => {
+  const runs = ["echo", "stubborn", "hang", "grandchild"].map((name) => fake(name, "", { graceMs: 300 }));
+  await Promise.all(runs.map(({ worker }) => worker.ready));
+  const began = performance.now();
+  await supervisor.stopAll("shutdown");
+  expect(performance.now() - began).toBeLessThan(4_000);
+  expect(runs.map(({ exits }) => exits.length)).toEqual([1, 1, 1, 1]);
+  expect(runs.filter(({ worker }) => isAlive(worker.pid))).toEqual([]);
+  expect(() => fake("echo")).toThrow("stopping");
+});
+
+test("a spawn passes both failpoints", async () => {
+  const passed: string[] = [];
+  failpoints.hit = (name) => void passed.push(name);
+  try {
+    const { worker } = fake("echo");
+    expect(passed).toEqual(["supervisor.before_spawn", "supervisor.after_spawn"]);
+    await worker.stop("enough");
+  } finally {
+    delete failpoints.hit;
+  }
+});
+
+async function startParent(...behaviours: string[]) {
+  mkdirSync(run, { recursive: true });
+  const argv = [process.execPath, PARENT, run, JSON.stringify(PROGRAM), ...behaviours];
+  const parent = Bun.spawn(argv, { stdout: "pipe", stderr: "inherit" });
+  const { value } = await parent.stdout.getReader().read();
+  return { parent, pids: JSON.parse(new TextDecoder().decode(value)) as number[] };
+}
+
+test("when the server is killed its workers are gone within two seconds, busy ones too", async () => {
+  const { parent, pids } = await startParent("echo", "hang", "stubborn", "serve");
+  expect(pids.map(isAlive)).toEqual([true, true, true, true]);
+  parent.kill("SIGKILL");
+  await until("the end of all workers", () => !pids.some(isAlive), 2_000);
+});
+
+test("the next server sweeps away what a killed one left: grandchildren and sockets", async () => {
+  const { parent, pids } = await startParent("grandchild", "grandchild_detached", "serve");
+  parent.kill("SIGKILL");
+  await parent.exited;
+  const other = make({}, join(dir, "other"));
+  expect(await other.sweep()).toBe(0); // another data directory's
+  await supervisor.sweep();
+  await until("the end of all", () => !pids.some(isAlive), 2_000);
+  expect(readdirSync(run).filter((name) => name.endsWith(".sock"))).toEqual([]);
+});
+
+test.each([
+  [["worker", "nonsense"], "there are: fake, probe"],
+  [["worker", "fake", "echo"], "started by the server"],
+  [["worker", "fake", "nonsense"], "knows: echo"],
+])("%j by hand exits 2 and says what is possible", (args, text) => {
+  const child = Bun.spawnSync([...PROGRAM, ...args], { cwd: dir, env: { HOME: dir } });
+  expect(child.exitCode).toBe(2);
+  expect(child.stderr.toString()).toContain(text);
+});
