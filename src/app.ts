@@ -88,7 +88,10 @@ export async function startServer(config: Config, options: Options = {}): Promis
 }
 
 /** The database for a command: beside a running server, or alone, in which case it is brought up to date first. */
-export async function openOffline(config: Config, options: Options = {}): Promise<{ ctx: Ctx; close: () => Promise<void> }> {
+export async function openOffline(
+  config: Config,
+  options: Options = {},
+): Promise<{ ctx: Ctx; close: () => Promise<void> }> {
   const held = isHeld(config.data_dir).held;
   const lock = held ? undefined : acquireDataLock(config.data_dir, { version: VERSION });
   try {
@@ -135,7 +138,7 @@ function openContext(config: Config, db: Db, log: Log, clock: Clock): Opened {
     clock,
     log,
     secrets: openSecretBox({ file: config.secrets.master_key_file, exists: () => holdsSecrets(db) }),
-    storage: openLocalStorage({ dir: join(config.data_dir, "storage") }),
+    storage: openLocalStorage(join(config.data_dir, "storage")),
     supervisor: createSupervisor({ log, clock, socketDir, ...config.workers }),
     authenticate: (key) => authenticate({ db, clock }, key),
     wake: (loop) => running.get(loop)?.wake(),
@@ -159,7 +162,9 @@ function listen(ctx: Ctx): Bun.Server<undefined> {
     });
   } catch (error) {
     if ((error as { code?: unknown }).code !== "EADDRINUSE") throw error;
-    throw new UsageError(`${ctx.config.http.listen} is in use by another program: stop it or choose another with --listen`);
+    throw new UsageError(
+      `${ctx.config.http.listen} is in use by another program: stop it or choose another with --listen`,
+    );
   }
 }
 

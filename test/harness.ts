@@ -17,6 +17,7 @@ import * as keys from "../src/resources/api_keys/service.ts";
 import { holdsSecrets } from "../src/resources/system/service.ts";
 import * as workspaces from "../src/resources/workspaces/service.ts";
 import { mount } from "../src/routes.ts";
+import { conforms } from "./conformance.ts";
 
 export const tempDir = () => mkdtempSync(join(tmpdir(), "verk-test-"));
 
@@ -67,7 +68,7 @@ export function testApp({ dir = tempDir(), clock = systemClock, flags = {} }: Op
     clock,
     log,
     secrets: openSecretBox({ file: config.secrets.master_key_file, exists: () => holdsSecrets(db) }),
-    storage: openLocalStorage({ dir: join(dir, "storage") }),
+    storage: openLocalStorage(join(dir, "storage")),
     supervisor: createSupervisor({ log, clock, socketDir: join(dir, "run"), ...config.workers }),
     authenticate: (key) => authenticate({ db, clock }, key),
     wake: (loop) => void woken.push(loop),
@@ -94,8 +95,10 @@ export function testApp({ dir = tempDir(), clock = systemClock, flags = {} }: Op
     });
     const response = await handle(request);
     const text = await response.text();
-    const isJson = response.headers.get("content-type")?.includes("json");
-    return { status: response.status, body: isJson ? JSON.parse(text) : text, headers: response.headers };
+    const isJson = text !== "" && response.headers.get("content-type")?.includes("json");
+    const answer = { status: response.status, body: isJson ? JSON.parse(text) : text, headers: response.headers };
+    if (isJson && !path.startsWith("/openapi.json")) conforms(handle.app, method, path, answer.status, answer.body);
+    return answer;
   }
   return {
     ctx,
@@ -230,7 +233,11 @@ export async function makeKey(dir: string, ...args: string[]): Promise<{ id: str
     env: { HOME: dir, PATH: process.env["PATH"] ?? "" },
     stderr: "pipe",
   });
-  const [out, err] = await Promise.all([new Response(child.stdout).text(), new Response(child.stderr).text(), child.exited]);
+  const [out, err] = await Promise.all([
+    new Response(child.stdout).text(),
+    new Response(child.stderr).text(),
+    child.exited,
+  ]);
   if (child.exitCode !== 0) throw new Error(`verk keys create: ${err}`);
   return JSON.parse(out);
 }

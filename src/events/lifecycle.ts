@@ -11,6 +11,7 @@ type Step<S> = readonly [from: readonly S[], to: S, event: EventType | null];
 export type Machine<T extends Stateful, A extends string> = {
   readonly table: T;
   readonly initial: Status<T>;
+  readonly terminal: readonly Status<T>[];
   readonly steps: Record<A, Step<Status<T>>>;
   readonly report: (row: T["$inferSelect"]) => EventPayload<EventType>;
   readonly workspaceOf: (row: T["$inferSelect"]) => string;

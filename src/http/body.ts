@@ -5,13 +5,17 @@ const MAX_DEPTH = 64;
 const strictUtf8 = new TextDecoder("utf-8", { fatal: true });
 const JSON_TYPE = /^application\/(json|[\w.+-]+\+json)\s*(;|$)/i;
 
+/** Stands for a missing body: right on a route that takes none, a malformed request on one that does. */
+export const NO_BODY = Symbol("no body");
+
 /** Reads a JSON body within its limits; every way it can be wrong is a 4xx that says what to send instead. */
 export async function readJson(request: Request, maxBytes: number): Promise<unknown> {
+  if (request.body === null) return NO_BODY;
   const type = request.headers.get("content-type");
   if (type !== null && !JSON_TYPE.test(type))
     throw new AppError("unsupported_media_type", `Send the body as application/json, not ${type.slice(0, 80)}`);
   const bytes = await readBytes(request, maxBytes);
-  if (bytes.length === 0) throw new AppError("invalid_json", "The body is empty: send a JSON object");
+  if (bytes.length === 0) return NO_BODY;
   if (jsonDepth(bytes) > MAX_DEPTH)
     throw new AppError("invalid_json", `The body is nested more than ${MAX_DEPTH} levels deep`);
   try {

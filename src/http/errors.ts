@@ -3,6 +3,7 @@ import { z } from "zod";
 import type { Ctx } from "../context.ts";
 import { AppError } from "../lib/errors.ts";
 import { StorageError } from "../platform/files.ts";
+import { NO_BODY } from "./body.ts";
 import { requestIdOf } from "./request_log.ts";
 
 export const ErrorEnvelope = z
@@ -62,6 +63,8 @@ function deepest(issue: Issue): Issue {
 export const errorEnvelope = (ctx: Ctx, methodsOf: (path: string) => readonly string[]) =>
   new Elysia({ name: "errors" }).onError({ as: "global" }, ({ error, code, request, path }) => {
     if (code === "VALIDATION" && error instanceof ValidationError && error.type !== "response") {
+      if (error.value === NO_BODY)
+        return errorResponse(new AppError("invalid_json", "The body is empty: send a JSON object"));
       const issue = error.valueError as Issue | undefined; // a zod issue; Elysia types it as its own kind
       return errorResponse(validationError(error.type, issue && deepest(issue)));
     }

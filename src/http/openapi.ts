@@ -16,17 +16,22 @@ export const describe = (summary: string, answers: Answers, more: { description?
   return { summary, answers, ...rest, ...(open ? { security: [] as [] } : {}) };
 };
 
-/** zod schemas with `.meta({ id })` become components; everything else stands inline. */
-export function openapi(app: AnyElysia): Json {
+/**
+ * zod schemas with `.meta({ id })` become components; everything else stands inline. Answers are open for fields
+ * to come; `closed` keeps them shut, so that the tests notice a field the document does not know.
+ */
+export function openapi(app: AnyElysia, { closed = false } = {}): Json {
   const components: Json = {};
   const schemaOf = (schema: z.ZodType, io: "input" | "output"): Json => {
     const { $schema: _, $defs = {}, ...json } = z.toJSONSchema(schema, { io, unrepresentable: "any" }) as Json;
-    for (const [name, definition] of Object.entries($defs as Json)) components[name] = relink(definition);
-    const id = schema.meta()?.id;
-    if (id === undefined) return relink(json) as Json;
-    const { id: _id, ...component } = relink(json) as Json;
-    components[id] = component;
-    return { $ref: `#/components/schemas/${id}` };
+    const shown = (part: unknown) => rewrite(part, io === "output" && !closed);
+    for (const [name, definition] of Object.entries($defs as Json)) {
+      const component = shown(definition);
+      if (components[name] && !Bun.deepEquals(components[name], component))
+        throw new Error(`Two schemas are called ${name}: give one another id`);
+      components[name] = component;
+    }
+    return shown(json) as Json;
   };
   const failure = { $ref: "#/components/responses/Error" };
   const paths: Record<string, Json> = {};
@@ -101,14 +106,18 @@ const operationId = (method: string, path: string) =>
 
 const sorted = (object: Json) => Object.fromEntries(Object.entries(object).sort(([a], [b]) => (a < b ? -1 : 1)));
 
-function relink(json: unknown): unknown {
-  if (Array.isArray(json)) return json.map(relink);
+/** Points references at the components; `open` drops the ban on further fields. */
+function rewrite(json: unknown, open: boolean): unknown {
+  if (Array.isArray(json)) return json.map((item) => rewrite(item, open));
   if (typeof json !== "object" || json === null) return json;
   return Object.fromEntries(
-    Object.entries(json).map(([key, value]) =>
-      key === "$ref" && typeof value === "string"
-        ? [key, value.replace("#/$defs/", "#/components/schemas/")]
-        : [key, relink(value)],
-    ),
+    Object.entries(json)
+      .filter(([key, value]) => !(open && key === "additionalProperties" && value === false))
+      .map(([key, value]) => [
+        key,
+        key === "$ref" && typeof value === "string"
+          ? value.replace("#/$defs/", "#/components/schemas/")
+          : rewrite(value, open),
+      ]),
   );
 }

@@ -6,6 +6,7 @@ import { apiKeys } from "./table.ts";
 export const machine = lifecycle({
   table: apiKeys,
   initial: "active",
+  terminal: ["revoked"],
   report: present,
   workspaceOf: (row) => row.workspaceId,
   steps: {

@@ -32,6 +32,10 @@ export const routes = (ctx: Ctx) =>
     },
   );
 
-async function* messages(ctx: Ctx, at: Parameters<typeof feed.follow>[1], signal: AbortSignal): AsyncGenerator<SseMessage> {
+async function* messages(
+  ctx: Ctx,
+  at: Parameters<typeof feed.follow>[1],
+  signal: AbortSignal,
+): AsyncGenerator<SseMessage> {
   for await (const row of feed.follow(ctx, at, signal)) yield { id: row.id, event: row.type, data: present(row) };
 }

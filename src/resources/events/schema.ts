@@ -9,7 +9,9 @@ export const Event = z
     id: z.string(),
     type: z.enum(EVENT_TYPES),
     created_at: DateTime,
-    data: z.record(z.string(), z.unknown()).describe("The resource the event is about; its shape follows from the type"),
+    data: z
+      .record(z.string(), z.unknown())
+      .describe("The resource the event is about; its shape follows from the type"),
   })
   .meta({ id: "Event" });
 export type Event = z.infer<typeof Event>;

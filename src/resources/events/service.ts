@@ -30,9 +30,13 @@ export function typesOf(list: string | undefined): string[] | undefined {
   const types = list.split(",").map((type) => type.trim());
   const unknown = types.find((type) => !(EVENT_TYPES as string[]).includes(type));
   if (unknown !== undefined)
-    throw new AppError("schema", `types: no event type ${JSON.stringify(unknown.slice(0, 80))}; there are ${EVENT_TYPES.join(", ")}`, {
-      param: "types",
-    });
+    throw new AppError(
+      "schema",
+      `types: no event type ${JSON.stringify(unknown.slice(0, 80))}; there are ${EVENT_TYPES.join(", ")}`,
+      {
+        param: "types",
+      },
+    );
   return types;
 }
 

@@ -21,7 +21,8 @@ export const routes = (ctx: Ctx) =>
       "/readyz",
       () => {
         ctx.db.$client.query("SELECT 1").get();
-        if (isBroken(ctx.db)) throw new AppError("storage_unavailable", "The last write could not be flushed: see the log");
+        if (isBroken(ctx.db))
+          throw new AppError("storage_unavailable", "The last write could not be flushed: see the log");
         return { object: "health", status: "ok" };
       },
       { detail: describe("Whether the server can do its work", { 200: Health }, { public: true }) },

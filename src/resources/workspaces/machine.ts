@@ -6,6 +6,7 @@ import { workspaces } from "./table.ts";
 export const machine = lifecycle({
   table: workspaces,
   initial: "active",
+  terminal: ["deleted"],
   report: present,
   workspaceOf: (row) => row.id,
   steps: {

@@ -49,6 +49,8 @@ export const routes = (ctx: Ctx) =>
 /** Nobody locks themselves out: the caller's own workspace can be neither suspended nor deleted by its key. */
 function notOwn(principal: { workspaceId: string }, id: string): string {
   if (id === principal.workspaceId)
-    throw new AppError("unsupported_state", "This key belongs to that workspace: use a key of another one", { param: "id" });
+    throw new AppError("unsupported_state", "This key belongs to that workspace: use a key of another one", {
+      param: "id",
+    });
   return id;
 }

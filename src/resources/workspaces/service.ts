@@ -28,7 +28,11 @@ export const list = (ctx: Ctx, query: PageQuery) =>
   page(ctx.db, workspaces, ne(workspaces.status, "deleted"), query, present);
 
 export function findByName(ctx: Ctx, name: string): WorkspaceRow | undefined {
-  return ctx.db.select().from(workspaces).where(and(eq(workspaces.name, name), ne(workspaces.status, "deleted"))).get();
+  return ctx.db
+    .select()
+    .from(workspaces)
+    .where(and(eq(workspaces.name, name), ne(workspaces.status, "deleted")))
+    .get();
 }
 
 export function create(ctx: Ctx, input: CreateWorkspace): WorkspaceRow {
@@ -63,7 +67,12 @@ export function update(ctx: Ctx, id: string, input: UpdateWorkspace): WorkspaceR
         ...(input.name === undefined ? {} : { name: input.name }),
         ...(input.metadata === undefined ? {} : { metadata: input.metadata }),
       };
-      const row = tx.update(workspaces).set({ ...patch, updatedAt: now }).where(eq(workspaces.id, id)).returning().get();
+      const row = tx
+        .update(workspaces)
+        .set({ ...patch, updatedAt: now })
+        .where(eq(workspaces.id, id))
+        .returning()
+        .get();
       emit(tx, "workspace.updated", { workspaceId: id, now }, present(row));
       return row;
     }),
@@ -79,7 +88,12 @@ export function remove(ctx: Ctx, id: string): WorkspaceRow {
   return move(ctx, id, "remove", { name: `${name} (deleted ${id})` });
 }
 
-function move(ctx: Ctx, id: string, action: "suspend" | "resume" | "remove", patch: { name?: string } = {}): WorkspaceRow {
+function move(
+  ctx: Ctx,
+  id: string,
+  action: "suspend" | "resume" | "remove",
+  patch: { name?: string } = {},
+): WorkspaceRow {
   const { status } = mustGet(ctx, id);
   const step = (tx: Tx) => transition(tx, machine, action, { id, now: ctx.clock.now() }, patch);
   const row = write(ctx.db, step);

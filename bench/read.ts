@@ -1,0 +1,31 @@
+import { join } from "node:path";
+import { makeKey, median, type Row, remove, startPeer, startVerk, tempDir, wrk } from "./tools.ts";
+
+const ROUNDS = 5;
+
+/** Authenticated GET of one row, against a bare Bun.serve that returns the same bytes. */
+export async function run(): Promise<Row[]> {
+  const dir = tempDir();
+  const verk = await startVerk(dir);
+  const headers = { authorization: `Bearer ${await makeKey(dir)}` };
+  const list = (await (await fetch(`${verk.url}/v1/workspaces`, { headers })).json()) as { data: [{ id: string }] };
+  const url = `${verk.url}/v1/workspaces/${list.data[0].id}`;
+  const body = await (await fetch(url, { headers })).text();
+  await Bun.write(join(dir, "body.json"), body);
+  const script = join(dir, "get.lua");
+  await Bun.write(script, `wrk.headers["authorization"] = "${headers.authorization}"\n`);
+  const bare = await startPeer("bare.ts", [join(dir, "body.json")]);
+  const ours: number[] = [];
+  const floor: number[] = [];
+  for (let round = 0; round < ROUNDS; round++) {
+    floor.push((await wrk(bare.url, { script, seconds: 3 })).perSecond);
+    const load = await wrk(url, { script, seconds: 3 });
+    if (load.bad > 0) throw new Error(`${load.bad} requests were refused`);
+    ours.push(load.perSecond);
+  }
+  await Promise.all([verk.stop(), bare.stop()]);
+  remove(dir);
+  const ratio = median(ours.map((value, i) => value / (floor[i] as number)));
+  const what = `GET one row with a key: ${Math.round(median(ours))}/s against ${Math.round(median(floor))}/s bare`;
+  return [{ bench: "read", what, value: `${ratio.toFixed(2)}×`, target: "≥ 0.5×", ok: ratio >= 0.5 }];
+}

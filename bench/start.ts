@@ -1,0 +1,45 @@
+import { readFileSync, statSync } from "node:fs";
+import { BINARY, median, type Row, remove, startVerk, tempDir } from "./tools.ts";
+
+const ROUNDS = 9;
+
+/** What it costs to have the program at all: its size, its start, its memory at rest. */
+export async function run(): Promise<Row[]> {
+  const version: number[] = [];
+  for (let round = 0; round < ROUNDS * 3; round++) {
+    const began = performance.now();
+    await Bun.spawn([BINARY, "version"], { stdout: "ignore", env: {} }).exited;
+    version.push(performance.now() - began);
+  }
+  const start: number[] = [];
+  let rssMb = 0;
+  for (let round = 0; round < ROUNDS; round++) {
+    const dir = tempDir();
+    const began = performance.now();
+    const server = await startVerk(dir);
+    start.push(performance.now() - began);
+    if (round === ROUNDS - 1) rssMb = await restingMb(server.pid);
+    await server.stop();
+    remove(dir);
+  }
+  const sizeMb = statSync(BINARY).size / 1e6;
+  const row = (what: string, value: number, unit: string, most: number): Row => ({
+    bench: "start",
+    what,
+    value: `${value.toFixed(unit === "ms" ? 1 : 0)} ${unit}`,
+    target: `≤ ${most} ${unit}`,
+    ok: value <= most,
+  });
+  return [
+    row("verk version", median(version), "ms", 30),
+    row("start to first 200, first start of a new directory", median(start), "ms", 250),
+    row("resident memory at rest, 10 s after the start", rssMb, "MB", 100),
+    row("executable without CUDA", sizeMb, "MB", 180),
+  ];
+}
+
+async function restingMb(pid: number): Promise<number> {
+  await Bun.sleep(10_000);
+  const kib = Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1]);
+  return (kib * 1024) / 1e6;
+}

@@ -1,0 +1,78 @@
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+
+export const ROOT = resolve(import.meta.dir, "..");
+export const BINARY = join(ROOT, "dist/verk");
+
+export type Row = { bench: string; what: string; value: string; target: string; ok: boolean | null };
+export type Running = { url: string; pid: number; stop: () => Promise<void> };
+
+export const tempDir = () => mkdtempSync(join(tmpdir(), "verk-bench-"));
+export const remove = (dir: string) => rmSync(dir, { recursive: true, force: true });
+export const median = (values: readonly number[]) => [...values].sort((a, b) => a - b)[values.length >> 1] as number;
+
+/** A peer prints its address on its first line. */
+export async function startPeer(file: string, args: string[], prefix: string[] = []): Promise<Running> {
+  const child = Bun.spawn([...prefix, process.execPath, join(ROOT, "bench/peers", file), ...args], {
+    stderr: "inherit",
+  });
+  const { value } = await child.stdout.getReader().read();
+  return running(new TextDecoder().decode(value).trim(), child);
+}
+
+export async function startVerk(dir: string, prefix: string[] = [], flags: string[] = []): Promise<Running> {
+  const env = {
+    HOME: dir,
+    PATH: process.env["PATH"] ?? "",
+    VERK_HTTP__RATE_LIMIT_PER_SECOND: "0",
+    VERK_LOG__LEVEL: "warn",
+  };
+  const command = [...prefix, BINARY, "serve", "--data", dir, "--listen", "127.0.0.1:0", ...flags];
+  const child = Bun.spawn(command, { env, cwd: dir, stdout: "ignore", stderr: "ignore" });
+  for (;;) {
+    if (child.exitCode !== null) throw new Error("verk serve stopped; build it with ./scripts/build");
+    try {
+      const { listen } = JSON.parse(readFileSync(join(dir, "server.json"), "utf8")) as { listen: string | null };
+      if (listen && (await fetch(`http://${listen}/readyz`)).ok) return running(`http://${listen}`, child);
+    } catch {}
+    await Bun.sleep(1);
+  }
+}
+
+function running(url: string, child: Bun.Subprocess): Running {
+  return {
+    url,
+    pid: child.pid,
+    async stop() {
+      child.kill("SIGTERM");
+      await child.exited;
+    },
+  };
+}
+
+export async function makeKey(dir: string, scope = "admin"): Promise<string> {
+  const child = Bun.spawn([BINARY, "keys", "create", "--data", dir, "--json", "--scope", scope], {
+    env: { HOME: dir },
+  });
+  return (JSON.parse(await new Response(child.stdout).text()) as { key: string }).key;
+}
+
+export type Load = { perSecond: number; p50Ms: number; p99Ms: number; bad: number };
+
+/** wrk in its own process: one thread, so that on a small machine the server keeps a core to itself. */
+export async function wrk(url: string, { connections = 64, seconds = 4, script = "" } = {}): Promise<Load> {
+  const args = ["-t1", `-c${connections}`, `-d${seconds}s`, "--latency", ...(script ? ["-s", script] : []), url];
+  const child = Bun.spawn(["wrk", ...args], { stdout: "pipe", stderr: "inherit" });
+  const text = await new Response(child.stdout).text();
+  const time = (label: string) => {
+    const [, value = "NaN", unit = "ms"] = new RegExp(`${label}%\\s+([\\d.]+)(us|ms|s)`).exec(text) ?? [];
+    return Number(value) * { us: 0.001, ms: 1, s: 1000 }[unit as "us" | "ms" | "s"];
+  };
+  return {
+    perSecond: Number(/Requests\/sec:\s+([\d.]+)/.exec(text)?.[1]),
+    p50Ms: time("50"),
+    p99Ms: time("99"),
+    bad: Number(/Non-2xx or 3xx responses: (\d+)/.exec(text)?.[1] ?? 0),
+  };
+}

@@ -1,0 +1,101 @@
+import { join } from "node:path";
+import { type Load, makeKey, type Row, remove, startPeer, startVerk, tempDir, wrk } from "./tools.ts";
+
+/** Each request its own name. The key is put in by the caller; the peers ignore it. */
+const lua = (key: string, tag: string) => `
+wrk.method = "POST"
+wrk.headers["authorization"] = "Bearer ${key}"
+wrk.headers["content-type"] = "application/json"
+local n = 0
+request = function()
+  n = n + 1
+  return wrk.format(nil, nil, nil, '{"name":"${tag}' .. n .. '"}')
+end
+`;
+
+/** A disk whose flush takes a millisecond more, for whoever flushes: the kernel delays the call, ours and theirs alike. */
+const SLOW_DISK = [
+  "strace",
+  "-f",
+  "-qq",
+  "--seccomp-bpf",
+  "-o",
+  "/dev/null",
+  "-e",
+  "trace=fsync,fdatasync",
+  "-e",
+  "inject=fsync,fdatasync:delay_exit=1000",
+];
+
+/** Durable creations at 64 clients: flushes shared between requests, against one commit and flush per request. */
+export async function run(): Promise<Row[]> {
+  const rows: Row[] = [];
+  for (const [disk, prefix] of [
+    ["this disk", []],
+    ["flush + 1 ms", SLOW_DISK],
+  ] as [string, string[]][]) {
+    const ours = await measureVerk(prefix);
+    const wal = await measurePeer("wal", prefix);
+    const journal = await measurePeer("delete", prefix);
+    const against = (peer: Load) => (ours.perSecond / peer.perSecond).toFixed(1);
+    const say = (name: string, peer: Load) =>
+      `${disk}: ${Math.round(ours.perSecond)}/s against ${Math.round(peer.perSecond)}/s, ${name}`;
+    rows.push(
+      row(
+        say("SQLite as it comes, a commit per request", journal),
+        `${against(journal)}×`,
+        "≥ 8×",
+        ours.perSecond / journal.perSecond >= 8,
+      ),
+      row(
+        say("WAL + FULL, a commit per request", wal),
+        `${against(wal)}×`,
+        disk === "this disk" ? "" : "≥ 8×",
+        disk === "this disk" ? null : ours.perSecond / wal.perSecond >= 8,
+      ),
+      row(
+        `${disk}: p99 at 64 clients (p50 ${ours.p50Ms.toFixed(1)} ms)`,
+        `${ours.p99Ms.toFixed(1)} ms`,
+        "≤ 25 ms",
+        ours.p99Ms <= 25,
+      ),
+    );
+  }
+  return rows;
+}
+
+const row = (what: string, value: string, target: string, ok: boolean | null): Row => ({
+  bench: "write",
+  what,
+  value,
+  target,
+  ok,
+});
+
+async function measureVerk(prefix: string[]): Promise<Load> {
+  const dir = tempDir();
+  const verk = await startVerk(dir, prefix);
+  const load = await post(`${verk.url}/v1/workspaces`, dir, await makeKey(dir));
+  await verk.stop();
+  remove(dir);
+  return load;
+}
+
+async function measurePeer(journal: "wal" | "delete", prefix: string[]): Promise<Load> {
+  const dir = tempDir();
+  const peer = await startPeer("one_commit.ts", [join(dir, "peer.db"), journal], prefix);
+  const load = await post(peer.url, dir, "none");
+  await peer.stop();
+  remove(dir);
+  return load;
+}
+
+async function post(url: string, dir: string, key: string): Promise<Load> {
+  const script = join(dir, "post.lua");
+  await Bun.write(script, lua(key, "warm"));
+  await wrk(url, { script, seconds: 1 });
+  await Bun.write(script, lua(key, "run"));
+  const load = await wrk(url, { script, seconds: 5 });
+  if (load.bad > 0) throw new Error(`${load.bad} writes were refused`);
+  return load;
+}

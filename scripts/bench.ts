@@ -1,0 +1,28 @@
+/** `bun scripts/bench.ts [name…]`: runs the named benchmarks (all by default) and prints one table. Needs dist/verk and wrk. */
+import { readdirSync } from "node:fs";
+import { join } from "node:path";
+import type { Row } from "../bench/tools.ts";
+
+const dir = join(import.meta.dir, "../bench");
+const known = readdirSync(dir)
+  .filter((file) => file.endsWith(".ts") && file !== "tools.ts")
+  .map((file) => file.slice(0, -3))
+  .sort();
+const asked = process.argv.slice(2);
+const unknown = asked.find((name) => !known.includes(name));
+if (unknown !== undefined) {
+  console.error(`bench: no benchmark ${unknown}; there are ${known.join(", ")}`);
+  process.exit(2);
+}
+
+const rows: Row[] = [];
+for (const name of asked.length > 0 ? asked : known) {
+  console.error(`bench: ${name} …`);
+  const { run } = (await import(join(dir, `${name}.ts`))) as { run: () => Promise<Row[]> };
+  rows.push(...(await run()));
+}
+const mark = (ok: boolean | null) => (ok === null ? "" : ok ? "yes" : "NO");
+console.log("| bench | what | measured | target | met |\n|---|---|---|---|---|");
+for (const { bench, what, value, target, ok } of rows)
+  console.log(`| ${bench} | ${what} | ${value} | ${target} | ${mark(ok)} |`);
+process.exit(rows.some((row) => row.ok === false) ? 1 : 0);

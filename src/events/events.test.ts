@@ -1,0 +1,101 @@
+import { afterEach, beforeEach, expect, test } from "bun:test";
+import { eq } from "drizzle-orm";
+import { atEveryFailpoint, type TestApp, testApp } from "../../test/harness.ts";
+import { durable, isDirty, write } from "../platform/db.ts";
+import { machine } from "../resources/workspaces/machine.ts";
+import * as workspaces from "../resources/workspaces/service.ts";
+import { consume, prune } from "./consume.ts";
+import { emit, onEvents } from "./emit.ts";
+import { transition } from "./lifecycle.ts";
+import { eventCursors, events } from "./table.ts";
+
+let app: TestApp;
+beforeEach(() => {
+  app = testApp();
+});
+afterEach(() => app.close().then(app.remove));
+
+const rows = (on = app) => on.ctx.db.select().from(events).all();
+const make = (name: string, on = app) => workspaces.create(on.ctx, { name, metadata: {} });
+
+test("a repeated message is a no-op, not a second event", () => {
+  const { id } = make("lab");
+  const suspend = () => write(app.ctx.db, (tx) => transition(tx, machine, "suspend", { id, now: 5 }));
+  expect(suspend()?.status).toBe("suspended");
+  expect(suspend()).toBeUndefined();
+  expect(rows().filter((e) => e.type === "workspace.suspended")).toHaveLength(1);
+});
+
+test("a rolled back change leaves no event and rings no bell", () => {
+  let rung = 0;
+  const stop = onEvents(app.ctx.db, () => rung++);
+  const before = rows().length;
+  expect(() =>
+    write(app.ctx.db, () => {
+      make("lab");
+      throw new Error("after all");
+    }),
+  ).toThrow("after all");
+  expect(rows()).toHaveLength(before);
+  expect(rung).toBe(0);
+  make("lab");
+  expect(rung).toBe(1);
+  stop();
+  make("other");
+  expect(rung).toBe(1);
+});
+
+test("a payload keeps the fields of its type alone", () => {
+  const data = { object: "workspace" as const, id: "ws_1", name: "n", status: "active", password: "hunter2" };
+  write(app.ctx.db, (tx) => void emit(tx, "workspace.updated", { workspaceId: "ws_1", now: 1 }, data));
+  expect(rows().at(-1)?.data).toEqual({ object: "workspace", id: "ws_1", name: "n", status: "active" });
+});
+
+test("wherever it crashes, a consumer takes every event exactly once", async () => {
+  const crashes = await atEveryFailpoint(async (attempt) => {
+    const first = testApp();
+    for (let i = 0; i < 5; i++) make(`w${i}`, first);
+    first.ctx.db.$client.run("CREATE TABLE taken (id TEXT NOT NULL)");
+    const take = async (on: TestApp) => {
+      while (
+        (await consume(
+          on.ctx.db,
+          "test",
+          1,
+          (tx, batch) => {
+            for (const event of batch) tx.$client.run("INSERT INTO taken VALUES (?)", [event.id]);
+          },
+          3,
+        )) > 0
+      );
+    };
+    await attempt(() => take(first));
+    const after = testApp({ dir: first.dir });
+    await take(after);
+    const taken = after.ctx.db.$client.query("SELECT id FROM taken").all() as { id: string }[];
+    expect(taken.map((t) => t.id)).toEqual(rows(after).map((e) => e.id));
+    await after.close().then(after.remove);
+  });
+  expect(crashes).toBeGreaterThan(4);
+});
+
+test("a consumer hears only of what is on the disk", async () => {
+  make("lab");
+  expect(isDirty(app.ctx.db)).toBe(true);
+  let dirtyAtApply = true;
+  await consume(app.ctx.db, "test", 1, () => {
+    dirtyAtApply = isDirty(app.ctx.db);
+  });
+  expect(dirtyAtApply).toBe(false);
+  await durable(app.ctx.db);
+});
+
+test("pruning spares what is young and what a consumer has not seen", async () => {
+  const all = rows();
+  const third = all[2]!;
+  await consume(app.ctx.db, "slow", 1, () => {}, 3);
+  expect(app.ctx.db.select().from(eventCursors).where(eq(eventCursors.consumer, "slow")).get()?.seq).toBe(third.seq);
+  expect(prune(app.ctx.db, 0)).toBe(0);
+  expect(prune(app.ctx.db, Date.now() + 1000)).toBe(3);
+  expect(rows().map((e) => e.id)).toEqual(all.slice(3).map((e) => e.id));
+});

@@ -1,0 +1,99 @@
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { fakeClock, type TestApp, testApp } from "../../../test/harness.ts";
+import { events } from "../../events/table.ts";
+import { mintKey } from "../../lib/api_key.ts";
+import { recordUses } from "./authenticate.ts";
+
+const clock = fakeClock();
+let app: TestApp;
+beforeEach(() => {
+  app = testApp({ clock });
+});
+afterEach(() => app.close().then(app.remove));
+
+const create = (json: object, key = app.keyA) => app.call("POST", "/v1/api_keys", { name: "ci", ...json }, { key });
+const codeOf = async (key: string | null) =>
+  (await app.call("GET", "/v1/api_keys", undefined, { key })).body.error?.code;
+
+describe("a new key", () => {
+  test("is shown once, works at once, and is stored as a hash", async () => {
+    const { status, body } = await create({ metadata: { used_by: "ci" } });
+    expect(status).toBe(201);
+    expect(body).toMatchObject({ object: "api_key", name: "ci", scopes: ["*"], last_used_at: null, expires_at: null });
+    expect(body.key.startsWith(body.key_prefix)).toBe(true);
+    expect(await codeOf(body.key)).toBeUndefined();
+    const list = await app.call("GET", "/v1/api_keys");
+    expect(JSON.stringify(list.body)).not.toContain(body.key);
+    const files = ["verk.db", "verk.db-wal"].map((name) => readFileSync(join(app.dir, name), "latin1")).join("");
+    expect(files).toContain(body.key_prefix);
+    expect(files).not.toContain(body.key);
+    expect(app.log.join("")).not.toContain(body.key);
+  });
+
+  test("has no more scopes than the key that makes it", async () => {
+    expect(await create({ scopes: ["admin"] })).toMatchObject({ status: 403, body: { error: { param: "/scopes" } } });
+    const narrow = (await create({ scopes: ["training", "read"] })).body.key;
+    expect(await create({ scopes: ["training"] }, narrow)).toMatchObject({
+      status: 403,
+      body: { error: { code: "missing_scope" } },
+    });
+    expect((await create({ scopes: ["admin"] }, app.adminKey)).status).toBe(201);
+  });
+
+  test.each([
+    [{ name: "" }, "/name"],
+    [{ scopes: [] }, "/scopes"],
+    [{ scopes: ["root"] }, "/scopes/0"],
+    [{ expires_at: "tomorrow" }, "/expires_at"],
+    [{ expires_at: "2020-01-01T00:00:00Z" }, "/expires_at"],
+    [{ monthly_budget_usd: -1 }, "/monthly_budget_usd"],
+  ])("with %p is refused, and says where", async (json, param) => {
+    expect(await create(json)).toMatchObject({ status: 422, body: { error: { type: "validation_error", param } } });
+  });
+});
+
+test("each way of not being let in has its code", async () => {
+  expect(await codeOf(null)).toBe("missing_api_key");
+  for (const key of ["nonsense", mintKey(), `${app.keyA}x`]) expect(await codeOf(key)).toBe("invalid_api_key");
+  const soon = (await create({ expires_at: new Date(clock.now() + 1000).toISOString() })).body;
+  expect(await codeOf(soon.key)).toBeUndefined();
+  clock.advance(1000);
+  expect(await codeOf(soon.key)).toBe("revoked_api_key");
+  const basic = await app.call("GET", "/v1/api_keys", undefined, {
+    key: null,
+    headers: { authorization: "Basic abc" },
+  });
+  expect(basic.body.error.code).toBe("invalid_api_key");
+});
+
+test("a revoked key stops at once, leaves the list, and revoking again changes nothing", async () => {
+  const { id, key } = (await create({})).body;
+  for (let i = 0; i < 2; i++)
+    expect((await app.call("DELETE", `/v1/api_keys/${id}`)).body).toEqual({ id, object: "api_key", deleted: true });
+  expect(await codeOf(key)).toBe("revoked_api_key");
+  const list = await app.call("GET", "/v1/api_keys");
+  expect(list.body.data.map((item: { id: string }) => item.id)).not.toContain(id);
+  const revoked = app.ctx.db
+    .select()
+    .from(events)
+    .all()
+    .filter((e) => e.type === "api_key.revoked");
+  expect(revoked.map((e) => e.subjectId)).toEqual([id]);
+});
+
+test("another workspace's key is not there", async () => {
+  const { id, key } = (await create({})).body;
+  expect((await app.call("DELETE", `/v1/api_keys/${id}`, undefined, { key: app.keyB })).status).toBe(404);
+  expect(await codeOf(key)).toBeUndefined();
+});
+
+test("the time of last use is written down by the loop, not by the request", async () => {
+  const { id, key } = (await create({})).body;
+  clock.advance(5000);
+  await app.call("GET", "/v1/api_keys", undefined, { key });
+  recordUses(app.ctx.db);
+  const item = (await app.call("GET", "/v1/api_keys")).body.data.find((k: { id: string }) => k.id === id);
+  expect(item.last_used_at).toBe(new Date(clock.now()).toISOString());
+});

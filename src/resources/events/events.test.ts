@@ -1,0 +1,101 @@
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { type TestApp, testApp, until } from "../../../test/harness.ts";
+
+let app: TestApp;
+beforeEach(() => {
+  app = testApp();
+});
+afterEach(() => app.close().then(app.remove));
+
+const make = async (name: string, key = app.keyA) =>
+  (await app.call("POST", "/v1/api_keys", { name }, { key })).body.id as string;
+const feed = (query = "", key = app.keyA) => app.call("GET", `/v1/events${query}`, undefined, { key });
+type Item = { id: string; type: string; data: { id: string } };
+
+/** Reads a stream's messages as they come. */
+function follow(query: string, headers: Record<string, string> = {}) {
+  const request = new Request(`http://localhost/v1/events?stream=1${query}`, {
+    headers: { authorization: `Bearer ${app.keyA}`, ...headers },
+  });
+  let text = "";
+  const done = Promise.withResolvers<void>();
+  const started = (async () => {
+    const response = await app.handle(request);
+    const reader = response.body!.getReader();
+    void (async () => {
+      for (;;) {
+        const { value, done: over } = await reader.read();
+        if (over) return done.resolve();
+        text += new TextDecoder().decode(value);
+      }
+    })();
+    return () => reader.cancel();
+  })();
+  return {
+    started,
+    ended: done.promise,
+    ids: () => [...text.matchAll(/^id: (\S+)$/gm)].map((m) => m[1]),
+    text: () => text,
+  };
+}
+
+describe("GET /v1/events", () => {
+  test("goes forward from a cursor, oldest first, and only through this workspace", async () => {
+    const made = [await make("one"), await make("two"), await make("three")];
+    await make("foreign", app.keyB);
+    const all = (await feed()).body;
+    const about = (items: Item[]) => items.map((e) => e.data.id).filter((id) => made.includes(id));
+    expect(about(all.data)).toEqual(made);
+    expect(all.data.every((e: Item) => !JSON.stringify(e).includes("foreign"))).toBe(true);
+    const second = all.data.find((e: Item) => e.data.id === made[1]);
+    const rest = (await feed(`?after=${second.id}`)).body;
+    expect(rest.data.map((e: Item) => e.data.id)).toEqual([made[2]!]);
+    expect((await feed("?limit=1")).body).toMatchObject({ has_more: true, data: { length: 1 } });
+  });
+
+  test("can be narrowed to types; an unknown type or cursor is refused", async () => {
+    const id = await make("one");
+    await app.call("DELETE", `/v1/api_keys/${id}`);
+    expect((await feed("?types=api_key.revoked")).body.data.map((e: Item) => e.type)).toEqual(["api_key.revoked"]);
+    expect(await feed("?types=api_key.exploded")).toMatchObject({ status: 422, body: { error: { param: "types" } } });
+    const foreign = (await feed("", app.keyB)).body.data[0].id;
+    for (const after of ["evt_none", foreign])
+      expect((await feed(`?after=${after}`)).body.error.code).toBe("invalid_cursor");
+  });
+
+  test("has the ids and shape that a webhook would deliver, and no secret", async () => {
+    const { key } = (await app.call("POST", "/v1/api_keys", { name: "x" })).body;
+    const last = (await feed("?limit=100")).body.data.at(-1);
+    expect(last).toMatchObject({ object: "event", type: "api_key.created", data: { object: "api_key", name: "x" } });
+    expect(last.id).toStartWith("evt_");
+    expect(JSON.stringify(last)).not.toContain(key);
+  });
+});
+
+describe("GET /v1/events?stream=1", () => {
+  test("sends what was, then what happens, and goes on where a lost connection ended", async () => {
+    await make("before");
+    const first = follow("");
+    const leave = await first.started;
+    await until("the past", () => first.text().includes("before"));
+    await make("during");
+    await until("the present", () => first.text().includes("during"));
+    await leave();
+    await make("meanwhile");
+    const second = follow("", { "last-event-id": first.ids().at(-1)! });
+    const leaveAgain = await second.started;
+    await until("what was missed", () => second.text().includes("meanwhile"));
+    expect(second.text()).not.toContain("during");
+    await leaveAgain();
+  });
+
+  test("a burst arrives whole and in order", async () => {
+    const stream = follow("&types=api_key.revoked");
+    const leave = await stream.started;
+    const ids = await Promise.all(Array.from({ length: 150 }, (_, i) => make(`k${i}`)));
+    await Promise.all(ids.map((id) => app.call("DELETE", `/v1/api_keys/${id}`)));
+    await until("150 events", () => stream.ids().length === 150);
+    expect(stream.ids()).toEqual([...stream.ids()].sort());
+    await leave();
+  });
+});

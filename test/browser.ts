@@ -1,0 +1,120 @@
+import { rmSync } from "node:fs";
+import { tempDir } from "./harness.ts";
+
+/** The browser the page tests drive; where there is none they are skipped. */
+export const CHROMIUM = Bun.which("chromium") ?? Bun.which("chromium-browser") ?? Bun.which("google-chrome");
+
+type Params = Record<string, unknown>;
+type Message = {
+  id?: number;
+  method?: string;
+  params?: Params;
+  result?: Params;
+  error?: { message: string };
+  sessionId?: string;
+};
+export type BrowserPage = Awaited<ReturnType<typeof openPage>>;
+
+/** A real browser over its DevTools socket. Everything it asks the network for is recorded. */
+export async function openPage(url: string, options: { dark?: boolean; width?: number; height?: number } = {}) {
+  const profile = tempDir();
+  const quiet = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-extensions"];
+  const still = ["--disable-background-networking", "--disable-component-update", "--no-first-run", "--disable-sync"];
+  const size = `--window-size=${options.width ?? 1440},${options.height ?? 900}`;
+  const child = Bun.spawn(
+    [
+      CHROMIUM ?? "chromium",
+      ...quiet,
+      ...still,
+      size,
+      "--remote-debugging-port=0",
+      `--user-data-dir=${profile}`,
+      "about:blank",
+    ],
+    { stdout: "ignore", stderr: "pipe" },
+  );
+  const link = await connect(await endpoint(child.stderr));
+  const { targetId } = await link.send("Target.createTarget", { url: "about:blank" });
+  const { sessionId } = await link.send("Target.attachToTarget", { targetId, flatten: true });
+  const send = (method: string, params: Params = {}) => link.send(method, params, sessionId as string);
+
+  const requests: string[] = [];
+  const complaints: string[] = [];
+  link.on((message) => {
+    const params = message.params as any; // the protocol's own shapes
+    if (message.method === "Network.requestWillBeSent") requests.push(params.request.url);
+    if (message.method === "Runtime.exceptionThrown")
+      complaints.push(params.exceptionDetails.exception?.description ?? "exception");
+    if (message.method === "Runtime.consoleAPICalled" && params.type === "error")
+      complaints.push(JSON.stringify(params.args));
+    if (message.method === "Log.entryAdded" && params.entry.level === "error")
+      complaints.push(`${params.entry.text} ${params.entry.url ?? ""}`);
+  });
+  for (const domain of ["Page", "Network", "Runtime", "Log"]) await send(`${domain}.enable`);
+  if (options.dark)
+    await send("Emulation.setEmulatedMedia", { features: [{ name: "prefers-color-scheme", value: "dark" }] });
+  await send("Page.navigate", { url });
+
+  return {
+    requests,
+    complaints,
+    send,
+    /** Runs an expression in the page, awaiting a promise. */
+    async run<T>(expression: string): Promise<T> {
+      const answer = (await send("Runtime.evaluate", { expression, awaitPromise: true, returnByValue: true })) as any;
+      if (answer.exceptionDetails) throw new Error(answer.exceptionDetails.exception?.description ?? expression);
+      return answer.result.value as T;
+    },
+    async press(key: string, text?: string) {
+      await send("Input.dispatchKeyEvent", { type: "keyDown", key, ...(text === undefined ? {} : { text }) });
+      await send("Input.dispatchKeyEvent", { type: "keyUp", key });
+    },
+    async screenshot(): Promise<Buffer> {
+      return Buffer.from((await send("Page.captureScreenshot", { format: "png" }))["data"] as string, "base64");
+    },
+    async close() {
+      link.close();
+      child.kill("SIGKILL");
+      await child.exited;
+      rmSync(profile, { recursive: true, force: true });
+    },
+  };
+}
+
+async function endpoint(stderr: ReadableStream<Uint8Array>): Promise<string> {
+  let said = "";
+  for await (const chunk of stderr) {
+    said += new TextDecoder().decode(chunk);
+    const found = /DevTools listening on (ws:\S+)/.exec(said)?.[1];
+    if (found) return found;
+  }
+  throw new Error(`the browser did not start:\n${said}`);
+}
+
+async function connect(url: string) {
+  const socket = new WebSocket(url);
+  const waiting = new Map<number, PromiseWithResolvers<Params>>();
+  const listeners: ((message: Message) => void)[] = [];
+  let last = 0;
+  socket.onmessage = (event) => {
+    const message = JSON.parse(String(event.data)) as Message;
+    const waiter = waiting.get(message.id ?? -1);
+    if (!waiter) for (const listener of listeners) listener(message);
+    else if (message.error) waiter.reject(new Error(message.error.message));
+    else waiter.resolve(message.result ?? {});
+  };
+  await new Promise((resolve, reject) => {
+    socket.onopen = resolve;
+    socket.onerror = reject;
+  });
+  return {
+    on: (listener: (message: Message) => void) => void listeners.push(listener),
+    send(method: string, params: Params = {}, sessionId?: string): Promise<Params> {
+      const waiter = Promise.withResolvers<Params>();
+      waiting.set(++last, waiter);
+      socket.send(JSON.stringify({ id: last, method, params, ...(sessionId === undefined ? {} : { sessionId }) }));
+      return waiter.promise;
+    },
+    close: () => socket.close(),
+  };
+}

@@ -1,0 +1,63 @@
+import { Ajv2020, type ValidateFunction } from "ajv/dist/2020";
+import addFormats from "ajv-formats";
+import type { AnyElysia } from "elysia";
+import { openapi } from "../src/http/openapi.ts";
+
+type Operation = { path: string; method: string; parts: string[]; answers: Map<string, ValidateFunction> };
+type Document = {
+  paths: Record<
+    string,
+    Record<string, { responses: Record<string, { $ref?: string; content?: Record<string, { schema?: object }> }> }>
+  >;
+  components: { schemas: Record<string, object> };
+};
+
+let operations: Operation[] | undefined;
+let envelope: ValidateFunction | undefined;
+
+function compile(app: AnyElysia): Operation[] {
+  const document = openapi(app, { closed: true }) as Document;
+  const ajv = new Ajv2020({ strict: false, allErrors: true });
+  addFormats.default(ajv);
+  ajv.addSchema({ $id: "api", components: document.components });
+  const validator = (schema: object) => ajv.compile(JSON.parse(JSON.stringify(schema).replaceAll('"#/', '"api#/')));
+  envelope = validator({ $ref: "#/components/schemas/Error" });
+  return Object.entries(document.paths).flatMap(([path, methods]) =>
+    Object.entries(methods).map(([method, { responses }]) => ({
+      path,
+      method,
+      parts: path.split("/"),
+      answers: new Map(
+        Object.entries(responses).flatMap(([status, response]) => {
+          const schema = response.content?.["application/json"]?.schema;
+          return schema ? [[status, validator(schema)]] : [];
+        }),
+      ),
+    })),
+  );
+}
+
+/** Fails when a JSON answer is not what the document says of this route. Errors must have the envelope. */
+export function conforms(app: AnyElysia, method: string, path: string, status: number, body: unknown) {
+  operations ??= compile(app);
+  if (status >= 400) return check(envelope as ValidateFunction, `${method} ${path} → ${status}`, body);
+  const segments = (path.split("?")[0] as string).replace(/(?<=.)\/$/, "").split("/"); // a slash at the end is forgiven
+  const found = operations.find(
+    (o) =>
+      o.method === method.toLowerCase() &&
+      o.parts.length === segments.length &&
+      o.parts.every((part, i) => part.startsWith("{") || part === segments[i]),
+  );
+  const answer = found?.answers.get(String(status));
+  if (!answer)
+    throw new Error(`${method} ${path} answered ${status} with JSON, which the OpenAPI document does not list`);
+  check(answer, `${method} ${path} → ${status}`, body);
+}
+
+function check(validate: ValidateFunction, what: string, body: unknown) {
+  if (validate(body)) return;
+  const errors = validate.errors
+    ?.map((e) => `${e.instancePath || "/"} ${e.message} ${JSON.stringify(e.params)}`)
+    .join("\n");
+  throw new Error(`${what} does not match the OpenAPI document:\n${errors}\n${JSON.stringify(body)}`);
+}

@@ -1,0 +1,144 @@
+import { afterAll, beforeAll, expect, test } from "bun:test";
+import { type TestApp, testApp } from "../harness.ts";
+
+const REQUESTS = 1000;
+const SEED = Number(process.env["VERK_TEST_SEED"] ?? 20_260_101); // a failure names its seed
+
+let app: TestApp;
+beforeAll(() => {
+  app = testApp({ flags: { "http.max_body_bytes": 65_536 } });
+});
+afterAll(() => app.close().then(app.remove));
+
+let seed = SEED;
+const random = () => {
+  seed = (Math.imul(seed, 1_103_515_245) + 12_345) & 0x7fffffff;
+  return seed / 0x7fffffff;
+};
+const pick = <T>(items: readonly T[]): T => items[Math.floor(random() * items.length)] as T;
+const times = (n: number, text: string) => text.repeat(Math.floor(random() * n) + 1);
+
+const ODD = [
+  "",
+  " ",
+  "\u0000",
+  "\ud800",
+  "\udfff\ud800",
+  "\u202e\u2066",
+  "\ufeff",
+  "e\u0301".repeat(200),
+  "😀".repeat(300),
+  "ÿ",
+  "\u2028\u2029",
+  "'; DROP TABLE workspaces;--",
+  "../../etc/passwd",
+  "%00",
+  "__proto__",
+  "constructor",
+  "NaN",
+  "-0",
+  "1e999",
+  "\\u0000",
+  "\r\nx: y",
+];
+const scalar = (): unknown =>
+  pick([null, true, false, 0, -1, 1.5, 1e308, -1e-308, 2 ** 53, ...ODD, times(70_000, "x"), times(300, "é")]);
+function value(depth = 0): unknown {
+  const kind = random();
+  if (depth > 5 || kind < 0.6) return scalar();
+  if (kind < 0.8) return Array.from({ length: Math.floor(random() * 5) }, () => value(depth + 1));
+  return Object.fromEntries(
+    Array.from({ length: Math.floor(random() * 5) }, () => [String(scalar()).slice(0, 40), value(depth + 1)]),
+  );
+}
+const FIELDS = [
+  "name",
+  "metadata",
+  "scopes",
+  "expires_at",
+  "monthly_budget_usd",
+  "value",
+  "scope_host",
+  "public_key",
+  "private_key",
+  "token",
+  "provider",
+  "__proto__",
+  "toString",
+];
+const object = () =>
+  Object.fromEntries(Array.from({ length: 1 + Math.floor(random() * 5) }, () => [pick(FIELDS), value()]));
+const nest = (open: string, close: string) => {
+  const n = 1 + Math.floor(random() * 30_000);
+  return open.repeat(n) + pick(["", close.repeat(n), close.repeat(n - 1)]);
+};
+const TYPES = [
+  "application/json",
+  "application/json; charset=utf-16",
+  "text/plain",
+  "multipart/form-data",
+  "multipart/form-data; boundary=x",
+  "application/x-www-form-urlencoded",
+  "application/xml",
+  "",
+  "/",
+  "json",
+  "application/vnd.api+json",
+];
+
+/** Something no route can accept: wrong as JSON, as a type, in size, depth or encoding. */
+function body(): BodyInit {
+  switch (Math.floor(random() * 9)) {
+    case 0:
+      return nest("[", "]");
+    case 1:
+      return nest('{"name":', "}");
+    case 2:
+      return JSON.stringify(object()).slice(0, -1 - Math.floor(random() * 5));
+    case 3:
+      return crypto.getRandomValues(new Uint8Array(1 + Math.floor(random() * 500)));
+    case 4:
+      return JSON.stringify(value());
+    case 5:
+      return `{"name":${pick(["01", "+1", ".5", "'x'", "undefined", "NaN", '"\\x"', '"\t"', '"a\nb"'])}}`;
+    case 6:
+      return JSON.stringify({ name: times(100_000, "x") });
+    case 7:
+      return `${JSON.stringify({ name: "x", metadata: Object.fromEntries(Array.from({ length: 400 }, (_, i) => [`k${i}`, "v"])) })}${pick(["", "}", ",", "\u0000"])}`;
+    default:
+      return JSON.stringify(object());
+  }
+}
+
+const path = () => {
+  const route = pick(app.handle.app.routes).path.replaceAll(/:\w+/g, () =>
+    encodeURIComponent(pick([...ODD, "A", "x".repeat(300)]).toWellFormed()),
+  );
+  const query =
+    random() < 0.4
+      ? `?${pick(["limit", "after", "types", "stream", "limit=1&limit", "%ZZ", "a[b]"])}=${encodeURIComponent(String(scalar()).toWellFormed().slice(0, 2000))}`
+      : "";
+  return pick([route + query, route + query, `${route}/${query}`, `${route}/%E0%A4`, `//${route}`]) || "/";
+};
+
+test(`${REQUESTS} random malformed requests: every failure is a 4xx in the envelope, none is a 500`, async () => {
+  const seen = new Map<number, number>();
+  for (let i = 0; i < REQUESTS; i++) {
+    const from = seed;
+    const method = pick(["POST", "POST", "POST", "PUT", "PATCH", "DELETE", "GET", "OPTIONS"]);
+    const key = pick([app.keyA, app.adminKey, app.adminKey, null, "vk_x", "\u00ff"]);
+    const headers = { "content-type": pick(TYPES), ...(random() < 0.1 ? { "idempotency-key": times(400, "k") } : {}) };
+    const at = path();
+    const options = { key, headers, ...(method === "GET" ? {} : { raw: body() }) };
+    if (at.includes("stream=1")) continue;
+    const answer = await app.call(method, at, undefined, options).catch((error) => {
+      throw new Error(`seed ${from}: ${method} ${at.slice(0, 200)}`, { cause: error });
+    });
+    seen.set(answer.status, (seen.get(answer.status) ?? 0) + 1);
+    if (answer.status >= 500)
+      throw new Error(`seed ${from}: ${method} ${at.slice(0, 200)} → ${JSON.stringify(answer.body)}`);
+    if (answer.status >= 400) expect(answer.body.error.message.length).toBeGreaterThan(0);
+  }
+  for (const status of [400, 401, 404, 405, 413, 415, 422])
+    expect([status, (seen.get(status) ?? 0) > 0]).toEqual([status, true]);
+});

@@ -1,0 +1,135 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { type TestApp, testApp } from "../harness.ts";
+
+let app: TestApp;
+beforeAll(() => {
+  app = testApp({ flags: { "http.max_body_bytes": 2048 } });
+});
+afterAll(() => app.close().then(app.remove));
+
+const post = (raw: BodyInit, headers: Record<string, string> = { "content-type": "application/json" }) =>
+  app.call("POST", "/v1/workspaces", undefined, { key: app.adminKey, raw, headers });
+
+describe("every error has the envelope and a request id", () => {
+  test.each([
+    ["an unknown route", "GET", "/v1/nothing", 404, "not_found_error", "route_not_found"],
+    [
+      "a route that does not take the method",
+      "PUT",
+      "/v1/workspaces",
+      405,
+      "invalid_request_error",
+      "method_not_allowed",
+    ],
+    ["a path that is not UTF-8", "GET", "/v1/workspaces/%E0%A4%A", 404, "not_found_error", "route_not_found"],
+    ["a path with a NUL", "GET", "/v1/workspaces/%00", 404, "not_found_error", "route_not_found"],
+    ["an unknown id", "GET", "/v1/workspaces/ws_none", 404, "not_found_error", "resource_not_found"],
+    ["a limit out of range", "GET", "/v1/workspaces?limit=101", 422, "validation_error", "schema"],
+    ["a limit of zero", "GET", "/v1/workspaces?limit=0", 422, "validation_error", "schema"],
+    ["a limit that is no number", "GET", "/v1/workspaces?limit=many", 422, "validation_error", "schema"],
+    ["an unknown cursor", "GET", "/v1/workspaces?after=ws_none", 400, "invalid_request_error", "invalid_cursor"],
+  ])("%s", async (_name, method, path, status, type, code) => {
+    const answer = await app.call(method, path, undefined, { key: app.adminKey });
+    expect(answer).toMatchObject({ status, body: { error: { type, code } } });
+    expect(answer.headers.get("x-request-id")).toBeTruthy();
+  });
+
+  test("the bad parameter is named as the caller wrote it", async () => {
+    const { body } = await app.call("GET", "/v1/workspaces?limit=500", undefined, { key: app.adminKey });
+    expect(body.error.param).toBe("limit");
+  });
+
+  test("a 405 says what is allowed", async () => {
+    const answer = await app.call("PUT", "/v1/workspaces/ws_x", undefined, { key: app.adminKey });
+    expect(answer.headers.get("allow")).toBe("DELETE, GET, PATCH");
+  });
+
+  test("an unexpected exception is a 500 without its insides, logged once under the same id", async () => {
+    const broken = testApp();
+    broken.ctx.db.$client.run("DROP TABLE events");
+    const answer = await broken.call("GET", "/v1/events", undefined, { headers: { "x-request-id": "trace-1" } });
+    expect(answer).toMatchObject({
+      status: 500,
+      body: { error: { type: "api_error", code: "internal", param: null } },
+    });
+    expect(JSON.stringify(answer.body)).not.toContain("no such table");
+    expect(answer.headers.get("x-request-id")).toBe("trace-1");
+    const lines = broken.log.filter((line) => line.includes('"error"') && line.includes("trace-1"));
+    expect(lines).toHaveLength(1);
+    expect(lines[0]).toContain("no such table");
+    await broken.close().then(broken.remove);
+  });
+});
+
+describe("a body that cannot be read", () => {
+  test.each([
+    ["malformed JSON", "{", 400, "invalid_json"],
+    ["an empty body", "", 400, "invalid_json"],
+    ["bytes that are not UTF-8", new Uint8Array([0x22, 0xff, 0x22]), 400, "invalid_json"],
+    ["nesting without end", "[".repeat(1000), 400, "invalid_json"],
+    ["deep but balanced nesting", `{"name":${"[".repeat(500)}${"]".repeat(500)}}`, 400, "invalid_json"],
+    ["null", "null", 422, "schema"],
+    ["an array", "[]", 422, "schema"],
+    ["a body over the limit", JSON.stringify({ name: "x".repeat(3000) }), 413, "payload_too_large"],
+  ] as const)("%s", async (_name, raw, status, code) => {
+    expect(await post(raw)).toMatchObject({ status, body: { error: { code } } });
+  });
+
+  test("a body over the limit that does not say its length", async () => {
+    const chunk = new TextEncoder().encode(" ".repeat(1000));
+    const endless = new ReadableStream({ pull: (controller) => controller.enqueue(chunk) });
+    expect(await post(endless)).toMatchObject({ status: 413, body: { error: { code: "payload_too_large" } } });
+  });
+
+  test("another media type is refused by name; a missing one is taken for JSON", async () => {
+    expect(await post("name=x", { "content-type": "application/x-www-form-urlencoded" })).toMatchObject({
+      status: 415,
+      body: { error: { message: expect.stringContaining("application/json") } },
+    });
+    expect((await post(new TextEncoder().encode('{"name":"bare"}'), {})).status).toBe(201);
+  });
+
+  test("a stranger's body is not read at all", async () => {
+    let pulled = 0;
+    const body = new ReadableStream(
+      {
+        pull: (controller) => {
+          pulled++;
+          controller.enqueue(new Uint8Array(100));
+        },
+      },
+      { highWaterMark: 0 },
+    );
+    const request = new Request("http://localhost/v1/workspaces", { method: "POST", body });
+    expect((await app.handle(request)).status).toBe(401);
+    expect(pulled).toBeLessThan(2);
+  });
+});
+
+test("HEAD answers like GET without a body", async () => {
+  const answer = await app.call("HEAD", "/v1/workspaces", undefined, { key: app.adminKey });
+  expect(answer.status).toBe(200);
+});
+
+test("a request id of the client is kept only when it is harmless", async () => {
+  const withId = (id: string) => app.call("GET", "/healthz", undefined, { headers: { "x-request-id": id } });
+  expect((await withId("abc-1.2")).headers.get("x-request-id")).toBe("abc-1.2");
+  expect((await withId("a b{}")).headers.get("x-request-id")).not.toBe("a b{}");
+});
+
+describe("CORS", () => {
+  const preflight = { origin: "https://ui.example", "access-control-request-method": "POST" };
+  test("is off by default", async () => {
+    const answer = await app.call("GET", "/healthz", undefined, { headers: preflight });
+    expect(answer.headers.get("access-control-allow-origin")).toBeNull();
+  });
+  test("lets in the origins that the operator names, and no other", async () => {
+    const open = testApp({ flags: { "http.cors_origins": ["https://ui.example"] } });
+    const from = (origin: string, method = "GET") =>
+      open.call(method, "/healthz", undefined, { headers: { ...preflight, origin } });
+    expect((await from("https://ui.example")).headers.get("access-control-allow-origin")).toBe("https://ui.example");
+    expect((await from("https://ui.example", "OPTIONS")).status).toBe(204);
+    expect((await from("https://evil.example")).headers.get("access-control-allow-origin")).toBeNull();
+    await open.close().then(open.remove);
+  });
+});

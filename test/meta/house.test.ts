@@ -1,0 +1,120 @@
+import { describe, expect, test } from "bun:test";
+import { join, resolve } from "node:path";
+import { getTableColumns, getTableName, is } from "drizzle-orm";
+import { SQLiteTable } from "drizzle-orm/sqlite-core";
+import { testApp } from "../harness.ts";
+
+const ROOT = resolve(import.meta.dir, "../..");
+const sources = [...new Bun.Glob("src/**/*.ts").scanSync(ROOT)]
+  .filter((file) => !file.endsWith(".test.ts") && !file.endsWith(".d.ts"))
+  .sort();
+const read = (file: string) => Bun.file(join(ROOT, file)).text();
+
+/** Ring → what it may import. What is absent is forbidden. A file may be named where the whole folder may not. */
+const MAY: Record<string, string[]> = {
+  lib: ["lib"],
+  platform: ["lib", "platform"],
+  events: ["lib", "platform", "events"],
+  context: ["platform"],
+  http: ["lib", "platform", "http", "context"],
+  native: ["lib", "native", "platform/files"],
+  workers: ["lib", "native", "workers", "platform/log", "platform/files"],
+  resources: ["lib", "platform", "events", "http", "context", "workers/protocol"],
+  cli: ["lib", "platform", "cli", "app", "native/embedded"],
+};
+
+/** Where the parts are put together; `offline` is the command line's way to the services when no server runs. */
+const ROOTS = ["src/app.ts", "src/routes.ts", "src/loops.ts", "src/main.ts", "src/cli/offline.ts"];
+
+test("every import stays within its ring", async () => {
+  const scan = new Bun.Transpiler({ loader: "ts" });
+  const bad: string[] = [];
+  for (const file of sources) {
+    const [, ring = "", area] = file.replace(/\.ts$/, "").split("/");
+    const allowed = MAY[ring];
+    if (!allowed || ROOTS.includes(file)) continue;
+    for (const { path } of scan.scanImports(await read(file))) {
+      if (!path.startsWith(".")) continue;
+      const to = resolve("/", file, "..", path)
+        .replace(/^\/src\//, "")
+        .replace(/\.(ts|html|sql)$/, "");
+      const parts = to.split("/");
+      const own = ring === "resources" && parts[0] === "resources" && parts[1] === area;
+      const neighbour =
+        ring === "resources" && parts[0] === "resources" && ["service", "table", "schema"].includes(parts[2] ?? "");
+      const outside = to.startsWith("/"); // package.json
+      if (own || neighbour || outside || allowed.includes(parts[0] ?? "") || allowed.some((a) => to === a)) continue;
+      bad.push(`${file} may not import ${path}`);
+    }
+  }
+  expect(bad).toEqual([]);
+});
+
+test("main loads nothing before it knows what it is: dynamic imports only, apart from the version", async () => {
+  const statics = [...(await read("src/main.ts")).matchAll(/^import .*from "(\..*)";$/gm)].map((m) => m[1]);
+  expect(statics).toEqual(["./lib/version.ts"]);
+});
+
+test("a status changes only through its machine", async () => {
+  const bad: string[] = [];
+  for (const file of sources) {
+    if (file === "src/events/lifecycle.ts") continue;
+    for (const [set] of (await read(file)).matchAll(/\.set\(\{[^}]*\}/g))
+      if (/\bstatus\b/.test(set)) bad.push(`${file}: ${set}`);
+  }
+  expect(bad).toEqual([]);
+});
+
+type AnyMachine = {
+  table: { status: { enumValues: string[] } };
+  initial: string;
+  terminal: string[];
+  steps: Record<string, [from: string[], to: string, event: string | null]>;
+};
+
+describe("state machines", async () => {
+  const files = sources.filter((file) => file.endsWith("/machine.ts"));
+  const machines = await Promise.all(
+    files.map(async (file) => [file, ((await import(join(ROOT, file))) as { machine: AnyMachine }).machine] as const),
+  );
+  test.each(machines)("%s: every state is reachable and the terminal ones have no way out", (_file, machine) => {
+    const steps = Object.values(machine.steps);
+    const statuses = machine.table.status.enumValues;
+    const reached = new Set<string>([machine.initial]);
+    for (let before = -1; before < reached.size; ) {
+      before = reached.size;
+      for (const [from, to] of steps) if (from.some((state) => reached.has(state))) reached.add(to);
+    }
+    expect([...reached].sort()).toEqual([...statuses].sort());
+    const closed = statuses.filter((state) => !steps.some(([from]) => from.includes(state)));
+    expect(closed.sort()).toEqual([...machine.terminal].sort());
+  });
+});
+
+test("every table in the code is the table in the database, column by column", async () => {
+  const app = testApp();
+  const tables = new Map<string, SQLiteTable>();
+  for (const file of sources.filter(
+    (f) => f.startsWith("src/resources/") || f.startsWith("src/events/") || f.startsWith("src/http/"),
+  ))
+    for (const value of Object.values((await import(join(ROOT, file))) as object))
+      if (is(value, SQLiteTable)) tables.set(getTableName(value), value);
+  const actual = app.ctx.db.$client
+    .query("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'")
+    .all() as { name: string }[];
+  expect([...tables.keys()].sort()).toEqual(actual.map((t) => t.name).sort());
+  for (const [name, table] of tables) {
+    const inCode = Object.values(getTableColumns(table)).map(
+      (c) => `${c.name} ${c.getSQLType().toUpperCase()} ${c.notNull}`,
+    );
+    const info = app.ctx.db.$client.query(`PRAGMA table_info(${name})`).all() as {
+      name: string;
+      type: string;
+      notnull: number;
+      pk: number;
+    }[];
+    const inDatabase = info.map((c) => `${c.name} ${c.type} ${c.notnull === 1 || c.pk > 0}`);
+    expect({ name, columns: inCode.sort() }).toEqual({ name, columns: inDatabase.sort() });
+  }
+  await app.close().then(app.remove);
+});

@@ -1,0 +1,92 @@
+import type { TestApp } from "../harness.ts";
+
+/**
+ * One successful call of every operation, in an order that works: what the meta tests play. A new route without a
+ * line here fails them. `own` makes what the path names in the caller's workspace; another workspace must not see it.
+ */
+export type Step = {
+  operation: string;
+  json?: unknown;
+  /** Fills the path's parameters. Absent: the path has none. */
+  own?: (app: TestApp) => Promise<Record<string, string>>;
+  as?: "admin";
+  /** Things that belong to the installation, not to a workspace: every caller may see them. */
+  shared?: true;
+  raw?: true;
+};
+
+const KEYPAIR = await sshKeypair();
+const idOf = async (app: TestApp, path: string, json: unknown, key?: string) => {
+  const { body } = await app.call("POST", path, json, key === undefined ? {} : { key });
+  return { id: body.id as string };
+};
+const unique = () => `n${crypto.randomUUID()}`;
+const workspace = (app: TestApp) => idOf(app, "/v1/workspaces", { name: unique() }, app.adminKey);
+const apiKey = (app: TestApp) => idOf(app, "/v1/api_keys", { name: "k" });
+const sshKey = (app: TestApp) => idOf(app, "/v1/ssh_keys", { name: unique(), ...KEYPAIR });
+const secret = async (app: TestApp) => {
+  await app.call("PUT", "/v1/secrets/TOKEN", { value: "v" });
+  return { name: "TOKEN" };
+};
+
+export const JOURNEY: Step[] = [
+  { operation: "GET /healthz", shared: true },
+  { operation: "GET /readyz", shared: true },
+  { operation: "GET /version", shared: true },
+  { operation: "POST /setup", shared: true, raw: true },
+  { operation: "POST /v1/workspaces", as: "admin", json: { name: "journey" } },
+  { operation: "GET /v1/workspaces", as: "admin" },
+  { operation: "GET /v1/workspaces/{id}", as: "admin", own: workspace },
+  { operation: "PATCH /v1/workspaces/{id}", as: "admin", own: workspace, json: { metadata: { a: "b" } } },
+  { operation: "POST /v1/workspaces/{id}/suspend", as: "admin", own: workspace },
+  {
+    operation: "POST /v1/workspaces/{id}/resume",
+    as: "admin",
+    own: async (app) => {
+      const made = await workspace(app);
+      await app.call("POST", `/v1/workspaces/${made.id}/suspend`, undefined, { key: app.adminKey });
+      return made;
+    },
+  },
+  { operation: "DELETE /v1/workspaces/{id}", as: "admin", own: workspace },
+  { operation: "GET /v1/account" },
+  { operation: "PATCH /v1/account", json: { metadata: { a: "b" } } },
+  { operation: "POST /v1/api_keys", json: { name: "ci" } },
+  { operation: "GET /v1/api_keys" },
+  { operation: "DELETE /v1/api_keys/{id}", own: apiKey },
+  { operation: "POST /v1/ssh_keys", json: { name: "node", ...KEYPAIR } },
+  { operation: "GET /v1/ssh_keys" },
+  { operation: "GET /v1/ssh_keys/{id}", own: sshKey },
+  { operation: "DELETE /v1/ssh_keys/{id}", own: sshKey },
+  { operation: "PUT /v1/secrets/{name}", own: async () => ({ name: "NEW" }), json: { value: "v" }, shared: true },
+  { operation: "PUT /v1/secrets/{name}", own: secret, json: { value: "w" }, shared: true },
+  { operation: "GET /v1/secrets" },
+  { operation: "GET /v1/secrets/{name}", own: secret },
+  { operation: "DELETE /v1/secrets/{name}", own: secret },
+  { operation: "GET /v1/regions" },
+  { operation: "GET /v1/regions/{id}", own: async () => ({ id: "local" }), shared: true },
+  { operation: "GET /v1/events" },
+];
+
+export async function play(app: TestApp, step: Step, key?: string | null) {
+  const [method, template] = step.operation.split(" ") as [string, string];
+  const names = (await step.own?.(app)) ?? {};
+  const path = template.replaceAll(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(names[name] ?? "missing"));
+  const own = step.as === "admin" ? app.adminKey : app.keyA;
+  return app.call(method, path, step.json, { key: key === undefined ? own : key });
+}
+
+async function sshKeypair() {
+  const { privateKey, publicKey } = (await crypto.subtle.generateKey({ name: "Ed25519" }, true, [
+    "sign",
+    "verify",
+  ])) as CryptoKeyPair;
+  const raw = Buffer.from(await crypto.subtle.exportKey("raw", publicKey));
+  const text = (bytes: Buffer) => Buffer.concat([Buffer.from([0, 0, 0, bytes.length]), bytes]);
+  const blob = Buffer.concat([text(Buffer.from("ssh-ed25519")), text(raw)]).toString("base64");
+  const pkcs8 = Buffer.from(await crypto.subtle.exportKey("pkcs8", privateKey)).toString("base64");
+  return {
+    public_key: `ssh-ed25519 ${blob} journey`,
+    private_key: `-----BEGIN PRIVATE KEY-----\n${pkcs8}\n-----END PRIVATE KEY-----\n`,
+  };
+}

@@ -1,0 +1,118 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { EVENT_TYPES } from "../../src/events/catalog.ts";
+import { events } from "../../src/events/table.ts";
+import { openapi } from "../../src/http/openapi.ts";
+import * as setup from "../../src/resources/setup/service.ts";
+import { type TestApp, testApp } from "../harness.ts";
+import { JOURNEY, play, type Step } from "./journey.ts";
+
+let app: TestApp;
+beforeAll(() => {
+  app = testApp();
+});
+afterAll(() => app.close().then(app.remove));
+
+/** Whoever adds a line here opens a door: it must be safe without a key. */
+const PUBLIC = [
+  "GET /docs",
+  "GET /healthz",
+  "GET /openapi.json",
+  "GET /readyz",
+  "GET /setup",
+  "GET /version",
+  "POST /setup",
+];
+
+const routes = () =>
+  app.handle.app.routes.map((r) => ({ ...r, name: `${r.method} ${r.path.replaceAll(/:(\w+)/g, "{$1}")}` }));
+type Documented = Record<string, Record<string, { security?: [] }>>;
+const documented = () =>
+  Object.entries((openapi(app.handle.app) as { paths: Documented }).paths).flatMap(([path, methods]) =>
+    Object.entries(methods).map(([method, operation]) => ({ name: `${method.toUpperCase()} ${path}`, operation })),
+  );
+
+test("every route is in the document, except the pages", () => {
+  const missing = routes()
+    .map((r) => r.name)
+    .filter((name) => !documented().some((d) => d.name === name));
+  expect(missing.sort()).toEqual(["GET /docs", "GET /openapi.json", "GET /setup"]);
+});
+
+test("every operation is played by the journey", () => {
+  const played = new Set(JOURNEY.map((step) => step.operation));
+  expect(
+    documented()
+      .map((d) => d.name)
+      .filter((name) => !played.has(name)),
+  ).toEqual([]);
+});
+
+test("every route wants a key unless it is listed public, whatever is sent", async () => {
+  const open: string[] = [];
+  for (const { method, path, name } of routes()) {
+    const json = method === "GET" || method === "DELETE" ? undefined : { nonsense: true };
+    const { status, body } = await app.call(method, path.replaceAll(/:\w+/g, "x"), json, { key: null });
+    if (status === 401 && body.error.code === "missing_api_key") continue;
+    open.push(name);
+  }
+  expect(open.sort()).toEqual(PUBLIC);
+  const marked = documented()
+    .filter((d) => d.operation.security?.length === 0)
+    .map((d) => d.name);
+  expect(marked.sort()).toEqual(PUBLIC.filter((name) => documented().some((d) => d.name === name)));
+});
+
+describe("the journey", () => {
+  const calls = JOURNEY.filter((step) => !step.raw).map((step) => [step.operation, step] as [string, Step]);
+
+  test.each(calls)("%s succeeds as documented", async (_name, step) => {
+    const answer = await play(app, step); // the harness checks the answer against the document
+    expect(answer.body).not.toHaveProperty("error");
+    expect(answer.status).toBeLessThan(300);
+    expect(typeof answer.body.object).toBe("string");
+    expect(answer.headers.get("x-request-id")).toBeTruthy();
+  });
+
+  test.each(calls.filter(([, step]) => step.own && !step.shared && !step.as))(
+    "%s does not see another workspace",
+    async (_name, step) => {
+      const answer = await play(app, step, app.keyB);
+      expect(answer).toMatchObject({
+        status: 404,
+        body: { error: { type: "not_found_error", code: "resource_not_found" } },
+      });
+    },
+  );
+
+  test.each(calls.filter(([, step]) => step.own && step.operation.includes("{id}")))(
+    "%s does not find an invented id",
+    async (_name, step) => {
+      const answer = await play(app, { ...step, own: async () => ({ id: "none_00000000000000000000000000" }) });
+      expect(answer.status).toBe(404);
+    },
+  );
+
+  test("the setup token buys one admin key, once", async () => {
+    const fresh = testApp();
+    fresh.ctx.db.$client.run("DELETE FROM api_keys");
+    const { setupToken } = setup.prepare(fresh.ctx);
+    const redeem = () => fresh.call("POST", "/setup", { token: setupToken }, { key: null });
+    const first = await redeem();
+    expect(first).toMatchObject({ status: 201, body: { scopes: ["admin"] } });
+    expect((await fresh.call("GET", "/v1/workspaces", undefined, { key: first.body.key })).status).toBe(200);
+    expect((await redeem()).status).toBe(401);
+    expect(setup.prepare(fresh.ctx).setupToken).toBeUndefined();
+    await fresh.close().then(fresh.remove);
+  });
+
+  test("emits every type of the catalogue", () => {
+    const seen = new Set(
+      app.ctx.db
+        .select()
+        .from(events)
+        .all()
+        .map((e) => e.type),
+    );
+    expect(EVENT_TYPES.filter((type) => !seen.has(type))).toEqual([]);
+  });
+});

@@ -1,0 +1,259 @@
+import { Database } from "bun:sqlite";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { existsSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { program, startBinary, tempDir, until } from "../harness.ts";
+
+const root = tempDir();
+afterAll(() => rmSync(root, { recursive: true, force: true }));
+
+let count = 0;
+const freshDir = () => join(root, String(count++));
+
+const spawn = (args: string[], env: Record<string, string> = {}) =>
+  Bun.spawn([...program(), ...args], {
+    env: { HOME: root, PATH: process.env["PATH"] ?? "", ...env },
+    cwd: root,
+    stdin: "ignore",
+    stdout: "pipe",
+    stderr: "pipe",
+  });
+
+async function verk(args: string[], env: Record<string, string> = {}) {
+  const child = spawn(args, env);
+  const [out, err] = await Promise.all([
+    new Response(child.stdout).text(),
+    new Response(child.stderr).text(),
+    child.exited,
+  ]);
+  return { code: child.exitCode, out, err, json: () => JSON.parse(out) };
+}
+
+describe("help", () => {
+  test("verk alone lists the commands and the exit codes, and never the hidden one", async () => {
+    const { code, out } = await verk([]);
+    expect(code).toBe(0);
+    for (const word of ["serve", "keys", "workspaces", "config", "doctor", "demo", "version", "Exit codes"])
+      expect(out).toContain(word);
+    expect(out).not.toContain("worker");
+    expect((await verk(["help"])).out).toBe(out);
+    expect((await verk(["--help"])).out).toBe(out);
+  });
+
+  const commands = ["serve", "keys", "keys create", "keys list", "keys revoke", "workspaces", "workspaces delete"];
+  commands.push("config", "config print", "config check", "config default", "doctor", "demo", "version");
+  test.each(commands)("verk help %s shows usage, flags, an example and exit codes", async (name) => {
+    const { code, out } = await verk(["help", ...name.split(" ")]);
+    expect(code).toBe(0);
+    for (const word of [`verk ${name}`, "Flags:", "Examples:", "Exit codes:"]) expect(out).toContain(word);
+  });
+
+  test("--help behind a command is the same as help before it, and runs nothing", async () => {
+    const dir = freshDir();
+    const asked = await verk(["keys", "create", "--data", dir, "--help"]);
+    expect([asked.code, asked.out]).toEqual([0, (await verk(["help", "keys", "create"])).out]);
+    expect(existsSync(dir)).toBe(false);
+  });
+});
+
+describe("mistakes at the keyboard exit 2 and name the way out", () => {
+  test.each([
+    [["kyes"], "Did you mean keys?"],
+    [["keys", "creat"], "Did you mean keys create?"],
+    [["keys"], "create, list, revoke"],
+    [["help", "srve"], "Did you mean serve?"],
+    [["serve", "--lisen", "x"], "Did you mean --listen?"],
+    [["serve", "extra"], 'unexpected argument "extra"'],
+    [["keys", "revoke"], "id is missing"],
+    [["keys", "create", "--scope", "raed"], "Did you mean read?"],
+    [["keys", "create", "--expires", "soon"], "--expires"],
+    [["serve", "--listen", "nonsense"], "http.listen"],
+    [["serve", "--config", "/nowhere.toml"], "/nowhere.toml"],
+  ])("verk %p", async (args, message) => {
+    const { code, out, err } = await verk(args);
+    expect(err).toContain(message);
+    expect(err).not.toMatch(/^ +at /m); // no stack
+    expect([code, out]).toEqual([2, ""]);
+  });
+});
+
+describe("keys and workspaces without a server", () => {
+  const dir = freshDir();
+  const on = ["--data", dir];
+
+  test("create prints exactly id and key, list shows it without the key, revoke takes it away", async () => {
+    const made = (
+      await verk(["keys", "create", ...on, "--name", "laptop", "--scope", "read", "--expires", "30d", "--json"])
+    ).json();
+    expect(Object.keys(made)).toEqual(["id", "key"]);
+    const listed = await verk(["keys", "list", ...on, "--json"]);
+    expect(listed.out).not.toContain(made.key);
+    expect(listed.json().data).toEqual([expect.objectContaining({ id: made.id, name: "laptop", scopes: ["read"] })]);
+    expect((await verk(["keys", "revoke", made.id, ...on])).code).toBe(0);
+    expect((await verk(["keys", "list", ...on, "--json"])).json().data).toEqual([]);
+    expect(await verk(["keys", "revoke", "key_none", ...on])).toMatchObject({
+      code: 1,
+      err: expect.stringContaining("key_none"),
+    });
+  });
+
+  test("without --json the key alone is on standard output", async () => {
+    expect((await verk(["keys", "create", ...on])).out).toMatch(/^vk_[0-9A-Za-z]{43}\n$/);
+  });
+
+  test("an unknown workspace is refused with the command that makes it", async () => {
+    const { code, err } = await verk(["keys", "create", ...on, "--workspace", "research"]);
+    expect([code, err]).toEqual([2, expect.stringContaining("verk workspaces create research")]);
+    const made = (await verk(["workspaces", "create", "research", ...on, "--json"])).json();
+    expect(made).toMatchObject({ object: "workspace", name: "research", status: "active" });
+    expect((await verk(["keys", "create", ...on, "--workspace", "research"])).code).toBe(0);
+  });
+
+  test("a workspace can be suspended, resumed and deleted; its name is then free", async () => {
+    expect((await verk(["workspaces", "create", "lab", ...on])).code).toBe(0);
+    expect((await verk(["workspaces", "create", "lab", ...on])).code).toBe(1);
+    expect((await verk(["workspaces", "suspend", "lab", ...on, "--json"])).json()).toMatchObject({
+      status: "suspended",
+    });
+    expect((await verk(["workspaces", "suspend", "lab", ...on])).code).toBe(1);
+    expect((await verk(["workspaces", "resume", "lab", ...on, "--json"])).json()).toMatchObject({ status: "active" });
+    expect((await verk(["workspaces", "delete", "lab", ...on, "--json"])).json()).toMatchObject({ deleted: true });
+    const names = (await verk(["workspaces", "list", ...on, "--json"]))
+      .json()
+      .data.map((each: { name: string }) => each.name);
+    expect(names).not.toContain("lab");
+    expect((await verk(["workspaces", "create", "lab", ...on])).code).toBe(0);
+  });
+});
+
+describe("beside a running server", () => {
+  let server: Awaited<ReturnType<typeof startBinary>>;
+  beforeAll(async () => {
+    server = await startBinary();
+  });
+  afterAll(async () => {
+    await server.kill();
+    rmSync(server.dir, { recursive: true, force: true });
+  });
+  const account = (key: string) => fetch(`${server.url}/v1/account`, { headers: { authorization: `Bearer ${key}` } });
+
+  test("a new key works at once, and a revoked one stops at once", async () => {
+    const { id, key } = (await verk(["keys", "create", "--data", server.dir, "--json"])).json();
+    expect((await account(key)).status).toBe(200);
+    expect((await verk(["keys", "revoke", id, "--data", server.dir])).code).toBe(0);
+    expect((await account(key)).status).toBe(401);
+  });
+
+  test("the first start shows the address and a setup link, and no key where there is no terminal", () => {
+    expect(server.stderr()).toContain(`listening on ${server.url}`);
+    expect(server.stderr()).toContain(`${server.url}/setup?token=`);
+    expect(server.stderr()).not.toContain("vk_");
+  });
+
+  test("a second server on the same data directory exits 3 and names the first", async () => {
+    const { code, err } = await verk(["serve", "--data", server.dir, "--listen", "127.0.0.1:0"]);
+    expect([code, err]).toEqual([3, expect.stringContaining(`process ${server.pid}`)]);
+    expect((await fetch(`${server.url}/readyz`)).status).toBe(200);
+  });
+
+  test("a taken port exits 2 and names the flag", async () => {
+    const { code, err } = await verk(["serve", "--data", freshDir(), "--listen", new URL(server.url).host]);
+    expect([code, err]).toEqual([2, expect.stringContaining("--listen")]);
+  });
+});
+
+test("a database of a newer version exits 4 and says what to do, for the server and for a command", async () => {
+  const dir = freshDir();
+  expect((await verk(["keys", "create", "--data", dir])).code).toBe(0);
+  const db = new Database(join(dir, "verk.db"));
+  db.run("PRAGMA user_version = 999");
+  db.close();
+  for (const args of [
+    ["serve", "--listen", "127.0.0.1:0"],
+    ["keys", "list"],
+  ]) {
+    const { code, err } = await verk([...args, "--data", dir]);
+    expect([code, err]).toEqual([4, expect.stringContaining("newer version")]);
+  }
+});
+
+test("SIGTERM stops the server in order with exit code 0", async () => {
+  const server = await startBinary();
+  const { code } = await server.kill("SIGTERM");
+  expect(code).toBe(0);
+  expect(existsSync(join(server.dir, "server.json"))).toBe(false);
+  rmSync(server.dir, { recursive: true, force: true });
+});
+
+describe("config", () => {
+  const file = join(root, "verk.toml");
+
+  test("a wrong file is named with the setting; check exits 5, serve exits 2", async () => {
+    writeFileSync(file, '[http]\nlisten = "nonsense"\n');
+    const check = await verk(["config", "check", "--config", file]);
+    expect([check.code, check.err]).toEqual([5, expect.stringContaining(`${file}: http.listen`)]);
+    expect((await verk(["config", "check", "--config", file, "--json"])).json()).toMatchObject({ ok: false, file });
+    expect((await verk(["serve", "--config", file])).code).toBe(2);
+    writeFileSync(file, '[http]\nlissten = "127.0.0.1:1"\n');
+    expect((await verk(["config", "check", "--config", file])).err).toContain("Did you mean http.listen?");
+  });
+
+  test("print shows what is in force, from file, environment and flags", async () => {
+    writeFileSync(file, '[http]\nlisten = "127.0.0.1:1234"\n[log]\nlevel = "warn"\n');
+    const { json } = await verk(["config", "print", "--config", file, "--data", "/d", "--json"], {
+      VERK_LOG__LEVEL: "error",
+    });
+    expect(json()).toMatchObject({ data_dir: "/d", http: { listen: "127.0.0.1:1234" }, log: { level: "error" } });
+    expect((await verk(["config", "print", "--config", file])).out).toContain('http.listen = "127.0.0.1:1234"\n');
+  });
+
+  test("the default file is the one in the repository, and it checks", async () => {
+    const { out } = await verk(["config", "default"]);
+    expect(out).toBe(await Bun.file(join(import.meta.dir, "../../config/default.toml")).text());
+    writeFileSync(file, out);
+    expect((await verk(["config", "check", "--config", file])).code).toBe(0);
+  });
+});
+
+test("version says the same in text and in JSON", async () => {
+  const { version, commit } = (await verk(["version", "--json"])).json();
+  expect((await verk(["version"])).out).toBe(`verk ${version} (${commit})\n`);
+});
+
+test("doctor --json has one finding per check, and its exit code agrees with them", async () => {
+  const { code, json } = await verk(["doctor", "--data", freshDir(), "--json"]);
+  const report = json() as { ok: boolean; checks: { check: string; status: string; fix?: string }[] };
+  expect(new Set(report.checks.map(({ check }) => check)).size).toBe(report.checks.length);
+  expect(report.checks.length).toBeGreaterThan(10);
+  expect(report.ok).toBe(!report.checks.some(({ status }) => status === "fail"));
+  expect(code).toBe(report.ok ? 0 : 5);
+  for (const { status, fix } of report.checks) if (status !== "ok") expect(fix).toBeTruthy();
+}, 120_000);
+
+describe("demo", () => {
+  const leftovers = () => readdirSync(tmpdir()).filter((name) => name.startsWith("verk-demo-"));
+
+  test("walks every step, exits 0 and leaves nothing behind", async () => {
+    const before = leftovers();
+    const { code, out, err } = await verk(["demo", "--json"]);
+    const report = JSON.parse(out) as { ok: boolean; steps: { title: string; ok: boolean; detail: string }[] };
+    expect(report.steps.filter(({ ok }) => !ok)).toEqual([]);
+    expect([code, err, report.ok]).toEqual([0, "", true]);
+    expect(leftovers()).toEqual(before);
+  }, 120_000);
+
+  test("an interrupted one takes its server along and leaves nothing behind", async () => {
+    const before = leftovers();
+    const child = spawn(["demo"]);
+    const servers = () =>
+      leftovers().filter((name) => !before.includes(name) && existsSync(join(tmpdir(), name, "data/server.json")));
+    const [dir = ""] = await until("its server to start", () => (servers().length > 0 ? servers() : undefined));
+    const { pid } = (await Bun.file(join(tmpdir(), dir, "data/server.json")).json()) as { pid: number };
+    child.kill("SIGINT");
+    await child.exited;
+    expect(child.exitCode).toBe(130);
+    expect(existsSync(`/proc/${pid}`)).toBe(false);
+    expect(existsSync(join(tmpdir(), dir))).toBe(false);
+  });
+});
