@@ -42,6 +42,9 @@ export const doctor = command({
 });
 
 function show({ check, status, detail, fix }: Finding) {
-  print(`${paint(COLORS[status], status.padEnd(4))}  ${check.padEnd(WIDTH)}  ${detail}`);
-  if (fix) print(`${" ".repeat(WIDTH + 8)}→ ${fix}`);
+  const margin = " ".repeat(WIDTH + 8);
+  const [first = "", ...more] = detail.split("\n").filter((line) => line.trim() !== "");
+  print(`${paint(COLORS[status], status.padEnd(4))}  ${check.padEnd(WIDTH)}  ${first}`);
+  for (const line of more) print(margin + line);
+  if (fix) print(`${margin}→ ${fix}`);
 }

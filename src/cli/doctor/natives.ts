@@ -33,7 +33,7 @@ async function library(kind: NativeKind, scene: Scene): Promise<Verdict> {
   if (report.ok) return ok(`${versionsOf(report)}, ${Math.round(report.duration_ms)} ms`);
   return fail(
     report.error ?? "the self-test failed",
-    `remove ${join(scene.probeDir, "native")} and run it again; if it fails again, report this message`,
+    "the message says why; this check has unpacked the library anew, so if it stays, report it",
   );
 }
 

@@ -3,7 +3,7 @@ import { accessSync, constants, existsSync, statfsSync, statSync } from "node:fs
 import { unlink } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { isHeld } from "../../platform/data_lock.ts";
-import { tempPath, writeTemp } from "../../platform/files.ts";
+import { errorCode, tempPath, writeTemp } from "../../platform/files.ts";
 import { MIGRATIONS } from "../../platform/migrations/index.ts";
 import { type Check, fail, ok, type Scene, warn } from "./check.ts";
 
@@ -108,17 +108,22 @@ function database({ config }: Scene) {
         "use the version that wrote it, or restore a backup from the backups folder",
       );
     const [first] = db.query("PRAGMA quick_check(1)").all() as { quick_check: string }[];
-    if (first?.quick_check !== "ok")
-      return fail(`damaged: ${first?.quick_check}`, "stop the server, keep a copy of verk.db*, restore a backup");
+    if (first?.quick_check !== "ok") return damaged(first?.quick_check ?? "no answer");
     return ok(
       version < latest
         ? `schema ${version}, sound; the next start migrates it to ${latest}`
         : `schema ${version}, sound`,
     );
+  } catch (error) {
+    if (!/^SQLITE_(NOTADB|CORRUPT)/.test(errorCode(error) ?? "")) throw error;
+    return damaged((error as Error).message);
   } finally {
     db.close();
   }
 }
+
+const damaged = (how: string) =>
+  fail(`damaged: ${how}`, "stop the server, keep a copy of verk.db*, restore a backup from the backups folder");
 
 function masterKey({ config }: Scene) {
   const file = config.secrets.master_key_file;

@@ -1,0 +1,77 @@
+import { afterAll, describe, expect, test } from "bun:test";
+import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { loadConfig } from "../../platform/config.ts";
+import { examine, fail, type Scene } from "./check.ts";
+import { hostChecks } from "./host.ts";
+import { cudaTrouble } from "./natives.ts";
+import { storageChecks } from "./storage.ts";
+
+const root = mkdtempSync(join(tmpdir(), "verk-test-"));
+afterAll(() => rmSync(root, { recursive: true, force: true }));
+
+const sceneOf = (dir: string, listen = "127.0.0.1:0"): Scene => ({
+  config: loadConfig({ env: {}, flags: { data_dir: dir, "http.listen": listen } }),
+  probeDir: dir,
+});
+const finding = (name: string, scene: Scene) => {
+  const check = [...storageChecks, ...hostChecks].find((each) => each.name === name);
+  if (!check) throw new Error(`no check ${name}`);
+  return examine(check, scene);
+};
+
+test("a machine without anything yet passes every check of storage and host", async () => {
+  const scene = sceneOf(join(root, "not/yet"));
+  for (const check of [...storageChecks, ...hostChecks])
+    expect(await examine(check, scene)).toMatchObject({ check: check.name, status: expect.stringMatching(/ok|warn/) });
+});
+
+test("a file in the place of the data directory fails and says so", async () => {
+  writeFileSync(join(root, "file"), "");
+  expect(await finding("data directory", sceneOf(join(root, "file")))).toMatchObject({
+    status: "fail",
+    detail: expect.stringContaining("not a directory"),
+  });
+});
+
+test("a damaged database fails and names the way back", async () => {
+  const dir = join(root, "damaged");
+  mkdirSync(dir);
+  writeFileSync(join(dir, "verk.db"), "this is not a database, and long enough to be looked at ".repeat(40));
+  expect(await finding("database", sceneOf(dir))).toMatchObject({
+    status: "fail",
+    fix: expect.stringContaining("restore a backup"),
+  });
+});
+
+test("a master key that others may read fails with the chmod that mends it", async () => {
+  const dir = join(root, "open");
+  mkdirSync(dir);
+  const file = join(dir, "master.key");
+  writeFileSync(file, "x");
+  chmodSync(file, 0o644);
+  expect(await finding("master key", sceneOf(dir))).toMatchObject({ status: "fail", fix: `chmod 600 ${file}` });
+});
+
+test("a taken port fails with the flag that chooses another", async () => {
+  const taken = Bun.serve({ hostname: "127.0.0.1", port: 0, fetch: () => new Response() });
+  const found = await finding("address", sceneOf(join(root, "none"), `127.0.0.1:${taken.port}`));
+  await taken.stop(true);
+  expect(found).toMatchObject({ status: "fail", fix: expect.stringContaining("--listen") });
+});
+
+test("a check that throws is a finding, not the end of the examination", async () => {
+  const broken = { name: "x", run: () => Promise.reject(new Error("boom")) };
+  expect(await examine(broken, sceneOf(root))).toMatchObject({ check: "x", status: "fail", detail: "boom" });
+});
+
+describe("what is missing for CUDA decides the advice", () => {
+  test.each([
+    ["the driver first", ["libcuda.so.1", "libcudart.so.13"], "driver"],
+    ["then the runtime, with the folder to copy into", ["libcublas.so.13"], "/data/native/llama-cuda-1"],
+    ["with everything found, the architecture", [], "architecture"],
+  ])("%s", (_name, missing, advice) =>
+    expect(fail(...cudaTrouble(missing, "/data/native/llama-cuda-1")).fix).toContain(advice),
+  );
+});
