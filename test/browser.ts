@@ -40,15 +40,13 @@ export async function openPage(url: string, options: { dark?: boolean; width?: n
 
   const requests: string[] = [];
   const complaints: string[] = [];
-  link.on((message) => {
-    const params = message.params as any; // the protocol's own shapes
-    if (message.method === "Network.requestWillBeSent") requests.push(params.request.url);
-    if (message.method === "Runtime.exceptionThrown")
-      complaints.push(params.exceptionDetails.exception?.description ?? "exception");
-    if (message.method === "Runtime.consoleAPICalled" && params.type === "error")
-      complaints.push(JSON.stringify(params.args));
-    if (message.method === "Log.entryAdded" && params.entry.level === "error")
-      complaints.push(`${params.entry.text} ${params.entry.url ?? ""}`);
+  link.on(({ method, params = {} }) => {
+    const about = JSON.stringify(params);
+    const { request, entry } = params as { request: { url: string }; entry: { level: string } };
+    if (method === "Network.requestWillBeSent") requests.push(request.url);
+    if (method === "Runtime.exceptionThrown") complaints.push(about);
+    if (method === "Runtime.consoleAPICalled" && params["type"] === "error") complaints.push(about);
+    if (method === "Log.entryAdded" && entry.level === "error") complaints.push(about);
   });
   for (const domain of ["Page", "Network", "Runtime", "Log"]) await send(`${domain}.enable`);
   if (options.dark)
@@ -61,9 +59,9 @@ export async function openPage(url: string, options: { dark?: boolean; width?: n
     send,
     /** Runs an expression in the page, awaiting a promise. */
     async run<T>(expression: string): Promise<T> {
-      const answer = (await send("Runtime.evaluate", { expression, awaitPromise: true, returnByValue: true })) as any;
-      if (answer.exceptionDetails) throw new Error(answer.exceptionDetails.exception?.description ?? expression);
-      return answer.result.value as T;
+      const answer = await send("Runtime.evaluate", { expression, awaitPromise: true, returnByValue: true });
+      if (answer["exceptionDetails"]) throw new Error(JSON.stringify(answer["exceptionDetails"]));
+      return (answer["result"] as { value: T }).value;
     },
     async press(key: string, text?: string) {
       await send("Input.dispatchKeyEvent", { type: "keyDown", key, ...(text === undefined ? {} : { text }) });

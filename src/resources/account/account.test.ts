@@ -1,8 +1,7 @@
-import { afterAll, beforeAll, expect, test } from "bun:test";
-import { type TestApp, testApp } from "../../../test/harness.ts";
+import { afterAll, expect, test } from "bun:test";
+import { testApp } from "../../../test/harness.ts";
 
-let app: TestApp;
-beforeAll(() => void (app = testApp()));
+const app = testApp();
 afterAll(async () => {
   await app.close();
   app.remove();

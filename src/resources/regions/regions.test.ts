@@ -1,11 +1,10 @@
-import { afterAll, beforeAll, expect, test } from "bun:test";
-import { fakeClock, type TestApp, testApp } from "../../../test/harness.ts";
+import { afterAll, expect, test } from "bun:test";
+import { fakeClock, testApp } from "../../../test/harness.ts";
 import * as regions from "./service.ts";
 
 const H200 = { type: "H200" };
 const clock = fakeClock();
-let app: TestApp;
-beforeAll(() => void (app = testApp({ clock })));
+const app = testApp({ clock });
 afterAll(async () => {
   await app.close();
   app.remove();
@@ -48,16 +47,16 @@ test("GPUs are asked for once a minute, and equal ones are named once", async ()
 test("a driver that hangs delays the answer by two seconds at most, and is not asked twice at once", async () => {
   const ctx = { ...app.ctx };
   let asked = 0;
-  let answer = (_: (typeof H200)[]) => {};
+  const driver = Promise.withResolvers<(typeof H200)[]>();
   const probe = () => {
     asked++;
-    return new Promise<(typeof H200)[]>((resolve) => void (answer = resolve));
+    return driver.promise;
   };
   const first = regions.mustGet(ctx, "local", probe);
   clock.advance(2_000);
   expect((await first).gpu_types).toEqual([]);
   const second = regions.mustGet(ctx, "local", probe);
-  answer([H200]);
+  driver.resolve([H200]);
   expect((await second).gpu_types).toEqual(["H200"]);
   expect(asked).toBe(1);
 });

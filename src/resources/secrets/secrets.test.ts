@@ -1,11 +1,10 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
-import { type TestApp, testApp } from "../../../test/harness.ts";
+import { testApp } from "../../../test/harness.ts";
 import * as secrets from "./service.ts";
 
-let app: TestApp;
-beforeAll(() => void (app = testApp()));
+const app = testApp();
 afterAll(async () => {
   await app.close();
   app.remove();

@@ -1,12 +1,11 @@
-import { afterAll, beforeAll, expect, test } from "bun:test";
+import { afterAll, expect, test } from "bun:test";
 import { generateKeyPairSync, type KeyObject } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { type TestApp, testApp } from "../../../test/harness.ts";
+import { testApp } from "../../../test/harness.ts";
 import * as sshKeys from "./service.ts";
 
-let app: TestApp;
-beforeAll(() => void (app = testApp()));
+const app = testApp();
 afterAll(async () => {
   await app.close();
   app.remove();

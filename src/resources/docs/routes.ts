@@ -1,0 +1,35 @@
+import { type AnyElysia, Elysia } from "elysia";
+import type { Ctx } from "../../context.ts";
+import { openapi } from "../../http/openapi.ts";
+import { page } from "../../http/page.ts";
+import html from "./docs.html" with { type: "text" };
+
+type Document = { body: string; etag: string };
+
+/**
+ * The contract and its reference page; both need no key and tell nothing of the installation. A function plugin:
+ * it gets the application it is mounted on, whose routes are complete by the first request.
+ */
+export const routes = (_ctx: Ctx) => (app: AnyElysia) => {
+  let document: Document | undefined;
+  return app.use(
+    new Elysia()
+      .get("/openapi.json", ({ request }) => {
+        document ??= render(app);
+        return answer(document, request.headers.get("if-none-match"));
+      })
+      .get("/docs", () => page(html)),
+  );
+};
+
+function render(app: AnyElysia): Document {
+  const body = JSON.stringify(openapi(app));
+  return { body, etag: `"${new Bun.CryptoHasher("sha256").update(body).digest("base64url").slice(0, 22)}"` };
+}
+
+function answer({ body, etag }: Document, known: string | null): Response {
+  const headers = { etag, "cache-control": "no-cache" };
+  const fresh = known?.split(",").some((tag) => tag.trim().replace(/^W\//, "") === etag || tag.trim() === "*");
+  if (fresh) return new Response(null, { status: 304, headers });
+  return new Response(body, { headers: { ...headers, "content-type": "application/json" } });
+}

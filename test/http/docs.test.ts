@@ -1,0 +1,156 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { type BrowserPage, CHROMIUM, openPage } from "../browser.ts";
+import { testApp, until } from "../harness.ts";
+
+const app = testApp();
+const server = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: app.handle });
+const origin = server.url.origin;
+afterAll(async () => {
+  await server.stop(true);
+  await app.close();
+  app.remove();
+});
+
+type Document = {
+  openapi: string;
+  info: { version: string };
+  paths: Record<string, Record<string, { operationId: string }>>;
+};
+const document = async () => (await app.call("GET", "/openapi.json", undefined, { key: null })).body as Document;
+const operations = async () =>
+  Object.entries((await document()).paths).flatMap(([path, methods]) =>
+    Object.entries(methods).map(([method, { operationId }]) => ({ operation: `${method} ${path}`, id: operationId })),
+  );
+
+test("the contract is served without a key and holds every resource", async () => {
+  const { openapi, info, paths } = await document();
+  expect([openapi, info.version]).toEqual(["3.1.0", "0.1.0"]);
+  for (const path of ["/v1/workspaces", "/v1/events", "/v1/secrets/{name}", "/healthz"])
+    expect(paths).toHaveProperty([path]);
+});
+
+test("operation ids are unique, so that a deep link means one thing", async () => {
+  const ids = (await operations()).map(({ id }) => id);
+  expect(new Set(ids).size).toBe(ids.length);
+});
+
+test("a client that has the contract is told so instead of getting it again", async () => {
+  const first = await app.call("GET", "/openapi.json");
+  const etag = first.headers.get("etag") ?? "";
+  expect(etag).toMatch(/^"[\w-]+"$/);
+  for (const tag of [etag, `W/${etag}`, `"old", ${etag}`, "*"]) {
+    const again = await app.call("GET", "/openapi.json", undefined, { headers: { "if-none-match": tag } });
+    expect([again.status, again.body, again.headers.get("etag")]).toEqual([304, "", etag]);
+  }
+  const changed = await app.call("GET", "/openapi.json", undefined, { headers: { "if-none-match": '"old"' } });
+  expect(changed.status).toBe(200);
+});
+
+test("the page is one small file that names no other place", async () => {
+  const { status, body, headers } = await app.call("GET", "/docs", undefined, { key: null });
+  expect(status).toBe(200);
+  expect(headers.get("content-security-policy")).toContain("connect-src 'self'");
+  expect(Buffer.byteLength(body)).toBeLessThan(40_000);
+  const links = body.matchAll(/\b(?:src|href|url|import)\s*[=(]\s*["']?(https?:)?\/\//g);
+  expect([...links].map(([text]: RegExpMatchArray) => text)).toEqual([]);
+});
+
+describe.skipIf(CHROMIUM === null)("the page in a browser", () => {
+  let page: BrowserPage;
+  const ready = () => page.run<boolean>("!!document.querySelector('main:not([aria-busy]) article')");
+  const text = (selector: string) =>
+    page.run<string>(`document.querySelector(${JSON.stringify(selector)})?.innerText ?? ""`);
+  const send = (id: string) => page.run(`document.querySelector("#${id} form").requestSubmit()`);
+  const fill = (selector: string, value: string) =>
+    page.run(`{ const field = document.querySelector(${JSON.stringify(selector)});
+      field.value = ${JSON.stringify(value)};
+      field.dispatchEvent(new Event("input", { bubbles: true })); }`);
+
+  beforeAll(async () => {
+    page = await openPage(`${origin}/docs#put_secrets_name`);
+    await until("the page to be drawn", ready);
+  }, 30_000);
+  afterAll(() => page?.close());
+
+  test("shows every operation of the contract, and says everything in words", async () => {
+    const shown = await page.run<string[]>("[...document.querySelectorAll('article')].map((a) => a.dataset.operation)");
+    expect(shown.sort()).toEqual((await operations()).map(({ operation }) => operation).sort());
+    const links = await page.run<string[]>("[...document.querySelectorAll('nav a')].map((a) => a.hash.slice(1))");
+    expect(links.sort()).toEqual((await operations()).map(({ id }) => id).sort());
+    expect(await text("main")).not.toMatch(/\[object |undefined|NaN/);
+  });
+
+  test("a deep link opens at its operation", async () => {
+    const top = "Math.round(document.querySelector('article:target').getBoundingClientRect().top)";
+    await until("the operation to be at the top", async () => Math.abs((await page.run<number>(top)) - 72) < 30);
+    expect(await page.run<string>("document.querySelector('article:target').id")).toBe("put_secrets_name");
+  });
+
+  test("tells parameters, body, limits and answers of an operation", async () => {
+    const told = await text("#post_api_keys");
+    for (const part of [
+      "POST",
+      "/v1/api_keys",
+      "name",
+      "required",
+      "1 to 100 characters",
+      "one of",
+      "inference",
+      "Answer 201",
+    ])
+      expect(told.toLowerCase()).toContain(part.toLowerCase());
+  });
+
+  test("the filter is reached with / and leaves what fits; arrows walk it, Escape clears", async () => {
+    const visible = () =>
+      page.run<string[]>(
+        "[...document.querySelectorAll('nav li')].filter((li) => li.offsetParent).map((li) => li.innerText)",
+      );
+    const all = (await visible()).length;
+    await page.press("/", "/");
+    expect(await page.run<string>("document.activeElement.id")).toBe("filter");
+    await page.send("Input.insertText", { text: "workspaces /suspend" });
+    expect((await visible()).length).toBe(1);
+    await page.press("ArrowDown");
+    expect(await page.run<string>("document.activeElement.hash")).toBe("#post_workspaces_id_suspend");
+    await page.press("Escape");
+    expect((await visible()).length).toBe(all);
+  });
+
+  test.skipIf(Bun.which("curl") === null)("the curl command follows the form and runs as it stands", async () => {
+    await fill("#put_secrets_name form input", "FROM_CURL");
+    await fill("#put_secrets_name form textarea", JSON.stringify({ value: "it's" }));
+    const command = await text("#put_secrets_name .card pre");
+    expect(command).toContain(`${origin}/v1/secrets/FROM_CURL`);
+    const child = Bun.spawn(["sh", "-c", command], {
+      env: { ...process.env, VERK_API_KEY: app.keyA },
+      stderr: "ignore",
+    });
+    expect(JSON.parse(await new Response(child.stdout).text())).toMatchObject({ object: "secret", name: "FROM_CURL" });
+  });
+
+  test("Try it asks for what is missing, then sends and shows the answer", async () => {
+    const answer = () => text("#put_secrets_name .answer");
+    await page.run('document.querySelector("#put_secrets_name details.try").open = true');
+    await fill("#put_secrets_name form input", "");
+    await send("put_secrets_name");
+    expect(await text("#put_secrets_name [role=alert]")).toBe("Fill in name");
+    await fill("#put_secrets_name form input", "FROM_PAGE");
+    await send("put_secrets_name");
+    expect(await text("#put_secrets_name [role=alert]")).toContain("API key");
+    await fill("#key", app.keyA);
+    await send("put_secrets_name");
+    await until("the answer", async () => (await answer()).includes('"FROM_PAGE"'));
+    expect(await answer()).toStartWith("201 Created");
+  });
+
+  test("the key is kept nowhere and no request left the origin", async () => {
+    const kept = await page.run<string>(
+      "JSON.stringify([localStorage, sessionStorage, document.cookie, location.href])",
+    );
+    expect(kept).not.toContain(app.keyA);
+    expect(page.requests.length).toBeGreaterThan(2);
+    expect(page.requests.filter((url) => !url.startsWith(`${origin}/`) && !url.startsWith("data:"))).toEqual([]);
+    expect(page.complaints).toEqual([]);
+  });
+});
