@@ -48,6 +48,7 @@ describe("what was not declared is refused", () => {
     [["key_1", "-x"], "unknown flag -x"],
     [["key_1", "--json=yes"], "--json takes no value"],
     [["key_1", "--data"], "--data needs a value"],
+    [["key_1", "--data", ""], "--data needs a value"],
     [[], "id is missing"],
     [["key_1", "key_2"], 'unexpected argument "key_2"'],
   ])("%p", (argv, message) => expect(refusal(...argv)).toContain(message));
@@ -58,10 +59,11 @@ describe("a moment", () => {
   test.each([
     ["90m", "2026-01-01T01:30:00.000Z"],
     ["30d", "2026-01-31T00:00:00.000Z"],
-    ["2w", "2026-01-15T00:00:00.000Z"],
+    ["1d12h", "2026-01-02T12:00:00.000Z"],
     ["2027-03-04", "2027-03-04T00:00:00.000Z"],
   ])("%s is %s", (text, at) => expect(momentOf("expires", text, now)).toBe(at));
-  test.each(["", "30", "d", "-3d", "1y", "tomorrow", "2026-99-99"])("%p is refused by the flag's name", (text) =>
-    expect(() => momentOf("expires", text, now)).toThrow("--expires"),
+  test.each(["", "30", "d", "-3d", "1y", "tomorrow", "2026-99-99", "99999999999d"])(
+    "%p is refused by the flag's name",
+    (text) => expect(() => momentOf("expires", text, now)).toThrow("--expires"),
   );
 });

@@ -1,6 +1,7 @@
 import { parseArgs } from "node:util";
 import { UsageError } from "../lib/errors.ts";
 import { nearest } from "../lib/nearest.ts";
+import { parseDuration } from "../lib/time.ts";
 
 /** The documented exit codes: scripts decide by them, so a number never changes its meaning. */
 export const EXIT = { ok: 0, failed: 1, usage: 2, held: 3, schema: 4, check: 5 } as const;
@@ -84,7 +85,7 @@ function readValue(name: string, { rawName, value, inlineValue }: OptionToken, f
     if (value !== undefined) throw new UsageError(`${name}: ${rawName} takes no value`);
     return true;
   }
-  const missing = value === undefined || (value.startsWith("-") && !inlineValue); // `--data --json` forgot the value
+  const missing = !value || (value.startsWith("-") && !inlineValue); // `--data --json` and `--data "$UNSET"` forgot it
   if (missing) throw new UsageError(`${name}: ${rawName} needs a value: ${rawName} ${flag.value ?? "VALUE"}`);
   return value;
 }
@@ -103,19 +104,11 @@ function checkPositionals(name: string, takes: readonly string[], given: readonl
     throw new UsageError(`${name}: unexpected argument ${JSON.stringify(extra)}. See \`verk help ${name}\`.`);
 }
 
-const UNIT_MS: Record<string, number> = { m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000 };
-
-/** A moment as people write it: `90m`, `12h`, `30d`, `2w` from now, or an ISO 8601 date. */
+/** A moment as people write it: `90m`, `12h`, `30d` from now, or an ISO 8601 date. */
 export function momentOf(flag: string, text: string, nowMs: number): string {
-  const span = /^(\d{1,6})([mhdw])$/.exec(text);
-  const at = span
-    ? nowMs + Number(span[1]) * UNIT_MS[span[2] ?? ""]!
-    : /^\d{4}-\d\d-\d\d/.test(text)
-      ? Date.parse(text)
-      : NaN;
-  if (!Number.isFinite(at))
-    throw new UsageError(
-      `--${flag}: expected 90m, 12h, 30d, 2w or a date such as 2027-01-31, not ${JSON.stringify(text)}`,
-    );
-  return new Date(at).toISOString();
+  const span = parseDuration(text);
+  const at = new Date(span === undefined ? (/^\d{4}-\d\d-\d\d/.test(text) ? text : Number.NaN) : nowMs + span);
+  if (Number.isNaN(at.getTime()))
+    throw new UsageError(`--${flag}: expected 90m, 12h, 30d or a date such as 2027-01-31, not ${JSON.stringify(text)}`);
+  return at.toISOString();
 }

@@ -6,11 +6,12 @@ import { openOffline } from "../app.ts";
 import type { Ctx } from "../context.ts";
 import { UsageError } from "../lib/errors.ts";
 import type { Config } from "../platform/config.ts";
-import { durable } from "../platform/db.ts";
+import { durable, write } from "../platform/db.ts";
 import { createLog } from "../platform/log.ts";
 import { adminKey, DEFAULT_WORKSPACE } from "../resources/setup/service.ts";
 import * as workspaces from "../resources/workspaces/service.ts";
 import type { WorkspaceRow } from "../resources/workspaces/table.ts";
+import { patiently } from "./patience.ts";
 
 export { SCOPES } from "../context.ts";
 export * as keys from "../resources/api_keys/service.ts";
@@ -19,7 +20,8 @@ export { DEFAULT_WORKSPACE, workspaces };
 
 /** Returns only when what was written is on the disk. */
 export async function offline<T>(config: Config, body: (ctx: Ctx) => T): Promise<T> {
-  const { ctx, close } = await openOffline(config, { log: createLog({ ...config.log, level: "warn" }) });
+  const log = createLog({ ...config.log, level: "warn" });
+  const { ctx, close } = await patiently(config.data_dir, () => openOffline(config, { log }));
   try {
     return body(ctx);
   } finally {
@@ -36,9 +38,9 @@ export async function firstAdminKey(ctx: Ctx): Promise<string> {
 
 /** The workspace `default` comes into being with the first use of the data directory; others are made by name. */
 export function mustFindWorkspace(ctx: Ctx, name: string): WorkspaceRow {
-  const found = workspaces.findByName(ctx, name);
+  const make = () => (name === DEFAULT_WORKSPACE ? workspaces.create(ctx, { name, metadata: {} }) : undefined);
+  const found = write(ctx.db, () => workspaces.findByName(ctx, name) ?? make()); // one commit: another command may look too
   if (found) return found;
-  if (name === DEFAULT_WORKSPACE) return workspaces.create(ctx, { name, metadata: {} });
   throw new UsageError(
     `There is no workspace ${JSON.stringify(name)}: make it with \`verk workspaces create ${quoted(name)}\`.`,
   );

@@ -1,7 +1,6 @@
 import { Database } from "bun:sqlite";
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { existsSync, readdirSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { program, startBinary, tempDir, until } from "../harness.ts";
 
@@ -96,6 +95,17 @@ describe("keys and workspaces without a server", () => {
       code: 1,
       err: expect.stringContaining("key_none"),
     });
+  });
+
+  test("commands and a server that start on a new data directory at the same moment all succeed", async () => {
+    const crowded = freshDir();
+    mkdirSync(crowded);
+    const commands = Array.from({ length: 4 }, () => verk(["keys", "create", "--data", crowded, "--json"]));
+    const server = await startBinary({ dir: crowded });
+    const made = await Promise.all(commands);
+    await server.kill("SIGTERM");
+    expect(made.map(({ code, err }) => [code, err])).toEqual(made.map(() => [0, ""]));
+    expect((await verk(["keys", "list", "--data", crowded, "--json"])).json().data).toHaveLength(made.length);
   });
 
   test("without --json the key alone is on standard output", async () => {
@@ -232,28 +242,33 @@ test("doctor --json has one finding per check, and its exit code agrees with the
 }, 120_000);
 
 describe("demo", () => {
-  const leftovers = () => readdirSync(tmpdir()).filter((name) => name.startsWith("verk-demo-"));
+  const home = () => {
+    const dir = freshDir();
+    mkdirSync(dir);
+    return { dir, env: { TMPDIR: dir } };
+  };
 
   test("walks every step, exits 0 and leaves nothing behind", async () => {
-    const before = leftovers();
-    const { code, out, err } = await verk(["demo", "--json"]);
+    const { dir, env } = home();
+    const { code, out, err } = await verk(["demo", "--json"], env);
     const report = JSON.parse(out) as { ok: boolean; steps: { title: string; ok: boolean; detail: string }[] };
     expect(report.steps.filter(({ ok }) => !ok)).toEqual([]);
     expect([code, err, report.ok]).toEqual([0, "", true]);
-    expect(leftovers()).toEqual(before);
+    expect(readdirSync(dir)).toEqual([]);
   }, 120_000);
 
   test("an interrupted one takes its server along and leaves nothing behind", async () => {
-    const before = leftovers();
-    const child = spawn(["demo"]);
-    const servers = () =>
-      leftovers().filter((name) => !before.includes(name) && existsSync(join(tmpdir(), name, "data/server.json")));
-    const [dir = ""] = await until("its server to start", () => (servers().length > 0 ? servers() : undefined));
-    const { pid } = (await Bun.file(join(tmpdir(), dir, "data/server.json")).json()) as { pid: number };
+    const { dir, env } = home();
+    const child = spawn(["demo"], env);
+    const [holder] = await until("its server to start", () => {
+      const files = readdirSync(dir).map((name) => join(dir, name, "data/server.json"));
+      return files.some((file) => existsSync(file)) ? files : undefined;
+    });
+    const { pid } = (await Bun.file(holder ?? "").json()) as { pid: number };
     child.kill("SIGINT");
     await child.exited;
     expect(child.exitCode).toBe(130);
     expect(existsSync(`/proc/${pid}`)).toBe(false);
-    expect(existsSync(join(tmpdir(), dir))).toBe(false);
+    expect(readdirSync(dir)).toEqual([]);
   });
 });

@@ -1,6 +1,7 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { formatDuration } from "../../lib/time.ts";
 import { command, EXIT, JSON_FLAG } from "../args.ts";
 import { STEPS, type Step, type Walk } from "../demo/steps.ts";
 import { note, paint, print, printJson } from "../output.ts";
@@ -59,7 +60,7 @@ async function take({ title, run }: Step, walk: Walk): Promise<Result> {
 function show({ title, ok, ms, detail }: Result) {
   const mark = ok ? paint("green", "✓") : paint("red", "✗");
   if (process.stdout.isTTY) process.stdout.write("\r\x1b[K");
-  print(`${mark} ${title.padEnd(WIDTH)}  ${`${ms} ms`.padStart(8)}  ${paint("dim", detail)}`);
+  print(`${mark} ${title.padEnd(WIDTH)}  ${formatDuration(ms).padStart(7)}  ${paint("dim", detail)}`);
 }
 
 function conclude(results: readonly Result[], walk: Walk, json: boolean): number {
@@ -67,7 +68,7 @@ function conclude(results: readonly Result[], walk: Walk, json: boolean): number
   const total = results.reduce((sum, { ms }) => sum + ms, 0);
   if (json) printJson({ ok: failed === undefined, steps: results, ...(failed ? { log_tail: walk.tail } : {}) });
   if (!failed) {
-    if (!json) print(`\n${results.length} steps in ${(total / 1000).toFixed(1)} s. Next: verk serve`);
+    if (!json) print(`\n${results.length} steps in ${formatDuration(total)}. Next: verk serve`);
     return EXIT.ok;
   }
   if (failed.detail === "interrupted") return INTERRUPTED;

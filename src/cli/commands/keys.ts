@@ -18,7 +18,7 @@ const create = command({
       multiple: true,
       doc: 'What it may do: *, read, inference, training, detect, admin (default "*"); repeat for more',
     },
-    expires: { type: "string", value: "WHEN", doc: "90m, 12h, 30d, 2w from now, or a date (default: never)" },
+    expires: { type: "string", value: "WHEN", doc: "90m, 12h, 30d from now, or a date (default: never)" },
     json: { type: "boolean", doc: 'Print {"id","key"}' },
   },
   examples: [

@@ -1,6 +1,7 @@
 import { VERSION } from "../../lib/version.ts";
 import { CONFIG_FLAG, command, DATA_FLAG } from "../args.ts";
 import { note } from "../output.ts";
+import { patiently } from "../patience.ts";
 import { settingsOf } from "../settings.ts";
 
 export const serve = command({
@@ -27,7 +28,7 @@ export const serve = command({
   async run(flags) {
     const config = settingsOf(flags);
     const { startServer } = await import("../../app.ts");
-    const server = await startServer(config);
+    const server = await patiently(config.data_dir, () => startServer(config));
     note(`verk ${VERSION} listening on ${server.url} (data ${config.data_dir}, pid ${process.pid})`);
     if (server.setup) {
       note(`First start: open ${server.setup.url} to get an admin key. The link works once.`);

@@ -1,5 +1,6 @@
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
+import { formatBytes } from "../../lib/bytes.ts";
 import type { ProbeReport } from "../../native/probe.ts";
 import { listGpus } from "../../platform/hardware.ts";
 import { NATIVE_KINDS, type NativeKind, probeInChild, versionsOf } from "../native_probe.ts";
@@ -40,7 +41,11 @@ async function library(kind: NativeKind, scene: Scene): Promise<Verdict> {
 async function gpus(): Promise<Verdict> {
   const found = await listGpus();
   if (found.length === 0) return ok("no NVIDIA GPU: everything runs on the CPU");
-  return ok(found.map(({ name, memoryTotalMib }) => `${name} ${Math.round(memoryTotalMib / 1024)} GiB`).join(", "));
+  const shown = found.map(
+    ({ name, memoryTotalMib, driverVersion }) =>
+      `${name}, ${formatBytes(memoryTotalMib * 2 ** 20)}, driver ${driverVersion}`,
+  );
+  return ok(shown.join("; "));
 }
 
 const RUNTIME = ["libcudart.so.13", "libcublas.so.13", "libcublasLt.so.13"] as const;

@@ -2,6 +2,7 @@ import { Database } from "bun:sqlite";
 import { accessSync, constants, existsSync, statfsSync, statSync } from "node:fs";
 import { unlink } from "node:fs/promises";
 import { dirname, join } from "node:path";
+import { formatBytes } from "../../lib/bytes.ts";
 import { isHeld } from "../../platform/data_lock.ts";
 import { errorCode, tempPath, writeTemp } from "../../platform/files.ts";
 import { MIGRATIONS } from "../../platform/migrations/index.ts";
@@ -50,7 +51,7 @@ async function dataDirectory({ config }: Scene) {
 function diskSpace({ config }: Scene) {
   const { bavail, bsize, files, ffree } = statfsSync(existing(config.data_dir));
   const free = bavail * bsize;
-  const shown = `${(free / GIB).toFixed(1)} GiB free`;
+  const shown = `${formatBytes(free)} free`;
   const more = "free some space, or point data_dir at a larger disk";
   if (free < EMPTY_BYTES) return fail(shown, more);
   if (files > 0 && ffree < 1000)
