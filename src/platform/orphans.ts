@@ -1,41 +1,51 @@
-import { readdir, readFile, stat } from "node:fs/promises";
+import { readdir, readFile, readlink, stat } from "node:fs/promises";
 
-const PASSES = 5; // a process may fork between our reading and our killing
+const PAUSE_MS = 10;
+const PASSES = 50; // then it sleeps in the kernel and will die when it wakes
+const PASSES_FOR_UNCLEAR = 10;
 
 /**
- * Kills every process of this user that carries `mark` (`NAME=value`) in the environment it was started with, and
- * returns their ids. Finds what a process group does not: grandchildren in a session of their own, and those whose
- * server was killed. Not covered: a process that was started with a cleaned environment.
+ * Kills every process of this user that carries `mark` (`NAME=value`) in the environment it was started with, waits
+ * until they are gone, and returns their ids. Finds what a process group does not: grandchildren in a session of their
+ * own, and those whose server was killed. Not covered: a process that was started with a cleaned environment.
  */
 export async function killMarked(mark: string): Promise<number[]> {
   const killed = new Set<number>();
   for (let pass = 0; pass < PASSES; pass++) {
-    const found = await findMarked(mark);
-    if (found.length === 0) break;
-    for (const pid of found) {
+    const { marked, unclear } = await scan(mark);
+    for (const pid of marked) {
       if (killIfThere(pid)) killed.add(pid);
     }
+    if (marked.length === 0 && (unclear === 0 || pass >= PASSES_FOR_UNCLEAR)) break;
+    await Bun.sleep(PAUSE_MS);
   }
   return [...killed];
 }
 
-export async function findMarked(mark: string): Promise<number[]> {
+export const findMarked = async (mark: string): Promise<number[]> => (await scan(mark)).marked;
+
+async function scan(mark: string): Promise<{ marked: number[]; unclear: number }> {
   const names = await readdir("/proc").catch(() => []); // no /proc, no orphans to be found
-  const uid = process.getuid?.();
-  const found = await Promise.all(
-    names.map(async (name) => {
-      const pid = Number(name);
-      if (!Number.isInteger(pid) || pid === process.pid) return;
-      try {
-        if ((await stat(`/proc/${pid}`)).uid !== uid) return;
-        const environ = await readFile(`/proc/${pid}/environ`, "latin1"); // empty for a zombie
-        if (`\0${environ}`.includes(`\0${mark}\0`)) return pid;
-      } catch {
-        // gone meanwhile, or not ours to read
-      }
-    }),
-  );
-  return found.filter((pid) => pid !== undefined);
+  const pids = names.map(Number).filter((pid) => Number.isInteger(pid) && pid !== process.pid);
+  const verdicts = await Promise.all(pids.map((pid) => look(pid, mark)));
+  return {
+    marked: pids.filter((_pid, i) => verdicts[i] === "marked"),
+    unclear: verdicts.filter((verdict) => verdict === "unclear").length,
+  };
+}
+
+async function look(pid: number, mark: string): Promise<"marked" | "unclear" | "other"> {
+  try {
+    if ((await stat(`/proc/${pid}`)).uid !== process.getuid?.()) return "other";
+    const environ = await readFile(`/proc/${pid}/environ`, "latin1");
+    if (`\0${environ}`.includes(`\0${mark}\0`)) return "marked";
+    if (environ !== "") return "other";
+    // Empty in the middle of exec, for tens of milliseconds on a busy machine. Zombies and kernel threads have no exe.
+    await readlink(`/proc/${pid}/exe`);
+    return "unclear";
+  } catch {
+    return "other"; // gone meanwhile, or not ours to read
+  }
 }
 
 function killIfThere(pid: number): boolean {
