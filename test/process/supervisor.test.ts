@@ -154,6 +154,18 @@ test("the end of its standard error is kept, without secrets", async () => {
   expect(lines.join("")).not.toContain(key);
 });
 
+test.each([
+  ["busy reading", 0],
+  ["standing still while it ends", 800],
+])("every message before the end arrives, with the server %s", async (_name, stillMs) => {
+  const { worker, messages } = fake("burst", 5_000);
+  const until = performance.now() + stillMs;
+  while (performance.now() < until);
+  const exit = await worker.exited;
+  expect(exit).toMatchObject({ kind: "done", code: 0, forced: false, tail: "last words\n" });
+  expect(messages).toHaveLength(5_001);
+});
+
 test("stop is polite first: the worker may finish what it must and say so", async () => {
   const { worker, messages } = fake("stop_slowly");
   await worker.ready;

@@ -44,6 +44,11 @@ const BEHAVIOURS: Record<string, (host: FakeHost, arg: string) => Promise<void> 
     while (performance.now() < end);
     host.send({ type: "done" });
   },
+  burst: (host, count) => {
+    for (let i = 0; i < Number(count); i++) host.send({ type: "echo", text: `message ${i}` });
+    host.send({ type: "done" });
+    writeSync(STDERR, "last words\n");
+  },
   mute: () => {},
   lie: async (host) => {
     host.send({ type: "echo", text: 42 } as unknown as FromFake);
