@@ -5,7 +5,7 @@ import { join, resolve } from "node:path";
 import { systemClock } from "../../src/platform/clock.ts";
 import { failpoints } from "../../src/platform/failpoint.ts";
 import { createLog } from "../../src/platform/log.ts";
-import { findMarked } from "../../src/platform/orphans.ts";
+import { findMarked, killMarked } from "../../src/platform/orphans.ts";
 import { createSupervisor, type Supervisor } from "../../src/platform/supervisor.ts";
 import type { Exit, ExitKind, Worker } from "../../src/platform/worker.ts";
 import { marks } from "../../src/platform/worker_env.ts";
@@ -33,8 +33,10 @@ beforeEach(() => {
 });
 afterEach(async () => {
   await supervisor.stopAll("test over");
-  expect(await findMarked(marks.dir(run))).toEqual([]); // no test leaves a process behind
+  const left = await findMarked(marks.dir(run));
+  await killMarked(marks.dir(run));
   rmSync(dir, { recursive: true, force: true });
+  expect(left).toEqual([]); // no test leaves a process behind
 });
 
 function make(env: Record<string, string> = {}, socketDir = run) {
