@@ -8,14 +8,16 @@ import { UsageError } from "./lib/errors.ts";
 import { formatListen, parseListen } from "./lib/listen.ts";
 import { VERSION } from "./lib/version.ts";
 import { loops } from "./loops.ts";
+import { removeOtherVersions } from "./native/extract.ts";
 import { type Clock, systemClock } from "./platform/clock.ts";
-import type { Config } from "./platform/config.ts";
+import { ambientEnv, type Config } from "./platform/config.ts";
 import { acquireDataLock, type DataLock, isHeld } from "./platform/data_lock.ts";
 import { closeDb, type Db, durable, openDb, storageError } from "./platform/db.ts";
 import { createLog, type Log } from "./platform/log.ts";
 import { type Loop, startLoop } from "./platform/loop.ts";
 import { migrate, requireCurrentSchema } from "./platform/migrate.ts";
 import { openSecretBox } from "./platform/secrets.ts";
+import { compiled } from "./platform/self.ts";
 import { createShutdown } from "./platform/shutdown.ts";
 import { openLocalStorage } from "./platform/storage/local.ts";
 import { createSupervisor } from "./platform/supervisor.ts";
@@ -52,6 +54,8 @@ export async function startServer(config: Config, options: Options = {}): Promis
     const opened = openContext(config, db, log, clock);
     const { ctx } = opened;
     shutdown.add("workers", () => ctx.supervisor.stopAll("shutdown"));
+    await ctx.supervisor.sweep();
+    if (compiled) removeOtherVersions(config.data_dir);
     const prepared = setup.prepare(ctx);
     await durable(db);
     for (const spec of loops(ctx)) opened.loops.set(spec.name, startLoop(spec, { log, clock }));
@@ -73,7 +77,10 @@ export async function startServer(config: Config, options: Options = {}): Promis
     return {
       ctx,
       url,
-      setup: prepared.setupToken === undefined ? undefined : { url: `${url}/setup?token=${prepared.setupToken}` },
+      setup:
+        prepared.setupToken === undefined
+          ? undefined
+          : { url: `${config.http.public_url || url}/setup?token=${prepared.setupToken}` },
       stopped: done.promise,
       async stop(reason) {
         const report = await shutdown.run(reason);
@@ -139,7 +146,7 @@ function openContext(config: Config, db: Db, log: Log, clock: Clock): Opened {
     log,
     secrets: openSecretBox({ file: config.secrets.master_key_file, exists: () => holdsSecrets(db) }),
     storage: openLocalStorage(join(config.data_dir, "storage")),
-    supervisor: createSupervisor({ log, clock, socketDir, ...config.workers }),
+    supervisor: createSupervisor({ log, clock, socketDir, env: ambientEnv(), ...config.workers }),
     authenticate: (key) => authenticate({ db, clock }, key),
     wake: (loop) => running.get(loop)?.wake(),
     closing: closing.signal,

@@ -23,7 +23,7 @@ function admit(ctx: Ctx, limiter: RateLimiter, area: Area, request: Request): Pr
  */
 export function authed(ctx: Ctx, area: Area) {
   const limiter = rateLimiterOf(ctx);
-  const admitted = new WeakMap<Request, Principal>();
+  const admitted = new WeakMap<Request, Principal>(); // filled only where a body is read
   return new Elysia({ name: "authed", seed: [ctx, area] })
     .onParse({ as: "scoped" }, ({ request }) => {
       admitted.set(request, admit(ctx, limiter, area, request));

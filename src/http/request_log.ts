@@ -1,17 +1,15 @@
 import type { Log } from "../platform/log.ts";
 
-const ids = new WeakMap<Request, string>();
+const ID = Symbol("request id");
+type Tagged = Request & { [ID]?: string };
 const FROM_CLIENT = /^[\w.:-]{1,64}$/;
 
 /** The id under which this request is logged and answered; a sane one from the client is kept. */
-export function requestIdOf(request: Request): string {
-  let id = ids.get(request);
-  if (id === undefined) {
-    const given = request.headers.get("x-request-id");
-    id = given !== null && FROM_CLIENT.test(given) ? given : crypto.randomUUID();
-    ids.set(request, id);
-  }
-  return id;
+export function requestIdOf(request: Tagged): string {
+  if (request[ID] !== undefined) return request[ID];
+  const given = request.headers.get("x-request-id");
+  request[ID] = given !== null && FROM_CLIENT.test(given) ? given : crypto.randomUUID();
+  return request[ID];
 }
 
 /** Path only: a query may hold a signed URL's signature or a setup token. */

@@ -47,10 +47,14 @@ test("every setting has a doc, a default and an environment name that sets it", 
 });
 
 test("lists and booleans are read from the environment", () => {
-  const env = { VERK_NETWORK__ALLOW: "10.0.0.0/8, hooks.lan", VERK_OFFLINE: "1", VERK_HTTP__CORS_ORIGINS: "" };
+  const env = {
+    VERK_NETWORK__ALLOW: "10.0.0.0/8, hooks.lan",
+    VERK_NETWORK__ALLOW_PRIVATE: "1",
+    VERK_HTTP__CORS_ORIGINS: "",
+  };
   const config = loadConfig({ env });
   expect(config.network.allow).toEqual(["10.0.0.0/8", "hooks.lan"]);
-  expect(config.offline).toBe(true);
+  expect(config.network.allow_private).toBe(true);
   expect(config.http.cors_origins).toEqual([]);
 });
 
@@ -59,7 +63,7 @@ describe("a wrong setting stops the program and says where and what", () => {
     ["[http]\nlisen = 1", ["http.lisen", "http.listen"]],
     ["[htpp]\nlisten = 1", ["htpp", "http"]],
     ["listen = 1", ["listen", "http.listen"]],
-    ["ofline = true", ["ofline", "offline"]],
+    ["data_dirr = 1", ["data_dirr", "data_dir"]],
     ['[http]\nmax_body_bytes = "10MB"', ["http.max_body_bytes", "expected number", '"10MB"']],
     ['[http]\nlisten = "7070"', ["http.listen", "expected host:port"]],
     ['[network]\nallow = ["10.0.0.1/8"]', ["network.allow", "CIDR"]],
@@ -76,7 +80,7 @@ describe("a wrong setting stops the program and says where and what", () => {
   test.each([
     [{ VERK_HTTP__LISEN: "x" }, ["VERK_HTTP__LISEN", "VERK_HTTP__LISTEN"]],
     [{ VERK_DB__CACHE_MIB: "lots" }, ["VERK_DB__CACHE_MIB", "db.cache_mib", "a number", "lots"]],
-    [{ VERK_OFFLINE: "maybe" }, ["VERK_OFFLINE", "true or false"]],
+    [{ VERK_NETWORK__ALLOW_PRIVATE: "maybe" }, ["VERK_NETWORK__ALLOW_PRIVATE", "true or false"]],
     [{ VERK_EVENTS__RETENTION_DAYS: "0" }, ["VERK_EVENTS__RETENTION_DAYS", "events.retention_days", "0"]],
   ] as const)("environment %p", (env, parts) => {
     const message = failure(() => loadConfig({ env }));

@@ -20,6 +20,9 @@ export type ConfigSources = {
   flags?: Record<string, unknown>;
 };
 
+/** The environment this process was started in, for those who hand a few names of it on. */
+export const ambientEnv = (): Env => process.env;
+
 export const DEFAULT_CONFIG_FILE = "/etc/verk/config.toml";
 /** Names under our prefix that are not settings of the server. */
 const RESERVED = /^VERK_(FAILPOINT|BINARY|CONFIG|API_KEY|URL|WORKER_\w+|TEST_\w+)$/;

@@ -31,9 +31,8 @@ const http = section("The one port that serves both interfaces.", {
     .string()
     .refine(isPublicUrl, "expected http(s)://host[:port][/path] without a trailing slash")
     .default("")
-    .describe("Address under which clients reach this server, used in signed URLs; empty = from listen."),
+    .describe("Address under which clients reach this server, used in links; empty = from listen."),
   max_body_bytes: z.int().min(1024).max(1_073_741_824).default(10_485_760).describe("Largest JSON request body."),
-  request_timeout_ms: milliseconds.default(60_000).describe("Time for an ordinary request; streams are exempt."),
   idle_timeout_seconds: z.int().min(1).max(255).default(60).describe("A silent connection is closed after this long."),
   cors_origins: z
     .array(z.string().refine(isOrigin, 'expected an origin such as https://app.example.com, or "*"'))
@@ -89,16 +88,11 @@ const secrets = section("Encryption at rest.", {
     .describe("Empty = the systemd credential master.key where there is one, else master.key in data_dir."),
 });
 
-const storage = section("Where files live.", {
-  kind: z.enum(["local"]).default("local").describe("local = below data_dir."),
-});
-
 export const ConfigTree = z.strictObject({
   data_dir: z
     .string()
     .default("")
     .describe("Everything the server keeps. Empty = /var/lib/verk, else ~/.local/share/verk."),
-  offline: z.boolean().default(false).describe("Never dial out to a model hub."),
   http,
   log,
   db,
@@ -107,5 +101,4 @@ export const ConfigTree = z.strictObject({
   shutdown,
   events,
   secrets,
-  storage,
 });

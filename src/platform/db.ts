@@ -75,11 +75,7 @@ type Sync<T> = [T] extends [never] ? [] : T extends PromiseLike<unknown> ? ["wri
  * would run after it; the unused last parameter turns that into a type error. Inside another write() it is a
  * savepoint of the same commit.
  */
-export function write<T>(
-  db: Db,
-  fn: (tx: Tx) => T,
-  ..._sync: Sync<T>
-): T {
+export function write<T>(db: Db, fn: (tx: Tx) => T, ..._sync: Sync<T>): T {
   const state = stateOf(db);
   if (state.broken) throw storageError(state.broken);
   if (state.depth > 0) return nested(db, state, fn);
@@ -138,6 +134,9 @@ export async function durable(db: Db): Promise<void> {
     await state.flushing;
   }
 }
+
+/** How many commits this process has made: a cache made from the database is good while it stands still. */
+export const commitsOf = (db: Db) => stateOf(db).committed;
 
 /** Whether durable() would have to wait. */
 export const isDirty = (db: Db) => {

@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { failpoints } from "../../src/platform/failpoint.ts";
 import { workspaces } from "../../src/resources/workspaces/table.ts";
 import { atEveryFailpoint, fakeClock, type TestApp, testApp } from "../harness.ts";
 
@@ -99,6 +100,18 @@ describe("Idempotency-Key", () => {
     });
     expect(crashes).toBeGreaterThanOrEqual(3);
   });
+});
+
+test("an answer to a write leaves only after the flush that covers it; a read waits for none", async () => {
+  const passed: string[] = [];
+  failpoints.hit = (name) => void passed.push(name);
+  await create("lab");
+  delete failpoints.hit;
+  expect(passed).toEqual(["db.before_commit", "db.after_commit", "db.before_flush", "db.after_flush"]);
+  failpoints.hit = (name) => void passed.push(name);
+  await app.call("GET", "/v1/workspaces", undefined, { key: app.adminKey });
+  delete failpoints.hit;
+  expect(passed).toHaveLength(4);
 });
 
 describe("rate limit", () => {

@@ -2,6 +2,8 @@ import { describe, expect, test } from "bun:test";
 import { join, resolve } from "node:path";
 import { getTableColumns, getTableName, is } from "drizzle-orm";
 import { SQLiteTable } from "drizzle-orm/sqlite-core";
+import { ConfigTree } from "../../src/platform/config_schema.ts";
+import { leaves } from "../../src/platform/config_walk.ts";
 import { testApp } from "../harness.ts";
 
 const ROOT = resolve(import.meta.dir, "../..");
@@ -117,4 +119,13 @@ test("every table in the code is the table in the database, column by column", a
     expect({ name, columns: inCode.sort() }).toEqual({ name, columns: inDatabase.sort() });
   }
   await app.close().then(app.remove);
+});
+
+test("every setting is read by something", async () => {
+  const readers = sources.filter((file) => !/platform\/config\w*\.ts$/.test(file));
+  const code = (await Promise.all(readers.map(read))).join("\n");
+  const unused = leaves(ConfigTree)
+    .map((leaf) => leaf.path)
+    .filter((path) => !new RegExp(`\\b${path.split(".").at(-1)}\\b`).test(code));
+  expect(unused).toEqual([]);
 });

@@ -155,12 +155,6 @@ describe("beside a running server", () => {
     expect((await account(key)).status).toBe(401);
   });
 
-  test("the first start shows the address and a setup link, and no key where there is no terminal", () => {
-    expect(server.stderr()).toContain(`listening on ${server.url}`);
-    expect(server.stderr()).toContain(`${server.url}/setup?token=`);
-    expect(server.stderr()).not.toContain("vk_");
-  });
-
   test("a second server on the same data directory exits 3 and names the first", async () => {
     const { code, err } = await verk(["serve", "--data", server.dir, "--listen", "127.0.0.1:0"]);
     expect([code, err]).toEqual([3, expect.stringContaining(`process ${server.pid}`)]);
@@ -188,10 +182,22 @@ test("a database of a newer version exits 4 and says what to do, for the server 
   }
 });
 
-test("SIGTERM stops the server in order with exit code 0", async () => {
+test("a first start shows the address and a setup link that works, and no key where there is no terminal", async () => {
   const server = await startBinary();
-  const { code } = await server.kill("SIGTERM");
+  const link = await until("the setup link", () => /http\S+\/setup\?token=\S+/.exec(server.stderr())?.[0]);
+  expect(server.stderr()).toContain(`listening on ${server.url}`);
+  const token = new URL(link).searchParams.get("token");
+  const redeem = () =>
+    fetch(`${server.url}/setup`, {
+      method: "POST",
+      body: JSON.stringify({ token }),
+      headers: { "content-type": "application/json" },
+    });
+  expect((await redeem()).status).toBe(201);
+  expect((await redeem()).status).toBe(401);
+  const { code, stderr } = await server.kill("SIGTERM");
   expect(code).toBe(0);
+  expect(stderr).not.toContain("vk_");
   expect(existsSync(join(server.dir, "server.json"))).toBe(false);
   rmSync(server.dir, { recursive: true, force: true });
 });

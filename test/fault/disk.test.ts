@@ -1,0 +1,113 @@
+import { afterEach, describe, expect, test } from "bun:test";
+import { rmSync, statfsSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { makeKey, Stopped, startBinary, tempDir, until } from "../harness.ts";
+import { violations } from "./invariants.ts";
+
+const sh = (...command: string[]) => Bun.spawnSync(command, { stderr: "pipe" });
+
+/** A small file system of its own. Mounting needs root; without it these tests are skipped, and say so. */
+const mounted: string[] = [];
+function smallDisk(): string {
+  const dir = tempDir();
+  const { exitCode, stderr } = sh("mount", "-t", "tmpfs", "-o", "size=12m,mode=700", "tmpfs", dir);
+  if (exitCode !== 0) throw new Error(`mount: ${stderr}`);
+  mounted.push(dir);
+  return dir;
+}
+const probe = tempDir();
+const CAN_MOUNT = sh("mount", "-t", "tmpfs", "tmpfs", probe).exitCode === 0;
+if (CAN_MOUNT) sh("umount", probe);
+rmSync(probe, { recursive: true });
+
+afterEach(() => {
+  for (const dir of mounted.splice(0)) {
+    sh("umount", "-l", dir);
+    rmSync(dir, { recursive: true, force: true });
+  }
+});
+
+function fill(dir: string) {
+  for (let size = statfsSync(dir).bavail * 4096; size >= 1; size = Math.floor(size / 2)) {
+    try {
+      writeFileSync(join(dir, "filler"), new Uint8Array(size), { flag: "a" });
+    } catch {}
+  }
+}
+
+async function create(url: string, key: string, name: string) {
+  const headers = { authorization: `Bearer ${key}`, "content-type": "application/json" };
+  const body = JSON.stringify({ name, metadata: { filler: "x".repeat(500) } });
+  const response = await fetch(`${url}/v1/workspaces`, { method: "POST", headers, body });
+  return {
+    status: response.status,
+    body: (await response.json()) as { id: string; error?: { code: string; message: string } },
+  };
+}
+
+describe.skipIf(!CAN_MOUNT)("the data directory's disk", () => {
+  test("full while serving: writes are a 503 that says so, reads go on, and space heals it without loss", async () => {
+    const dir = smallDisk();
+    const { key } = await makeKey(dir, "--scope", "admin");
+    const server = await startBinary({ dir });
+    const kept: string[] = [(await create(server.url, key, "before")).body.id];
+    fill(dir);
+    let refused: Awaited<ReturnType<typeof create>> | undefined;
+    for (let i = 0; i < 5000 && !refused; i++) {
+      const answer = await create(server.url, key, `w${i}`);
+      if (answer.status === 201) kept.push(answer.body.id);
+      else refused = answer;
+    }
+    expect(refused).toMatchObject({ status: 503, body: { error: { code: "storage_unavailable" } } });
+    expect(refused?.body.error?.message).toContain("full");
+    const headers = { authorization: `Bearer ${key}` };
+    expect((await fetch(`${server.url}/v1/workspaces/${kept[0]}`, { headers })).status).toBe(200);
+    rmSync(join(dir, "filler"));
+    const healed = await until("a write to succeed again", async () => {
+      const answer = await create(server.url, key, "after");
+      return answer.status === 201 ? answer : undefined;
+    });
+    kept.push(healed.body.id);
+    await server.kill("SIGKILL");
+    expect(violations(dir)).toEqual([]);
+    const again = await startBinary({ dir });
+    for (const id of kept) expect((await fetch(`${again.url}/v1/workspaces/${id}`, { headers })).status).toBe(200);
+    await again.kill("SIGTERM");
+  }, 60_000);
+
+  test("full at the start: the program says so and stops; with space it starts", async () => {
+    const dir = smallDisk();
+    fill(dir);
+    const failed = await startBinary({ dir }).then(
+      () => undefined,
+      (error: Stopped) => error,
+    );
+    expect(failed).toBeInstanceOf(Stopped);
+    expect(failed?.stderr).toMatch(/full/);
+    expect(failed?.stderr).not.toContain("    at "); // one line for the operator, no stack
+    rmSync(join(dir, "filler"));
+    await (await startBinary({ dir })).kill("SIGTERM");
+    expect(violations(dir)).toEqual([]);
+  }, 30_000);
+
+  test("read-only: the program says so and stops; once writable it starts with everything there", async () => {
+    const dir = smallDisk();
+    const { key } = await makeKey(dir, "--scope", "admin");
+    const server = await startBinary({ dir });
+    const { id } = (await create(server.url, key, "before")).body;
+    await server.kill("SIGTERM");
+    expect(sh("mount", "-o", "remount,ro", dir).exitCode).toBe(0);
+    const failed = await startBinary({ dir }).then(
+      () => undefined,
+      (error: Stopped) => error,
+    );
+    expect(failed).toBeInstanceOf(Stopped);
+    expect(failed?.stderr).toMatch(/read-only/);
+    expect(failed?.stderr).not.toContain("    at ");
+    sh("mount", "-o", "remount,rw", dir);
+    const again = await startBinary({ dir });
+    const headers = { authorization: `Bearer ${key}` };
+    expect((await fetch(`${again.url}/v1/workspaces/${id}`, { headers })).status).toBe(200);
+    await again.kill("SIGTERM");
+  }, 30_000);
+});

@@ -1,0 +1,49 @@
+import { Database } from "bun:sqlite";
+import { join } from "node:path";
+
+type Fact = { id: string; status: string; events: string };
+
+/** status → the event that must have been the last to touch it. */
+const LAST_EVENT: Record<string, Record<string, string[]>> = {
+  workspaces: {
+    active: ["workspace.created", "workspace.updated", "workspace.resumed"],
+    suspended: ["workspace.suspended", "workspace.updated"],
+    deleted: ["workspace.deleted"],
+  },
+  api_keys: { active: ["api_key.created"], revoked: ["api_key.revoked"] },
+};
+
+/** What must hold after any fault, read from the files alone. Returns what does not. */
+export function violations(dir: string): string[] {
+  const db = new Database(join(dir, "verk.db"), { readonly: true });
+  const all = <T>(sql: string) => db.query(sql).all() as T[];
+  const bad: string[] = [];
+  for (const { integrity_check: line } of all<{ integrity_check: string }>("PRAGMA integrity_check"))
+    if (line !== "ok") bad.push(`integrity: ${line}`);
+  bad.push(...all<{ table: string }>("PRAGMA foreign_key_check").map(({ table }) => `foreign key: ${table}`));
+  for (const [table, states] of Object.entries(LAST_EVENT)) {
+    const facts = all<Fact>(
+      `SELECT t.id, t.status, (SELECT group_concat(type) FROM (SELECT type FROM events e WHERE e.subject_id = t.id ORDER BY seq)) AS events FROM ${table} t`,
+    );
+    for (const { id, status, events } of facts) {
+      const types = (events ?? "").split(",");
+      if (!states[status]?.includes(types.at(-1) ?? "")) bad.push(`${table} ${id} is ${status} after ${events}`);
+      if (types.filter((type) => type.endsWith(".created")).length !== 1)
+        bad.push(`${table} ${id} was created by ${events}`);
+    }
+  }
+  const tables = { workspace: "workspaces", api_key: "api_keys", ssh_key: "ssh_keys", secret: "secrets" };
+  for (const [object, table] of Object.entries(tables)) {
+    const orphans = all<{ id: string }>(
+      `SELECT subject_id AS id FROM events WHERE type = '${object}.created' AND subject_id NOT IN (SELECT id FROM ${table})
+       AND subject_id NOT IN (SELECT subject_id FROM events WHERE type = '${object}.deleted')`,
+    );
+    bad.push(...orphans.map(({ id }) => `an event says ${object} ${id} was created, but it is not there`));
+    const silent = all<{ id: string }>(
+      `SELECT id FROM ${table} WHERE id NOT IN (SELECT subject_id FROM events WHERE type = '${object}.created')`,
+    );
+    bad.push(...silent.map(({ id }) => `${object} ${id} is there, but no event says so`));
+  }
+  db.close();
+  return bad;
+}

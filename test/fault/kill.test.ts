@@ -1,0 +1,132 @@
+import { Database } from "bun:sqlite";
+import { afterEach, expect, test } from "bun:test";
+import { readdirSync, readFileSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { makeKey, Stopped, startBinary, tempDir, until } from "../harness.ts";
+import { violations } from "./invariants.ts";
+
+const dirs: string[] = [];
+const fresh = () => {
+  dirs.push(tempDir());
+  return dirs.at(-1) as string;
+};
+afterEach(() => {
+  for (const dir of dirs.splice(0)) rmSync(dir, { recursive: true, force: true });
+});
+
+type Server = Awaited<ReturnType<typeof startBinary>>;
+/** What a client knows: names it was told exist, keys it was told are revoked. Undefined: the answer never came. */
+type Told = { workspaces: string[]; revoked: string[]; secrets: Map<string, string> };
+
+async function call(server: Server, key: string, method: string, path: string, json?: unknown) {
+  const response = await fetch(`${server.url}${path}`, {
+    method,
+    headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
+    ...(json === undefined ? {} : { body: JSON.stringify(json) }),
+  });
+  const body = (await response.json()) as { id: string };
+  if (!response.ok) throw new Error(`${method} ${path} → ${response.status} ${JSON.stringify(body)}`);
+  return body;
+}
+
+/** A client at work until the server dies under it. Only what was acknowledged is written down. */
+async function work(server: Server, key: string, told: Told, tag: string, rounds: number) {
+  for (let i = 0; i < rounds; i++) {
+    const { id } = await call(server, key, "POST", "/v1/workspaces", { name: `${tag}-${i}` });
+    told.workspaces.push(id);
+    const made = await call(server, key, "POST", "/v1/api_keys", { name: `${tag}-${i}` });
+    await call(server, key, "DELETE", `/v1/api_keys/${made.id}`);
+    told.revoked.push(made.id);
+    const value = `${tag}-${i}`;
+    const secret = `S_${tag.replaceAll(/\W/g, "_").toUpperCase()}`;
+    const stored = await call(server, key, "PUT", `/v1/secrets/${secret}`, { value });
+    told.secrets.set(stored.id, value);
+  }
+}
+
+function check(dir: string, told: Told) {
+  expect(violations(dir)).toEqual([]);
+  const db = new Database(join(dir, "verk.db"), { readonly: true });
+  const ids = (sql: string) => new Set((db.query(sql).all() as { id: string }[]).map((row) => row.id));
+  const workspaces = ids("SELECT id FROM workspaces");
+  const revoked = ids("SELECT id FROM api_keys WHERE status = 'revoked'");
+  const secrets = ids("SELECT id FROM secrets");
+  expect(told.workspaces.filter((id) => !workspaces.has(id))).toEqual([]);
+  expect(told.revoked.filter((id) => !revoked.has(id))).toEqual([]);
+  expect([...told.secrets.keys()].filter((id) => !secrets.has(id))).toEqual([]);
+  db.close();
+}
+
+/** Every process that names the data directory: after a kill there must be none. */
+function survivors(dir: string): string[] {
+  return readdirSync("/proc").filter((pid) => {
+    try {
+      return /^\d+$/.test(pid) && readFileSync(`/proc/${pid}/cmdline`, "utf8").includes(dir);
+    } catch {
+      return false;
+    }
+  });
+}
+
+test("killed at every failpoint in turn: nothing acknowledged is lost, no event without its change", async () => {
+  let kills = 0;
+  for (let n = 1; ; n++) {
+    const dir = fresh();
+    const told: Told = { workspaces: [], revoked: [], secrets: new Map() };
+    const { key } = await makeKey(dir, "--scope", "admin");
+    let died = false;
+    try {
+      const server = await startBinary({ dir, env: { VERK_FAILPOINT: `*:${n}` } });
+      await work(server, key, told, "sweep", 2).catch(() => {});
+      if (server.child.exitCode === null && server.child.signalCode === null) await server.kill("SIGTERM");
+      died = (await server.exited).signal === "SIGKILL";
+    } catch (error) {
+      if (!(error instanceof Stopped)) throw error;
+      died = true; // killed while it started
+    }
+    await until("no process to be left", () => survivors(dir).length === 0, 2000);
+    check(dir, told);
+    const again = await startBinary({ dir });
+    await work(again, key, told, "again", 1);
+    await again.kill("SIGTERM");
+    check(dir, told);
+    if (!died) break;
+    kills++;
+  }
+  expect(kills).toBeGreaterThan(20);
+}, 300_000);
+
+test("killed at every failpoint of its very first start, it starts the next time", async () => {
+  let kills = 0;
+  for (let died = true; died; ) {
+    const dir = fresh();
+    try {
+      const server = await startBinary({ dir, env: { VERK_FAILPOINT: `*:${kills + 1}` } });
+      died = (await server.kill("SIGTERM")).signal === "SIGKILL";
+    } catch (error) {
+      if (!(error instanceof Stopped)) throw error;
+    }
+    const again = await startBinary({ dir });
+    const { key } = await makeKey(dir, "--scope", "admin");
+    await work(again, key, { workspaces: [], revoked: [], secrets: new Map() }, "first", 1);
+    await again.kill("SIGTERM");
+    expect(violations(dir)).toEqual([]);
+    if (died) kills++;
+  }
+  expect(kills).toBeGreaterThan(6);
+}, 120_000);
+
+test("killed at any moment under load: the same holds", async () => {
+  for (let round = 0; round < 12; round++) {
+    const dir = fresh();
+    const told: Told = { workspaces: [], revoked: [], secrets: new Map() };
+    const { key } = await makeKey(dir, "--scope", "admin");
+    const server = await startBinary({ dir });
+    const clients = Array.from({ length: 16 }, (_, i) => work(server, key, told, `c${i}`, 1000).catch(() => {}));
+    await until("the load to run", () => told.workspaces.length >= 10 + round * 7);
+    await server.kill("SIGKILL");
+    await Promise.all(clients);
+    await until("no process to be left", () => survivors(dir).length === 0, 2000);
+    check(dir, told);
+  }
+}, 120_000);
