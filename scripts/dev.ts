@@ -1,22 +1,49 @@
 /** scripts/dev.ts [serve flags]: the server from source, restarted on every change, on a data directory that goes away. */
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, rmSync, watch } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 
 const root = dirname(import.meta.dir);
 const dir = mkdtempSync(join(tmpdir(), "verk-dev-"));
 const given = process.argv.slice(2);
-const data = given.includes("--data") ? [] : ["--data", dir];
-const child = Bun.spawn(
-  [process.execPath, "--watch", "--no-clear-screen", join(root, "src/main.ts"), "serve", ...data, ...given],
-  {
-    cwd: root,
-    env: { VERK_LOG__FORMAT: "text", VERK_LOG__LEVEL: "debug", ...process.env },
-    stdio: ["inherit", "inherit", "inherit"],
-  },
-);
-// Ctrl-C reaches the child by itself; staying alive until it has stopped is what keeps the directory in place.
-for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => child.kill(signal));
-const code = await child.exited;
-rmSync(dir, { recursive: true, force: true });
-process.exit(code);
+const argv = [
+  process.execPath,
+  join(root, "src/main.ts"),
+  "serve",
+  ...(given.includes("--data") ? [] : ["--data", dir]),
+  ...given,
+];
+const SETTLE_MS = 50; // an editor writes a file in several steps
+
+let changed = Promise.withResolvers<void>();
+let stopping = false;
+let child: Bun.Subprocess | undefined;
+let settle: Timer | undefined;
+// Not bun --watch: it would keep running after Ctrl-C has stopped the server.
+const watcher = watch(join(root, "src"), { recursive: true }, () => {
+  clearTimeout(settle);
+  settle = setTimeout(changed.resolve, SETTLE_MS);
+});
+for (const signal of ["SIGINT", "SIGTERM"] as const)
+  process.on(signal, () => {
+    stopping = true;
+    child?.kill(signal);
+    changed.resolve();
+  });
+
+try {
+  while (!stopping) {
+    changed = Promise.withResolvers();
+    child = Bun.spawn(argv, {
+      cwd: root,
+      env: { VERK_LOG__FORMAT: "text", VERK_LOG__LEVEL: "debug", ...process.env },
+      stdio: ["inherit", "inherit", "inherit"],
+    });
+    await changed.promise; // a server that has stopped by itself, because of a mistake in the code, waits for the next change
+    child.kill("SIGTERM");
+    await child.exited;
+  }
+} finally {
+  watcher.close();
+  rmSync(dir, { recursive: true, force: true });
+}

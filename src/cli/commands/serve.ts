@@ -31,7 +31,7 @@ export const serve = command({
     const server = await patiently(config.data_dir, () => startServer(config));
     note(`verk ${VERSION} listening on ${server.url} (data ${config.data_dir}, pid ${process.pid})`);
     if (server.setup) {
-      note(`First start: open ${server.setup.url} to get an admin key. The link works once.`);
+      note(`No API key exists yet: open ${server.setup.url} to get an admin key. The link works once.`);
       // A key must not end up in a journal: only a person at a terminal gets to see it.
       if (process.stderr.isTTY) {
         const { firstAdminKey } = await import("../offline.ts");
