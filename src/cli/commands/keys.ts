@@ -81,11 +81,11 @@ const list = command({
 });
 
 const revoke = command({
-  summary: "Revoke an API key: its next request is refused",
+  summary: "Revoke an API key: a running server refuses it within a second",
   takes: ["id"],
   flags: { ...WHERE, json: JSON_FLAG },
   examples: ["verk keys revoke key_01j9…", "verk keys revoke key_01j9… --workspace research"],
-  exits: { 1: "failed: no such key in the workspace" },
+  exits: { 1: "failed: no such key in the workspace (choose the workspace with --workspace)" },
   async run({ workspace, json, ...where }, id = "") {
     const { DEFAULT_WORKSPACE, keys, mustFindWorkspace, offline } = await import("../offline.ts");
     await offline(settingsOf(where), (ctx) =>

@@ -1,3 +1,4 @@
+import { generateKeyPairSync } from "node:crypto";
 import { join } from "node:path";
 import { type Client, createClient, type ServerEvent } from "../client.ts";
 import { NATIVE_KINDS, probeInChild, versionsOf } from "../native_probe.ts";
@@ -19,7 +20,7 @@ type List<T> = { data: T[]; has_more: boolean };
 
 const SECRET = { name: "DEMO_TOKEN", value: "not-so-secret-4711" };
 const RETRY = { "idempotency-key": "demo-retry" };
-const EXPECTED = ["api_key.created", "secret.created"];
+const EXPECTED = ["api_key.created", "secret.created", "ssh_key.created"];
 
 export const STEPS: readonly Step[] = [
   { title: "start the server", run: start },
@@ -28,6 +29,7 @@ export const STEPS: readonly Step[] = [
   { title: "make a key for it", run: makeKey },
   { title: "follow the event stream", run: followEvents },
   { title: "keep a secret", run: keepSecret },
+  { title: "keep an SSH key pair", run: keepSshKey },
   { title: "retry a creation without making a second one", run: retryCreation },
   { title: "list the regions", run: listRegions },
   { title: "see the events arrive", run: seeEvents },
@@ -107,6 +109,20 @@ async function keepSecret(walk: Walk) {
   return `${body.name}, its value stays inside`;
 }
 
+async function keepSshKey(walk: Walk) {
+  const { publicKey, privateKey } = generateKeyPairSync("ed25519");
+  const raw = Buffer.from(publicKey.export({ format: "jwk" }).x ?? "", "base64url");
+  const field = (bytes: Uint8Array) => Buffer.concat([Buffer.from([0, 0, 0, bytes.length]), bytes]);
+  const line = Buffer.concat([field(Buffer.from("ssh-ed25519")), field(raw)]).toString("base64");
+  const { body } = await clientOf(walk).call<{ id: string; fingerprint: string }>("POST", "/v1/ssh_keys", {
+    name: "demo",
+    public_key: `ssh-ed25519 ${line}`,
+    private_key: privateKey.export({ type: "pkcs8", format: "pem" }),
+  });
+  expect(!("private_key" in body), "the private key came back");
+  return body.fingerprint;
+}
+
 async function retryCreation(walk: Walk) {
   const send = () =>
     clientOf(walk).call<Named & { key: string }>("POST", "/v1/api_keys", { name: "retried" }, { headers: RETRY });
@@ -145,6 +161,8 @@ async function killAndRestart(walk: Walk) {
   const names = keys.body.data.map(({ name }) => name).sort();
   expect(names.join() === "demo,retried", `the keys are ${names.join()}`);
   await client.call("GET", `/v1/secrets/${SECRET.name}`);
+  const sshKeys = await client.call<List<Named>>("GET", "/v1/ssh_keys");
+  expect(sshKeys.body.data.length === 1, `there are ${sshKeys.body.data.length} SSH keys`);
   const again = await client.call<Named>("POST", "/v1/api_keys", { name: "retried" }, { headers: RETRY });
   expect(
     keys.body.data.some(({ id }) => id === again.body.id),
