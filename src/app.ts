@@ -162,6 +162,7 @@ function listen(ctx: Ctx): Bun.Server<undefined> {
       hostname,
       port,
       development: false,
+      reusePort: false, // the default lets a second program share the port in silence
       idleTimeout: ctx.config.http.idle_timeout_seconds,
       maxRequestBodySize: Number.MAX_SAFE_INTEGER, // each route has its own limit and answers with the envelope
       fetch: (request) => handle(request),

@@ -8,11 +8,18 @@ import { rateLimiterOf } from "./rate_limit.ts";
 
 const SCHEME = /^Bearer +(\S+)$/i;
 
+/** Undefined: no header. Empty: a header, but no bearer key in it. */
+function bearerOf(header: string | null): string | undefined {
+  if (header === null) return undefined;
+  if (header.startsWith("Bearer vk_")) return header.slice(7);
+  return SCHEME.exec(header)?.[1] ?? "";
+}
+
 function admit(ctx: Ctx, limiter: RateLimiter, area: Area, request: Request): Principal {
-  const header = request.headers.get("authorization");
-  const principal = ctx.authenticate(header === null ? undefined : (SCHEME.exec(header)?.[1] ?? ""));
+  const principal = ctx.authenticate(bearerOf(request.headers.get("authorization")));
   limiter.spend(principal.keyId);
-  if (!allows(principal.scopes, area, request.method === "GET" || request.method === "HEAD"))
+  const { method } = request;
+  if (!allows(principal.scopes, area, method === "GET" || method === "HEAD"))
     throw new AppError("missing_scope", `This key lacks the scope for ${area}: it has ${principal.scopes.join(", ")}`);
   return principal;
 }

@@ -1,7 +1,7 @@
 import { type AnyElysia, Elysia } from "elysia";
 import type { Ctx } from "../context.ts";
 import { AppError } from "../lib/errors.ts";
-import { durable, isDirty } from "../platform/db.ts";
+import { durable, isDirty, shareSnapshot } from "../platform/db.ts";
 import { cors } from "./cors.ts";
 import { errorEnvelope, errorResponse, toAppError } from "./errors.ts";
 import { logRequest, pathOf, requestIdOf } from "./request_log.ts";
@@ -14,7 +14,17 @@ export function createHandler(ctx: Ctx, routes: (app: AnyElysia) => AnyElysia): 
   const withCors = cors(ctx.config.http.cors_origins);
   const handle: Handler = async (request) => {
     const startedAt = performance.now();
-    const response = withCors(request, await answer(ctx, app, request));
+    let response: Response;
+    try {
+      admissible(ctx, request);
+      shareSnapshot(ctx.db);
+      response = await app.fetch(request);
+      // Acknowledged means on the disk: an answer to a write leaves only after the flush that covers it.
+      if (isDirty(ctx.db) && request.method !== "GET" && request.method !== "HEAD") await durable(ctx.db);
+    } catch (error) {
+      response = errorResponse(toAppError(ctx, error, request));
+    }
+    response = withCors(request, response);
     response.headers.set("x-request-id", requestIdOf(request));
     logRequest(ctx.log, request, response.status, startedAt);
     return response;
@@ -22,21 +32,13 @@ export function createHandler(ctx: Ctx, routes: (app: AnyElysia) => AnyElysia): 
   return Object.assign(handle, { app });
 }
 
-async function answer(ctx: Ctx, app: AnyElysia, request: Request): Promise<Response> {
-  try {
-    if (ctx.closing.aborted)
-      throw new AppError("shutting_down", "The server is shutting down", {
-        retryAfterSeconds: 5,
-        headers: { connection: "close" },
-      });
-    if (!isDecodable(request.url)) throw new AppError("route_not_found", "The path is not valid percent-encoded UTF-8");
-    const response = await app.handle(request);
-    // Acknowledged means on the disk: an answer to a write leaves only after the flush that covers it.
-    if (request.method !== "GET" && request.method !== "HEAD" && isDirty(ctx.db)) await durable(ctx.db);
-    return response;
-  } catch (error) {
-    return errorResponse(toAppError(ctx, error, request));
-  }
+function admissible(ctx: Ctx, request: Request) {
+  if (ctx.closing.aborted)
+    throw new AppError("shutting_down", "The server is shutting down", {
+      retryAfterSeconds: 5,
+      headers: { connection: "close" },
+    });
+  if (!isDecodable(request.url)) throw new AppError("route_not_found", "The path is not valid percent-encoded UTF-8");
 }
 
 function isDecodable(url: string): boolean {

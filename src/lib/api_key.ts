@@ -28,5 +28,5 @@ export function looksLikeKey(text: string): boolean {
 }
 
 /** What is stored. A plain hash suffices: 220 random bits cannot be guessed, unlike a password. */
-export const hashKey = (key: string) => new Bun.CryptoHasher("sha256").update(key).digest("hex");
+export const hashKey = (key: string) => Bun.SHA256.hash(key, "hex");
 export const prefixOf = (key: string) => key.slice(0, PREFIX_LENGTH);

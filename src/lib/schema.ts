@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { isoTime } from "./time.ts";
 
 // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is refused
 const CONTROL = /[\u0000-\u001f\u007f]/;
@@ -27,10 +28,7 @@ export const Metadata = z
 export type Metadata = Record<string, string>;
 
 export const DateTime = z.iso.datetime().describe("UTC, ISO 8601 with milliseconds");
-export const isoOf = (epochMs: number) => new Date(epochMs).toISOString();
-export const isoOrNull = (epochMs: number | null) => (epochMs === null ? null : isoOf(epochMs));
-
-export const Id = z.object({ id: z.string() });
+export const isoOrNull = (epochMs: number | null) => (epochMs === null ? null : isoTime(epochMs));
 
 /** What a DELETE answers. */
 export const Deleted = <O extends string>(object: O) =>

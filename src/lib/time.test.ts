@@ -26,3 +26,19 @@ test.each(["", "5", "s", "1 week", "-1s", "1h x"])("%p is no duration", (text) =
 );
 
 test("time is shown in UTC with milliseconds", () => expect(isoTime(0)).toBe("1970-01-01T00:00:00.000Z"));
+
+test("the API's time is what Date would write, at any moment", () => {
+  const edges = [
+    0,
+    -1,
+    1,
+    999,
+    1000,
+    86_399_999,
+    86_400_000,
+    Date.UTC(2024, 1, 29, 23, 59, 59, 999),
+    Date.UTC(9999, 11, 31),
+  ];
+  for (let i = 0; i < 2000; i++) edges.push(Math.floor((i / 2000) * 4e12) + i * 7919);
+  for (const ms of edges) expect(isoTime(ms)).toBe(new Date(ms).toISOString());
+});

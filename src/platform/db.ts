@@ -31,7 +31,9 @@ type State = {
   walFd: number | undefined;
   broken: unknown;
   begin: Statement;
+  beginRead: Statement;
   commit: Statement;
+  reading: boolean;
 };
 type Statement = { run: (...bindings: SQLQueryBindings[]) => unknown };
 
@@ -57,7 +59,9 @@ export function openDb(options: DbOptions): Db {
     walFd: undefined,
     broken: undefined,
     begin: sqlite.prepare("BEGIN IMMEDIATE"),
+    beginRead: sqlite.prepare("BEGIN"),
     commit: sqlite.prepare("COMMIT"),
+    reading: false,
   });
   return db;
 }
@@ -80,6 +84,7 @@ export function write<T>(db: Db, fn: (tx: Tx) => T, ..._sync: Sync<T>): T {
   if (state.broken) throw storageError(state.broken);
   if (state.depth > 0) return nested(db, state, fn);
   let value: T;
+  endSnapshot(state);
   try {
     state.begin.run();
     state.depth = 1;
@@ -135,6 +140,24 @@ export async function durable(db: Db): Promise<void> {
   }
 }
 
+/**
+ * The reads of one turn of the event loop share one snapshot. SQLite takes and drops a file lock for every read
+ * outside a transaction, which costs more than reading a row; under load many requests arrive in one turn.
+ */
+export function shareSnapshot(db: Db) {
+  const state = stateOf(db);
+  if (state.reading || state.depth > 0) return;
+  state.beginRead.run();
+  state.reading = true;
+  setImmediate(endSnapshot, state);
+}
+
+function endSnapshot(state: State) {
+  if (!state.reading) return;
+  state.reading = false;
+  state.commit.run(); // it wrote nothing, so there is nothing that could fail to be written
+}
+
 /** How many commits this process has made: a cache made from the database is good while it stands still. */
 export const commitsOf = (db: Db) => stateOf(db).committed;
 
@@ -165,6 +188,7 @@ async function flush(state: State): Promise<void> {
 
 export function closeDb(db: Db) {
   const state = stateOf(db);
+  endSnapshot(state);
   if (state.walFd !== undefined) closeSync(state.walFd);
   state.walFd = undefined;
   db.$client.close(); // checkpoints and removes the WAL when this was the last connection

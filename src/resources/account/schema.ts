@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { SCOPES } from "../../context.ts";
-import { DateTime, isoOf, isoOrNull, Label, Metadata } from "../../lib/schema.ts";
+import { DateTime, isoOrNull, Label, Metadata } from "../../lib/schema.ts";
+import { isoTime } from "../../lib/time.ts";
 import type { ApiKeyRow } from "../api_keys/table.ts";
 import { STATUSES, type WorkspaceRow } from "../workspaces/table.ts";
 
@@ -44,5 +45,5 @@ export const present = (workspace: WorkspaceRow, key: ApiKeyRow): Account => ({
     scopes: key.scopes,
     expires_at: isoOrNull(key.expiresAt),
   },
-  created_at: isoOf(workspace.createdAt),
+  created_at: isoTime(workspace.createdAt),
 });

@@ -4,7 +4,7 @@ import { authed } from "../../http/auth.ts";
 import { creates } from "../../http/idempotency.ts";
 import { describe } from "../../http/openapi.ts";
 import { listOf, PageQuery } from "../../http/pagination.ts";
-import { Deleted, Id } from "../../lib/schema.ts";
+import { Deleted } from "../../lib/schema.ts";
 import { ApiKey, CreateApiKey, CreatedApiKey, present } from "./schema.ts";
 import * as keys from "./service.ts";
 
@@ -30,5 +30,5 @@ export const routes = (ctx: Ctx) =>
         const { id } = keys.revoke(ctx, principal.workspaceId, params.id);
         return { id, object: "api_key", deleted: true };
       },
-      { params: Id, detail: describe("Revoke an API key", { 200: Deleted("api_key") }) },
+      { detail: describe("Revoke an API key", { 200: Deleted("api_key") }) },
     );

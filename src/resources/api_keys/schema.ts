@@ -1,7 +1,8 @@
 import { z } from "zod";
 import { SCOPES } from "../../context.ts";
 import { usdOf } from "../../lib/money.ts";
-import { DateTime, isoOf, isoOrNull, Label, Metadata } from "../../lib/schema.ts";
+import { DateTime, isoOrNull, Label, Metadata } from "../../lib/schema.ts";
+import { isoTime } from "../../lib/time.ts";
 import type { ApiKeyRow } from "./table.ts";
 
 export const ApiKey = z
@@ -45,5 +46,5 @@ export const present = (row: ApiKeyRow): ApiKey => ({
   metadata: row.metadata,
   expires_at: isoOrNull(row.expiresAt),
   last_used_at: isoOrNull(row.lastUsedAt),
-  created_at: isoOf(row.createdAt),
+  created_at: isoTime(row.createdAt),
 });

@@ -8,23 +8,21 @@ import { AppError } from "../../lib/errors.ts";
 import { newId } from "../../lib/ids.ts";
 import { microsOf } from "../../lib/money.ts";
 import { within } from "../../lib/scopes.ts";
-import { prepared, write } from "../../platform/db.ts";
+import { write } from "../../platform/db.ts";
+import { preparedRow } from "../../platform/row.ts";
 import { machine } from "./machine.ts";
 import { type CreateApiKey, present } from "./schema.ts";
 import { type ApiKeyRow, apiKeys } from "./table.ts";
 
 const active = (workspaceId: string) => and(eq(apiKeys.workspaceId, workspaceId), eq(apiKeys.status, "active"));
 
-const byId = prepared((db) =>
-  db
-    .select()
-    .from(apiKeys)
-    .where(and(eq(apiKeys.id, sql.placeholder("id")), eq(apiKeys.workspaceId, sql.placeholder("workspaceId"))))
-    .prepare(),
+const byId = preparedRow(
+  apiKeys,
+  and(eq(apiKeys.id, sql.placeholder("id")), eq(apiKeys.workspaceId, sql.placeholder("workspaceId"))),
 );
 
 export function mustGet(ctx: Ctx, workspaceId: string, id: string): ApiKeyRow {
-  const row = byId(ctx.db).get({ id, workspaceId });
+  const row = byId(ctx.db, { id, workspaceId });
   if (!row) throw new AppError("resource_not_found", `No API key ${id.slice(0, 80)}`, { param: "id" });
   return row;
 }

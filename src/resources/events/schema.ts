@@ -1,7 +1,8 @@
 import { z } from "zod";
 import { EVENT_TYPES, type EventType } from "../../events/catalog.ts";
 import type { EventRow } from "../../events/table.ts";
-import { DateTime, isoOf } from "../../lib/schema.ts";
+import { DateTime } from "../../lib/schema.ts";
+import { isoTime } from "../../lib/time.ts";
 
 export const Event = z
   .object({
@@ -32,6 +33,6 @@ export const present = (row: EventRow): Event => ({
   object: "event",
   id: row.id,
   type: row.type as EventType, // only emit() writes rows, and it takes nothing else
-  created_at: isoOf(row.createdAt),
+  created_at: isoTime(row.createdAt),
   data: row.data as Record<string, unknown>,
 });

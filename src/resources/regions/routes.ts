@@ -3,7 +3,6 @@ import type { Ctx } from "../../context.ts";
 import { authed } from "../../http/auth.ts";
 import { describe } from "../../http/openapi.ts";
 import { listOf, PageQuery } from "../../http/pagination.ts";
-import { Id } from "../../lib/schema.ts";
 import { Region } from "./schema.ts";
 import * as regions from "./service.ts";
 
@@ -15,6 +14,5 @@ export const routes = (ctx: Ctx) =>
       detail: describe("List the places where work can run", { 200: listOf(Region, "RegionList") }),
     })
     .get("/:id", ({ params }) => regions.mustGet(ctx, params.id), {
-      params: Id,
       detail: describe("Get a region", { 200: Region }),
     });

@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { formatIp, normalizeHost, parseIp } from "../../lib/ip.ts";
-import { DateTime, isoOf } from "../../lib/schema.ts";
+import { DateTime } from "../../lib/schema.ts";
+import { isoTime } from "../../lib/time.ts";
 import type { SecretRow } from "./table.ts";
 
 export const NAME = /^[A-Z_][A-Z0-9_]{0,63}$/;
@@ -53,6 +54,6 @@ export const present = (row: SecretRow): Secret => ({
   id: row.id,
   name: row.name,
   scope_host: row.scopeHost,
-  created_at: isoOf(row.createdAt),
-  updated_at: isoOf(row.updatedAt),
+  created_at: isoTime(row.createdAt),
+  updated_at: isoTime(row.updatedAt),
 });

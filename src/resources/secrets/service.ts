@@ -4,20 +4,18 @@ import { emit } from "../../events/emit.ts";
 import { type PageQuery, page } from "../../http/pagination.ts";
 import { AppError } from "../../lib/errors.ts";
 import { newId } from "../../lib/ids.ts";
-import { prepared, write } from "../../platform/db.ts";
+import { write } from "../../platform/db.ts";
+import { preparedRow } from "../../platform/row.ts";
 import { hostOf, NAME, type PutSecret, present } from "./schema.ts";
 import { type SecretRow, secrets } from "./table.ts";
 
-const byName = prepared((db) =>
-  db
-    .select()
-    .from(secrets)
-    .where(and(eq(secrets.workspaceId, sql.placeholder("workspaceId")), eq(secrets.name, sql.placeholder("name"))))
-    .prepare(),
+const byName = preparedRow(
+  secrets,
+  and(eq(secrets.workspaceId, sql.placeholder("workspaceId")), eq(secrets.name, sql.placeholder("name"))),
 );
 
 export function mustGet(ctx: Ctx, workspaceId: string, name: string): SecretRow {
-  const row = byName(ctx.db).get({ workspaceId, name });
+  const row = byName(ctx.db, { workspaceId, name });
   if (!row) throw new AppError("resource_not_found", `No secret ${name.slice(0, 80)}`, { param: "name" });
   return row;
 }
@@ -40,7 +38,7 @@ export function put(
   const now = ctx.clock.now();
   const sealed = ctx.secrets.seal(input.value, aad(workspaceId, name));
   return write(ctx.db, (tx) => {
-    const old = byName(tx).get({ workspaceId, name });
+    const old = byName(tx, { workspaceId, name });
     const scopeHost = input.scope_host === undefined ? (old?.scopeHost ?? null) : canonical(input.scope_host);
     const row = old
       ? tx.update(secrets).set({ sealed, scopeHost, updatedAt: now }).where(eq(secrets.id, old.id)).returning().get()

@@ -4,7 +4,7 @@ import { authed } from "../../http/auth.ts";
 import { creates } from "../../http/idempotency.ts";
 import { describe } from "../../http/openapi.ts";
 import { listOf, PageQuery } from "../../http/pagination.ts";
-import { Deleted, Id } from "../../lib/schema.ts";
+import { Deleted } from "../../lib/schema.ts";
 import { CreateSshKey, present, SshKey } from "./schema.ts";
 import * as sshKeys from "./service.ts";
 
@@ -20,7 +20,6 @@ export const routes = (ctx: Ctx) =>
       detail: describe("List SSH keys", { 200: listOf(SshKey, "SshKeyList") }),
     })
     .get("/:id", ({ principal, params }) => present(sshKeys.mustGet(ctx, principal.workspaceId, params.id)), {
-      params: Id,
       detail: describe("Get an SSH key without its private half", { 200: SshKey }),
     })
     .delete(
@@ -29,5 +28,5 @@ export const routes = (ctx: Ctx) =>
         const { id } = sshKeys.remove(ctx, principal.workspaceId, params.id);
         return { id, object: "ssh_key", deleted: true };
       },
-      { params: Id, detail: describe("Delete an SSH key", { 200: Deleted("ssh_key") }) },
+      { detail: describe("Delete an SSH key", { 200: Deleted("ssh_key") }) },
     );

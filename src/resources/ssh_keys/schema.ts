@@ -1,5 +1,6 @@
 import { z } from "zod";
-import { DateTime, isoOf, Label, Metadata } from "../../lib/schema.ts";
+import { DateTime, Label, Metadata } from "../../lib/schema.ts";
+import { isoTime } from "../../lib/time.ts";
 import type { SshKeyRow } from "./table.ts";
 
 const MAX_KEY_LENGTH = 16_384;
@@ -43,5 +44,5 @@ export const present = (row: SshKeyRow): SshKey => ({
   type: row.type,
   provider: row.provider,
   metadata: row.metadata,
-  created_at: isoOf(row.createdAt),
+  created_at: isoTime(row.createdAt),
 });

@@ -5,20 +5,18 @@ import { type PageQuery, page } from "../../http/pagination.ts";
 import { AppError } from "../../lib/errors.ts";
 import { newId } from "../../lib/ids.ts";
 import { isPair, parsePrivateKey, parsePublicKey, SshKeyError, type SshPublicKey } from "../../lib/ssh.ts";
-import { isUniqueViolation, prepared, write } from "../../platform/db.ts";
+import { isUniqueViolation, write } from "../../platform/db.ts";
+import { preparedRow } from "../../platform/row.ts";
 import { type CreateSshKey, present } from "./schema.ts";
 import { type SshKeyRow, sshKeys } from "./table.ts";
 
-const byId = prepared((db) =>
-  db
-    .select()
-    .from(sshKeys)
-    .where(and(eq(sshKeys.id, sql.placeholder("id")), eq(sshKeys.workspaceId, sql.placeholder("workspaceId"))))
-    .prepare(),
+const byId = preparedRow(
+  sshKeys,
+  and(eq(sshKeys.id, sql.placeholder("id")), eq(sshKeys.workspaceId, sql.placeholder("workspaceId"))),
 );
 
 export function mustGet(ctx: Ctx, workspaceId: string, id: string): SshKeyRow {
-  const row = byId(ctx.db).get({ id, workspaceId });
+  const row = byId(ctx.db, { id, workspaceId });
   if (!row) throw new AppError("resource_not_found", `No SSH key ${id.slice(0, 80)}`, { param: "id" });
   return row;
 }

@@ -5,7 +5,7 @@ import { creates } from "../../http/idempotency.ts";
 import { describe } from "../../http/openapi.ts";
 import { listOf, PageQuery } from "../../http/pagination.ts";
 import { AppError } from "../../lib/errors.ts";
-import { Deleted, Id } from "../../lib/schema.ts";
+import { Deleted } from "../../lib/schema.ts";
 import { CreateWorkspace, present, UpdateWorkspace, Workspace } from "./schema.ts";
 import * as workspaces from "./service.ts";
 
@@ -21,20 +21,16 @@ export const routes = (ctx: Ctx) =>
       detail: describe("List workspaces", { 200: listOf(Workspace, "WorkspaceList") }),
     })
     .get("/:id", ({ params }) => present(workspaces.mustGet(ctx, params.id)), {
-      params: Id,
       detail: describe("Get a workspace", { 200: Workspace }),
     })
     .patch("/:id", ({ params, body }) => present(workspaces.update(ctx, params.id, body)), {
-      params: Id,
       body: UpdateWorkspace,
       detail: describe("Rename a workspace or change its metadata", { 200: Workspace }),
     })
     .post("/:id/suspend", ({ params, principal }) => present(workspaces.suspend(ctx, notOwn(principal, params.id))), {
-      params: Id,
       detail: describe("Suspend a workspace: its keys answer 401 until it is resumed", { 200: Workspace }),
     })
     .post("/:id/resume", ({ params }) => present(workspaces.resume(ctx, params.id)), {
-      params: Id,
       detail: describe("Resume a suspended workspace", { 200: Workspace }),
     })
     .delete(
@@ -43,7 +39,7 @@ export const routes = (ctx: Ctx) =>
         const { id } = workspaces.remove(ctx, notOwn(principal, params.id));
         return { id, object: "workspace", deleted: true };
       },
-      { params: Id, detail: describe("Delete a workspace", { 200: Deleted("workspace") }) },
+      { detail: describe("Delete a workspace", { 200: Deleted("workspace") }) },
     );
 
 /** Nobody locks themselves out: the caller's own workspace can be neither suspended nor deleted by its key. */

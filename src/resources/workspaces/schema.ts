@@ -1,5 +1,6 @@
 import { z } from "zod";
-import { DateTime, isoOf, Label, Metadata } from "../../lib/schema.ts";
+import { DateTime, Label, Metadata } from "../../lib/schema.ts";
+import { isoTime } from "../../lib/time.ts";
 import { STATUSES, type WorkspaceRow } from "./table.ts";
 
 export const Workspace = z
@@ -33,6 +34,6 @@ export const present = (row: WorkspaceRow): Workspace => ({
   status: row.status,
   payment_customer_id: row.paymentCustomerId,
   metadata: row.metadata,
-  created_at: isoOf(row.createdAt),
-  updated_at: isoOf(row.updatedAt),
+  created_at: isoTime(row.createdAt),
+  updated_at: isoTime(row.updatedAt),
 });

@@ -5,21 +5,16 @@ import { transition } from "../../events/lifecycle.ts";
 import { type PageQuery, page } from "../../http/pagination.ts";
 import { AppError } from "../../lib/errors.ts";
 import { newId } from "../../lib/ids.ts";
-import { isUniqueViolation, prepared, type Tx, write } from "../../platform/db.ts";
+import { isUniqueViolation, type Tx, write } from "../../platform/db.ts";
+import { preparedRow } from "../../platform/row.ts";
 import { machine } from "./machine.ts";
 import { type CreateWorkspace, present, type UpdateWorkspace } from "./schema.ts";
 import { type WorkspaceRow, workspaces } from "./table.ts";
 
-const byId = prepared((db) =>
-  db
-    .select()
-    .from(workspaces)
-    .where(and(eq(workspaces.id, sql.placeholder("id")), ne(workspaces.status, "deleted")))
-    .prepare(),
-);
+const byId = preparedRow(workspaces, and(eq(workspaces.id, sql.placeholder("id")), ne(workspaces.status, "deleted")));
 
 export function mustGet(ctx: Ctx, id: string): WorkspaceRow {
-  const row = byId(ctx.db).get({ id });
+  const row = byId(ctx.db, { id });
   if (!row) throw new AppError("resource_not_found", `No workspace ${id.slice(0, 80)}`, { param: "id" });
   return row;
 }
