@@ -16,6 +16,7 @@ end
 /** A disk whose flush takes a millisecond more, for whoever flushes: the kernel delays the call, ours and theirs alike. */
 const SLOW_DISK = [
   "strace",
+  "-D", // the server stays our child, the tracer is the one detached
   "-f",
   "-qq",
   "--seccomp-bpf",

@@ -12,9 +12,10 @@ import { removeOtherVersions } from "./native/extract.ts";
 import { type Clock, systemClock } from "./platform/clock.ts";
 import { ambientEnv, type Config } from "./platform/config.ts";
 import { acquireDataLock, type DataLock, isHeld } from "./platform/data_lock.ts";
-import { closeDb, type Db, durable, openDb, storageError } from "./platform/db.ts";
+import { closeDb, type Db, durable, openDb, watchWrites } from "./platform/db.ts";
+import { storageError } from "./platform/db_errors.ts";
 import { createLog, type Log } from "./platform/log.ts";
-import { type Loop, startLoop } from "./platform/loop.ts";
+import { type Loop, type LoopSpec, startLoop } from "./platform/loop.ts";
 import { migrate, requireCurrentSchema } from "./platform/migrate.ts";
 import { openSecretBox } from "./platform/secrets.ts";
 import { compiled } from "./platform/self.ts";
@@ -58,7 +59,7 @@ export async function startServer(config: Config, options: Options = {}): Promis
     if (compiled) removeOtherVersions(config.data_dir);
     const prepared = setup.prepare(ctx);
     await durable(db);
-    for (const spec of loops(ctx)) opened.loops.set(spec.name, startLoop(spec, { log, clock }));
+    for (const spec of loops(ctx)) opened.loops.set(spec.name, startLoop(durably(db, spec), { log, clock }));
     shutdown.add("loops", async () => {
       await Promise.all([...opened.loops.values()].map((loop) => loop.stop()));
       recordUses(db);
@@ -93,6 +94,16 @@ export async function startServer(config: Config, options: Options = {}): Promis
     throw explained(error, config.data_dir);
   }
 }
+
+/** A tick is over when what it wrote is on the disk; a lost commit is a failed tick, and is tried again. */
+const durably = (db: Db, spec: LoopSpec): LoopSpec => ({
+  ...spec,
+  async tick(signal) {
+    const written = watchWrites(db);
+    await spec.tick(signal);
+    await written();
+  },
+});
 
 /** The database for a command: beside a running server, or alone, in which case it is brought up to date first. */
 export async function openOffline(

@@ -15,11 +15,11 @@ export async function consume(
   limit = 100,
 ): Promise<number> {
   await durable(db); // the outside world must not hear of a change that a power cut could take back
+  const from = db.select().from(eventCursors).where(eq(eventCursors.consumer, consumer)).get()?.seq ?? 0;
+  const batch = db.select().from(events).where(gt(events.seq, from)).orderBy(asc(events.seq)).limit(limit).all();
+  const last = batch.at(-1);
+  if (!last) return 0;
   return write(db, (tx) => {
-    const from = tx.select().from(eventCursors).where(eq(eventCursors.consumer, consumer)).get()?.seq ?? 0;
-    const batch = tx.select().from(events).where(gt(events.seq, from)).orderBy(asc(events.seq)).limit(limit).all();
-    const last = batch.at(-1);
-    if (!last) return 0;
     apply(tx, batch);
     const cursor = { seq: last.seq, updatedAt: now };
     tx.insert(eventCursors)

@@ -1,23 +1,11 @@
-import { sql } from "drizzle-orm";
 import { newId } from "../lib/ids.ts";
 import { oncePer } from "../lib/once_per.ts";
-import { afterCommit, type Db, prepared, type Tx } from "../platform/db.ts";
+import { afterCommit, type Db, type Tx } from "../platform/db.ts";
+import { preparedInsert } from "../platform/row.ts";
 import { CATALOG, type EventPayload, type EventType } from "./catalog.ts";
 import { events } from "./table.ts";
 
-const insert = prepared((db) =>
-  db
-    .insert(events)
-    .values({
-      id: sql.placeholder("id"),
-      workspaceId: sql.placeholder("workspaceId"),
-      type: sql.placeholder("type"),
-      subjectId: sql.placeholder("subjectId"),
-      data: sql.placeholder("data"),
-      createdAt: sql.placeholder("createdAt"),
-    })
-    .prepare(),
-);
+const insert = preparedInsert(events, "seq");
 
 /** Takes a `Tx`, never a `Db`: an event exists if and only if the change it reports does. */
 export function emit<T extends EventType>(
@@ -28,7 +16,7 @@ export function emit<T extends EventType>(
 ) {
   const clean = CATALOG[type].data.parse(data);
   const id = newId("evt", at.now);
-  insert(tx).run({ id, workspaceId: at.workspaceId, type, subjectId: clean.id, data: clean, createdAt: at.now });
+  insert(tx, { id, workspaceId: at.workspaceId, type, subjectId: clean.id, data: clean, createdAt: at.now });
   afterCommit(tx, () => notify(tx));
   return id;
 }

@@ -2,6 +2,7 @@ import { afterEach, beforeEach, expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
 import { atEveryFailpoint, type TestApp, testApp } from "../../test/harness.ts";
 import { durable, isDirty, write } from "../platform/db.ts";
+import { failpoints } from "../platform/failpoint.ts";
 import { machine } from "../resources/workspaces/machine.ts";
 import * as workspaces from "../resources/workspaces/service.ts";
 import { consume, prune } from "./consume.ts";
@@ -26,7 +27,8 @@ test("a repeated message is a no-op, not a second event", () => {
   expect(rows().filter((e) => e.type === "workspace.suspended")).toHaveLength(1);
 });
 
-test("a rolled back change leaves no event and rings no bell", () => {
+test("a rolled back change leaves no event and rings no bell", async () => {
+  await durable(app.ctx.db);
   let rung = 0;
   const stop = onEvents(app.ctx.db, () => rung++);
   const before = rows().length;
@@ -37,11 +39,12 @@ test("a rolled back change leaves no event and rings no bell", () => {
     }),
   ).toThrow("after all");
   expect(rows()).toHaveLength(before);
-  expect(rung).toBe(0);
   make("lab");
+  await durable(app.ctx.db);
   expect(rung).toBe(1);
   stop();
   make("other");
+  await durable(app.ctx.db);
   expect(rung).toBe(1);
 });
 
@@ -69,7 +72,11 @@ test("wherever it crashes, a consumer takes every event exactly once", async () 
         )) > 0
       );
     };
-    await attempt(() => take(first));
+    await durable(first.ctx.db);
+    await attempt(async () => {
+      await take(first);
+      await durable(first.ctx.db);
+    });
     const after = testApp({ dir: first.dir });
     await take(after);
     const taken = after.ctx.db.$client.query("SELECT id FROM taken").all() as { id: string }[];
@@ -82,12 +89,12 @@ test("wherever it crashes, a consumer takes every event exactly once", async () 
 test("a consumer hears only of what is on the disk", async () => {
   make("lab");
   expect(isDirty(app.ctx.db)).toBe(true);
-  let dirtyAtApply = true;
-  await consume(app.ctx.db, "test", 1, () => {
-    dirtyAtApply = isDirty(app.ctx.db);
-  });
-  expect(dirtyAtApply).toBe(false);
-  await durable(app.ctx.db);
+  const order: string[] = [];
+  failpoints.hit = (name) => void order.push(name);
+  await consume(app.ctx.db, "test", 1, () => void order.push("applied"));
+  delete failpoints.hit;
+  expect(order.indexOf("applied")).toBeGreaterThan(order.indexOf("db.after_flush"));
+  expect(order).toContain("db.after_flush");
 });
 
 test("pruning spares what is young and what a consumer has not seen", async () => {

@@ -1,7 +1,7 @@
 import { type AnyElysia, Elysia } from "elysia";
 import type { Ctx } from "../context.ts";
 import { AppError } from "../lib/errors.ts";
-import { durable, isDirty, shareSnapshot } from "../platform/db.ts";
+import { shareSnapshot, watchWrites } from "../platform/db.ts";
 import { cors } from "./cors.ts";
 import { errorEnvelope, errorResponse, toAppError } from "./errors.ts";
 import { logRequest, pathOf, requestIdOf } from "./request_log.ts";
@@ -18,9 +18,12 @@ export function createHandler(ctx: Ctx, routes: (app: AnyElysia) => AnyElysia): 
     try {
       admissible(ctx, request);
       shareSnapshot(ctx.db);
-      response = await app.fetch(request);
-      // Acknowledged means on the disk: an answer to a write leaves only after the flush that covers it.
-      if (isDirty(ctx.db) && request.method !== "GET" && request.method !== "HEAD") await durable(ctx.db);
+      if (request.method === "GET" || request.method === "HEAD") response = await app.fetch(request);
+      else {
+        const written = watchWrites(ctx.db);
+        response = await app.fetch(request);
+        await written(); // acknowledged means on the disk
+      }
     } catch (error) {
       response = errorResponse(toAppError(ctx, error, request));
     }

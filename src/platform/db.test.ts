@@ -3,7 +3,18 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { AppError } from "../lib/errors.ts";
-import { afterCommit, closeDb, type Db, durable, isBroken, isDirty, openDb, write } from "./db.ts";
+import {
+  afterCommit,
+  closeDb,
+  type Db,
+  durable,
+  isBroken,
+  isDirty,
+  openDb,
+  shareSnapshot,
+  watchWrites,
+  write,
+} from "./db.ts";
 import { failpoints } from "./failpoint.ts";
 
 const dirs: string[] = [];
@@ -53,7 +64,7 @@ describe("write", () => {
     expect(all(db)).toEqual(["outer"]);
   });
 
-  test("what waits for the commit runs once after it, and never after a rollback", () => {
+  test("what waits for the commit runs once after it, and never after a rollback", async () => {
     const db = database();
     const ran: string[] = [];
     write(db, (tx) => {
@@ -64,8 +75,9 @@ describe("write", () => {
           throw new Error("inner");
         });
       } catch {}
-      expect(ran).toEqual([]);
     });
+    expect(ran).toEqual([]);
+    await durable(db);
     expect(ran).toEqual(["outer, in transaction: false"]);
     const failing = () =>
       write(db, (tx) => {
@@ -73,8 +85,46 @@ describe("write", () => {
         throw new Error("outer");
       });
     expect(failing).toThrow("outer");
-    write(db, () => {});
+    await durable(db);
     expect(ran).toHaveLength(1);
+  });
+
+  test("writes of one turn share a commit, and one that fails takes nothing of its neighbours along", async () => {
+    const db = database();
+    let commits = 0;
+    failpoints.hit = (name) => void (name === "db.before_commit" && commits++);
+    write(db, (tx) => insert(tx, "a"));
+    expect(() => write(db, (tx) => insert(tx, "a"))).toThrow(/UNIQUE/);
+    write(db, (tx) => insert(tx, "b"));
+    await durable(db);
+    expect(commits).toBe(1);
+    expect(all(database(db.$client.filename))).toEqual(["a", "b"]);
+  });
+
+  test("another connection sees a change when its commit has closed, not before", async () => {
+    const db = database();
+    const other = database(db.$client.filename);
+    write(db, (tx) => insert(tx, "a"));
+    expect(all(db)).toEqual(["a"]);
+    expect(all(other)).toEqual([]);
+    await durable(db);
+    expect(all(other)).toEqual(["a"]);
+  });
+
+  test("when a commit is lost, everyone who wrote into it hears of it, also who asks much later", async () => {
+    const db = database();
+    const early = watchWrites(db);
+    write(db, (tx) => insert(tx, "a"));
+    failpoints.hit = (name) => {
+      if (name === "db.before_commit") throw Object.assign(new Error("no space"), { code: "SQLITE_FULL" });
+    };
+    await expect(durable(db)).rejects.toThrow(/full/);
+    delete failpoints.hit;
+    const late = watchWrites(db);
+    write(db, (tx) => insert(tx, "b"));
+    await late();
+    await expect(early()).rejects.toThrow(/full/);
+    expect(all(db)).toEqual(["b"]);
   });
 
   test("a lock that another process keeps is a 503 that says to try again", () => {
@@ -87,14 +137,38 @@ describe("write", () => {
     expect(all(db)).toEqual(["a"]);
   });
 
-  test("a full database is a 503 and changes nothing, also inside a savepoint", () => {
+  test("a full database is a 503 and changes nothing, also inside a savepoint", async () => {
     const db = database();
     db.$client.run("PRAGMA max_page_count = 20");
     const fill = () => write(db, (tx) => write(tx, () => insert(tx, "x".repeat(200_000))));
+    const watched = watchWrites(db);
+    write(db, (tx) => insert(tx, "neighbour"));
     expect(fill).toThrow(/disk .* is full/);
-    expect(all(db)).toEqual([]);
+    const neighbourKept = await watched().then(
+      () => true,
+      () => false,
+    ); // SQLite may roll back all or the part
+    expect(all(db)).toEqual(neighbourKept ? ["neighbour"] : []);
     write(db, (tx) => insert(tx, "small"));
-    expect(all(db)).toEqual(["small"]);
+    await durable(db);
+    expect(all(db)).toContain("small");
+  });
+});
+
+describe("a shared snapshot", () => {
+  test("ends with the turn, and a write in between ends it at once", async () => {
+    const db = database();
+    const other = database(db.$client.filename);
+    shareSnapshot(db);
+    expect(all(db)).toEqual([]);
+    write(other, (tx) => insert(tx, "theirs"));
+    await durable(other);
+    expect(all(db)).toEqual(["theirs"]); // another turn, another snapshot
+    shareSnapshot(db);
+    write(db, (tx) => insert(tx, "ours"));
+    shareSnapshot(db);
+    expect(all(db)).toEqual(["ours", "theirs"]);
+    await durable(db);
   });
 });
 
@@ -126,13 +200,18 @@ describe("durable", () => {
 
   test("a write made while a flush is under way waits for the next one", async () => {
     const db = database();
+    const flushes: string[] = [];
+    failpoints.hit = (name) => {
+      flushes.push(name);
+      if (name === "db.before_flush" && flushes.filter((n) => n === name).length === 1)
+        write(db, (tx) => insert(tx, "second"));
+    };
     write(db, (tx) => insert(tx, "first"));
-    const first = durable(db);
-    write(db, (tx) => insert(tx, "second"));
-    await first;
+    await durable(db);
     expect(isDirty(db)).toBe(true);
     await durable(db);
     expect(isDirty(db)).toBe(false);
+    expect(flushes.filter((n) => n === "db.after_flush")).toHaveLength(2);
   });
 
   test("after a failed flush nothing more is accepted", async () => {
@@ -141,8 +220,7 @@ describe("durable", () => {
     failpoints.hit = (name) => {
       if (name === "db.before_flush") throw Object.assign(new Error("bad disk"), { code: "EIO" });
     };
-    expect(durable(db)).rejects.toThrow(/reports errors/);
-    await durable(db).catch(() => {});
+    await expect(durable(db)).rejects.toThrow(/reports errors/);
     delete failpoints.hit;
     expect(isBroken(db)).toBe(true);
     expect(() => write(db, (tx) => insert(tx, "b"))).toThrow(/reports errors/);

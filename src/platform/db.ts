@@ -1,17 +1,21 @@
 /**
- * SQLite in WAL mode, one writer. Two promises are kept apart:
- * a `write()` that returned is committed (it survives `kill -9`); once `durable()` resolved it is on the disk
- * (it survives a power cut). Commits do not wait for the disk; the flush is shared by everyone who waits
- * for one, so the cost of an fsync is divided by the number of requests in flight.
+ * SQLite in WAL mode, one writer, group commit.
+ *
+ * `write()` adds a change to the open commit: visible at once in this process, all of it or nothing of it. The
+ * commit closes at the end of the turn of the event loop, so requests that arrive together share it, and the
+ * flush to the disk is shared by all who wait for one. Only when `durable()` has resolved is a change safe from
+ * `kill -9` and from a power cut. Hence the rule: whoever tells the outside world (an HTTP answer, a webhook, a
+ * spawned process, a loop's end) waits for it first.
  */
-import { Database, SQLiteError, type SQLQueryBindings } from "bun:sqlite";
-import { closeSync, fdatasync, fsyncSync, openSync } from "node:fs";
+import { Database } from "bun:sqlite";
+import { closeSync, fdatasync, openSync } from "node:fs";
 import { dirname } from "node:path";
 import { promisify } from "node:util";
 import { type BunSQLiteDatabase, drizzle } from "drizzle-orm/bun-sqlite";
-import { AppError } from "../lib/errors.ts";
 import { oncePer } from "../lib/once_per.ts";
+import { storageError } from "./db_errors.ts";
 import { failpoint } from "./failpoint.ts";
+import { syncDirSync } from "./files.ts";
 
 export type Db = BunSQLiteDatabase<Record<string, never>> & { $client: Database };
 
@@ -21,21 +25,25 @@ export type Tx = Db & { readonly [inWrite]: true };
 
 export type DbOptions = { path: string; busyTimeoutMs?: number; checkpointPages?: number; cacheMib?: number };
 
+type Statement = { run: () => unknown };
+type Batch = PromiseWithResolvers<void> & { afterCommit: (() => void)[] };
+
 type State = {
-  path: string;
-  depth: number;
-  afterCommit: (() => void)[];
-  committed: number;
-  flushed: number;
+  readonly path: string;
+  readonly statements: Record<"begin" | "beginRead" | "commit", Statement>;
+  readonly savepoints: { set: Statement; release: Statement }[]; // by depth
+  batch: Batch | undefined;
+  depth: number; //     of write() inside write()
+  generation: number;
+  reading: boolean; //  a shared snapshot is open
+  ended: number; //     commits that were closed, well or badly
+  lost: number; //      those that were rolled back
+  lastLoss: unknown;
+  flushed: number; //   `ended` as of the last flush
   flushing: Promise<void> | undefined;
   walFd: number | undefined;
-  broken: unknown;
-  begin: Statement;
-  beginRead: Statement;
-  commit: Statement;
-  reading: boolean;
+  broken: unknown; //   why no write is accepted any more
 };
-type Statement = { run: (...bindings: SQLQueryBindings[]) => unknown };
 
 const datasync = promisify(fdatasync); // on a thread of its own: the server goes on meanwhile
 const states = new WeakMap<Db, State>();
@@ -46,22 +54,29 @@ export function openDb(options: DbOptions): Db {
   sqlite.run("PRAGMA journal_mode = WAL");
   sqlite.run("PRAGMA synchronous = NORMAL"); // the flush is ours: see durable()
   sqlite.run("PRAGMA foreign_keys = ON");
+  sqlite.run("PRAGMA temp_store = MEMORY"); // savepoints keep their journal there
   sqlite.run(`PRAGMA wal_autocheckpoint = ${options.checkpointPages ?? 1000}`);
   sqlite.run(`PRAGMA cache_size = ${-1024 * (options.cacheMib ?? 16)}`);
   const db = drizzle(sqlite) as Db; // drizzle sets $client; its type leaves it out of the alias
   states.set(db, {
     path: options.path,
+    statements: {
+      begin: sqlite.prepare("BEGIN IMMEDIATE"),
+      beginRead: sqlite.prepare("BEGIN"),
+      commit: sqlite.prepare("COMMIT"),
+    },
+    savepoints: [],
+    batch: undefined,
     depth: 0,
-    afterCommit: [],
-    committed: 0,
+    generation: 0,
+    reading: false,
+    ended: 0,
+    lost: 0,
+    lastLoss: undefined,
     flushed: 0,
     flushing: undefined,
     walFd: undefined,
     broken: undefined,
-    begin: sqlite.prepare("BEGIN IMMEDIATE"),
-    beginRead: sqlite.prepare("BEGIN"),
-    commit: sqlite.prepare("COMMIT"),
-    reading: false,
   });
   return db;
 }
@@ -75,68 +90,137 @@ const stateOf = (db: Db): State => {
 type Sync<T> = [T] extends [never] ? [] : T extends PromiseLike<unknown> ? ["write() must not be async"] : [];
 
 /**
- * The only way to write. `fn` must be synchronous: the commit happens when it returns, so an `await` inside
- * would run after it; the unused last parameter turns that into a type error. Inside another write() it is a
- * savepoint of the same commit.
+ * The only way to write. `fn` must be synchronous: what it does after an `await` would fall into another commit;
+ * the unused last parameter turns that into a type error. It is a savepoint: when it throws, its own changes are
+ * undone and those of its neighbours stay.
  */
 export function write<T>(db: Db, fn: (tx: Tx) => T, ..._sync: Sync<T>): T {
   const state = stateOf(db);
   if (state.broken) throw storageError(state.broken);
-  if (state.depth > 0) return nested(db, state, fn);
-  let value: T;
-  endSnapshot(state);
+  state.generation++;
   try {
-    state.begin.run();
-    state.depth = 1;
-    value = fn(db as Tx); // the brand exists in types only
-    failpoint("db.before_commit");
-    state.commit.run();
+    const batch = state.batch ?? openBatch(db, state);
+    return savepoint(db, state, batch, fn);
   } catch (error) {
-    state.afterCommit = [];
-    if (db.$client.inTransaction) db.$client.run("ROLLBACK");
     throw storageError(error);
-  } finally {
-    state.depth = 0;
   }
-  state.committed++;
-  const callbacks = state.afterCommit;
-  state.afterCommit = [];
-  failpoint("db.after_commit");
-  for (const callback of callbacks) callback();
-  return value;
 }
 
-function nested<T>(db: Db, state: State, fn: (tx: Tx) => T): T {
+function openBatch(db: Db, state: State): Batch {
+  endSnapshot(state);
+  state.statements.begin.run();
+  const batch = { ...Promise.withResolvers<void>(), afterCommit: [] };
+  batch.promise.catch(() => {}); // who must know waits for it
+  state.batch = batch;
+  setImmediate(closeBatch, db, state, batch);
+  return batch;
+}
+
+function savepoint<T>(db: Db, state: State, batch: Batch, fn: (tx: Tx) => T): T {
+  const sqlite = db.$client;
   const name = `s${state.depth}`;
-  const pending = state.afterCommit.length;
-  db.$client.run(`SAVEPOINT ${name}`);
+  state.savepoints[state.depth] ??= {
+    set: sqlite.prepare(`SAVEPOINT ${name}`),
+    release: sqlite.prepare(`RELEASE ${name}`),
+  };
+  const { set, release } = state.savepoints[state.depth] as State["savepoints"][number];
+  const pending = batch.afterCommit.length;
+  set.run();
   state.depth++;
   try {
-    const value = fn(db as Tx);
-    db.$client.run(`RELEASE ${name}`);
+    const value = fn(db as Tx); // the brand exists in types only
+    release.run();
     return value;
   } catch (error) {
-    state.afterCommit.length = pending;
-    // A full disk makes SQLite roll the whole transaction back by itself; then there is no savepoint left.
-    if (db.$client.inTransaction) db.$client.run(`ROLLBACK TO ${name}; RELEASE ${name}`);
+    batch.afterCommit.length = pending;
+    // On a full or failing disk SQLite rolls the whole transaction back by itself, the neighbours' changes too.
+    if (sqlite.inTransaction) sqlite.run(`ROLLBACK TO ${name}; RELEASE ${name}`);
+    else lose(state, batch, error);
     throw error;
   } finally {
     state.depth--;
   }
 }
 
-/** Runs `fn` once the surrounding write() has committed, and never if it is rolled back. */
-export function afterCommit(tx: Tx, fn: () => void) {
-  stateOf(tx).afterCommit.push(fn);
+function closeBatch(db: Db, state: State, batch: Batch) {
+  if (state.batch !== batch) return;
+  try {
+    failpoint("db.before_commit");
+    state.statements.commit.run();
+    failpoint("db.after_commit");
+  } catch (error) {
+    if (db.$client.inTransaction) db.$client.run("ROLLBACK");
+    return lose(state, batch, error);
+  }
+  state.batch = undefined;
+  state.ended++;
+  batch.resolve();
+  for (const callback of batch.afterCommit) callback();
 }
 
-/** Resolves when everything committed so far is on the disk. Waiters share one flush. */
+function lose(state: State, batch: Batch, error: unknown) {
+  state.batch = undefined;
+  state.ended++;
+  state.lost++;
+  state.generation++;
+  state.lastLoss = error;
+  batch.reject(storageError(error));
+}
+
+/** Runs `fn` once the surrounding write() has committed, and never if it is rolled back. */
+export function afterCommit(tx: Tx, fn: () => void) {
+  stateOf(tx).batch?.afterCommit.push(fn);
+}
+
+/** Resolves when everything written so far is on the disk; rejects when the open commit is lost. */
 export async function durable(db: Db): Promise<void> {
   const state = stateOf(db);
-  const target = state.committed;
+  await state.batch?.promise;
+  const target = state.ended;
   while (state.flushed < target) {
     state.flushing ??= flush(state);
     await state.flushing;
+  }
+}
+
+/**
+ * For whoever writes now and then and answers at the end: begin to watch, work, then await what was returned. It
+ * rejects when a commit was lost in between, also one that closed long before the end.
+ */
+export function watchWrites(db: Db): () => Promise<void> {
+  const state = stateOf(db);
+  const { lost } = state;
+  return async () => {
+    if (isDirty(db)) await durable(db);
+    if (state.lost !== lost) throw storageError(state.lastLoss);
+  };
+}
+
+/** Whether something written is not on the disk yet. */
+export const isDirty = (db: Db) => {
+  const state = stateOf(db);
+  return state.batch !== undefined || state.flushed < state.ended;
+};
+
+/** Moves with every write of this process: a cache made from the database is good while it stands still. */
+export const generationOf = (db: Db) => stateOf(db).generation;
+
+/** Whether a flush has failed: from then on no write is accepted. */
+export const isBroken = (db: Db) => stateOf(db).broken !== undefined;
+
+async function flush(state: State): Promise<void> {
+  const upTo = state.ended;
+  try {
+    failpoint("db.before_flush");
+    state.walFd ??= openSync(`${state.path}-wal`, "r+"); // stays: SQLite keeps the file while a connection is open
+    await datasync(state.walFd);
+    failpoint("db.after_flush");
+    state.flushed = upTo;
+  } catch (error) {
+    state.broken = error; // after a failed flush nobody knows what is on the disk
+    throw storageError(error);
+  } finally {
+    state.flushing = undefined;
   }
 }
 
@@ -146,8 +230,8 @@ export async function durable(db: Db): Promise<void> {
  */
 export function shareSnapshot(db: Db) {
   const state = stateOf(db);
-  if (state.reading || state.depth > 0) return;
-  state.beginRead.run();
+  if (state.reading || state.batch) return;
+  state.statements.beginRead.run();
   state.reading = true;
   setImmediate(endSnapshot, state);
 }
@@ -155,70 +239,18 @@ export function shareSnapshot(db: Db) {
 function endSnapshot(state: State) {
   if (!state.reading) return;
   state.reading = false;
-  state.commit.run(); // it wrote nothing, so there is nothing that could fail to be written
-}
-
-/** How many commits this process has made: a cache made from the database is good while it stands still. */
-export const commitsOf = (db: Db) => stateOf(db).committed;
-
-/** Whether durable() would have to wait. */
-export const isDirty = (db: Db) => {
-  const state = stateOf(db);
-  return state.flushed < state.committed;
-};
-
-/** Whether a flush has failed: from then on no write is accepted. */
-export const isBroken = (db: Db) => stateOf(db).broken !== undefined;
-
-async function flush(state: State): Promise<void> {
-  const upTo = state.committed;
-  try {
-    failpoint("db.before_flush");
-    state.walFd ??= openSync(`${state.path}-wal`, "r+"); // stays: SQLite keeps the file while a connection is open
-    await datasync(state.walFd);
-    failpoint("db.after_flush");
-    state.flushed = upTo;
-  } catch (error) {
-    state.broken = error; // after a failed flush nobody knows what is on the disk: no write is accepted any more
-    throw storageError(error);
-  } finally {
-    state.flushing = undefined;
-  }
+  state.statements.commit.run(); // it wrote nothing, so there is nothing that could fail to be written
 }
 
 export function closeDb(db: Db) {
   const state = stateOf(db);
   endSnapshot(state);
+  if (state.batch) closeBatch(db, state, state.batch);
   if (state.walFd !== undefined) closeSync(state.walFd);
   state.walFd = undefined;
   db.$client.close(); // checkpoints and removes the WAL when this was the last connection
-  const directory = openSync(dirname(state.path), "r");
-  fsyncSync(directory);
-  closeSync(directory);
+  syncDirSync(dirname(state.path));
 }
 
 /** A statement prepared once per database: `const byId = prepared((db) => db.select()….prepare())`, then `byId(db)`. */
 export const prepared: <S>(build: (db: Db) => S) => (db: Db) => S = oncePer;
-
-export const isUniqueViolation = (error: unknown) =>
-  error instanceof SQLiteError &&
-  (error.code === "SQLITE_CONSTRAINT_UNIQUE" || error.code === "SQLITE_CONSTRAINT_PRIMARYKEY");
-
-const STORAGE_TROUBLE: readonly [code: RegExp, message: string][] = [
-  [/^SQLITE_FULL|ENOSPC/, "The disk of the data directory is full: free some space; nothing was changed"],
-  [
-    /^SQLITE_READONLY|EROFS|^SQLITE_CANTOPEN|EACCES/,
-    "The data directory cannot be written: check its mount and permissions",
-  ],
-  [/^SQLITE_IOERR|EIO/, "The disk of the data directory reports errors: nothing was changed; check the disk"],
-  [/^SQLITE_(BUSY|LOCKED)/, "Another process holds the database: try again"],
-];
-
-/** Trouble of the disk is neither the caller's fault nor a bug: it becomes a 503 that says what to do. */
-export function storageError(error: unknown): unknown {
-  const code = (error as { code?: unknown } | undefined)?.code;
-  if (error instanceof AppError || typeof code !== "string") return error;
-  const known = STORAGE_TROUBLE.find(([pattern]) => pattern.test(code));
-  if (!known) return error;
-  return new AppError("storage_unavailable", known[1], { cause: error, retryAfterSeconds: 5 });
-}

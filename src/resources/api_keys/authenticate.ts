@@ -3,7 +3,7 @@ import type { Ctx, Principal } from "../../context.ts";
 import { hashKey, looksLikeKey } from "../../lib/api_key.ts";
 import { AppError } from "../../lib/errors.ts";
 import { oncePer } from "../../lib/once_per.ts";
-import { commitsOf, type Db, prepared, write } from "../../platform/db.ts";
+import { type Db, generationOf, prepared, write } from "../../platform/db.ts";
 import { workspaces } from "../workspaces/table.ts";
 import { apiKeys } from "./table.ts";
 
@@ -24,10 +24,10 @@ const byHash = prepared((db) =>
 );
 
 type Known = Principal & { status: string; workspace: string; expiresAt: number | null };
-type Seen = { known: Known; commits: number; at: number };
+type Seen = { known: Known; generation: number; at: number };
 
 /**
- * A key that was just let in is let in again without a query, as long as this process has committed nothing
+ * A key that was just let in is let in again without a query, as long as this process has written nothing
  * since and a second has not passed. So a key revoked here stops at its next request, and one revoked by
  * another process (the command line) within a second.
  */
@@ -56,13 +56,13 @@ export function authenticate(ctx: Pick<Ctx, "db" | "clock">, key: string | undef
 function lookUp(db: Db, key: string, now: number): Known | undefined {
   const hash = hashKey(key);
   const seen = seenOf(db);
-  const commits = commitsOf(db);
+  const generation = generationOf(db);
   const last = seen.get(hash);
-  if (last && last.commits === commits && now - last.at < TRUST_MS) return last.known;
+  if (last && last.generation === generation && now - last.at < TRUST_MS) return last.known;
   const known = looksLikeKey(key) ? byHash(db).get({ hash }) : undefined;
   if (!known) return undefined;
   if (seen.size >= MOST_SEEN) seen.clear();
-  seen.set(hash, { known, commits, at: now });
+  seen.set(hash, { known, generation, at: now });
   return known;
 }
 

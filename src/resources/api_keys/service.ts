@@ -9,7 +9,7 @@ import { newId } from "../../lib/ids.ts";
 import { microsOf } from "../../lib/money.ts";
 import { within } from "../../lib/scopes.ts";
 import { write } from "../../platform/db.ts";
-import { preparedRow } from "../../platform/row.ts";
+import { preparedInsert, preparedRow } from "../../platform/row.ts";
 import { machine } from "./machine.ts";
 import { type CreateApiKey, present } from "./schema.ts";
 import { type ApiKeyRow, apiKeys } from "./table.ts";
@@ -20,6 +20,8 @@ const byId = preparedRow(
   apiKeys,
   and(eq(apiKeys.id, sql.placeholder("id")), eq(apiKeys.workspaceId, sql.placeholder("workspaceId"))),
 );
+
+const insert = preparedInsert(apiKeys);
 
 export function mustGet(ctx: Ctx, workspaceId: string, id: string): ApiKeyRow {
   const row = byId(ctx.db, { id, workspaceId });
@@ -47,24 +49,22 @@ export function create(ctx: Ctx, workspaceId: string, input: CreateApiKey): { ro
     throw new AppError("schema", "expires_at: must be in the future", { param: "/expires_at" });
   const key = mintKey();
   const row = write(ctx.db, (tx) => {
-    const made = tx
-      .insert(apiKeys)
-      .values({
-        id: newId("key", now),
-        workspaceId,
-        name: input.name,
-        status: "active",
-        hash: hashKey(key),
-        prefix: prefixOf(key),
-        scopes: input.scopes,
-        monthlyBudgetMicros: input.monthly_budget_usd === null ? null : microsOf(input.monthly_budget_usd),
-        metadata: input.metadata,
-        expiresAt,
-        createdAt: now,
-        updatedAt: now,
-      })
-      .returning()
-      .get();
+    const made = insert(tx, {
+      id: newId("key", now),
+      workspaceId,
+      name: input.name,
+      status: machine.initial,
+      hash: hashKey(key),
+      prefix: prefixOf(key),
+      scopes: input.scopes,
+      monthlyBudgetMicros: input.monthly_budget_usd === null ? null : microsOf(input.monthly_budget_usd),
+      metadata: input.metadata,
+      expiresAt,
+      lastUsedAt: null,
+      revokedAt: null,
+      createdAt: now,
+      updatedAt: now,
+    });
     emit(tx, "api_key.created", { workspaceId, now }, present(made));
     return made;
   });

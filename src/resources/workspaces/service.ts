@@ -5,13 +5,16 @@ import { transition } from "../../events/lifecycle.ts";
 import { type PageQuery, page } from "../../http/pagination.ts";
 import { AppError } from "../../lib/errors.ts";
 import { newId } from "../../lib/ids.ts";
-import { isUniqueViolation, type Tx, write } from "../../platform/db.ts";
-import { preparedRow } from "../../platform/row.ts";
+import { type Tx, write } from "../../platform/db.ts";
+import { isUniqueViolation } from "../../platform/db_errors.ts";
+import { preparedInsert, preparedRow } from "../../platform/row.ts";
 import { machine } from "./machine.ts";
 import { type CreateWorkspace, present, type UpdateWorkspace } from "./schema.ts";
 import { type WorkspaceRow, workspaces } from "./table.ts";
 
 const byId = preparedRow(workspaces, and(eq(workspaces.id, sql.placeholder("id")), ne(workspaces.status, "deleted")));
+
+const insert = preparedInsert(workspaces);
 
 export function mustGet(ctx: Ctx, id: string): WorkspaceRow {
   const row = byId(ctx.db, { id });
@@ -34,19 +37,15 @@ export function create(ctx: Ctx, input: CreateWorkspace): WorkspaceRow {
   const now = ctx.clock.now();
   return naming(input.name, () =>
     write(ctx.db, (tx) => {
-      const row = tx
-        .insert(workspaces)
-        .values({
-          id: newId("ws", now),
-          name: input.name,
-          status: "active",
-          paymentCustomerId: newId("cus", now),
-          metadata: input.metadata,
-          createdAt: now,
-          updatedAt: now,
-        })
-        .returning()
-        .get();
+      const row = insert(tx, {
+        id: newId("ws", now),
+        name: input.name,
+        status: machine.initial,
+        paymentCustomerId: newId("cus", now),
+        metadata: input.metadata,
+        createdAt: now,
+        updatedAt: now,
+      });
       emit(tx, "workspace.created", { workspaceId: row.id, now }, present(row));
       return row;
     }),

@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, test } from "bun:test";
 import { atEveryFailpoint, type TestApp, testApp } from "../../../test/harness.ts";
 import { events } from "../../events/table.ts";
+import { durable } from "../../platform/db.ts";
 import * as workspaces from "./service.ts";
 
 const apps: TestApp[] = [];
@@ -119,10 +120,14 @@ test("wherever it crashes, a state and its event exist together or not at all", 
   const crashes = await atEveryFailpoint(async (attempt) => {
     const app = open();
     const { id } = workspaces.create(app.ctx, { name: "lab", metadata: {} });
-    await attempt(() => workspaces.suspend(app.ctx, id));
+    await durable(app.ctx.db);
+    await attempt(async () => {
+      workspaces.suspend(app.ctx, id);
+      await durable(app.ctx.db);
+    });
     const after = open({ dir: app.dir }); // as a restart would
     const suspended = workspaces.mustGet(after.ctx, id).status === "suspended";
     expect(typesAbout(after, id).includes("workspace.suspended")).toBe(suspended);
   });
-  expect(crashes).toBe(2);
+  expect(crashes).toBe(4);
 });
