@@ -1,4 +1,5 @@
 import { Elysia } from "elysia";
+import type { z } from "zod";
 import type { Ctx, Principal } from "../context.ts";
 import { AppError } from "../lib/errors.ts";
 import { type Area, allows } from "../lib/scopes.ts";
@@ -26,17 +27,18 @@ function admit(ctx: Ctx, limiter: RateLimiter, area: Area, request: Request): Pr
 
 /**
  * Key → principal, before the body is read and before anything is validated: a stranger gets 401 whatever it
- * sends, and cannot make us buffer a body. Elysia parses before `derive`, hence the parse hook too.
+ * sends, and cannot make us buffer a body. Elysia parses before `derive`, so a route with a body admits in its
+ * parser: `.use(authed)` on the resource, `...takes(Schema)` on each route that has a body.
  */
-export function authed(ctx: Ctx, area: Area) {
+export function area(ctx: Ctx, name: Area) {
   const limiter = rateLimiterOf(ctx);
   const admitted = new WeakMap<Request, Principal>(); // filled only where a body is read
-  return new Elysia({ name: "authed", seed: [ctx, area] })
-    .onParse({ as: "scoped" }, ({ request }) => {
-      admitted.set(request, admit(ctx, limiter, area, request));
-      return readJson(request, ctx.config.http.max_body_bytes);
-    })
-    .derive({ as: "scoped" }, ({ request }) => ({
-      principal: admitted.get(request) ?? admit(ctx, limiter, area, request),
-    }));
+  const authed = new Elysia().derive({ as: "scoped" }, ({ request }) => ({
+    principal: admitted.get(request) ?? admit(ctx, limiter, name, request),
+  }));
+  const parse = ({ request }: { request: Request }) => {
+    admitted.set(request, admit(ctx, limiter, name, request));
+    return readJson(request, ctx.config.http.max_body_bytes);
+  };
+  return { authed, takes: <S extends z.ZodType>(body: S) => ({ body, parse: [parse] }) };
 }

@@ -1,6 +1,6 @@
 import { Elysia } from "elysia";
 import type { Ctx } from "../../context.ts";
-import { authed } from "../../http/auth.ts";
+import { area } from "../../http/auth.ts";
 import { creates } from "../../http/idempotency.ts";
 import { describe } from "../../http/openapi.ts";
 import { listOf, PageQuery } from "../../http/pagination.ts";
@@ -8,9 +8,10 @@ import { Deleted } from "../../lib/schema.ts";
 import { ApiKey, CreateApiKey, CreatedApiKey, present } from "./schema.ts";
 import * as keys from "./service.ts";
 
-export const routes = (ctx: Ctx) =>
-  new Elysia({ prefix: "/v1/api_keys", tags: ["API keys"] })
-    .use(authed(ctx, "account"))
+export const routes = (ctx: Ctx) => {
+  const { authed, takes } = area(ctx, "account");
+  return new Elysia({ prefix: "/v1/api_keys", tags: ["API keys"] })
+    .use(authed)
     .post(
       "",
       (c) =>
@@ -18,7 +19,10 @@ export const routes = (ctx: Ctx) =>
           const { row, key } = keys.createBy(ctx, c.principal, c.body);
           return { ...present(row), key };
         }),
-      { body: CreateApiKey, detail: describe("Create an API key; the key is shown only here", { 201: CreatedApiKey }) },
+      {
+        ...takes(CreateApiKey),
+        detail: describe("Create an API key; the key is shown only here", { 201: CreatedApiKey }),
+      },
     )
     .get("", ({ principal, query }) => keys.list(ctx, principal.workspaceId, query), {
       query: PageQuery,
@@ -32,3 +36,4 @@ export const routes = (ctx: Ctx) =>
       },
       { detail: describe("Revoke an API key", { 200: Deleted("api_key") }) },
     );
+};

@@ -1,13 +1,14 @@
 import { Elysia } from "elysia";
 import type { Ctx } from "../../context.ts";
-import { authed } from "../../http/auth.ts";
+import { area } from "../../http/auth.ts";
 import { describe } from "../../http/openapi.ts";
 import { type SseMessage, sse } from "../../http/sse.ts";
 import { EventList, EventQuery, present } from "./schema.ts";
 import * as feed from "./service.ts";
 
-export const routes = (ctx: Ctx) =>
-  new Elysia({ prefix: "/v1/events", tags: ["Events"] }).use(authed(ctx, "account")).get(
+export const routes = (ctx: Ctx) => {
+  const { authed } = area(ctx, "account");
+  return new Elysia({ prefix: "/v1/events", tags: ["Events"] }).use(authed).get(
     "",
     ({ principal, query, request }) => {
       const { workspaceId } = principal;
@@ -31,6 +32,7 @@ export const routes = (ctx: Ctx) =>
       ),
     },
   );
+};
 
 async function* messages(
   ctx: Ctx,

@@ -1,14 +1,15 @@
 import { Elysia } from "elysia";
 import type { Ctx } from "../../context.ts";
-import { authed } from "../../http/auth.ts";
+import { area } from "../../http/auth.ts";
 import { describe } from "../../http/openapi.ts";
 import { listOf, PageQuery } from "../../http/pagination.ts";
 import { Region } from "./schema.ts";
 import * as regions from "./service.ts";
 
-export const routes = (ctx: Ctx) =>
-  new Elysia({ prefix: "/v1/regions", tags: ["Regions"] })
-    .use(authed(ctx, "training"))
+export const routes = (ctx: Ctx) => {
+  const { authed } = area(ctx, "training");
+  return new Elysia({ prefix: "/v1/regions", tags: ["Regions"] })
+    .use(authed)
     .get("", ({ query }) => regions.list(ctx, query), {
       query: PageQuery,
       detail: describe("List the places where work can run", { 200: listOf(Region, "RegionList") }),
@@ -16,3 +17,4 @@ export const routes = (ctx: Ctx) =>
     .get("/:id", ({ params }) => regions.mustGet(ctx, params.id), {
       detail: describe("Get a region", { 200: Region }),
     });
+};

@@ -1,15 +1,16 @@
 import { Elysia } from "elysia";
 import type { Ctx } from "../../context.ts";
-import { authed } from "../../http/auth.ts";
+import { area } from "../../http/auth.ts";
 import { describe } from "../../http/openapi.ts";
 import { listOf, PageQuery } from "../../http/pagination.ts";
 import { Deleted } from "../../lib/schema.ts";
 import { PutSecret, present, Secret, SecretName } from "./schema.ts";
 import * as secrets from "./service.ts";
 
-export const routes = (ctx: Ctx) =>
-  new Elysia({ prefix: "/v1/secrets", tags: ["Secrets"] })
-    .use(authed(ctx, "account"))
+export const routes = (ctx: Ctx) => {
+  const { authed, takes } = area(ctx, "account");
+  return new Elysia({ prefix: "/v1/secrets", tags: ["Secrets"] })
+    .use(authed)
     .get("", ({ principal, query }) => secrets.list(ctx, principal.workspaceId, query), {
       query: PageQuery,
       detail: describe("List secrets; values are never shown", { 200: listOf(Secret, "SecretList") }),
@@ -23,7 +24,7 @@ export const routes = (ctx: Ctx) =>
       },
       {
         params: SecretName,
-        body: PutSecret,
+        ...takes(PutSecret),
         detail: describe("Create a secret (201) or replace its value (200)", { 200: Secret, 201: Secret }),
       },
     )
@@ -39,3 +40,4 @@ export const routes = (ctx: Ctx) =>
       },
       { params: SecretName, detail: describe("Delete a secret", { 200: Deleted("secret") }) },
     );
+};

@@ -1,6 +1,6 @@
 import { Elysia } from "elysia";
 import type { Ctx } from "../../context.ts";
-import { authed } from "../../http/auth.ts";
+import { area } from "../../http/auth.ts";
 import { creates } from "../../http/idempotency.ts";
 import { describe } from "../../http/openapi.ts";
 import { listOf, PageQuery } from "../../http/pagination.ts";
@@ -8,11 +8,12 @@ import { Deleted } from "../../lib/schema.ts";
 import { CreateSshKey, present, SshKey } from "./schema.ts";
 import * as sshKeys from "./service.ts";
 
-export const routes = (ctx: Ctx) =>
-  new Elysia({ prefix: "/v1/ssh_keys", tags: ["SSH keys"] })
-    .use(authed(ctx, "account"))
+export const routes = (ctx: Ctx) => {
+  const { authed, takes } = area(ctx, "account");
+  return new Elysia({ prefix: "/v1/ssh_keys", tags: ["SSH keys"] })
+    .use(authed)
     .post("", (c) => creates(ctx, c, () => present(sshKeys.create(ctx, c.principal.workspaceId, c.body))), {
-      body: CreateSshKey,
+      ...takes(CreateSshKey),
       detail: describe("Add an SSH key pair; the private key is never shown again", { 201: SshKey }),
     })
     .get("", ({ principal, query }) => sshKeys.list(ctx, principal.workspaceId, query), {
@@ -30,3 +31,4 @@ export const routes = (ctx: Ctx) =>
       },
       { detail: describe("Delete an SSH key", { 200: Deleted("ssh_key") }) },
     );
+};

@@ -1,6 +1,6 @@
 import { Elysia } from "elysia";
 import type { Ctx } from "../../context.ts";
-import { authed } from "../../http/auth.ts";
+import { area } from "../../http/auth.ts";
 import { creates } from "../../http/idempotency.ts";
 import { describe } from "../../http/openapi.ts";
 import { listOf, PageQuery } from "../../http/pagination.ts";
@@ -9,11 +9,12 @@ import { Deleted } from "../../lib/schema.ts";
 import { CreateWorkspace, present, UpdateWorkspace, Workspace } from "./schema.ts";
 import * as workspaces from "./service.ts";
 
-export const routes = (ctx: Ctx) =>
-  new Elysia({ prefix: "/v1/workspaces", tags: ["Workspaces"] })
-    .use(authed(ctx, "admin"))
+export const routes = (ctx: Ctx) => {
+  const { authed, takes } = area(ctx, "admin");
+  return new Elysia({ prefix: "/v1/workspaces", tags: ["Workspaces"] })
+    .use(authed)
     .post("", (c) => creates(ctx, c, () => present(workspaces.create(ctx, c.body))), {
-      body: CreateWorkspace,
+      ...takes(CreateWorkspace),
       detail: describe("Create a workspace", { 201: Workspace }),
     })
     .get("", ({ query }) => workspaces.list(ctx, query), {
@@ -24,7 +25,7 @@ export const routes = (ctx: Ctx) =>
       detail: describe("Get a workspace", { 200: Workspace }),
     })
     .patch("/:id", ({ params, body }) => present(workspaces.update(ctx, params.id, body)), {
-      body: UpdateWorkspace,
+      ...takes(UpdateWorkspace),
       detail: describe("Rename a workspace or change its metadata", { 200: Workspace }),
     })
     .post("/:id/suspend", ({ params, principal }) => present(workspaces.suspend(ctx, notOwn(principal, params.id))), {
@@ -41,6 +42,7 @@ export const routes = (ctx: Ctx) =>
       },
       { detail: describe("Delete a workspace", { 200: Deleted("workspace") }) },
     );
+};
 
 /** Nobody locks themselves out: the caller's own workspace can be neither suspended nor deleted by its key. */
 function notOwn(principal: { workspaceId: string }, id: string): string {
