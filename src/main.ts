@@ -26,7 +26,8 @@ async function explain(error: unknown): Promise<never> {
   process.exit(error.exitCode);
 }
 
-if (command === "version" || command === "--version" || command === "-v") {
+const asksVersion = command === "version" || command === "--version" || command === "-v";
+if (asksVersion && !args.includes("--help") && !args.includes("-h")) {
   const version = { version: VERSION, commit: COMMIT, built_at: BUILT_AT, bun: Bun.version };
   console.log(args.includes("--json") ? JSON.stringify(version) : `verk ${VERSION} (${COMMIT})`);
 } else {
