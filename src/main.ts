@@ -5,6 +5,8 @@ import { BUILT_AT, COMMIT, VERSION } from "./lib/version.ts";
 // Service accounts often have no home, or one that does not exist; libraries call os.homedir(), which then throws.
 if (!existsSync(process.env["HOME"] ?? "")) process.env["HOME"] = process.env["VERK_DATA"] ?? process.cwd();
 
+process.umask(0o077); // whatever this program writes is its owner's alone
+
 const [command, ...args] = process.argv.slice(2);
 
 // Not inside a try block: there the bundler would accept a module that does not exist.

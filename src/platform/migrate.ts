@@ -1,4 +1,4 @@
-import { closeSync, fsyncSync, mkdirSync, openSync, renameSync, rmSync } from "node:fs";
+import { chmodSync, closeSync, fsyncSync, mkdirSync, openSync, renameSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { UsageError } from "../lib/errors.ts";
 import type { Db } from "./db.ts";
@@ -64,6 +64,7 @@ function backup(db: Db, dir: string, version: number) {
   const temp = `${path}.${process.pid}.tmp`;
   rmSync(temp, { force: true });
   db.$client.run(`VACUUM INTO '${temp.replaceAll("'", "''")}'`);
+  chmodSync(temp, 0o600);
   const fd = openSync(temp, "r+");
   fsyncSync(fd);
   closeSync(fd);
