@@ -79,10 +79,14 @@ export function creates<T extends object>(ctx: Ctx, c: Creation, make: () => T):
   }) as T; // write() cannot see through the type parameter
 }
 
-/** Over the validated body, so key order and ignored fields do not make a retry look like another request. */
-function fingerprintOf({ request, body }: Creation): string {
+/**
+ * Over the validated body, so key order and ignored fields do not make a retry look like another request. The scopes
+ * are part of it: an answer is replayed without `make` and its checks, so only to a key that could have made it.
+ */
+function fingerprintOf({ request, principal, body }: Creation): string {
   const hash = new Bun.CryptoHasher("sha256");
-  hash.update(`${request.method} ${pathOf(request.url)}\n${JSON.stringify(body ?? null)}`);
+  const scopes = [...principal.scopes].sort().join();
+  hash.update(`${request.method} ${pathOf(request.url)} ${scopes}\n${JSON.stringify(body ?? null)}`);
   return hash.digest("hex");
 }
 

@@ -72,6 +72,15 @@ describe("Idempotency-Key", () => {
     expect((await create("y", "k".repeat(256))).status).toBe(400);
   });
 
+  test("a narrower key of the workspace cannot fetch what a wider one made", async () => {
+    const wide = app.keyOf("alpha", ["admin"]).key;
+    const make = (key: string) =>
+      app.call("POST", "/v1/api_keys", { name: "x", scopes: ["admin"] }, { key, headers: { "idempotency-key": "k" } });
+    expect((await make(wide)).status).toBe(201);
+    const stolen = await make(app.keyA);
+    expect(stolen).toMatchObject({ status: 409, body: { error: { code: "idempotency_mismatch" } } });
+  });
+
   test("a key shown once is not stored in the clear for the replay", async () => {
     const call = () => app.call("POST", "/v1/api_keys", { name: "x" }, { headers: { "idempotency-key": "secret" } });
     const { key } = (await call()).body;
