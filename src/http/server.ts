@@ -10,7 +10,11 @@ export type Handler = (request: Request) => Response | Promise<Response>;
 
 /** The routes behind one function. Whatever happens inside, the answer has the envelope and a request id. */
 export function createHandler(ctx: Ctx, routes: (app: AnyElysia) => AnyElysia): Handler & { app: AnyElysia } {
-  const app: AnyElysia = routes(new Elysia({ aot: true }).use(errorEnvelope(ctx, (path) => methodsOf(app, path))));
+  // Or the router looks for the path from the 12th character on, and behind `Host: x` finds half of it.
+  const handler = { standardHostname: false };
+  const app: AnyElysia = routes(
+    new Elysia({ aot: true, handler }).use(errorEnvelope(ctx, (path) => methodsOf(app, path))),
+  );
   const withCors = cors(ctx.config.http.cors_origins);
 
   function finish(request: Request, answer: Response, startedAt: number): Response {

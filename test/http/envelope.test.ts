@@ -111,6 +111,13 @@ test("HEAD answers like GET without a body", async () => {
   expect(answer.status).toBe(200);
 });
 
+test("a host of one letter does not change which route a path means", async () => {
+  const from = async (path: string) => (await app.handle(new Request(`http://x${path}`))).status;
+  expect(await from("/healthz")).toBe(200);
+  expect(await from("/anything/healthz")).toBe(404);
+  expect(await from("/v1/account?a=/b")).toBe(401);
+});
+
 test("a request id of the client is kept only when it is harmless", async () => {
   const withId = (id: string) => app.call("GET", "/healthz", undefined, { headers: { "x-request-id": id } });
   expect((await withId("abc-1.2")).headers.get("x-request-id")).toBe("abc-1.2");
