@@ -67,7 +67,7 @@ export async function startServer(config: Config, options: Options = {}): Promis
     const server = listen(ctx);
     shutdown.add("http", async (signal) => {
       opened.closing.abort(); // streams end themselves; what is in flight may finish
-      signal.addEventListener("abort", () => void server.stop(true));
+      signal.addEventListener("abort", () => void server.stop(true)); // clients that stall are cut off
       await server.stop();
     });
     const url = server.url.origin;

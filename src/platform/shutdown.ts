@@ -16,7 +16,7 @@ type Deps = {
 };
 
 export type Shutdown = {
-  /** `stop`'s signal aborts when the step's share of the deadline is spent: the moment to stop being polite. */
+  /** `stop`'s signal aborts when half of the step's share of the deadline is spent: the moment to stop being polite. */
   add: (name: string, stop: (signal: AbortSignal) => unknown) => void;
   /** Runs every step once. Later calls get the same report. */
   run: (reason: string) => Promise<ShutdownReport>;
@@ -97,9 +97,9 @@ async function runStep(step: Step, budgetMs: number, clock: Clock): Promise<Step
     () => done("ok"),
     (error) => done("failed", error),
   );
+  void clock.sleep(budgetMs / 2, finished.signal).then(() => finished.signal.aborted || spent.abort());
   const limit = clock.sleep(budgetMs, finished.signal).then(() => done("timed_out"));
   const result = await Promise.race([work, limit]);
   finished.abort();
-  if (result.outcome === "timed_out") spent.abort();
   return result;
 }
