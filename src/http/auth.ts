@@ -25,6 +25,17 @@ function admit(ctx: Ctx, limiter: RateLimiter, area: Area, request: Request): Pr
   return principal;
 }
 
+/** Whether the key that was let in would be let in now: an answer that takes its time asks again on the way. */
+export function isStillAdmitted(ctx: Pick<Ctx, "authenticate">, request: Request): boolean {
+  try {
+    ctx.authenticate(bearerOf(request.headers.get("authorization")));
+    return true;
+  } catch (error) {
+    if (error instanceof AppError) return false;
+    throw error;
+  }
+}
+
 /**
  * Key → principal, before the body is read and before anything is validated: a stranger gets 401 whatever it
  * sends, and cannot make us buffer a body. Elysia parses before `derive`, so a route with a body admits in its

@@ -1,3 +1,7 @@
+import type { Ctx } from "../context.ts";
+import { isStillAdmitted } from "./auth.ts";
+import { requestIdOf } from "./request_log.ts";
+
 export type SseMessage = { id?: string; event?: string; data: unknown } | { comment: string };
 
 const HEARTBEAT_MS = 15_000;
@@ -13,39 +17,59 @@ export function encodeSse(message: SseMessage): string {
   return `${lines.join("\n")}\n\n`;
 }
 
+const HEADERS = { "content-type": "text/event-stream", "cache-control": "no-store", "x-accel-buffering": "no" };
+
+type Source = (signal: AbortSignal) => AsyncIterable<SseMessage>;
+type Options = { retryMs?: number; heartbeatMs?: number };
+
 /**
- * A server-sent event stream. `source` gets a signal that aborts when the client leaves or the server closes;
- * a comment every 15 s keeps proxies from cutting an idle stream. Pull-driven: a slow reader holds the source.
+ * A server-sent event stream. `source` gets a signal that aborts when the client leaves, its key stops being good
+ * or the server closes; a comment every 15 s keeps proxies from cutting an idle stream. Pull-driven: a slow reader
+ * holds the source.
  */
 export function sse(
-  source: (signal: AbortSignal) => AsyncIterable<SseMessage>,
-  options: { closing: AbortSignal; retryMs?: number },
+  ctx: Pick<Ctx, "authenticate" | "closing" | "log">,
+  request: Request,
+  source: Source,
+  { retryMs = 3000, heartbeatMs = HEARTBEAT_MS }: Options = {},
 ): Response {
+  if (request.method === "HEAD") return new Response(null, { headers: HEADERS }); // a body that nobody reads would never end
   const gone = new AbortController();
-  const signal = AbortSignal.any([gone.signal, options.closing]);
-  const iterator = source(signal)[Symbol.asyncIterator]();
+  const iterator = source(AbortSignal.any([gone.signal, ctx.closing]))[Symbol.asyncIterator]();
   let heartbeat: Timer | undefined;
+  const leave = () => {
+    clearInterval(heartbeat);
+    gone.abort();
+    iterator.return?.().catch(() => {}); // it was told to end; how it does so is its own affair
+  };
+  /** The boundary: above the timer and the stream below there is nobody to catch. */
+  const guarded = async (controller: ReadableStreamDefaultController, step: () => void | Promise<void>) => {
+    try {
+      await step();
+    } catch (error) {
+      leave();
+      ctx.log.error("an event stream broke", { request_id: requestIdOf(request), error });
+      controller.error(error);
+    }
+  };
   const stream = new ReadableStream<Uint8Array>({
     start(controller) {
-      controller.enqueue(encoder.encode(`retry: ${options.retryMs ?? 3000}\n\n`));
-      heartbeat = setInterval(
-        () => controller.enqueue(encoder.encode(encodeSse({ comment: "heartbeat" }))),
-        HEARTBEAT_MS,
-      );
+      controller.enqueue(encoder.encode(`retry: ${retryMs}\n\n`));
+      const beat = () => {
+        if (!isStillAdmitted(ctx, request)) return leave(); // the source ends, and with it the stream
+        if (controller.desiredSize) controller.enqueue(encoder.encode(encodeSse({ comment: "heartbeat" })));
+      };
+      heartbeat = setInterval(() => void guarded(controller, beat), heartbeatMs);
     },
-    async pull(controller) {
-      const next = await iterator.next();
-      if (!next.done) return controller.enqueue(encoder.encode(encodeSse(next.value)));
-      clearInterval(heartbeat);
-      controller.close();
-    },
-    cancel() {
-      clearInterval(heartbeat);
-      gone.abort();
-      void iterator.return?.();
-    },
+    pull: (controller) =>
+      guarded(controller, async () => {
+        const next = await iterator.next();
+        if (!next.done && isStillAdmitted(ctx, request))
+          return controller.enqueue(encoder.encode(encodeSse(next.value)));
+        leave();
+        controller.close();
+      }),
+    cancel: leave,
   });
-  return new Response(stream, {
-    headers: { "content-type": "text/event-stream", "cache-control": "no-store", "x-accel-buffering": "no" },
-  });
+  return new Response(stream, { headers: HEADERS });
 }

@@ -1,5 +1,8 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { type TestApp, testApp, until } from "../../../test/harness.ts";
+import { failpoints } from "../../platform/failpoint.ts";
+import * as secrets from "../secrets/service.ts";
+import * as service from "./service.ts";
 
 let app: TestApp;
 beforeEach(() => {
@@ -97,5 +100,35 @@ describe("GET /v1/events?stream=1", () => {
     await until("150 events", () => stream.ids().length === 150);
     expect(stream.ids()).toEqual([...stream.ids()].sort());
     await leave();
+  });
+
+  test("ends with the key that opened it, and sends nothing after that", async () => {
+    const stream = follow("");
+    await stream.started;
+    const account = (await app.call("GET", "/v1/account")).body;
+    await app.call("DELETE", `/v1/api_keys/${account.key.id}`);
+    await make("not for the revoked", app.keyOf("alpha", ["*"]).key);
+    await stream.ended;
+    expect(stream.text()).not.toContain("not for the revoked");
+    expect(stream.text()).not.toContain("api_key.revoked");
+  });
+
+  test("ends with its workspace", async () => {
+    const stream = follow("");
+    await stream.started;
+    await app.call("POST", `/v1/workspaces/${app.workspaceA}/suspend`, undefined, { key: app.adminKey });
+    await stream.ended;
+    expect(stream.text()).not.toContain("workspace.suspended");
+  });
+
+  test("never tells of an event whose commit is lost", async () => {
+    failpoints.hit = (name) => {
+      if (name === "db.before_commit") throw new Error("the disk is gone");
+    };
+    secrets.put(app.ctx, app.workspaceA, "LOST", { value: "x" }); // its commit is open until this turn ends
+    const from = { workspaceId: app.workspaceA, afterSeq: 0, types: ["secret.created"] };
+    const told = service.follow(app.ctx, from, AbortSignal.timeout(1000)).next();
+    await expect(told).rejects.toThrow("the disk is gone");
+    delete failpoints.hit;
   });
 });

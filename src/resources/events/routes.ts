@@ -3,6 +3,7 @@ import type { Ctx } from "../../context.ts";
 import { area } from "../../http/auth.ts";
 import { describe } from "../../http/openapi.ts";
 import { type SseMessage, sse } from "../../http/sse.ts";
+import { durable } from "../../platform/db.ts";
 import { EventList, EventQuery, present } from "./schema.ts";
 import * as feed from "./service.ts";
 
@@ -10,14 +11,15 @@ export const routes = (ctx: Ctx) => {
   const { authed } = area(ctx, "account");
   return new Elysia({ prefix: "/v1/events", tags: ["Events"] }).use(authed).get(
     "",
-    ({ principal, query, request }) => {
+    async ({ principal, query, request }) => {
       const { workspaceId } = principal;
       const types = feed.typesOf(query.types);
       const after = request.headers.get("last-event-id") ?? query.after;
       const afterSeq = feed.seqOf(ctx, workspaceId, after);
       if (query.stream === "1")
-        return sse((signal) => messages(ctx, { workspaceId, afterSeq, types }, signal), { closing: ctx.closing });
+        return sse(ctx, request, (signal) => messages(ctx, { workspaceId, afterSeq, types }, signal));
       const rows = feed.read(ctx, { workspaceId, afterSeq, types, limit: query.limit + 1 });
+      await durable(ctx.db); // a reader keeps the last id as its cursor: it must never name a lost event
       return { object: "list", data: rows.slice(0, query.limit).map(present), has_more: rows.length > query.limit };
     },
     {

@@ -4,6 +4,7 @@ import { EVENT_TYPES } from "../../events/catalog.ts";
 import { onEvents } from "../../events/emit.ts";
 import { type EventRow, events } from "../../events/table.ts";
 import { AppError } from "../../lib/errors.ts";
+import { durable } from "../../platform/db.ts";
 
 /** Another process (the command line) may write events too; it cannot ring our bell, so we look this often. */
 const LOOK_MS = 1_000;
@@ -52,7 +53,7 @@ export const read = (ctx: Ctx, { workspaceId, afterSeq, types, limit }: Feed): E
     .limit(limit)
     .all();
 
-/** Every event from `afterSeq` on, as it is committed, until the signal aborts. Holds no more than one page. */
+/** Every event from `afterSeq` on, once it is on the disk, until the signal aborts. Holds no more than one page. */
 export async function* follow(ctx: Ctx, feed: Omit<Feed, "limit">, signal: AbortSignal): AsyncGenerator<EventRow> {
   let { afterSeq } = feed;
   while (!signal.aborted) {
@@ -60,6 +61,7 @@ export async function* follow(ctx: Ctx, feed: Omit<Feed, "limit">, signal: Abort
     const silence = onEvents(ctx.db, bell.resolve); // before the read, or an event between the two would be missed
     try {
       const rows = read(ctx, { ...feed, afterSeq, limit: 100 });
+      await durable(ctx.db); // we see the open commit too; were it lost, the next event would get the same place
       for (const row of rows) {
         if (signal.aborted) return;
         yield row;
