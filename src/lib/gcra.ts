@@ -7,7 +7,9 @@ export type Rate = { perSecond: number; burst: number };
 export function gcra(arrivalMs: number | undefined, nowMs: number, rate: Rate): { next: number } | { waitMs: number } {
   const interval = 1000 / rate.perSecond;
   const tolerance = interval * Math.max(rate.burst - 1, 0);
-  const arrival = Math.max(arrivalMs ?? nowMs, nowMs);
+  const latest = nowMs + tolerance + interval; // beyond it only when the clock was set back since
+  const known = arrivalMs === undefined || arrivalMs <= latest ? arrivalMs : nowMs + tolerance;
+  const arrival = Math.max(known ?? nowMs, nowMs);
   if (arrival - tolerance > nowMs) return { waitMs: arrival - tolerance - nowMs };
   return { next: arrival + interval };
 }

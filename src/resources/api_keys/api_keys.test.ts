@@ -1,9 +1,11 @@
+import { Database } from "bun:sqlite";
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fakeClock, type TestApp, testApp } from "../../../test/harness.ts";
 import { events } from "../../events/table.ts";
 import { mintKey } from "../../lib/api_key.ts";
+import { durable } from "../../platform/db.ts";
 import { recordUses } from "./authenticate.ts";
 
 const clock = fakeClock();
@@ -96,4 +98,15 @@ test("the time of last use is written down by the loop, not by the request", asy
   recordUses(app.ctx.db);
   const item = (await app.call("GET", "/v1/api_keys")).body.data.find((k: { id: string }) => k.id === id);
   expect(item.last_used_at).toBe(new Date(clock.now()).toISOString());
+});
+
+test("a key revoked by another process is refused within a second, also when the clock is set back", async () => {
+  await durable(app.ctx.db); // or the other process would meet our open commit
+  expect(await codeOf(app.keyA)).toBeUndefined();
+  const elsewhere = new Database(join(app.dir, "verk.db"));
+  elsewhere.run("UPDATE api_keys SET status = 'revoked'");
+  elsewhere.close();
+  clock.advance(-60_000);
+  expect(await codeOf(app.keyA)).toBe("revoked_api_key");
+  clock.advance(60_000);
 });

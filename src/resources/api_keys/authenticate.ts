@@ -58,7 +58,7 @@ function lookUp(db: Db, key: string, now: number): Known | undefined {
   const seen = seenOf(db);
   const generation = generationOf(db);
   const last = seen.get(hash);
-  if (last && last.generation === generation && now - last.at < TRUST_MS) return last.known;
+  if (last && last.generation === generation && Math.abs(now - last.at) < TRUST_MS) return last.known;
   const known = looksLikeKey(key) ? byHash(db).get({ hash }) : undefined;
   if (!known) return undefined;
   if (seen.size >= MOST_SEEN) seen.clear();
