@@ -5,24 +5,26 @@ import { type Tx, write } from "../../platform/db.ts";
 import * as keys from "../api_keys/service.ts";
 import { apiKeys } from "../api_keys/table.ts";
 import * as workspaces from "../workspaces/service.ts";
-import type { WorkspaceRow } from "../workspaces/table.ts";
 import { settings } from "./table.ts";
 
 export const DEFAULT_WORKSPACE = "default";
 const TOKEN = "setup_token_hash";
 
 /**
- * Makes sure the workspace `default` exists. While nobody holds a key, every start gives out a fresh single-use
- * setup token (an older one dies with it); once there is a key, never again.
+ * While nobody holds a key, every start makes sure of the workspace `default` and gives out a fresh single-use setup
+ * token. Once there is a key, never again: a token that was not used dies, a workspace that was renamed stays so.
  */
-export function prepare(ctx: Ctx): { workspace: WorkspaceRow; setupToken: string | undefined } {
+export function prepare(ctx: Ctx): { setupToken: string | undefined } {
   const token = Buffer.from(crypto.getRandomValues(new Uint8Array(24))).toString("base64url");
   return write(ctx.db, (tx) => {
-    const workspace = defaultWorkspace(ctx);
     const someKey = tx.select({ id: apiKeys.id }).from(apiKeys).limit(1).get();
-    if (someKey) return { workspace, setupToken: undefined };
+    if (someKey) {
+      tx.delete(settings).where(eq(settings.key, TOKEN)).run();
+      return { setupToken: undefined };
+    }
+    defaultWorkspace(ctx);
     remember(tx, hash(token), ctx.clock.now());
-    return { workspace, setupToken: token };
+    return { setupToken: token };
   });
 }
 
@@ -30,7 +32,8 @@ export function prepare(ctx: Ctx): { workspace: WorkspaceRow; setupToken: string
 export function redeem(ctx: Ctx, token: string) {
   return write(ctx.db, (tx) => {
     const spent = tx.delete(settings).where(eq(settings.key, TOKEN)).returning().get();
-    if (spent?.value !== hash(token))
+    const someKey = tx.select({ id: apiKeys.id }).from(apiKeys).limit(1).get();
+    if (someKey || spent?.value !== hash(token))
       throw new AppError(
         "invalid_api_key",
         "This setup token is not valid any more: run `verk keys create --scope admin`",
