@@ -14,9 +14,11 @@ import { ambientEnv, type Config } from "./platform/config.ts";
 import { acquireDataLock, type DataLock, isHeld } from "./platform/data_lock.ts";
 import { closeDb, type Db, durable, openDb, watchWrites } from "./platform/db.ts";
 import { storageError } from "./platform/db_errors.ts";
+import { guardedDial } from "./platform/http_client.ts";
 import { createLog, type Log } from "./platform/log.ts";
 import { type Loop, type LoopSpec, startLoop } from "./platform/loop.ts";
 import { migrate, requireCurrentSchema } from "./platform/migrate.ts";
+import { holdsSealed } from "./platform/sealed.ts";
 import { openSecretBox } from "./platform/secrets.ts";
 import { compiled } from "./platform/self.ts";
 import { createShutdown } from "./platform/shutdown.ts";
@@ -24,7 +26,6 @@ import { openLocalStorage } from "./platform/storage/local.ts";
 import { createSupervisor } from "./platform/supervisor.ts";
 import { authenticate, recordUses } from "./resources/api_keys/authenticate.ts";
 import * as setup from "./resources/setup/service.ts";
-import { holdsSecrets } from "./resources/system/service.ts";
 import { mount } from "./routes.ts";
 
 type Options = { clock?: Clock; log?: Log };
@@ -155,12 +156,13 @@ function openContext(config: Config, db: Db, log: Log, clock: Clock): Opened {
     db,
     clock,
     log,
-    secrets: openSecretBox({ file: config.secrets.master_key_file, exists: () => holdsSecrets(db) }),
+    secrets: openSecretBox({ file: config.secrets.master_key_file, exists: () => holdsSealed(db.$client) }),
     storage: openLocalStorage(join(config.data_dir, "storage")),
     supervisor: createSupervisor({ log, clock, socketDir, env: ambientEnv(), ...config.workers }),
     authenticate: (key) => authenticate({ db, clock }, key),
     wake: (loop) => running.get(loop)?.wake(),
     closing: closing.signal,
+    dial: guardedDial(config.network),
   };
   return { ctx, loops: running, closing };
 }

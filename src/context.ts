@@ -1,6 +1,7 @@
 import type { Clock } from "./platform/clock.ts";
 import type { Config } from "./platform/config.ts";
 import type { Db } from "./platform/db.ts";
+import type { Dial } from "./platform/http_client.ts";
 import type { Log } from "./platform/log.ts";
 import type { SecretBox } from "./platform/secrets.ts";
 import type { Storage } from "./platform/storage/storage.ts";
@@ -25,6 +26,8 @@ export type Ctx = {
   readonly authenticate: (key: string | undefined) => Principal;
   /** Asks a background loop to run soon. A hint: losing it costs a delay, never work. */
   readonly wake: (loop: string) => void;
+  /** The only way out: every outside address goes through the guard. */
+  readonly dial: Dial;
   /** Aborts when the server begins to shut down: long responses end themselves on it. */
   readonly closing: AbortSignal;
 };

@@ -7,14 +7,15 @@ import { type Clock, systemClock } from "../src/platform/clock.ts";
 import { type Config, loadConfig } from "../src/platform/config.ts";
 import { closeDb, durable, openDb } from "../src/platform/db.ts";
 import { failpoints } from "../src/platform/failpoint.ts";
+import { guardedDial } from "../src/platform/http_client.ts";
 import { createLog } from "../src/platform/log.ts";
 import { migrate } from "../src/platform/migrate.ts";
+import { holdsSealed } from "../src/platform/sealed.ts";
 import { openSecretBox } from "../src/platform/secrets.ts";
 import { openLocalStorage } from "../src/platform/storage/local.ts";
 import { createSupervisor } from "../src/platform/supervisor.ts";
 import { authenticate } from "../src/resources/api_keys/authenticate.ts";
 import * as keys from "../src/resources/api_keys/service.ts";
-import { holdsSecrets } from "../src/resources/system/service.ts";
 import * as workspaces from "../src/resources/workspaces/service.ts";
 import { mount } from "../src/routes.ts";
 import { conforms } from "./conformance.ts";
@@ -67,12 +68,13 @@ export function testApp({ dir = tempDir(), clock = systemClock, flags = {} }: Op
     db,
     clock,
     log,
-    secrets: openSecretBox({ file: config.secrets.master_key_file, exists: () => holdsSecrets(db) }),
+    secrets: openSecretBox({ file: config.secrets.master_key_file, exists: () => holdsSealed(db.$client) }),
     storage: openLocalStorage(join(dir, "storage")),
     supervisor: createSupervisor({ log, clock, socketDir: join(dir, "run"), ...config.workers }),
     authenticate: (key) => authenticate({ db, clock }, key),
     wake: (loop) => void woken.push(loop),
     closing: closing.signal,
+    dial: guardedDial(config.network),
   };
   const handle = createHandler(ctx, mount(ctx));
   const keyOf = (name: string, scopes: (typeof SCOPES)[number][]) => {

@@ -41,6 +41,10 @@ const COMMANDS: readonly Row[] = [
 
 /** The exit code; mistakes of the person at the keyboard are thrown as UsageError. */
 export async function run(argv: readonly string[]): Promise<number> {
+  process.stdout.on("error", (error: NodeJS.ErrnoException) => {
+    if (error.code !== "EPIPE") throw error;
+    process.exit(EXIT.ok); // the reader has seen enough: `verk config print | head`
+  });
   const [name, ...rest] = argv;
   if (name === undefined || name === "--help" || name === "-h" || (name === "help" && rest.length === 0)) {
     print(overview(COMMANDS).trimEnd());

@@ -33,7 +33,12 @@ const http = section("The one port that serves both interfaces.", {
     .default("")
     .describe("Address under which clients reach this server, used in links; empty = from listen."),
   max_body_bytes: z.int().min(1024).max(1_073_741_824).default(10_485_760).describe("Largest JSON request body."),
-  idle_timeout_seconds: z.int().min(1).max(255).default(60).describe("A silent connection is closed after this long."),
+  idle_timeout_seconds: z
+    .int()
+    .min(20)
+    .max(255)
+    .default(60)
+    .describe("A silent connection is closed after this long; streams beat every 15 s."),
   cors_origins: z
     .array(z.string().refine(isOrigin, 'expected an origin such as https://app.example.com, or "*"'))
     .default([])

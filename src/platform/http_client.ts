@@ -2,7 +2,8 @@ import { readFileSync } from "node:fs";
 import { getCACertificates } from "node:tls";
 import { UsageError } from "../lib/errors.ts";
 import { formatListen } from "../lib/listen.ts";
-import { DialError, judgeUrl, type Lookup, type Policy, resolveChecked } from "./address.ts";
+import { DialError, judgeUrl, type Lookup, networkPolicy, type Policy, resolveChecked } from "./address.ts";
+import type { Config } from "./config.ts";
 import { failpoint } from "./failpoint.ts";
 import { errorCode } from "./files.ts";
 
@@ -34,6 +35,15 @@ export type GuardedResponse = {
   truncated: boolean;
   address: string;
 };
+
+export type Dial = (url: string | URL, request: Omit<GuardedRequest, "policy" | "ca">) => Promise<GuardedResponse>;
+
+/** The way out under the operator's settings. Reads the CA file now, so that a wrong one stops the start. */
+export function guardedDial(network: Config["network"]): Dial {
+  const policy = networkPolicy(network);
+  const ca = readCaFile(network.ca_file);
+  return (url, request) => guardedFetch(url, { ...request, policy, ca });
+}
 
 /** Throws DialError; any HTTP status, 3xx included, is an answer and not an error. */
 export async function guardedFetch(input: string | URL, request: GuardedRequest): Promise<GuardedResponse> {

@@ -7,7 +7,7 @@ const PASSED = /^(PATH|LANG|LC_\w+|TZ|TMPDIR|LD_LIBRARY_PATH|CUDA_\w+|NVIDIA_\w+
 const QUIET = {
   ORT_DISABLE_TELEMETRY: "1", // onnxruntime reads it with getenv: it must be there from the start
   DO_NOT_TRACK: "1",
-  BUN_ENABLE_CRASH_REPORTING: "0", // the runtime would send a crash report abroad
+  BUN_ENABLE_CRASH_REPORTING: "0", // no crash report of the runtime, whatever a later version does by itself
 };
 
 type Place = { id: string; dir: string };

@@ -105,6 +105,16 @@ describe("the journey", () => {
     await fresh.close().then(fresh.remove);
   });
 
+  test("the setup token is dead as soon as anybody holds a key, however that was made", async () => {
+    const fresh = testApp();
+    fresh.ctx.db.$client.run("DELETE FROM api_keys");
+    const { setupToken } = setup.prepare(fresh.ctx);
+    fresh.keyOf("alpha", ["*"]);
+    const late = await fresh.call("POST", "/setup", { token: setupToken }, { key: null });
+    expect(late).toMatchObject({ status: 401, body: { error: { code: "invalid_api_key" } } });
+    await fresh.close().then(fresh.remove);
+  });
+
   test("emits every type of the catalogue", () => {
     const seen = new Set(
       app.ctx.db

@@ -1,5 +1,5 @@
 import { afterEach, expect, test } from "bun:test";
-import { chmodSync, chownSync, copyFileSync, mkdirSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { chmodSync, chownSync, copyFileSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { makeKey, program, startBinary, tempDir, until } from "../harness.ts";
 
@@ -39,6 +39,26 @@ test.skipIf(!isRoot || !isCompiled)(
     expect(readdirSync(cwd)).toEqual([".local"]);
   },
 );
+
+test.skipIf(!isRoot)("root at work in somebody's data directory leaves nothing of its own in it", async () => {
+  const dir = fresh();
+  chownSync(dir, NOBODY, NOBODY);
+  await makeKey(dir);
+  const files = readdirSync(dir);
+  expect(files).toContain("master.key");
+  expect(files.filter((file) => statSync(join(dir, file)).uid !== NOBODY)).toEqual([]);
+});
+
+test("a reader that has seen enough is no error", async () => {
+  const script = `set -o pipefail; "$@" config default | head -n 1`;
+  const child = Bun.spawn(["bash", "-c", script, "-", ...program()], {
+    stderr: "pipe",
+    env: { HOME: "/", PATH: "/usr/bin:/bin" },
+  });
+  const [out, err] = await Promise.all([new Response(child.stdout).text(), new Response(child.stderr).text()]);
+  expect(out.split("\n")).toHaveLength(2);
+  expect(err).toBe("");
+});
 
 test("SIGTERM ends open streams, lets a request in flight finish, and exits 0", async () => {
   const dir = fresh();
