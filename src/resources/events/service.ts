@@ -1,13 +1,14 @@
-import { and, asc, eq, gt, inArray } from "drizzle-orm";
+import { and, asc, eq, gt, type SQL, sql } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { EVENT_TYPES } from "../../events/catalog.ts";
 import { onEvents } from "../../events/emit.ts";
 import { type EventRow, events } from "../../events/table.ts";
 import { AppError } from "../../lib/errors.ts";
-import { durable } from "../../platform/db.ts";
+import { durable, prepared } from "../../platform/db.ts";
 
 /** Another process (the command line) may write events too; it cannot ring our bell, so we look this often. */
 const LOOK_MS = 1_000;
+const PAGE = 100;
 
 type Feed = { workspaceId: string; afterSeq: number; types: readonly string[] | undefined; limit: number };
 
@@ -41,17 +42,26 @@ export function typesOf(list: string | undefined): string[] | undefined {
   return types;
 }
 
+const forward = (types?: SQL) =>
+  prepared((db) =>
+    db
+      .select()
+      .from(events)
+      .where(
+        and(eq(events.workspaceId, sql.placeholder("workspaceId")), gt(events.seq, sql.placeholder("after")), types),
+      )
+      .orderBy(asc(events.seq))
+      .limit(sql.placeholder("limit"))
+      .prepare(),
+  );
+const ofAnyType = forward();
+const ofTypes = forward(sql`${events.type} IN (SELECT value FROM json_each(${sql.placeholder("types")}))`);
+
 /** Oldest first, unlike the lists: a feed is read forward. */
-export const read = (ctx: Ctx, { workspaceId, afterSeq, types, limit }: Feed): EventRow[] =>
-  ctx.db
-    .select()
-    .from(events)
-    .where(
-      and(eq(events.workspaceId, workspaceId), gt(events.seq, afterSeq), types && inArray(events.type, [...types])),
-    )
-    .orderBy(asc(events.seq))
-    .limit(limit)
-    .all();
+export const read = (ctx: Ctx, { workspaceId, afterSeq: after, types, limit }: Feed): EventRow[] =>
+  types === undefined
+    ? ofAnyType(ctx.db).all({ workspaceId, after, limit })
+    : ofTypes(ctx.db).all({ workspaceId, after, limit, types: JSON.stringify(types) });
 
 /** Every event from `afterSeq` on, once it is on the disk, until the signal aborts. Holds no more than one page. */
 export async function* follow(ctx: Ctx, feed: Omit<Feed, "limit">, signal: AbortSignal): AsyncGenerator<EventRow> {
@@ -60,18 +70,17 @@ export async function* follow(ctx: Ctx, feed: Omit<Feed, "limit">, signal: Abort
     const bell = Promise.withResolvers<void>();
     const silence = onEvents(ctx.db, bell.resolve); // before the read, or an event between the two would be missed
     try {
-      const rows = read(ctx, { ...feed, afterSeq, limit: 100 });
+      const rows = read(ctx, { ...feed, afterSeq, limit: PAGE });
       await durable(ctx.db); // we see the open commit too; were it lost, the next event would get the same place
       for (const row of rows) {
         if (signal.aborted) return;
         yield row;
         afterSeq = row.seq;
       }
-      if (rows.length === 0) {
-        const look = new AbortController();
-        await Promise.race([bell.promise, ctx.clock.sleep(LOOK_MS, AbortSignal.any([signal, look.signal]))]);
-        look.abort();
-      }
+      if (rows.length === PAGE) continue;
+      const look = new AbortController();
+      await Promise.race([bell.promise, ctx.clock.sleep(LOOK_MS, AbortSignal.any([signal, look.signal]))]);
+      look.abort();
     } finally {
       silence();
     }
