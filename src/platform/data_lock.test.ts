@@ -118,3 +118,8 @@ test.skipIf(process.getuid?.() === 0)("a directory without write permission is r
   expect(refusal(() => acquireDataLock(dir, { version: "0.1.0" })).message).toContain("denied");
   chmodSync(dir, 0o700);
 });
+
+test("a path that SQLite cannot take is refused for its length, not for its permissions", () => {
+  const deep = join(dir, ...Array(5).fill("x".repeat(100)));
+  expect(refusal(() => acquireDataLock(deep, { version: "0.1.0" })).message).toContain("460 bytes");
+});

@@ -25,7 +25,7 @@ const PROBE_PATIENCE_MS = 250; // an `isHeld` elsewhere holds a shared lock for 
 const open = new Set<Database>(); // a collected Database would close itself and drop the lock
 
 export function acquireDataLock(dir: string, about: { version: string; listen?: string }): DataLock {
-  const root = resolve(dir);
+  const root = rootOf(dir);
   const holder: Holder = {
     pid: process.pid,
     listen: about.listen ?? null,
@@ -60,7 +60,7 @@ export function acquireDataLock(dir: string, about: { version: string; listen?: 
 
 /** For the command line: is a server using this directory now, and which? */
 export function isHeld(dir: string): { held: boolean; holder?: Holder } {
-  const root = resolve(dir);
+  const root = rootOf(dir);
   if (!existsSync(join(root, "lock"))) return { held: false };
   const db = guarded(root, () => new Database(join(root, "lock"), { readonly: true }));
   try {
@@ -73,6 +73,17 @@ export function isHeld(dir: string): { held: boolean; holder?: Holder } {
   } finally {
     db.close();
   }
+}
+
+/** SQLite takes 512 bytes, of which the name of a backup in the making is the longest that we add. */
+const MAX_ROOT_BYTES = 460;
+
+function rootOf(dir: string): string {
+  const root = resolve(dir);
+  if (Buffer.byteLength(root) <= MAX_ROOT_BYTES) return root;
+  throw new UsageError(
+    `The data directory ${root} cannot be used: its path is longer than ${MAX_ROOT_BYTES} bytes. Choose another with --data.`,
+  );
 }
 
 function lockExclusively(root: string): Database {
