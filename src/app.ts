@@ -18,7 +18,7 @@ import { guardedDial } from "./platform/http_client.ts";
 import { createLog, type Log } from "./platform/log.ts";
 import { type Loop, type LoopSpec, startLoop } from "./platform/loop.ts";
 import { migrate, requireCurrentSchema } from "./platform/migrate.ts";
-import { holdsSealed } from "./platform/sealed.ts";
+import { someSealed } from "./platform/sealed.ts";
 import { openSecretBox } from "./platform/secrets.ts";
 import { compiled } from "./platform/self.ts";
 import { createShutdown } from "./platform/shutdown.ts";
@@ -156,7 +156,7 @@ function openContext(config: Config, db: Db, log: Log, clock: Clock): Opened {
     db,
     clock,
     log,
-    secrets: openSecretBox({ file: config.secrets.master_key_file, exists: () => holdsSealed(db.$client) }),
+    secrets: openSecretBox({ file: config.secrets.master_key_file, sealed: () => someSealed(db.$client) }),
     storage: openLocalStorage(join(config.data_dir, "storage")),
     supervisor: createSupervisor({ log, clock, socketDir, env: ambientEnv(), ...config.workers }),
     authenticate: (key) => authenticate({ db, clock }, key),

@@ -10,7 +10,7 @@ import { failpoints } from "../src/platform/failpoint.ts";
 import { guardedDial } from "../src/platform/http_client.ts";
 import { createLog } from "../src/platform/log.ts";
 import { migrate } from "../src/platform/migrate.ts";
-import { holdsSealed } from "../src/platform/sealed.ts";
+import { someSealed } from "../src/platform/sealed.ts";
 import { openSecretBox } from "../src/platform/secrets.ts";
 import { openLocalStorage } from "../src/platform/storage/local.ts";
 import { createSupervisor } from "../src/platform/supervisor.ts";
@@ -68,7 +68,7 @@ export function testApp({ dir = tempDir(), clock = systemClock, flags = {} }: Op
     db,
     clock,
     log,
-    secrets: openSecretBox({ file: config.secrets.master_key_file, exists: () => holdsSealed(db.$client) }),
+    secrets: openSecretBox({ file: config.secrets.master_key_file, sealed: () => someSealed(db.$client) }),
     storage: openLocalStorage(join(dir, "storage")),
     supervisor: createSupervisor({ log, clock, socketDir: join(dir, "run"), ...config.workers }),
     authenticate: (key) => authenticate({ db, clock }, key),

@@ -74,32 +74,41 @@ describe("a box", () => {
 });
 
 describe("the master key file", () => {
-  const none = () => false;
+  const none = () => undefined;
 
   test("is made on the first start, 0600, alone in its directory, and found on the next", () => {
     const file = join(scratch(), "sub/master.key");
-    const sealed = openSecretBox({ file, exists: none }).seal("s", "x");
+    const sealed = openSecretBox({ file, sealed: none }).seal("s", "x");
     expect(statSync(file).mode & 0o777).toBe(0o600);
     expect(readdirSync(join(file, ".."))).toEqual(["master.key"]);
-    expect(text(openSecretBox({ file, exists: () => true }).open(sealed, "x"))).toBe("s");
+    expect(text(openSecretBox({ file, sealed: () => sealed }).open(sealed, "x"))).toBe("s");
   });
 
   test("missing while the database holds secrets stops the start and says how to restore", () => {
     const file = join(scratch(), "master.key");
-    openSecretBox({ file, exists: none });
+    const sealed = openSecretBox({ file, sealed: none }).seal("s", "x");
     rmSync(file);
-    const error = caught(() => openSecretBox({ file, exists: () => true }));
+    const error = caught(() => openSecretBox({ file, sealed: () => sealed }));
     expect(error).toBeInstanceOf(UsageError);
     expect((error as Error).message).toMatch(/Restore that file from your backup/);
     expect((error as Error).message).toContain(file);
     expect(readdirSync(join(file, ".."))).toEqual([]);
   });
 
+  test("of another database stops the start and names both keys", () => {
+    const file = join(scratch(), "master.key");
+    const theirs = createSecretBox(generateMasterKey());
+    const ours = openSecretBox({ file, sealed: none });
+    const error = caught(() => openSecretBox({ file, sealed: () => theirs.seal("s", "x") })) as Error;
+    expect(error).toBeInstanceOf(UsageError);
+    for (const part of [file, ours.keyId, theirs.keyId]) expect(error.message).toContain(part);
+  });
+
   test.each([0o640, 0o604, 0o644, 0o660, 0o601])("with mode %o is refused with the chmod that helps", (mode) => {
     const file = join(scratch(), "master.key");
-    openSecretBox({ file, exists: none });
+    openSecretBox({ file, sealed: none });
     chmodSync(file, mode);
-    const error = caught(() => openSecretBox({ file, exists: none }));
+    const error = caught(() => openSecretBox({ file, sealed: none }));
     expect(error).toBeInstanceOf(UsageError);
     expect((error as Error).message).toContain(`chmod 600 ${file}`);
   });
@@ -107,7 +116,7 @@ describe("the master key file", () => {
   test("damaged is refused without a word of its content", () => {
     const file = join(scratch(), "master.key");
     writeFileSync(file, "deadbeefhunter2", { mode: 0o600 });
-    const error = caught(() => openSecretBox({ file, exists: none })) as Error;
+    const error = caught(() => openSecretBox({ file, sealed: none })) as Error;
     expect(error).toBeInstanceOf(UsageError);
     expect(error.message).not.toContain("hunter2");
   });
@@ -116,7 +125,7 @@ describe("the master key file", () => {
     const file = join(scratch(), "master.key");
     const theirs = "ab".repeat(32);
     failpoints.hit = (at) => at === "secrets.before_link" && writeFileSync(file, theirs, { mode: 0o600 });
-    openSecretBox({ file, exists: none });
+    openSecretBox({ file, sealed: none });
     expect(readFileSync(file, "utf8")).toBe(theirs);
     expect(readdirSync(join(file, ".."))).toEqual(["master.key"]);
   });
@@ -126,9 +135,9 @@ describe("the master key file", () => {
     failpoints.hit = (at) => {
       if (at === point) throw new Error("crash");
     };
-    caught(() => openSecretBox({ file, exists: none }));
+    caught(() => openSecretBox({ file, sealed: none }));
     delete failpoints.hit;
-    expect(() => openSecretBox({ file, exists: none })).not.toThrow();
+    expect(() => openSecretBox({ file, sealed: none })).not.toThrow();
     expect(readFileSync(file, "utf8")).toMatch(/^[0-9a-f]{64}\n$/);
   });
 });

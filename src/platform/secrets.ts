@@ -81,13 +81,22 @@ export function createSecretBox(master: Uint8Array): SecretBox {
 export const generateMasterKey = (): Uint8Array => randomBytes(32);
 
 /**
- * The box under the master key in `file`, which is made on the first start. `exists` says whether the database holds
- * secrets: with them and without the key, starting would only make the loss permanent.
+ * The box under the master key in `file`, which is made on the first start. `sealed` gives a sealed text of the
+ * database, if there is one: without the key that sealed it, starting would only make the loss permanent.
  */
-export function openSecretBox({ file, exists }: { file: string; exists: () => boolean }): SecretBox {
+export function openSecretBox({ file, sealed }: { file: string; sealed: () => string | undefined }): SecretBox {
   const found = readMasterKey(file);
-  if (found) return createSecretBox(found);
-  if (exists())
+  const sample = sealed();
+  if (found) {
+    const box = createSecretBox(found);
+    const [, keyId = box.keyId] = sample?.split(".") ?? [];
+    if (keyId === box.keyId) return box;
+    throw new UsageError(
+      `The master key ${file} is not the one that sealed the secrets of the database (it is ${box.keyId}, theirs is ${keyId}). ` +
+        "Put the right file back from your backup (or set secrets.master_key_file to where it is) and start again.",
+    );
+  }
+  if (sample !== undefined)
     throw new UsageError(
       `The database holds secrets, but their master key ${file} is missing. ` +
         "Restore that file from your backup (or set secrets.master_key_file to where it is) and start again. " +

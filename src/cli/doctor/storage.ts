@@ -6,7 +6,7 @@ import { formatBytes } from "../../lib/bytes.ts";
 import { isHeld } from "../../platform/data_lock.ts";
 import { errorCode, tempPath, writeTemp } from "../../platform/files.ts";
 import { MIGRATIONS } from "../../platform/migrations/index.ts";
-import { holdsSealed } from "../../platform/sealed.ts";
+import { someSealed } from "../../platform/sealed.ts";
 import { type Check, fail, ok, type Scene, warn } from "./check.ts";
 
 const GIB = 2 ** 30;
@@ -145,7 +145,7 @@ function hasSecrets(path: string): boolean {
   if (!existsSync(path)) return false;
   const db = new Database(path, { readonly: true });
   try {
-    return holdsSealed(db);
+    return someSealed(db) !== undefined;
   } catch {
     return false; // an older schema without these tables has nothing sealed
   } finally {
