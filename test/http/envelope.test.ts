@@ -28,6 +28,10 @@ describe("every error has the envelope and a request id", () => {
     ["a limit of zero", "GET", "/v1/workspaces?limit=0", 422, "validation_error", "schema"],
     ["a limit that is no number", "GET", "/v1/workspaces?limit=many", 422, "validation_error", "schema"],
     ["an unknown cursor", "GET", "/v1/workspaces?after=ws_none", 400, "invalid_request_error", "invalid_cursor"],
+    ["a cursor with a comma", "GET", "/v1/workspaces?after=a,b", 400, "invalid_request_error", "invalid_cursor"],
+    ["a cursor in brackets", "GET", "/v1/workspaces?after=%5B1%5D", 400, "invalid_request_error", "invalid_cursor"],
+    ["a limit in brackets", "GET", "/v1/workspaces?limit=%5B5%5D", 422, "validation_error", "schema"],
+    ["a limit given twice", "GET", "/v1/workspaces?limit=5&limit=6", 422, "validation_error", "schema"],
   ])("%s", async (_name, method, path, status, type, code) => {
     const answer = await app.call(method, path, undefined, { key: app.adminKey });
     expect(answer).toMatchObject({ status, body: { error: { type, code } } });

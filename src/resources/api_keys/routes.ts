@@ -4,6 +4,7 @@ import { area } from "../../http/auth.ts";
 import { creates } from "../../http/idempotency.ts";
 import { describe } from "../../http/openapi.ts";
 import { listOf, PageQuery } from "../../http/pagination.ts";
+import { asks } from "../../http/query.ts";
 import { Deleted } from "../../lib/schema.ts";
 import { ApiKey, CreateApiKey, CreatedApiKey, present } from "./schema.ts";
 import * as keys from "./service.ts";
@@ -25,7 +26,7 @@ export const routes = (ctx: Ctx) => {
       },
     )
     .get("", ({ principal, query }) => keys.list(ctx, principal.workspaceId, query), {
-      query: PageQuery,
+      ...asks(PageQuery),
       detail: describe("List the active API keys", { 200: listOf(ApiKey, "ApiKeyList") }),
     })
     .delete(

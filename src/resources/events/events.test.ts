@@ -60,6 +60,8 @@ describe("GET /v1/events", () => {
     const id = await make("one");
     await app.call("DELETE", `/v1/api_keys/${id}`);
     expect((await feed("?types=api_key.revoked")).body.data.map((e: Item) => e.type)).toEqual(["api_key.revoked"]);
+    const both = (await feed("?types=api_key.created,api_key.revoked&limit=100")).body.data as Item[];
+    expect(new Set(both.map((e) => e.type))).toEqual(new Set(["api_key.created", "api_key.revoked"]));
     expect(await feed("?types=api_key.exploded")).toMatchObject({ status: 422, body: { error: { param: "types" } } });
     const foreign = (await feed("", app.keyB)).body.data[0].id;
     for (const after of ["evt_none", foreign])

@@ -2,6 +2,7 @@ import { Elysia } from "elysia";
 import type { Ctx } from "../../context.ts";
 import { area } from "../../http/auth.ts";
 import { describe } from "../../http/openapi.ts";
+import { asks } from "../../http/query.ts";
 import { type SseMessage, sse } from "../../http/sse.ts";
 import { durable } from "../../platform/db.ts";
 import { EventList, EventQuery, present } from "./schema.ts";
@@ -23,7 +24,7 @@ export const routes = (ctx: Ctx) => {
       return { object: "list", data: rows.slice(0, query.limit).map(present), has_more: rows.length > query.limit };
     },
     {
-      query: EventQuery,
+      ...asks(EventQuery),
       detail: describe(
         "Read the event feed",
         { 200: EventList },

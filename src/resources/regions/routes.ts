@@ -3,6 +3,7 @@ import type { Ctx } from "../../context.ts";
 import { area } from "../../http/auth.ts";
 import { describe } from "../../http/openapi.ts";
 import { listOf, PageQuery } from "../../http/pagination.ts";
+import { asks } from "../../http/query.ts";
 import { Region } from "./schema.ts";
 import * as regions from "./service.ts";
 
@@ -11,7 +12,7 @@ export const routes = (ctx: Ctx) => {
   return new Elysia({ prefix: "/v1/regions", tags: ["Regions"] })
     .use(authed)
     .get("", ({ query }) => regions.list(ctx, query), {
-      query: PageQuery,
+      ...asks(PageQuery),
       detail: describe("List the places where work can run", { 200: listOf(Region, "RegionList") }),
     })
     .get("/:id", ({ params }) => regions.mustGet(ctx, params.id), {

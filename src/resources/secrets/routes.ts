@@ -3,6 +3,7 @@ import type { Ctx } from "../../context.ts";
 import { area } from "../../http/auth.ts";
 import { describe } from "../../http/openapi.ts";
 import { listOf, PageQuery } from "../../http/pagination.ts";
+import { asks } from "../../http/query.ts";
 import { Deleted } from "../../lib/schema.ts";
 import { PutSecret, present, Secret, SecretName } from "./schema.ts";
 import * as secrets from "./service.ts";
@@ -12,7 +13,7 @@ export const routes = (ctx: Ctx) => {
   return new Elysia({ prefix: "/v1/secrets", tags: ["Secrets"] })
     .use(authed)
     .get("", ({ principal, query }) => secrets.list(ctx, principal.workspaceId, query), {
-      query: PageQuery,
+      ...asks(PageQuery),
       detail: describe("List secrets; values are never shown", { 200: listOf(Secret, "SecretList") }),
     })
     .put(

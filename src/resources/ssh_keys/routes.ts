@@ -4,6 +4,7 @@ import { area } from "../../http/auth.ts";
 import { creates } from "../../http/idempotency.ts";
 import { describe } from "../../http/openapi.ts";
 import { listOf, PageQuery } from "../../http/pagination.ts";
+import { asks } from "../../http/query.ts";
 import { Deleted } from "../../lib/schema.ts";
 import { CreateSshKey, present, SshKey } from "./schema.ts";
 import * as sshKeys from "./service.ts";
@@ -17,7 +18,7 @@ export const routes = (ctx: Ctx) => {
       detail: describe("Add an SSH key pair; the private key is never shown again", { 201: SshKey }),
     })
     .get("", ({ principal, query }) => sshKeys.list(ctx, principal.workspaceId, query), {
-      query: PageQuery,
+      ...asks(PageQuery),
       detail: describe("List SSH keys", { 200: listOf(SshKey, "SshKeyList") }),
     })
     .get("/:id", ({ principal, params }) => present(sshKeys.mustGet(ctx, principal.workspaceId, params.id)), {

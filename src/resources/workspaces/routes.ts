@@ -4,6 +4,7 @@ import { area } from "../../http/auth.ts";
 import { creates } from "../../http/idempotency.ts";
 import { describe } from "../../http/openapi.ts";
 import { listOf, PageQuery } from "../../http/pagination.ts";
+import { asks } from "../../http/query.ts";
 import { AppError } from "../../lib/errors.ts";
 import { Deleted } from "../../lib/schema.ts";
 import { CreateWorkspace, present, UpdateWorkspace, Workspace } from "./schema.ts";
@@ -18,7 +19,7 @@ export const routes = (ctx: Ctx) => {
       detail: describe("Create a workspace", { 201: Workspace }),
     })
     .get("", ({ query }) => workspaces.list(ctx, query), {
-      query: PageQuery,
+      ...asks(PageQuery),
       detail: describe("List workspaces", { 200: listOf(Workspace, "WorkspaceList") }),
     })
     .get("/:id", ({ params }) => present(workspaces.mustGet(ctx, params.id)), {
