@@ -100,6 +100,13 @@ test("the time of last use is written down by the loop, not by the request", asy
   expect(item.last_used_at).toBe(new Date(clock.now()).toISOString());
 });
 
+test("scopes are a short list without repetitions, and a budget is at least what can be counted", async () => {
+  expect((await create({ scopes: ["read", "read"] })).body.scopes).toEqual(["read"]);
+  expect((await create({ scopes: Array(7).fill("read") })).body.error.param).toBe("/scopes");
+  expect((await create({ monthly_budget_usd: 1e-9 })).body.error?.param).toBe("/monthly_budget_usd");
+  expect((await create({ monthly_budget_usd: 1e-6 })).body.monthly_budget_usd).toBe(1e-6);
+});
+
 test("a key revoked by another process is refused within a second, also when the clock is set back", async () => {
   await durable(app.ctx.db); // or the other process would meet our open commit
   expect(await codeOf(app.keyA)).toBeUndefined();

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { SCOPES } from "../../context.ts";
-import { usdOf } from "../../lib/money.ts";
+import { MICRO_USD, usdOf } from "../../lib/money.ts";
 import { DateTime, isoOrNull, Label, Metadata } from "../../lib/schema.ts";
 import { isoTime } from "../../lib/time.ts";
 import type { ApiKeyRow } from "./table.ts";
@@ -28,9 +28,9 @@ export const CreatedApiKey = ApiKey.extend({ key: z.string().describe("The whole
 export const CreateApiKey = z
   .object({
     name: Label(100),
-    scopes: z.array(z.enum(SCOPES)).min(1).default(["*"]),
+    scopes: z.array(z.enum(SCOPES)).min(1).max(SCOPES.length).default(["*"]),
     expires_at: z.iso.datetime({ offset: true }).nullable().default(null),
-    monthly_budget_usd: z.number().positive().max(1e9).nullable().default(null),
+    monthly_budget_usd: z.number().min(MICRO_USD).max(1e9).nullable().default(null),
     metadata: Metadata.default({}),
   })
   .meta({ id: "CreateApiKey" });

@@ -56,7 +56,7 @@ export function create(ctx: Ctx, workspaceId: string, input: CreateApiKey): { ro
       status: machine.initial,
       hash: hashKey(key),
       prefix: prefixOf(key),
-      scopes: input.scopes,
+      scopes: [...new Set(input.scopes)],
       monthlyBudgetMicros: input.monthly_budget_usd === null ? null : microsOf(input.monthly_budget_usd),
       metadata: input.metadata,
       expiresAt,
