@@ -107,3 +107,21 @@ test("a HEAD request starts no source", () => {
   });
   expect(response.headers.get("content-type")).toBe("text/event-stream");
 });
+
+test("a client that hangs up is no failure", async () => {
+  const lines: string[] = [];
+  const log = createLog({ write: (line) => void lines.push(line) });
+  const left = Promise.withResolvers<void>();
+  const source = async function* (signal: AbortSignal): AsyncGenerator<SseMessage> {
+    yield* idle(signal);
+    left.resolve();
+  };
+  using server = Bun.serve({ port: 0, fetch: (incoming) => sse({ ...ctx, log }, incoming, source) });
+  const client = new AbortController();
+  const { body } = await fetch(server.url, { signal: client.signal });
+  await body!.getReader().read();
+  client.abort();
+  await left.promise;
+  await new Promise(setImmediate);
+  expect(lines).toEqual([]);
+});

@@ -37,6 +37,7 @@ export function sse(
   const gone = new AbortController();
   const iterator = source(AbortSignal.any([gone.signal, ctx.closing]))[Symbol.asyncIterator]();
   let heartbeat: Timer | undefined;
+  let cancelled = false; // then the stream is closed already, by its reader
   const leave = () => {
     clearInterval(heartbeat);
     gone.abort();
@@ -67,9 +68,12 @@ export function sse(
         if (!next.done && isStillAdmitted(ctx, request))
           return controller.enqueue(encoder.encode(encodeSse(next.value)));
         leave();
-        controller.close();
+        if (!cancelled) controller.close();
       }),
-    cancel: leave,
+    cancel() {
+      cancelled = true;
+      leave();
+    },
   });
   return new Response(stream, { headers: HEADERS });
 }
