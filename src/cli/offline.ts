@@ -8,7 +8,7 @@ import { UsageError } from "../lib/errors.ts";
 import type { Config } from "../platform/config.ts";
 import { durable, write } from "../platform/db.ts";
 import { createLog } from "../platform/log.ts";
-import { adminKey, DEFAULT_WORKSPACE } from "../resources/setup/service.ts";
+import { adminKey, DEFAULT_WORKSPACE, findDefault } from "../resources/setup/service.ts";
 import * as workspaces from "../resources/workspaces/service.ts";
 import type { WorkspaceRow } from "../resources/workspaces/table.ts";
 import { patiently } from "./patience.ts";
@@ -38,8 +38,8 @@ export async function firstAdminKey(ctx: Ctx): Promise<string> {
 
 /** The workspace `default` comes into being with the first use of the data directory; others are made by name. */
 export function mustFindWorkspace(ctx: Ctx, name: string): WorkspaceRow {
-  const make = () => (name === DEFAULT_WORKSPACE ? workspaces.create(ctx, { name, metadata: {} }) : undefined);
-  const found = write(ctx.db, () => workspaces.findByName(ctx, name) ?? make()); // one commit: another command may look too
+  const find = () => (name === DEFAULT_WORKSPACE ? findDefault(ctx) : workspaces.findByName(ctx, name));
+  const found = write(ctx.db, find); // one commit: another command may look too
   if (found) return found;
   throw new UsageError(
     `There is no workspace ${JSON.stringify(name)}: make it with \`verk workspaces create ${quoted(name)}\`.`,

@@ -78,6 +78,14 @@ describe("mistakes at the keyboard exit 2 and name the way out", () => {
 });
 
 describe("keys and workspaces without a server", () => {
+  test("a default workspace that was deleted does not come back by itself", async () => {
+    const on = ["--data", freshDir()];
+    expect((await verk(["keys", "create", ...on])).code).toBe(0);
+    expect((await verk(["workspaces", "delete", "default", ...on])).code).toBe(0);
+    const { code, err } = await verk(["keys", "list", ...on]);
+    expect([code, err]).toEqual([2, expect.stringContaining("verk workspaces create default")]);
+  });
+
   const dir = freshDir();
   const on = ["--data", dir];
 

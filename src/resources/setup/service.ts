@@ -1,7 +1,7 @@
 import { eq } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { AppError } from "../../lib/errors.ts";
-import { type Tx, write } from "../../platform/db.ts";
+import { type Db, type Tx, write } from "../../platform/db.ts";
 import * as keys from "../api_keys/service.ts";
 import { apiKeys } from "../api_keys/table.ts";
 import * as workspaces from "../workspaces/service.ts";
@@ -10,6 +10,13 @@ import { settings } from "./table.ts";
 export const DEFAULT_WORKSPACE = "default";
 const TOKEN = "setup_token_hash";
 
+/** Whether anybody has, or had, a key. */
+const isClaimed = (db: Db) => db.select({ id: apiKeys.id }).from(apiKeys).limit(1).get() !== undefined;
+
+/** The workspace `default`. It is made while nobody has a key; later its absence means a rename or a deletion. */
+export const findDefault = (ctx: Ctx) =>
+  isClaimed(ctx.db) ? workspaces.findByName(ctx, DEFAULT_WORKSPACE) : defaultWorkspace(ctx);
+
 /**
  * While nobody holds a key, every start makes sure of the workspace `default` and gives out a fresh single-use setup
  * token. Once there is a key, never again: a token that was not used dies, a workspace that was renamed stays so.
@@ -17,8 +24,7 @@ const TOKEN = "setup_token_hash";
 export function prepare(ctx: Ctx): { setupToken: string | undefined } {
   const token = Buffer.from(crypto.getRandomValues(new Uint8Array(24))).toString("base64url");
   return write(ctx.db, (tx) => {
-    const someKey = tx.select({ id: apiKeys.id }).from(apiKeys).limit(1).get();
-    if (someKey) {
+    if (isClaimed(tx)) {
       tx.delete(settings).where(eq(settings.key, TOKEN)).run();
       return { setupToken: undefined };
     }
@@ -32,8 +38,7 @@ export function prepare(ctx: Ctx): { setupToken: string | undefined } {
 export function redeem(ctx: Ctx, token: string) {
   return write(ctx.db, (tx) => {
     const spent = tx.delete(settings).where(eq(settings.key, TOKEN)).returning().get();
-    const someKey = tx.select({ id: apiKeys.id }).from(apiKeys).limit(1).get();
-    if (someKey || spent?.value !== hash(token))
+    if (isClaimed(tx) || spent?.value !== hash(token))
       throw new AppError(
         "invalid_api_key",
         "This setup token is not valid any more: run `verk keys create --scope admin`",
