@@ -31,7 +31,8 @@ export function toAppError(ctx: Ctx, error: unknown, request: Request): AppError
   }
   if (error instanceof StorageError) {
     ctx.log.error(error.message, { request_id: requestIdOf(request), error });
-    return new AppError("storage_unavailable", error.message, { cause: error, retryAfterSeconds: 5 });
+    const message = `The server cannot use its storage: ${error.advice}`;
+    return new AppError("storage_unavailable", message, { cause: error, retryAfterSeconds: 5 });
   }
   ctx.log.error("request failed", { request_id: requestIdOf(request), path: new URL(request.url).pathname, error });
   return new AppError("internal", "Unexpected server error; the log has the details under this request's id");

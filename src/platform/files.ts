@@ -28,6 +28,10 @@ const REASONS: Record<string, StorageFault> = {
 /** The disk's fault, not the caller's. */
 export class StorageError extends Error {
   readonly reason: StorageFault;
+  /** What happened and what to do, without the path: for those who only call the API. */
+  get advice() {
+    return FIXES[this.reason];
+  }
   constructor(
     readonly path: string,
     doing: string,

@@ -1,4 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { toAppError } from "../../src/http/errors.ts";
+import { StorageError } from "../../src/platform/files.ts";
 import { type TestApp, testApp } from "../harness.ts";
 
 let app: TestApp;
@@ -63,6 +65,18 @@ describe("every error has the envelope and a request id", () => {
     expect(lines[0]).toContain("no such table");
     await broken.close().then(broken.remove);
   });
+});
+
+test("trouble with the disk says what to do, and not where the server keeps its files", () => {
+  const trouble = new StorageError(
+    "/srv/verk/storage/x",
+    "write",
+    Object.assign(new Error("ENOSPC"), { code: "ENOSPC" }),
+  );
+  const shown = toAppError(app.ctx, trouble, new Request("http://localhost/"));
+  expect([shown.status, shown.message]).toEqual([503, expect.stringContaining("the disk is full")]);
+  expect(shown.message).not.toContain("/srv");
+  expect(app.log.at(-1)).toContain("/srv/verk/storage/x");
 });
 
 describe("a body that cannot be read", () => {
