@@ -8,6 +8,7 @@ import {
   closeDb,
   type Db,
   durable,
+  freshSnapshot,
   isBroken,
   isDirty,
   openDb,
@@ -156,18 +157,26 @@ describe("write", () => {
 });
 
 describe("a shared snapshot", () => {
-  test("ends with the turn, and a write in between ends it at once", async () => {
+  test("ends by itself, at once with a write, and when something fresh is asked for", async () => {
     const db = database();
     const other = database(db.$client.filename);
     shareSnapshot(db);
     expect(all(db)).toEqual([]);
     write(other, (tx) => insert(tx, "theirs"));
     await durable(other);
-    expect(all(db)).toEqual(["theirs"]); // another turn, another snapshot
+    while (all(db).length === 0) await new Promise(setImmediate);
+    expect(all(db)).toEqual(["theirs"]);
+    shareSnapshot(db);
+    expect(all(db)).toHaveLength(1);
+    write(other, (tx) => insert(tx, "and more"));
+    closeDb(open.splice(open.indexOf(other), 1)[0] as Db);
+    expect(all(db)).toHaveLength(1);
+    freshSnapshot(db);
+    expect(all(db)).toHaveLength(2);
     shareSnapshot(db);
     write(db, (tx) => insert(tx, "ours"));
     shareSnapshot(db);
-    expect(all(db)).toEqual(["ours", "theirs"]);
+    expect(all(db)).toEqual(["and more", "ours", "theirs"]);
     await durable(db);
   });
 });

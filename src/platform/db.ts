@@ -224,17 +224,23 @@ async function flush(state: State): Promise<void> {
   }
 }
 
+const SNAPSHOT_MS = 1;
+
 /**
- * The reads of one turn of the event loop share one snapshot. SQLite takes and drops a file lock for every read
- * outside a transaction, which costs more than reading a row; under load many requests arrive in one turn.
+ * Reads that come close together share one snapshot. SQLite takes and drops a file lock for every read outside a
+ * transaction, which costs twice the reading of a row. Our own writes end it at once; what another process (a
+ * command) writes is seen a millisecond later, or after `freshSnapshot()`.
  */
 export function shareSnapshot(db: Db) {
   const state = stateOf(db);
   if (state.reading || state.batch) return;
   state.statements.beginRead.run();
   state.reading = true;
-  setImmediate(endSnapshot, state);
+  setTimeout(endSnapshot, SNAPSHOT_MS, state);
 }
+
+/** From here on this process reads what others have committed by now. */
+export const freshSnapshot = (db: Db) => endSnapshot(stateOf(db));
 
 function endSnapshot(state: State) {
   if (!state.reading) return;

@@ -3,7 +3,7 @@ import type { Ctx, Principal } from "../../context.ts";
 import { hashKey, looksLikeKey } from "../../lib/api_key.ts";
 import { AppError } from "../../lib/errors.ts";
 import { oncePer } from "../../lib/once_per.ts";
-import { type Db, generationOf, prepared, write } from "../../platform/db.ts";
+import { type Db, freshSnapshot, generationOf, prepared, write } from "../../platform/db.ts";
 import { workspaces } from "../workspaces/table.ts";
 import { apiKeys } from "./table.ts";
 
@@ -59,6 +59,7 @@ function lookUp(db: Db, key: string, now: number): Known | undefined {
   const generation = generationOf(db);
   const last = seen.get(hash);
   if (last && last.generation === generation && Math.abs(now - last.at) < TRUST_MS) return last.known;
+  freshSnapshot(db); // a key that the command line has just made must work
   const known = looksLikeKey(key) ? byHash(db).get({ hash }) : undefined;
   if (!known) return undefined;
   if (seen.size >= MOST_SEEN) seen.clear();
