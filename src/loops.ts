@@ -12,11 +12,12 @@ export const loops = (ctx: Ctx): LoopSpec[] => [
   {
     name: "events.prune",
     schedule: "17 3 * * *",
-    tick: () => void prune(ctx.db, ctx.clock.now() - ctx.config.events.retention_days * 24 * HOUR_MS),
+    tick: async () => void (await prune(ctx.db, ctx.clock.now() - ctx.config.events.retention_days * 24 * HOUR_MS)),
   },
   {
     name: "idempotency.prune",
     schedule: "7 * * * *",
-    tick: () => pruneIdempotencyKeys(ctx.db, ctx.clock.now() - ctx.config.http.idempotency_hours * HOUR_MS),
+    tick: async () =>
+      void (await pruneIdempotencyKeys(ctx.db, ctx.clock.now() - ctx.config.http.idempotency_hours * HOUR_MS)),
   },
 ];

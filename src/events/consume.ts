@@ -1,5 +1,6 @@
-import { and, asc, eq, gt, lt, min } from "drizzle-orm";
+import { and, asc, eq, gt, inArray, lt, min } from "drizzle-orm";
 import { type Db, durable, type Tx, write } from "../platform/db.ts";
+import { gradually } from "../platform/gradually.ts";
 import { type EventRow, eventCursors, events } from "./table.ts";
 
 /**
@@ -31,17 +32,18 @@ export async function consume(
 }
 
 /** Forgets events older than `before` that every consumer has passed. */
-export function prune(db: Db, before: number): number {
-  return write(db, (tx) => {
+export function prune(db: Db, before: number): Promise<number> {
+  return gradually(db, (tx, rows) => {
     const slowest = tx
       .select({ seq: min(eventCursors.seq) })
       .from(eventCursors)
       .get()?.seq;
     const passed = slowest === null || slowest === undefined ? undefined : lt(events.seq, slowest + 1);
-    return tx
-      .delete(events)
+    const old = tx
+      .select({ seq: events.seq })
+      .from(events)
       .where(and(lt(events.createdAt, before), passed))
-      .returning({ seq: events.seq })
-      .all().length;
+      .limit(rows);
+    return tx.delete(events).where(inArray(events.seq, old)).returning({ seq: events.seq }).all().length;
   });
 }

@@ -102,7 +102,7 @@ test("pruning spares what is young and what a consumer has not seen", async () =
   const third = all[2]!;
   await consume(app.ctx.db, "slow", 1, () => {}, 3);
   expect(app.ctx.db.select().from(eventCursors).where(eq(eventCursors.consumer, "slow")).get()?.seq).toBe(third.seq);
-  expect(prune(app.ctx.db, 0)).toBe(0);
-  expect(prune(app.ctx.db, Date.now() + 1000)).toBe(3);
+  expect(await prune(app.ctx.db, 0)).toBe(0);
+  expect(await prune(app.ctx.db, Date.now() + 1000)).toBe(3);
   expect(rows().map((e) => e.id)).toEqual(all.slice(3).map((e) => e.id));
 });

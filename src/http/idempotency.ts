@@ -3,6 +3,7 @@ import { integer, primaryKey, sqliteTable, text } from "drizzle-orm/sqlite-core"
 import type { Ctx, Principal } from "../context.ts";
 import { AppError } from "../lib/errors.ts";
 import { type Db, prepared, write } from "../platform/db.ts";
+import { gradually } from "../platform/gradually.ts";
 import { pathOf } from "./request_log.ts";
 
 export const idempotencyKeys = sqliteTable(
@@ -90,5 +91,9 @@ function fingerprintOf({ request, principal, body }: Creation): string {
   return hash.digest("hex");
 }
 
-export const pruneIdempotencyKeys = (db: Db, before: number) =>
-  write(db, (tx) => void tx.delete(idempotencyKeys).where(lt(idempotencyKeys.createdAt, before)).run());
+export const pruneIdempotencyKeys = (db: Db, before: number): Promise<number> =>
+  gradually(db, (tx, rows) => {
+    const { workspaceId, key, createdAt } = idempotencyKeys;
+    const old = tx.select({ workspaceId, key }).from(idempotencyKeys).where(lt(createdAt, before)).limit(rows);
+    return tx.delete(idempotencyKeys).where(sql`(${workspaceId}, ${key}) IN ${old}`).returning({ key }).all().length;
+  });
