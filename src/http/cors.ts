@@ -1,5 +1,7 @@
 type WithCors = (request: Request, response: Response) => Response;
 
+const ALLOWED = "authorization, content-type, idempotency-key, last-event-id, x-api-key, x-request-id";
+
 /** Off unless `http.cors_origins` names origins (`*` = any). Keys travel in headers, so credentials are never allowed. */
 export function cors(origins: readonly string[]): WithCors {
   if (origins.length === 0) return (_request, response) => response;
@@ -9,10 +11,11 @@ export function cors(origins: readonly string[]): WithCors {
     const preflight = request.method === "OPTIONS" && request.headers.has("access-control-request-method");
     const answer = preflight ? new Response(null, { status: 204 }) : response;
     answer.headers.set("access-control-allow-origin", origin);
+    answer.headers.set("access-control-expose-headers", "x-request-id, retry-after, idempotent-replayed");
     answer.headers.append("vary", "origin");
     if (preflight) {
       answer.headers.set("access-control-allow-methods", "GET, POST, PUT, PATCH, DELETE");
-      answer.headers.set("access-control-allow-headers", "authorization, content-type, idempotency-key, x-api-key");
+      answer.headers.set("access-control-allow-headers", ALLOWED);
       answer.headers.set("access-control-max-age", "600");
     }
     return answer;

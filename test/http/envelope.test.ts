@@ -153,7 +153,12 @@ describe("CORS", () => {
     const from = (origin: string, method = "GET") =>
       open.call(method, "/healthz", undefined, { headers: { ...preflight, origin } });
     expect((await from("https://ui.example")).headers.get("access-control-allow-origin")).toBe("https://ui.example");
-    expect((await from("https://ui.example", "OPTIONS")).status).toBe(204);
+    const asked = await from("https://ui.example", "OPTIONS");
+    expect(asked.status).toBe(204);
+    expect(asked.headers.get("access-control-allow-headers")).toContain("last-event-id"); // to take up a stream again
+    const answered = await from("https://ui.example");
+    for (const name of ["x-request-id", "retry-after", "idempotent-replayed"])
+      expect(answered.headers.get("access-control-expose-headers")).toContain(name);
     expect((await from("https://evil.example")).headers.get("access-control-allow-origin")).toBeNull();
     await open.close().then(open.remove);
   });
