@@ -9,6 +9,7 @@ import { formatListen, parseListen } from "./lib/listen.ts";
 import { VERSION } from "./lib/version.ts";
 import { loops } from "./loops.ts";
 import { removeOtherVersions } from "./native/extract.ts";
+import { forbidCoreDumps } from "./native/libc.ts";
 import { type Clock, systemClock } from "./platform/clock.ts";
 import { ambientEnv, type Config } from "./platform/config.ts";
 import { acquireDataLock, type DataLock, isHeld } from "./platform/data_lock.ts";
@@ -42,6 +43,7 @@ export type RunningServer = {
 };
 
 export async function startServer(config: Config, options: Options = {}): Promise<RunningServer> {
+  forbidCoreDumps();
   const log = options.log ?? createLog(config.log);
   const clock = options.clock ?? systemClock;
   const shutdown = createShutdown({ deadlineMs: config.shutdown.deadline_ms, log, clock });

@@ -1,5 +1,5 @@
 import { afterAll, expect, test } from "bun:test";
-import { mkdirSync, readdirSync, rmSync, statSync } from "node:fs";
+import { mkdirSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
 import { connect, type Socket } from "node:net";
 import { join } from "node:path";
 import { makeKey, startBinary, tempDir } from "../harness.ts";
@@ -15,6 +15,14 @@ test("in a directory that all may enter, nobody else may read what the server wr
   const modes = readdirSync(dir).map((name) => [name, statSync(join(dir, name)).mode & 0o077]);
   expect(modes.filter(([, others]) => others !== 0)).toEqual([]);
   expect(modes.map(([name]) => name)).toContain("verk.db");
+  await server.kill("SIGTERM");
+});
+
+test("a crash of the server leaves no image of its memory", async () => {
+  const dir = join(root, "core");
+  mkdirSync(dir);
+  const server = await startBinary({ dir, prefix: ["sh", "-c", 'ulimit -c unlimited; exec "$@"', "sh"] });
+  expect(readFileSync(`/proc/${server.pid}/limits`, "utf8")).toMatch(/^Max core file size +0 +0 /m);
   await server.kill("SIGTERM");
 });
 
