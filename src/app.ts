@@ -1,5 +1,5 @@
 /** The composition root: config → context → http → loops, and the reverse on shutdown. */
-import { mkdirSync } from "node:fs";
+import { mkdirSync, realpathSync } from "node:fs";
 import { join } from "node:path";
 import type { Ctx } from "./context.ts";
 import { errorResponse, toAppError } from "./http/errors.ts";
@@ -151,7 +151,7 @@ function openDatabase(config: Config, lock: DataLock | undefined): Db {
 function openContext(config: Config, db: Db, log: Log, clock: Clock): Opened {
   const running = new Map<string, Loop>();
   const closing = new AbortController();
-  const socketDir = join(config.data_dir, "run");
+  const socketDir = join(realpathSync(config.data_dir), "run"); // one name, however it was reached: orphans are known by it
   mkdirSync(socketDir, { recursive: true, mode: 0o700 });
   const ctx: Ctx = {
     config,

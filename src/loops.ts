@@ -3,12 +3,15 @@ import { prune } from "./events/consume.ts";
 import { pruneIdempotencyKeys } from "./http/idempotency.ts";
 import type { LoopSpec } from "./platform/loop.ts";
 import { recordUses } from "./resources/api_keys/authenticate.ts";
+import { purge } from "./resources/workspaces/purge.ts";
 
 const HOUR_MS = 3_600_000;
+const STORAGE_GRACE_MS = 24 * HOUR_MS; // an upload may take this long between its bytes and its name
 
 /** The table of background loops: name, schedule, tick. */
 export const loops = (ctx: Ctx): LoopSpec[] => [
   { name: "api_keys.record_uses", schedule: { everyMs: 30_000 }, tick: () => recordUses(ctx.db) },
+  { name: "workspaces.purge", schedule: { everyMs: 10_000 }, tick: () => purge(ctx) },
   {
     name: "events.prune",
     schedule: "17 3 * * *",
@@ -20,4 +23,5 @@ export const loops = (ctx: Ctx): LoopSpec[] => [
     tick: async () =>
       void (await pruneIdempotencyKeys(ctx.db, ctx.clock.now() - ctx.config.http.idempotency_hours * HOUR_MS)),
   },
+  { name: "storage.sweep", schedule: "37 3 * * *", tick: async () => void (await ctx.storage.sweep(STORAGE_GRACE_MS)) },
 ];

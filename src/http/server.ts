@@ -1,12 +1,12 @@
 import { type AnyElysia, Elysia } from "elysia";
 import type { Ctx } from "../context.ts";
 import { AppError } from "../lib/errors.ts";
-import { shareSnapshot, watchWrites } from "../platform/db.ts";
+import { openCommit, shareSnapshot, watchWrites } from "../platform/db.ts";
 import { cors } from "./cors.ts";
 import { errorEnvelope, errorResponse, toAppError } from "./errors.ts";
 import { logRequest, pathOf, requestIdOf } from "./request_log.ts";
 
-export type Handler = (request: Request) => Response | Promise<Response>;
+export type Handler = (request: Request) => Promise<Response>;
 
 /** The routes behind one function. Whatever happens inside, the answer has the envelope and a request id. */
 export function createHandler(ctx: Ctx, routes: (app: AnyElysia) => AnyElysia): Handler & { app: AnyElysia } {
@@ -17,42 +17,26 @@ export function createHandler(ctx: Ctx, routes: (app: AnyElysia) => AnyElysia): 
   );
   const withCors = cors(ctx.config.http.cors_origins);
 
-  function finish(request: Request, answer: Response, startedAt: number): Response {
+  const handle: Handler = async (request) => {
+    const startedAt = performance.now();
+    let answer: Response;
+    try {
+      admissible(ctx, request);
+      const reads = request.method === "GET" || request.method === "HEAD";
+      const open = reads && openCommit(ctx.db);
+      if (open) await open.catch(() => {}); // nobody is told what may yet be lost
+      shareSnapshot(ctx.db);
+      const written = reads ? undefined : watchWrites(ctx.db);
+      answer = await app.fetch(request);
+      if (written) await written(); // acknowledged means on the disk
+    } catch (error) {
+      answer = errorResponse(toAppError(ctx, error, request));
+    }
     const response = withCors(request, answer);
     response.headers.set("x-request-id", requestIdOf(request));
     logRequest(ctx.log, request, response.status, startedAt);
     return response;
-  }
-  async function finishLater(
-    request: Request,
-    answer: Promise<Response>,
-    startedAt: number,
-    written?: () => Promise<void>,
-  ) {
-    try {
-      const response = await answer;
-      await written?.(); // acknowledged means on the disk
-      return finish(request, response, startedAt);
-    } catch (error) {
-      return finish(request, errorResponse(toAppError(ctx, error, request)), startedAt);
-    }
-  }
-  /** A read that needs nothing from outside is answered without a promise: under load that is a tenth of its cost. */
-  function handle(request: Request): Response | Promise<Response> {
-    const startedAt = performance.now();
-    try {
-      admissible(ctx, request);
-      shareSnapshot(ctx.db);
-      const reads = request.method === "GET" || request.method === "HEAD";
-      const written = reads ? undefined : watchWrites(ctx.db);
-      const answer = app.fetch(request);
-      return reads && answer instanceof Response
-        ? finish(request, answer, startedAt)
-        : finishLater(request, Promise.resolve(answer), startedAt, written);
-    } catch (error) {
-      return finish(request, errorResponse(toAppError(ctx, error, request)), startedAt);
-    }
-  }
+  };
   return Object.assign(handle, { app });
 }
 

@@ -1,8 +1,24 @@
-/** Every id prefix of the API. A row's id says what it is; the ULID behind it sorts by creation time. */
-export const PREFIXES = [
-  ..."ws key ds row batch job ckpt dep req rf mdl vol evt whk dlv sec ssh ses exec evl rule exp expi".split(" "),
-  ..."anq anqi mon trc art upl run txn det bat ups cus".split(" "),
-] as readonly string[];
+/** Every id prefix of the API, and `wrk` for child processes. The prefix says what a thing is; the ULID sorts by time. */
+type Prefix =
+  | (
+      | "ws"
+      | "key"
+      | "ds"
+      | "row"
+      | "batch"
+      | "job"
+      | "ckpt"
+      | "dep"
+      | "req"
+      | "rf"
+      | "mdl"
+      | "vol"
+      | "evt"
+      | "whk"
+      | "dlv"
+    )
+  | ("sec" | "ssh" | "ses" | "exec" | "evl" | "rule" | "exp" | "expi" | "anq" | "anqi" | "mon" | "trc" | "art" | "upl")
+  | ("run" | "txn" | "det" | "bat" | "ups" | "cus" | "wrk");
 
 const ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"; // Crockford base 32, lower case
 
@@ -10,7 +26,7 @@ let lastMs = -1;
 let lastRandom = 0n;
 
 /** 48 bits of milliseconds, 80 bits of randomness; monotonic within a process even inside one millisecond. */
-export function newId(prefix: string, nowMs: number = Date.now()): string {
+export function newId(prefix: Prefix, nowMs: number = Date.now()): string {
   if (nowMs > lastMs) {
     lastMs = nowMs;
     const bytes = crypto.getRandomValues(new Uint8Array(10));
@@ -28,4 +44,4 @@ export function newId(prefix: string, nowMs: number = Date.now()): string {
 }
 
 const SHAPE = /^[a-z]+_[0-9a-hjkmnp-tv-z]{26}$/;
-export const isId = (text: string, prefix: string) => text.startsWith(`${prefix}_`) && SHAPE.test(text);
+export const isId = (text: string, prefix: Prefix) => text.startsWith(`${prefix}_`) && SHAPE.test(text);

@@ -15,6 +15,10 @@ test.each([
   [["inference"], "training", true, false],
   [["detect"], "detect", false, true],
   [["detect", "read"], "account", true, true],
+  [["training"], "self", true, true],
+  [["training"], "self", false, false],
+  [["read"], "self", false, false],
+  [["*"], "self", false, true],
   [[], "inference", true, false],
 ] as [string[], Area, boolean, boolean][])("%p on %s, reads: %p → %p", (scopes, area, reads, verdict) => {
   expect(allows(scopes, area, reads)).toBe(verdict);

@@ -1,5 +1,8 @@
-/** What a route touches. `account` covers keys, secrets and settings: a narrow key must not mint a wide one. */
-export type Area = "inference" | "training" | "detect" | "account" | "admin";
+/**
+ * What a route touches. `account` covers keys, secrets and settings: a narrow key must not mint a wide one. `self` is
+ * what every key may know: who it is.
+ */
+export type Area = "inference" | "training" | "detect" | "account" | "self" | "admin";
 
 /**
  * Whether a key with these scopes may do this. `*` is everything inside its own workspace; `admin` adds the
@@ -9,7 +12,7 @@ export function allows(scopes: readonly string[], area: Area, reads: boolean): b
   if (scopes.includes("admin")) return true;
   if (area === "admin") return false;
   if (scopes.includes("*")) return true;
-  if (scopes.includes("read") && reads) return true;
+  if (reads && (area === "self" || scopes.includes("read"))) return true;
   return scopes.includes(area);
 }
 

@@ -34,7 +34,7 @@ test("flags win over the environment, the environment over the file, the file ov
   expect(config.http.max_body_bytes).toBe(4096);
   expect(config.http.rate_limit_burst).toBe(7);
   expect(config.log.level).toBe("warn");
-  expect(config.db.busy_timeout_ms).toBe(5000);
+  expect(config.db.busy_timeout_ms).toBe(1000);
 });
 
 test("every setting has a doc, a default and an environment name that sets it", () => {

@@ -54,7 +54,9 @@ const log = section("The log goes to standard error.", {
 });
 
 const db = section("SQLite.", {
-  busy_timeout_ms: milliseconds.default(5000).describe("How long to wait for another process that writes."),
+  busy_timeout_ms: milliseconds
+    .default(1000)
+    .describe("How long to wait for another process that writes; nothing else is served meanwhile."),
   wal_checkpoint_pages: z.int().min(1).default(500).describe("Pages of 4 KiB in the log before a checkpoint."),
   cache_mib: z.int().min(1).max(65_536).default(64).describe("Page cache."),
 });

@@ -196,6 +196,9 @@ export function watchWrites(db: Db): () => Promise<void> {
   };
 }
 
+/** The open commit, if any. Who reads now sees into it, and what is seen there may yet be lost. */
+export const openCommit = (db: Db): Promise<void> | undefined => stateOf(db).batch?.promise;
+
 /** Whether something written is not on the disk yet. */
 export const isDirty = (db: Db) => {
   const state = stateOf(db);

@@ -1,5 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { durable } from "../../src/platform/db.ts";
 import { failpoints } from "../../src/platform/failpoint.ts";
+import * as service from "../../src/resources/workspaces/service.ts";
 import { workspaces } from "../../src/resources/workspaces/table.ts";
 import { atEveryFailpoint, fakeClock, type TestApp, testApp } from "../harness.ts";
 
@@ -121,6 +123,17 @@ test("an answer to a write leaves only after the flush that covers it; a read wa
   await app.call("GET", "/v1/workspaces", undefined, { key: app.adminKey });
   delete failpoints.hit;
   expect(passed).toHaveLength(4);
+});
+
+test("nobody reads what may yet be lost: a read waits for the open commit", async () => {
+  await durable(app.ctx.db); // the keys of this test
+  failpoints.hit = (name) => {
+    if (name === "db.before_commit") throw Object.assign(new Error("no space"), { code: "SQLITE_FULL" });
+  };
+  const { id } = service.create(app.ctx, { name: "phantom", metadata: {} });
+  const read = await app.call("GET", `/v1/workspaces/${id}`, undefined, { key: app.adminKey });
+  delete failpoints.hit;
+  expect(read.status).toBe(404);
 });
 
 describe("rate limit", () => {

@@ -194,7 +194,7 @@ test("a worker that ignores SIGTERM is killed after the grace", async () => {
 });
 
 test.each(["flood_stdout", "flood_stderr"])(
-  "%s: 100 MB neither block the worker nor grow the server",
+  "%s: 400 MB neither block the worker nor grow the server",
   async (flood) => {
     await fake(flood, 5).worker.exited; // whatever is allocated once
     Bun.gc(true);
@@ -203,15 +203,15 @@ test.each(["flood_stdout", "flood_stderr"])(
     const watch = setInterval(() => {
       peak = Math.max(peak, process.memoryUsage.rss());
     }, 5);
-    const exit = await fake(flood, 100).worker.exited;
+    const exit = await fake(flood, 400).worker.exited;
     clearInterval(watch);
     expect(exit.kind).toBe("done");
     expect(exit.tail.length).toBeLessThanOrEqual(8_192);
     if (flood === "flood_stderr") {
       expect(exit.tail).toEndWith("end of the flood\n");
-      expect(exit.stderrBytes).toBeGreaterThan(100_000_000);
+      expect(exit.stderrBytes).toBeGreaterThan(400_000_000);
     }
-    expect(peak - before).toBeLessThan(48 * 2 ** 20);
+    expect(peak - before).toBeLessThan(200 * 2 ** 20); // garbage comes and goes, but not the flood itself
   },
 );
 

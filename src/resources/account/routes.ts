@@ -9,7 +9,7 @@ import { Account, present, UpdateAccount } from "./schema.ts";
 
 /** The caller's own workspace, seen and changed without the admin scope. */
 export const routes = (ctx: Ctx) => {
-  const { authed, takes } = area(ctx, "account");
+  const { authed, takes } = area(ctx, "self");
   const show = (who: Principal, workspace: WorkspaceRow) =>
     present(workspace, keys.mustGet(ctx, who.workspaceId, who.keyId));
   return new Elysia({ prefix: "/v1/account", tags: ["Account"] })

@@ -44,6 +44,25 @@ describe("a new key", () => {
     expect((await create({ scopes: ["admin"] }, app.adminKey)).status).toBe(201);
   });
 
+  test("ends no later and spends no more than the key that makes it", async () => {
+    const ends = new Date(clock.now() + 60_000).toISOString();
+    const parent = (await create({ expires_at: ends, monthly_budget_usd: 5 })).body.key;
+    const child = await create({}, parent);
+    expect(child.body).toMatchObject({ expires_at: ends, monthly_budget_usd: 5 });
+    const later = new Date(clock.now() + 120_000).toISOString();
+    expect(await create({ expires_at: later }, parent)).toMatchObject({
+      status: 403,
+      body: { error: { param: "/expires_at" } },
+    });
+    expect(await create({ monthly_budget_usd: 6 }, parent)).toMatchObject({
+      status: 403,
+      body: { error: { param: "/monthly_budget_usd" } },
+    });
+    expect(
+      (await create({ expires_at: new Date(clock.now() + 1000).toISOString(), monthly_budget_usd: 1 }, parent)).status,
+    ).toBe(201);
+  });
+
   test.each([
     [{ name: "" }, "/name"],
     [{ scopes: [] }, "/scopes"],

@@ -6,7 +6,8 @@ import { type PageQuery, page } from "../../http/pagination.ts";
 import { hashKey, mintKey, prefixOf } from "../../lib/api_key.ts";
 import { AppError } from "../../lib/errors.ts";
 import { newId } from "../../lib/ids.ts";
-import { microsOf } from "../../lib/money.ts";
+import { microsOf, usdOf } from "../../lib/money.ts";
+import { isoOrNull } from "../../lib/schema.ts";
 import { within } from "../../lib/scopes.ts";
 import { write } from "../../platform/db.ts";
 import { preparedInsert, preparedRow } from "../../platform/row.ts";
@@ -32,13 +33,35 @@ export function mustGet(ctx: Ctx, workspaceId: string, id: string): ApiKeyRow {
 export const list = (ctx: Ctx, workspaceId: string, query: PageQuery) =>
   page(ctx.db, apiKeys, active(workspaceId), query, present);
 
-/** A key made with a key gets no more than that key has. */
+/** A key made with a key gets no more than that key has: not its scopes, nor its end, nor its budget. */
 export function createBy(ctx: Ctx, who: Principal, input: CreateApiKey) {
   if (!within(input.scopes, who.scopes))
     throw new AppError("missing_scope", `This key may only make keys with its own scopes: ${who.scopes.join(", ")}`, {
       param: "/scopes",
     });
-  return create(ctx, who.workspaceId, input);
+  const { expiresAt, monthlyBudgetMicros } = mustGet(ctx, who.workspaceId, who.keyId);
+  const bounded = {
+    ...input,
+    expires_at: input.expires_at ?? isoOrNull(expiresAt),
+    monthly_budget_usd: input.monthly_budget_usd ?? (monthlyBudgetMicros === null ? null : usdOf(monthlyBudgetMicros)),
+  };
+  if (expiresAt !== null && Date.parse(bounded.expires_at ?? "") > expiresAt)
+    throw new AppError(
+      "missing_scope",
+      `This key ends at ${isoOrNull(expiresAt)}: a key made with it cannot outlive it`,
+      {
+        param: "/expires_at",
+      },
+    );
+  if (monthlyBudgetMicros !== null && microsOf(bounded.monthly_budget_usd ?? 0) > monthlyBudgetMicros)
+    throw new AppError(
+      "missing_scope",
+      `This key may spend ${usdOf(monthlyBudgetMicros)} USD a month: a key made with it no more`,
+      {
+        param: "/monthly_budget_usd",
+      },
+    );
+  return create(ctx, who.workspaceId, bounded);
 }
 
 /** The plaintext leaves with this answer and is kept nowhere. */

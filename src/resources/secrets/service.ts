@@ -61,6 +61,12 @@ export function remove(ctx: Ctx, workspaceId: string, name: string): SecretRow {
   });
 }
 
+/** For a workspace that goes. */
+export function removeAll(ctx: Ctx, workspaceId: string) {
+  const gone = ctx.db.select().from(secrets).where(eq(secrets.workspaceId, workspaceId)).all();
+  for (const { name } of gone) remove(ctx, workspaceId, name);
+}
+
 /** The value, for a use inside this server. One that is bound to a host opens only for a caller that names that host. */
 export function reveal(ctx: Ctx, workspaceId: string, name: string, host?: string): string {
   const row = mustGet(ctx, workspaceId, name);

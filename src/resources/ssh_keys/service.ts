@@ -59,6 +59,12 @@ export function remove(ctx: Ctx, workspaceId: string, id: string): SshKeyRow {
   });
 }
 
+/** For a workspace that goes. */
+export function removeAll(ctx: Ctx, workspaceId: string) {
+  const gone = ctx.db.select().from(sshKeys).where(eq(sshKeys.workspaceId, workspaceId)).all();
+  for (const { id } of gone) remove(ctx, workspaceId, id);
+}
+
 /** The private key as a file's content, for a use inside this server. */
 export function revealPrivateKey(ctx: Ctx, workspaceId: string, id: string): string {
   const row = mustGet(ctx, workspaceId, id);

@@ -79,7 +79,9 @@ export const resume = (ctx: Ctx, id: string) => move(ctx, id, "resume");
 /** The row stays, so that old ids and events keep their meaning; the name is given back. */
 export function remove(ctx: Ctx, id: string): WorkspaceRow {
   const { name } = mustGet(ctx, id);
-  return move(ctx, id, "remove", { name: `${name} (deleted ${id})` });
+  const row = move(ctx, id, "remove", { name: `${name} (deleted ${id})` });
+  ctx.wake("workspaces.purge");
+  return row;
 }
 
 function move(

@@ -2,6 +2,7 @@ import { afterEach, describe, expect, test } from "bun:test";
 import { atEveryFailpoint, type TestApp, testApp } from "../../../test/harness.ts";
 import { events } from "../../events/table.ts";
 import { durable } from "../../platform/db.ts";
+import { purge } from "./purge.ts";
 import * as workspaces from "./service.ts";
 
 const apps: TestApp[] = [];
@@ -114,6 +115,25 @@ test("the keys of a suspended workspace answer 401 until it is resumed; nobody c
   expect((await app.call("GET", "/v1/api_keys")).status).toBe(200);
   const own = app.keyOf("operators", ["admin"]).workspaceId;
   expect((await app.call("DELETE", `/v1/workspaces/${own}`, undefined, admin(app))).status).toBe(400);
+});
+
+test("a deleted workspace keeps nothing that could be opened, and its neighbours keep everything", async () => {
+  const app = open();
+  for (const key of [app.keyA, app.keyB]) {
+    await app.call("PUT", "/v1/secrets/TOKEN", { value: "v" }, { key });
+    await app.call("POST", "/v1/api_keys", { name: "k" }, { key, headers: { "idempotency-key": "i" } });
+  }
+  const count = () =>
+    app.ctx.db.$client
+      .query("SELECT (SELECT count(*) FROM secrets) AS secrets, (SELECT count(*) FROM idempotency_keys) AS answers")
+      .get();
+  await purge(app.ctx);
+  expect(count()).toEqual({ secrets: 2, answers: 2 });
+  await app.call("DELETE", `/v1/workspaces/${app.workspaceA}`, undefined, admin(app));
+  expect(app.woken).toContain("workspaces.purge");
+  await purge(app.ctx);
+  expect(count()).toEqual({ secrets: 1, answers: 1 });
+  expect((await app.call("GET", "/v1/secrets/TOKEN", undefined, { key: app.keyB })).status).toBe(200);
 });
 
 test("wherever it crashes, a state and its event exist together or not at all", async () => {
