@@ -1,12 +1,12 @@
 import { join } from "node:path";
-import { makeKey, median, type Row, remove, startPeer, startVerk, tempDir, wrk } from "./tools.ts";
+import { makeKey, median, pinned, type Row, remove, startPeer, startVerk, tempDir, wrk } from "./tools.ts";
 
 const ROUNDS = 5;
 
 /** Authenticated GET of one row, against a bare Bun.serve that returns the same bytes. */
 export async function run(): Promise<Row[]> {
   const dir = tempDir();
-  const verk = await startVerk(dir);
+  const verk = await startVerk(dir, pinned(0));
   const headers = { authorization: `Bearer ${await makeKey(dir)}` };
   const list = (await (await fetch(`${verk.url}/v1/workspaces`, { headers })).json()) as { data: [{ id: string }] };
   const url = `${verk.url}/v1/workspaces/${list.data[0].id}`;
@@ -14,13 +14,13 @@ export async function run(): Promise<Row[]> {
   await Bun.write(join(dir, "body.json"), body);
   const script = join(dir, "get.lua");
   await Bun.write(script, `wrk.headers["authorization"] = "${headers.authorization}"\n`);
-  const bare = await startPeer("bare.ts", [join(dir, "body.json")]);
-  for (const target of [bare.url, url, url]) await wrk(target, { script, seconds: 3 }); // let both compile their hot paths
+  const bare = await startPeer("bare.ts", [join(dir, "body.json")], pinned(0));
+  for (const target of [bare.url, url, url]) await wrk(target, { script, seconds: 3, prefix: pinned(1) }); // let both compile their hot paths
   const ours: number[] = [];
   const floor: number[] = [];
   for (let round = 0; round < ROUNDS; round++) {
-    floor.push((await wrk(bare.url, { script, seconds: 3 })).perSecond);
-    const load = await wrk(url, { script, seconds: 3 });
+    floor.push((await wrk(bare.url, { script, seconds: 3, prefix: pinned(1) })).perSecond);
+    const load = await wrk(url, { script, seconds: 3, prefix: pinned(1) });
     if (load.bad > 0) throw new Error(`${load.bad} requests were refused`);
     ours.push(load.perSecond);
   }

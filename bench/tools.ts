@@ -12,6 +12,10 @@ export const tempDir = () => mkdtempSync(join(tmpdir(), "verk-bench-"));
 export const remove = (dir: string) => rmSync(dir, { recursive: true, force: true });
 export const median = (values: readonly number[]) => [...values].sort((a, b) => a - b)[values.length >> 1] as number;
 
+/** A core of its own for a program of one thread, where there are two: less luck in a ratio. */
+export const pinned = (core: 0 | 1) =>
+  navigator.hardwareConcurrency > 1 && Bun.which("taskset") ? ["taskset", "-c", String(core)] : [];
+
 /** A peer prints its address on its first line. */
 export async function startPeer(file: string, args: string[], prefix: string[] = []): Promise<Running> {
   const child = Bun.spawn([...prefix, process.execPath, join(ROOT, "bench/peers", file), ...args], {
@@ -61,9 +65,12 @@ export async function makeKey(dir: string, scope = "admin"): Promise<string> {
 export type Load = { perSecond: number; p50Ms: number; p99Ms: number; bad: number };
 
 /** wrk in its own process: one thread, so that on a small machine the server keeps a core to itself. */
-export async function wrk(url: string, { connections = 64, seconds = 4, script = "" } = {}): Promise<Load> {
+export async function wrk(
+  url: string,
+  { connections = 64, seconds = 4, script = "", prefix = [] as string[] } = {},
+): Promise<Load> {
   const args = ["-t1", `-c${connections}`, `-d${seconds}s`, "--latency", ...(script ? ["-s", script] : []), url];
-  const child = Bun.spawn(["wrk", ...args], { stdout: "pipe", stderr: "inherit" });
+  const child = Bun.spawn([...prefix, "wrk", ...args], { stdout: "pipe", stderr: "inherit" });
   const text = await new Response(child.stdout).text();
   const time = (label: string) => {
     const [, value = "NaN", unit = "ms"] = new RegExp(`${label}%\\s+([\\d.]+)(us|ms|s)`).exec(text) ?? [];

@@ -1,5 +1,5 @@
 import { join } from "node:path";
-import { type Load, makeKey, type Row, remove, startPeer, startVerk, tempDir, wrk } from "./tools.ts";
+import { type Load, makeKey, median, type Row, remove, startPeer, startVerk, tempDir, wrk } from "./tools.ts";
 
 /** Each request its own name. The key is put in by the caller; the peers ignore it. */
 const lua = (key: string, tag: string) => `
@@ -12,6 +12,8 @@ request = function()
   return wrk.format(nil, nil, nil, '{"name":"${tag}' .. n .. '"}')
 end
 `;
+
+const ROUNDS = 3;
 
 /** A disk whose flush takes a millisecond more, for whoever flushes: the kernel delays the call, ours and theirs alike. */
 const SLOW_DISK = [
@@ -35,9 +37,16 @@ export async function run(): Promise<Row[]> {
     ["this disk", []],
     ["flush + 1 ms", SLOW_DISK],
   ] as [string, string[]][]) {
-    const ours = await measureVerk(prefix);
-    const wal = await measurePeer("wal", prefix);
-    const journal = await measurePeer("delete", prefix);
+    const rounds: Record<"ours" | "wal" | "journal", Load>[] = [];
+    for (let round = 0; round < ROUNDS; round++)
+      rounds.push({
+        ours: await measureVerk(prefix),
+        wal: await measurePeer("wal", prefix),
+        journal: await measurePeer("delete", prefix),
+      });
+    const [ours, wal, journal] = (["ours", "wal", "journal"] as const).map((who) =>
+      middle(rounds.map((r) => r[who])),
+    ) as [Load, Load, Load];
     const against = (peer: Load) => (ours.perSecond / peer.perSecond).toFixed(1);
     const say = (name: string, peer: Load) =>
       `${disk}: ${Math.round(ours.perSecond)}/s against ${Math.round(peer.perSecond)}/s, ${name}`;
@@ -64,6 +73,13 @@ export async function run(): Promise<Row[]> {
   }
   return rows;
 }
+
+const middle = (loads: Load[]): Load => ({
+  perSecond: median(loads.map((load) => load.perSecond)),
+  p50Ms: median(loads.map((load) => load.p50Ms)),
+  p99Ms: median(loads.map((load) => load.p99Ms)),
+  bad: Math.max(...loads.map((load) => load.bad)),
+});
 
 const row = (what: string, value: string, target: string, ok: boolean | null): Row => ({
   bench: "write",

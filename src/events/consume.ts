@@ -1,4 +1,4 @@
-import { and, asc, eq, gt, inArray, lt, min } from "drizzle-orm";
+import { asc, eq, gt, lt, lte, min } from "drizzle-orm";
 import { type Db, durable, type Tx, write } from "../platform/db.ts";
 import { gradually } from "../platform/gradually.ts";
 import { type EventRow, eventCursors, events } from "./table.ts";
@@ -39,11 +39,11 @@ export function prune(db: Db, before: number): Promise<number> {
       .from(eventCursors)
       .get()?.seq;
     const passed = slowest === null || slowest === undefined ? undefined : lt(events.seq, slowest + 1);
-    const old = tx
-      .select({ seq: events.seq })
-      .from(events)
-      .where(and(lt(events.createdAt, before), passed))
-      .limit(rows);
-    return tx.delete(events).where(inArray(events.seq, old)).returning({ seq: events.seq }).all().length;
+    const { seq, createdAt } = events;
+    const oldest = tx.select({ seq, createdAt }).from(events).where(passed).orderBy(asc(seq)).limit(rows).all();
+    const young = oldest.findIndex((event) => event.createdAt >= before); // they were recorded in order of time
+    const last = oldest.slice(0, young < 0 ? undefined : young).at(-1);
+    if (!last) return 0;
+    return tx.delete(events).where(lte(seq, last.seq)).returning({ seq }).all().length;
   });
 }

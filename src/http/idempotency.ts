@@ -32,6 +32,7 @@ const byKey = prepared((db) =>
     .prepare(),
 );
 
+/** What a creation needs, by name: given the whole context, Elysia would parse cookies and all headers for it. */
 type Creation = {
   request: Request;
   principal: Principal;

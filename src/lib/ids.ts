@@ -23,24 +23,30 @@ type Prefix =
 const ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"; // Crockford base 32, lower case
 
 let lastMs = -1;
-let lastRandom = 0n;
+let time = "";
+const digits = new Uint8Array(16); // of the random part, five bits each
 
 /** 48 bits of milliseconds, 80 bits of randomness; monotonic within a process even inside one millisecond. */
 export function newId(prefix: Prefix, nowMs: number = Date.now()): string {
-  if (nowMs > lastMs) {
-    lastMs = nowMs;
-    const bytes = crypto.getRandomValues(new Uint8Array(10));
-    lastRandom = bytes.reduce((n, b) => (n << 8n) | BigInt(b), 0n) >> 1n; // headroom to count up
-  } else {
-    lastRandom += 1n;
-  }
-  let value = (BigInt(lastMs) << 80n) | lastRandom;
-  let text = "";
-  for (let i = 0; i < 26; i++) {
-    text = ALPHABET[Number(value & 31n)] + text;
-    value >>= 5n;
-  }
-  return `${prefix}_${text}`;
+  if (nowMs > lastMs) begin(nowMs);
+  else countUp();
+  let text = `${prefix}_${time}`;
+  for (let i = 0; i < 16; i++) text += ALPHABET[digits[i] as number];
+  return text;
+}
+
+function begin(nowMs: number) {
+  lastMs = nowMs;
+  time = "";
+  for (let left = nowMs; time.length < 10; left = Math.floor(left / 32)) time = ALPHABET[left % 32] + time;
+  crypto.getRandomValues(digits);
+  for (let i = 0; i < 16; i++) digits[i]! &= i === 0 ? 15 : 31; // the first bit is headroom to count up
+}
+
+function countUp() {
+  let i = 15;
+  while (digits[i] === 31) digits[i--] = 0;
+  digits[i]!++;
 }
 
 const SHAPE = /^[a-z]+_[0-9a-hjkmnp-tv-z]{26}$/;

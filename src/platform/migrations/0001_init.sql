@@ -66,7 +66,6 @@ CREATE TABLE events (
   created_at INTEGER NOT NULL
 ) STRICT;
 CREATE INDEX events_feed ON events (workspace_id, seq);
-CREATE INDEX events_age ON events (created_at);
 
 CREATE TABLE event_cursors (
   consumer TEXT PRIMARY KEY,

@@ -15,9 +15,9 @@ export const routes = (ctx: Ctx) => {
     .use(authed)
     .post(
       "",
-      (c) =>
-        creates(ctx, c, () => {
-          const { row, key } = keys.createBy(ctx, c.principal, c.body);
+      ({ request, principal, body, set }) =>
+        creates(ctx, { request, principal, body, set }, () => {
+          const { row, key } = keys.createBy(ctx, principal, body);
           return { ...present(row), key };
         }),
       {

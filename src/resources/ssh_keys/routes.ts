@@ -13,10 +13,17 @@ export const routes = (ctx: Ctx) => {
   const { authed, takes } = area(ctx, "account");
   return new Elysia({ prefix: "/v1/ssh_keys", tags: ["SSH keys"] })
     .use(authed)
-    .post("", (c) => creates(ctx, c, () => present(sshKeys.create(ctx, c.principal.workspaceId, c.body))), {
-      ...takes(CreateSshKey),
-      detail: describe("Add an SSH key pair; the private key is never shown again", { 201: SshKey }),
-    })
+    .post(
+      "",
+      ({ request, principal, body, set }) =>
+        creates(ctx, { request, principal, body, set }, () =>
+          present(sshKeys.create(ctx, principal.workspaceId, body)),
+        ),
+      {
+        ...takes(CreateSshKey),
+        detail: describe("Add an SSH key pair; the private key is never shown again", { 201: SshKey }),
+      },
+    )
     .get("", ({ principal, query }) => sshKeys.list(ctx, principal.workspaceId, query), {
       ...asks(PageQuery),
       detail: describe("List SSH keys", { 200: listOf(SshKey, "SshKeyList") }),

@@ -14,10 +14,15 @@ export const routes = (ctx: Ctx) => {
   const { authed, takes } = area(ctx, "admin");
   return new Elysia({ prefix: "/v1/workspaces", tags: ["Workspaces"] })
     .use(authed)
-    .post("", (c) => creates(ctx, c, () => present(workspaces.create(ctx, c.body))), {
-      ...takes(CreateWorkspace),
-      detail: describe("Create a workspace", { 201: Workspace }),
-    })
+    .post(
+      "",
+      ({ request, principal, body, set }) =>
+        creates(ctx, { request, principal, body, set }, () => present(workspaces.create(ctx, body))),
+      {
+        ...takes(CreateWorkspace),
+        detail: describe("Create a workspace", { 201: Workspace }),
+      },
+    )
     .get("", ({ query }) => workspaces.list(ctx, query), {
       ...asks(PageQuery),
       detail: describe("List workspaces", { 200: listOf(Workspace, "WorkspaceList") }),
