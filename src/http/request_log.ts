@@ -6,17 +6,23 @@ const FROM_CLIENT = /^[\w.:-]{1,64}$/;
 
 /** The id under which this request is logged and answered; a sane one from the client is kept. */
 export function requestIdOf(request: Tagged): string {
-  if (request[ID] !== undefined) return request[ID];
-  const given = request.headers.get("x-request-id");
-  request[ID] = given !== null && FROM_CLIENT.test(given) ? given : crypto.randomUUID();
+  request[ID] ??= choose(request);
   return request[ID];
 }
 
+/** The same, for the one who asks last: most requests are asked for it only once, and keeping it has a price. */
+export const lastRequestIdOf = (request: Tagged): string => request[ID] ?? choose(request);
+
+function choose(request: Request): string {
+  const given = request.headers.get("x-request-id");
+  return given !== null && FROM_CLIENT.test(given) ? given : crypto.randomUUID();
+}
+
 /** Path only: a query may hold a signed URL's signature or a setup token. */
-export function logRequest(log: Log, request: Request, status: number, startedAt: number) {
+export function logRequest(log: Log, request: Request, id: string, status: number, startedAt: number) {
   if (log.level !== "debug") return;
   log.debug("request", {
-    request_id: requestIdOf(request),
+    request_id: id,
     method: request.method,
     path: pathOf(request.url),
     status,

@@ -4,9 +4,10 @@ import { AppError } from "../lib/errors.ts";
 import { openCommit, shareSnapshot, watchWrites } from "../platform/db.ts";
 import { cors } from "./cors.ts";
 import { errorEnvelope, errorResponse, toAppError } from "./errors.ts";
-import { logRequest, pathOf, requestIdOf } from "./request_log.ts";
+import { compilePlainReads } from "./plain_reads.ts";
+import { lastRequestIdOf, logRequest, pathOf } from "./request_log.ts";
 
-export type Handler = (request: Request) => Promise<Response>;
+export type Handler = (request: Request) => Response | Promise<Response>;
 
 /** The routes behind one function. Whatever happens inside, the answer has the envelope and a request id. */
 export function createHandler(ctx: Ctx, routes: (app: AnyElysia) => AnyElysia): Handler & { app: AnyElysia } {
@@ -17,28 +18,45 @@ export function createHandler(ctx: Ctx, routes: (app: AnyElysia) => AnyElysia): 
   );
   const withCors = cors(ctx.config.http.cors_origins);
 
-  const handle: Handler = async (request) => {
-    const startedAt = performance.now();
+  compilePlainReads(app);
+
+  function finish(request: Request, answer: Response, startedAt: number): Response {
+    const response = withCors(request, answer);
+    const id = lastRequestIdOf(request);
+    response.headers.set("x-request-id", id);
+    logRequest(ctx.log, request, id, response.status, startedAt);
+    return response;
+  }
+  /** A write, or a read that has to wait for something. `begun`: the read that turned out to be one. */
+  async function handleLater(request: Request, startedAt: number, begun?: Promise<Response>): Promise<Response> {
     let answer: Response;
     try {
-      admissible(ctx, request);
-      const reads = request.method === "GET" || request.method === "HEAD";
-      const open = reads && openCommit(ctx.db);
-      if (open) await open.catch(() => {}); // nobody is told what may yet be lost
-      shareSnapshot(ctx.db);
+      const reads = isRead(request);
+      if (reads) await openCommit(ctx.db)?.catch(() => {}); // nobody is told what may yet be lost
       const written = reads ? undefined : watchWrites(ctx.db);
-      answer = await app.fetch(request);
-      if (written) await written(); // acknowledged means on the disk
+      answer = await (begun ?? app.fetch(request));
+      await written?.(); // acknowledged means on the disk
     } catch (error) {
       answer = errorResponse(toAppError(ctx, error, request));
     }
-    const response = withCors(request, answer);
-    response.headers.set("x-request-id", requestIdOf(request));
-    logRequest(ctx.log, request, response.status, startedAt);
-    return response;
+    return finish(request, answer, startedAt);
+  }
+  const handle: Handler = (request) => {
+    const startedAt = performance.now();
+    try {
+      admissible(ctx, request);
+      shareSnapshot(ctx.db);
+      if (!isRead(request) || openCommit(ctx.db)) return handleLater(request, startedAt);
+      const answer = app.fetch(request);
+      return answer instanceof Response ? finish(request, answer, startedAt) : handleLater(request, startedAt, answer);
+    } catch (error) {
+      return finish(request, errorResponse(toAppError(ctx, error, request)), startedAt);
+    }
   };
   return Object.assign(handle, { app });
 }
+
+const isRead = ({ method }: Request) => method === "GET" || method === "HEAD";
 
 function admissible(ctx: Ctx, request: Request) {
   if (ctx.closing.aborted)

@@ -136,6 +136,21 @@ test("nobody reads what may yet be lost: a read waits for the open commit", asyn
   expect(read.status).toBe(404);
 });
 
+test("a plain read is answered without a promise; one that waits, and a write, with one", async () => {
+  const send = (path: string, method = "GET") =>
+    app.handle(
+      new Request(`http://localhost${path}`, { method, headers: { authorization: `Bearer ${app.adminKey}` } }),
+    );
+  const id = app.workspaceA;
+  await durable(app.ctx.db);
+  expect(send(`/v1/workspaces/${id}`)).toBeInstanceOf(Response);
+  expect(send("/healthz")).toBeInstanceOf(Response);
+  expect(send("/v1/regions")).toBeInstanceOf(Promise);
+  expect(await send("/v1/nothing")).toMatchObject({ status: 404 });
+  service.update(app.ctx, id, { metadata: { a: "b" } });
+  expect(send(`/v1/workspaces/${id}`)).toBeInstanceOf(Promise);
+});
+
 describe("rate limit", () => {
   const get = (key: string) => app.call("GET", "/v1/api_keys", undefined, { key });
   test("a burst passes, then 429 with Retry-After, for that key alone", async () => {

@@ -49,7 +49,6 @@ export function authenticate(ctx: Pick<Ctx, "db" | "clock">, key: string | undef
     throw new AppError("revoked_api_key", "This API key has expired");
   if (known.workspace !== "active")
     throw new AppError("revoked_api_key", `The workspace of this key is ${known.workspace}`);
-  usesOf(ctx.db).set(known.keyId, now);
   return known;
 }
 
@@ -64,10 +63,11 @@ function lookUp(db: Db, key: string, now: number): Known | undefined {
   if (!known) return undefined;
   if (seen.size >= MOST_SEEN) seen.clear();
   seen.set(hash, { known, generation, at: now });
+  if (known.status === "active") usesOf(db).set(known.keyId, now);
   return known;
 }
 
-/** When each key was last used, gathered in memory: a write on every request would cost more than the request. */
+/** When each key was last used, to the second, gathered in memory: a write on every request would cost more than it. */
 const usesOf = oncePer((_db: Db) => new Map<string, number>());
 
 /** Writes the gathered times down; the loop calls it, and the shutdown. A kill loses at most one interval of them. */
