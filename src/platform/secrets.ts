@@ -121,10 +121,14 @@ function readMasterKey(file: string): Uint8Array | undefined {
   return Buffer.from(text, "hex");
 }
 
-function checkMode(file: string, mode: number, uid: number) {
-  if ((mode & 0o077) === 0) return;
+/** Whether nobody but its user can read a key file of this mode and owner. */
+export const isPrivate = (mode: number, uid: number) =>
+  (mode & 0o077) === 0 ||
   // systemd hands a credential to a service user as root's 0440 file with an access list for that user alone
-  if ((mode & 0o777) === 0o440 && uid === 0 && process.getuid?.() !== 0) return;
+  ((mode & 0o777) === 0o440 && uid === 0 && process.getuid?.() !== 0);
+
+function checkMode(file: string, mode: number, uid: number) {
+  if (isPrivate(mode, uid)) return;
   const shown = (mode & 0o777).toString(8).padStart(4, "0");
   throw new UsageError(`The master key ${file} may be read by others (mode ${shown}). Run: chmod 600 ${file}`);
 }

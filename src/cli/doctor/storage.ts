@@ -136,8 +136,9 @@ function masterKey({ config }: Scene) {
       "restore the key file from your backup, mode 0600",
     );
   }
-  const mode = statSync(file).mode & 0o777;
-  if ((mode & 0o077) !== 0) return fail(`${file} has mode 0${mode.toString(8)}`, `chmod 600 ${file}`);
+  const stat = statSync(file);
+  const mode = stat.mode & 0o777;
+  if (!isPrivate(mode, stat.uid)) return fail(`${file} has mode 0${mode.toString(8)}`, `chmod 600 ${file}`);
   return ok(`${file}, mode 0${mode.toString(8)}. Back it up apart from the data: without it no secret opens`);
 }
 
