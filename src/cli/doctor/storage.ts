@@ -7,6 +7,7 @@ import { isHeld } from "../../platform/data_lock.ts";
 import { errorCode, tempPath, writeTemp } from "../../platform/files.ts";
 import { MIGRATIONS } from "../../platform/migrations/index.ts";
 import { someSealed } from "../../platform/sealed.ts";
+import { isPrivate } from "../../platform/secrets.ts";
 import { type Check, fail, ok, type Scene, warn } from "./check.ts";
 
 const GIB = 2 ** 30;
