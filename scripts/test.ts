@@ -44,16 +44,9 @@ async function runTests(filters: string[]): Promise<Counts> {
   return silent ? { ...counts, failed: 1 } : counts;
 }
 
-const checks: [string, string[]][] = existsSync(join(root, "scripts/check.ts"))
-  ? [["checks", ["bun", "scripts/check.ts"]]]
-  : [
-      ["format and lint", ["bunx", "biome", "check", "."]],
-      ["types", ["bunx", "tsc", "--noEmit", "-p", "."]],
-    ];
 let brokenSteps = 0;
-for (const [title, argv] of [...checks, ["executable", ["bun", "scripts/build.ts", "--if-stale"]] as const]) {
-  if (!(await run(title, [...argv]))) brokenSteps++;
-}
+if (!(await run("checks", ["bun", "scripts/check.ts"]))) brokenSteps++;
+if (!(await run("executable", ["bun", "scripts/build.ts", "--if-stale"]))) brokenSteps++;
 const counts = await runTests(process.argv.slice(2));
 const failed = counts.failed + brokenSteps;
 console.log(`\n${counts.passed} passed, ${failed} failed${counts.skipped > 0 ? `, ${counts.skipped} skipped` : ""}`);

@@ -51,10 +51,7 @@ export async function startServer(config: Config, options: Options = {}): Promis
   shutdown.add("lock", () => lock.release());
   try {
     const db = openDatabase(config, lock);
-    shutdown.add("database", async () => {
-      await durable(db);
-      closeDb(db);
-    });
+    shutdown.add("database", () => flushAndClose(db));
     const opened = openContext(config, db, log, clock);
     const { ctx } = opened;
     shutdown.add("workers", () => ctx.supervisor.stopAll("shutdown"));
@@ -118,17 +115,15 @@ export async function openOffline(
   try {
     const db = openDatabase(config, lock);
     const { ctx } = openContext(config, db, options.log ?? createLog(config.log), options.clock ?? systemClock);
-    const close = async () => {
-      await durable(db);
-      closeDb(db);
-      lock?.release();
-    };
+    const close = () => flushAndClose(db).finally(() => lock?.release());
     return { ctx, close };
   } catch (error) {
     lock?.release();
     throw explained(error, config.data_dir);
   }
 }
+
+const flushAndClose = (db: Db) => durable(db).finally(() => closeDb(db));
 
 /** Only the holder of the lock migrates: a server of another version may be working on this database. */
 function openDatabase(config: Config, lock: DataLock | undefined): Db {
@@ -148,7 +143,8 @@ function openDatabase(config: Config, lock: DataLock | undefined): Db {
   }
 }
 
-function openContext(config: Config, db: Db, log: Log, clock: Clock): Opened {
+/** The one place where a context is put together; the tests take theirs from here too. */
+export function openContext(config: Config, db: Db, log: Log, clock: Clock): Opened {
   const running = new Map<string, Loop>();
   const closing = new AbortController();
   const socketDir = join(realpathSync(config.data_dir), "run"); // one name, however it was reached: orphans are known by it

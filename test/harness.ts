@@ -1,20 +1,15 @@
 import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
+import { openContext } from "../src/app.ts";
 import type { Ctx, SCOPES } from "../src/context.ts";
 import { createHandler } from "../src/http/server.ts";
 import { type Clock, systemClock } from "../src/platform/clock.ts";
 import { type Config, loadConfig } from "../src/platform/config.ts";
 import { closeDb, durable, openDb } from "../src/platform/db.ts";
 import { failpoints } from "../src/platform/failpoint.ts";
-import { guardedDial } from "../src/platform/http_client.ts";
 import { createLog } from "../src/platform/log.ts";
 import { migrate } from "../src/platform/migrate.ts";
-import { someSealed } from "../src/platform/sealed.ts";
-import { openSecretBox } from "../src/platform/secrets.ts";
-import { openLocalStorage } from "../src/platform/storage/local.ts";
-import { createSupervisor } from "../src/platform/supervisor.ts";
-import { authenticate } from "../src/resources/api_keys/authenticate.ts";
 import * as keys from "../src/resources/api_keys/service.ts";
 import * as workspaces from "../src/resources/workspaces/service.ts";
 import { mount } from "../src/routes.ts";
@@ -61,21 +56,9 @@ export function testApp({ dir = tempDir(), clock = systemClock, flags = {} }: Op
   const log = createLog({ level: "debug", write: (line) => void lines.push(line) });
   const db = openDb({ path: join(dir, "verk.db") });
   migrate(db, join(dir, "backups"));
-  const closing = new AbortController();
   const woken: string[] = [];
-  const ctx: Ctx = {
-    config,
-    db,
-    clock,
-    log,
-    secrets: openSecretBox({ file: config.secrets.master_key_file, sealed: () => someSealed(db.$client) }),
-    storage: openLocalStorage(join(dir, "storage")),
-    supervisor: createSupervisor({ log, clock, socketDir: join(dir, "run"), ...config.workers }),
-    authenticate: (key) => authenticate({ db, clock }, key),
-    wake: (loop) => void woken.push(loop),
-    closing: closing.signal,
-    dial: guardedDial(config.network),
-  };
+  const { ctx: real, closing } = openContext(config, db, log, clock);
+  const ctx: Ctx = { ...real, wake: (loop) => void woken.push(loop) }; // no loops here: a test calls what they would
   const handle = createHandler(ctx, mount(ctx));
   const keyOf = (name: string, scopes: (typeof SCOPES)[number][]) => {
     const row = workspaces.findByName(ctx, name) ?? workspaces.create(ctx, { name, metadata: {} });

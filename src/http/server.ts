@@ -32,7 +32,7 @@ export function createHandler(ctx: Ctx, routes: (app: AnyElysia) => AnyElysia): 
     let answer: Response;
     try {
       const reads = isRead(request);
-      if (reads) await openCommit(ctx.db)?.catch(() => {}); // nobody is told what may yet be lost
+      if (reads && !begun) await openCommit(ctx.db)?.catch(() => {}); // nobody is told what may yet be lost
       const written = reads ? undefined : watchWrites(ctx.db);
       answer = await (begun ?? app.fetch(request));
       await written?.(); // acknowledged means on the disk
