@@ -13,9 +13,12 @@ beforeAll(() => {
 afterAll(() => app.close().then(app.remove));
 
 let seed = SEED;
+/** Mixes all bits: a plain congruential generator repeats its low ones, and whole kinds of request with them. */
 const random = () => {
-  seed = (Math.imul(seed, 1_103_515_245) + 12_345) & 0x7fffffff;
-  return seed / 0x7fffffff;
+  seed = (seed + 0x6d2b79f5) | 0;
+  let t = Math.imul(seed ^ (seed >>> 15), seed | 1);
+  t ^= t + Math.imul(t ^ (t >>> 7), t | 61);
+  return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32;
 };
 const pick = <T>(items: readonly T[]): T => items[Math.floor(random() * items.length)] as T;
 const times = (n: number, text: string) => text.repeat(Math.floor(random() * n) + 1);
