@@ -12,6 +12,8 @@ const workspace = subject("workspace", { name: z.string(), status: z.string() })
 const apiKey = subject("api_key", { name: z.string(), key_prefix: z.string(), scopes: z.array(z.string()) });
 const sshKey = subject("ssh_key", { name: z.string(), fingerprint: z.string() });
 const secret = subject("secret", { name: z.string(), scope_host: z.string().nullable() });
+const model = subject("model", { name: z.string(), status: z.string() });
+const deployment = subject("deployment", { status: z.string(), name: z.string() });
 
 export const CATALOG = {
   "workspace.created": { webhook: false, data: workspace },
@@ -26,6 +28,17 @@ export const CATALOG = {
   "secret.created": { webhook: false, data: secret },
   "secret.updated": { webhook: false, data: secret },
   "secret.deleted": { webhook: false, data: secret },
+  "model.created": { webhook: false, data: model },
+  "model.ready": { webhook: false, data: model },
+  "model.failed": { webhook: false, data: model },
+  "model.deleted": { webhook: false, data: model },
+  "deployment.created": { webhook: false, data: deployment },
+  "deployment.updated": { webhook: false, data: deployment },
+  "deployment.stopped": { webhook: false, data: deployment },
+  "deployment.unhealthy": { webhook: false, data: deployment },
+  "deployment.serving": { webhook: true, data: deployment },
+  "deployment.failed": { webhook: true, data: deployment },
+  "deployment.scaled_to_zero": { webhook: true, data: deployment },
 } as const satisfies Record<string, { webhook: boolean; data: z.ZodType<{ id: string }> }>;
 
 export type EventType = keyof typeof CATALOG;

@@ -95,11 +95,68 @@ const secrets = section("Encryption at rest.", {
     .describe("Empty = the systemd credential master.key where there is one, else master.key in data_dir."),
 });
 
+const hub = section("Where models come from that are not on this machine.", {
+  endpoint: z
+    .string()
+    .refine((text) => /^https?:\/\//.test(text) && URL.canParse(text), "expected an http(s) address")
+    .default("https://huggingface.co")
+    .describe("A hub that speaks the Hugging Face protocol; never dialled when offline = true."),
+  token: secret(z.string().default("").describe("Access token for private or gated models; empty = none.")),
+});
+
+const serving = section("Deployments.", {
+  threads: z
+    .int()
+    .min(0)
+    .max(1024)
+    .default(0)
+    .describe("CPU threads of one replica; 0 = the cores this server may use, less one."),
+  parallel: z
+    .int()
+    .min(1)
+    .max(1024)
+    .default(8)
+    .describe("Sequences that one replica decodes at once, unless asked for."),
+  context_length: z
+    .int()
+    .min(64)
+    .default(8192)
+    .describe("Tokens of context for each sequence, unless asked for; never more than the model has."),
+  health_interval_ms: milliseconds
+    .default(10_000)
+    .describe("A silent replica proves that it decodes this often; one that serves requests has proved it."),
+  health_timeout_ms: milliseconds.default(20_000).describe("A proof that takes longer is a failed one."),
+  restart_attempts: z
+    .int()
+    .min(0)
+    .max(100)
+    .default(3)
+    .describe("Restarts of a broken deployment before it has failed."),
+  restart_backoff_ms: milliseconds.default(1000).describe("Before the first restart; doubles with each."),
+  request_retention_days: z
+    .int()
+    .min(1)
+    .max(36_500)
+    .default(30)
+    .describe("Request records older than this are removed."),
+});
+
+const gpu = section("The ledger of accelerator memory; on a machine without a GPU, of main memory.", {
+  reserve_mib: z.int().min(0).default(512).describe("Memory of each device that is never leased."),
+  cpu_share: z
+    .number()
+    .min(0.05)
+    .max(1)
+    .default(0.8)
+    .describe("The part of main memory that may be leased where there is no GPU."),
+});
+
 export const ConfigTree = z.strictObject({
   data_dir: z
     .string()
     .default("")
     .describe("Everything the server keeps. Empty = /var/lib/verk, else ~/.local/share/verk."),
+  offline: z.boolean().default(false).describe("Never dial out for a model: what is on this machine is all there is."),
   http,
   log,
   db,
@@ -108,4 +165,7 @@ export const ConfigTree = z.strictObject({
   shutdown,
   events,
   secrets,
+  hub,
+  serving,
+  gpu,
 });

@@ -78,3 +78,93 @@ export const ToFake = z.discriminatedUnion("type", [
   z.strictObject({ type: z.literal("finish") }),
 ]);
 export type ToFake = z.infer<typeof ToFake>;
+
+/** How far a replica is: what a person sees while it loads. */
+export const STAGES = ["queued", "downloading", "starting", "loading", "warming", "ready"] as const;
+
+export const ToServing = z.discriminatedUnion("type", [
+  z.strictObject({
+    type: z.literal("load"),
+    data_dir: z.string(),
+    model_path: z.string(),
+    adapter_path: z.string().nullable(),
+    context_length: z.int().positive(),
+    parallel: z.int().positive(),
+    threads: z.int().positive(),
+    gpus: z.array(z.int().min(0)),
+  }),
+]);
+export type ToServing = z.infer<typeof ToServing>;
+
+export const FromServing = z.discriminatedUnion("type", [
+  Ready,
+  Heartbeat,
+  Failed,
+  Done,
+  z.strictObject({ type: z.literal("loading"), stage: z.enum(STAGES), progress: z.number().min(0).max(1) }),
+  /** HTTP is open on the socket and a token has been decoded. */
+  z.strictObject({
+    type: z.literal("loaded"),
+    context_length: z.int(),
+    parallel: z.int(),
+    memory_bytes: z.int(),
+    load_ms: z.number(),
+    device: z.string(),
+  }),
+  /** One request is over, whatever its client did. `request` is what the header x-verk-request said. */
+  z.strictObject({
+    type: z.literal("served"),
+    request: z.string(),
+    status: z.int(),
+    prompt_tokens: z.int(),
+    cached_tokens: z.int(),
+    completion_tokens: z.int(),
+    error: z.string().nullable(),
+  }),
+]);
+export type FromServing = z.infer<typeof FromServing>;
+
+/** Looks at model files, so that no outside file is parsed in the server. */
+export const ToInspector = z.discriminatedUnion("type", [
+  z.strictObject({ type: z.literal("inspect"), path: z.string(), hash: z.boolean() }),
+]);
+export type ToInspector = z.infer<typeof ToInspector>;
+
+/** What a deployment must know of a model to place it: all from the file's header. */
+export const ModelShape = z.strictObject({
+  architecture: z.string(),
+  parameters: z.int().min(0),
+  context_length: z.int().positive(),
+  quantization: z.string(),
+  layers: z.int().positive(),
+  embedding_length: z.int().positive(),
+  heads: z.int().positive(),
+  kv_heads: z.int().positive(),
+  key_length: z.int().positive(),
+  value_length: z.int().positive(),
+  vocab_size: z.int().positive(),
+  /** Bytes of tensor data. */
+  weight_bytes: z.int().min(0),
+  name: z.string().nullable(),
+  has_chat_template: z.boolean(),
+  /** "model" or, for a LoRA file, "adapter". */
+  type: z.enum(["model", "adapter"]),
+});
+export type ModelShape = z.infer<typeof ModelShape>;
+
+export const FromInspector = z.discriminatedUnion("type", [
+  Ready,
+  Heartbeat,
+  Failed,
+  Done,
+  z.strictObject({ type: z.literal("hashing"), path: z.string(), progress: z.number().min(0).max(1) }),
+  z.strictObject({
+    type: z.literal("inspected"),
+    path: z.string(),
+    shape: ModelShape,
+    size_bytes: z.int(),
+    sha256: z.string().nullable(),
+  }),
+  z.strictObject({ type: z.literal("refused"), path: z.string(), error: z.string() }),
+]);
+export type FromInspector = z.infer<typeof FromInspector>;
