@@ -1,0 +1,70 @@
+/** POST /completions: text in, text out, no template. */
+import { z } from "zod";
+import { orElse } from "./messages.ts";
+import { samplingFields, Usage } from "./sampling.ts";
+
+const MAX_PROMPTS = 64;
+const DEFAULT_TOKENS = 16; // what the wire format says; /chat/completions has no such bound
+
+export const Tokens = z.array(z.int().min(0)).min(1);
+
+/** One text or its tokens, or a list of either. */
+export const Texts = z.union([
+  z.string(),
+  Tokens,
+  z.array(z.string()).min(1).max(MAX_PROMPTS),
+  z.array(Tokens).min(1).max(MAX_PROMPTS),
+]);
+export type Texts = z.infer<typeof Texts>;
+
+export const CompletionRequest = z
+  .object({
+    ...samplingFields,
+    prompt: Texts,
+    max_tokens: orElse(z.int().min(1), DEFAULT_TOKENS),
+    echo: orElse(z.boolean(), false).describe("The answer begins with the prompt"),
+    logprobs: z.int().min(0).max(5).nullish(),
+    suffix: z
+      .string()
+      .nullish()
+      .refine((suffix) => !suffix, "is not supported: leave it out"),
+    best_of: z.int().nullish(),
+  })
+  .superRefine((request, issues) => {
+    const refuse = (name: string, message: string) =>
+      issues.addIssue({ code: "custom", path: [name], message, input: request });
+    if (request.echo && typeof request.logprobs === "number")
+      refuse("logprobs", "is not known for the prompt: leave echo or logprobs out");
+    if (request.best_of && request.best_of !== request.n) refuse("best_of", "is not supported beyond n: leave it out");
+  })
+  .meta({ id: "CompletionRequest" });
+export type CompletionRequest = z.infer<typeof CompletionRequest>;
+
+export const CompletionLogprobs = z
+  .object({
+    tokens: z.array(z.string()),
+    token_logprobs: z.array(z.number().nullable()),
+    top_logprobs: z.array(z.record(z.string(), z.number())).nullable(),
+    text_offset: z.array(z.int()),
+  })
+  .meta({ id: "CompletionLogprobs" });
+export type CompletionLogprobs = z.infer<typeof CompletionLogprobs>;
+
+export const Completion = z
+  .object({
+    id: z.string(),
+    object: z.literal("text_completion"),
+    created: z.int().describe("Unix seconds"),
+    model: z.string(),
+    choices: z.array(
+      z.object({
+        index: z.int(),
+        text: z.string(),
+        logprobs: CompletionLogprobs.nullable(),
+        finish_reason: z.enum(["stop", "length"]).nullable().describe("null while it streams"),
+      }),
+    ),
+    usage: Usage.nullable().optional(),
+  })
+  .meta({ id: "Completion" });
+export type Completion = z.infer<typeof Completion>;

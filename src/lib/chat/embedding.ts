@@ -1,0 +1,39 @@
+/** POST /embeddings. */
+import { z } from "zod";
+import { Tokens } from "./completion.ts";
+import { orElse } from "./messages.ts";
+
+const MAX_INPUTS = 2_048;
+
+export const EmbeddingRequest = z
+  .object({
+    model: z.string().min(1).describe("The name of the deployment"),
+    input: z.union([
+      z.string().min(1),
+      Tokens,
+      z.array(z.string().min(1)).min(1).max(MAX_INPUTS),
+      z.array(Tokens).min(1).max(MAX_INPUTS),
+    ]),
+    encoding_format: orElse(z.enum(["float", "base64"]), "float" as const).describe(
+      "base64 is of little-endian float32",
+    ),
+    dimensions: z.int().min(1).nullish().describe("Only the model's own size is possible"),
+  })
+  .meta({ id: "EmbeddingRequest" });
+export type EmbeddingRequest = z.infer<typeof EmbeddingRequest>;
+
+export const EmbeddingList = z
+  .object({
+    object: z.literal("list"),
+    data: z.array(
+      z.object({
+        object: z.literal("embedding"),
+        index: z.int(),
+        embedding: z.union([z.array(z.number()), z.string()]),
+      }),
+    ),
+    model: z.string(),
+    usage: z.object({ prompt_tokens: z.int(), total_tokens: z.int() }),
+  })
+  .meta({ id: "EmbeddingList" });
+export type EmbeddingList = z.infer<typeof EmbeddingList>;

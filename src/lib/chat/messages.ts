@@ -1,0 +1,84 @@
+/** Messages and tools of the chat wire format, as a client may send them. */
+import { z } from "zod";
+
+/** A client may leave a field out or send null for it: both mean the default. */
+export const orElse = <T extends z.ZodType, D>(schema: T, value: D) =>
+  schema.nullish().transform((given) => given ?? value);
+
+export const TextPart = z
+  .object({ type: z.literal("text", { error: "only text parts are read by this model" }), text: z.string() })
+  .meta({ id: "ChatTextPart" });
+
+const Content = z.union([z.string(), z.array(TextPart)]);
+const Name = z.string().nullish();
+
+const toolCall = () =>
+  z.object({
+    id: z.string(),
+    type: z.literal("function"),
+    function: z.object({ name: z.string(), arguments: z.string().describe("JSON, as text") }),
+  });
+/** Two schemas of one shape: the document is open for fields to come in answers, and calls each by its own name. */
+export const SentToolCall = toolCall().meta({ id: "ChatMessageToolCall" });
+export const ToolCall = toolCall().meta({ id: "ChatToolCall" });
+export type ToolCall = z.infer<typeof ToolCall>;
+
+const plain = <R extends string>(role: R) => z.object({ role: z.literal(role), content: Content, name: Name });
+
+const AssistantMessage = z.object({
+  role: z.literal("assistant"),
+  content: Content.nullish(),
+  name: Name,
+  reasoning_content: z.string().nullish().describe("Shown to the model again where its template has a place for it"),
+  tool_calls: z.array(SentToolCall).nullish(),
+});
+
+const ToolMessage = z.object({
+  role: z.literal("tool"),
+  content: Content,
+  tool_call_id: z.string(),
+  name: Name,
+});
+
+export const ChatMessage = z
+  .discriminatedUnion("role", [plain("system"), plain("developer"), plain("user"), AssistantMessage, ToolMessage])
+  .meta({ id: "ChatMessage" });
+export type ChatMessage = z.infer<typeof ChatMessage>;
+
+export const JsonSchema = z.record(z.string(), z.unknown()).describe("A JSON schema");
+
+export const Tool = z
+  .object({
+    type: z.literal("function"),
+    function: z.object({
+      name: z.string().regex(/^[\w.-]{1,64}$/, "takes 1 to 64 letters, digits, _, . or -"),
+      description: z.string().nullish(),
+      parameters: JsonSchema.nullish(),
+      strict: z.boolean().nullish(),
+    }),
+  })
+  .meta({ id: "ChatTool" });
+export type Tool = z.infer<typeof Tool>;
+
+export const ToolChoice = z.union([
+  z.enum(["none", "auto", "required"]),
+  z.object({ type: z.literal("function"), function: z.object({ name: z.string() }) }),
+]);
+export type ToolChoice = z.infer<typeof ToolChoice>;
+
+export const ResponseFormat = z
+  .discriminatedUnion("type", [
+    z.object({ type: z.literal("text") }),
+    z.object({ type: z.literal("json_object") }),
+    z.object({
+      type: z.literal("json_schema"),
+      json_schema: z.object({
+        name: z.string().max(64),
+        description: z.string().nullish(),
+        schema: JsonSchema.nullish(),
+        strict: z.boolean().nullish(),
+      }),
+    }),
+  ])
+  .meta({ id: "ChatResponseFormat" });
+export type ResponseFormat = z.infer<typeof ResponseFormat>;
