@@ -1,0 +1,18 @@
+/** What a deployment must know of a model to place it; `ModelShape` of the worker protocol is its schema. */
+export type ModelShape = {
+  architecture: string;
+  parameters: number;
+  context_length: number;
+  quantization: string;
+  layers: number;
+  embedding_length: number;
+  heads: number;
+  kv_heads: number;
+  key_length: number;
+  value_length: number;
+  vocab_size: number;
+  weight_bytes: number;
+  name: string | null;
+  has_chat_template: boolean;
+  type: "model" | "adapter";
+};

@@ -1,0 +1,64 @@
+import { z } from "zod";
+import { DateTime } from "../../lib/schema.ts";
+import { isoTime } from "../../lib/time.ts";
+import { type ModelRow, SOURCES, STATUSES } from "./table.ts";
+
+/** Of the installation, where no workspace owns it. */
+const OWNERS: Partial<Record<ModelRow["source"], string>> = { builtin: "verk", folder: "local" };
+
+export const Model = z
+  .object({
+    id: z.string(),
+    object: z.literal("model"),
+    created: z.int().describe("Unix seconds"),
+    owned_by: z.string().describe("verk (built in), local (in the models folder), or the workspace"),
+    name: z.string(),
+    status: z.enum(STATUSES),
+    source: z.enum(SOURCES),
+    base_model: z.string().nullable(),
+    format: z.string(),
+    type: z.enum(["model", "adapter"]).nullable(),
+    architecture: z.string().nullable(),
+    parameters: z.int().nullable(),
+    context_length: z.int().nullable(),
+    quantization: z.string().nullable(),
+    has_chat_template: z.boolean().nullable(),
+    size_bytes: z.int().nullable(),
+    sha256: z.string().nullable(),
+    job_id: z.string().nullable(),
+    file: z.string().nullable().describe("The file of the hub's repository"),
+    progress: z.number().nullable().describe("0 to 1 while it is downloaded or checked"),
+    error: z.string().nullable(),
+    metadata: z.record(z.string(), z.string()),
+    created_at: DateTime,
+    updated_at: DateTime,
+  })
+  .meta({ id: "Model" });
+export type Model = z.infer<typeof Model>;
+
+export const present = (row: ModelRow): Model => ({
+  id: row.id,
+  object: "model",
+  created: Math.floor(row.createdAt / 1000),
+  owned_by: row.workspaceId ?? OWNERS[row.source] ?? "local",
+  name: row.name,
+  status: row.status,
+  source: row.source,
+  base_model: row.baseModel,
+  format: row.format,
+  type: row.shape?.type ?? null,
+  architecture: row.architecture,
+  parameters: row.parameters,
+  context_length: row.contextLength,
+  quantization: row.quantization,
+  has_chat_template: row.shape?.has_chat_template ?? null,
+  size_bytes: row.sizeBytes,
+  sha256: row.sha256,
+  job_id: row.jobId,
+  file: row.hubFile,
+  progress: row.progress,
+  error: row.error,
+  metadata: row.metadata,
+  created_at: isoTime(row.createdAt),
+  updated_at: isoTime(row.updatedAt),
+});

@@ -1,0 +1,198 @@
+/** The registry of models: what is built in, what lies in the models folder, what came from the hub. */
+import { join } from "node:path";
+import { and, desc, eq, isNull, ne, or, sql } from "drizzle-orm";
+import type { Ctx } from "../../context.ts";
+import { emit } from "../../events/emit.ts";
+import { transition } from "../../events/lifecycle.ts";
+import { type PageQuery, page } from "../../http/pagination.ts";
+import { AppError } from "../../lib/errors.ts";
+import { estimateMemory, type MemoryEstimate } from "../../lib/gguf/memory.ts";
+import { isId, newId } from "../../lib/ids.ts";
+import { type Tx, write } from "../../platform/db.ts";
+import { preparedInsert, preparedRow } from "../../platform/row.ts";
+import type { ModelShape } from "../../workers/protocol.ts";
+import { fileMatches, parseHubName } from "./hub_name.ts";
+import { INSTALLATION, machine } from "./machine.ts";
+import { present } from "./schema.ts";
+import { type ModelRow, type ModelSource, models } from "./table.ts";
+
+const here = ne(models.status, "deleted");
+const visible = (workspaceId: string) => and(or(isNull(models.workspaceId), eq(models.workspaceId, workspaceId)), here);
+
+const byId = preparedRow(
+  models,
+  and(
+    eq(models.id, sql.placeholder("id")),
+    or(isNull(models.workspaceId), eq(models.workspaceId, sql.placeholder("workspaceId"))),
+    here,
+  ),
+);
+const insert = preparedInsert(models);
+
+export const list = (ctx: Ctx, workspaceId: string, query: PageQuery) =>
+  page(ctx.db, models, visible(workspaceId), query, present);
+
+/** By id, or by name: the caller's own first, then the installation's, then a hub name that a row here answers to. */
+export function find(ctx: Ctx, workspaceId: string, name: string): ModelRow | undefined {
+  if (isId(name, "mdl")) return byId(ctx.db, { id: name, workspaceId });
+  const [named] = ctx.db
+    .select()
+    .from(models)
+    .where(and(visible(workspaceId), eq(models.name, name)))
+    .orderBy(desc(sql`${models.workspaceId} IS NOT NULL`))
+    .all();
+  return named ?? findOfHub(ctx, workspaceId, name);
+}
+
+/** `owner/repo` is the one file of it that is here; `owner/repo:Q8_0` also one that was asked for by another name. */
+function findOfHub(ctx: Ctx, workspaceId: string, name: string): ModelRow | undefined {
+  const wanted = parseHubName(name);
+  if (!wanted) return undefined;
+  const rows = ctx.db
+    .select()
+    .from(models)
+    .where(and(eq(models.workspaceId, workspaceId), eq(models.source, "hub"), eq(models.status, "ready")))
+    .all()
+    .filter((row) => parseHubName(row.name)?.repo === wanted.repo && fileMatches(row.hubFile ?? "", wanted.file));
+  return rows.length === 1 ? rows[0] : undefined;
+}
+
+export function mustGet(ctx: Ctx, workspaceId: string, name: string): ModelRow {
+  const row = find(ctx, workspaceId, name);
+  if (!row) throw new AppError("resource_not_found", `No model ${name.slice(0, 120)}`, { param: "id" });
+  return row;
+}
+
+/** The model that a training job made. */
+export function byJob(ctx: Ctx, workspaceId: string, jobId: string): ModelRow | undefined {
+  return ctx.db
+    .select()
+    .from(models)
+    .where(and(visible(workspaceId), eq(models.jobId, jobId)))
+    .orderBy(desc(models.createdAt), desc(models.id))
+    .limit(1)
+    .get();
+}
+
+/** A row for a model that is not here yet: the loop `models.download` brings it. */
+export function request(ctx: Ctx, workspaceId: string, hubName: string): ModelRow {
+  const known = find(ctx, workspaceId, hubName);
+  if (known && known.status !== "failed" && known.status !== "missing") return known;
+  if (known && known.source !== "hub") return known;
+  if (!parseHubName(hubName))
+    throw new AppError(
+      "resource_not_found",
+      `No model ${JSON.stringify(hubName.slice(0, 120))} here: \`verk models list\` shows what there is, \`verk models import FILE\` adds a file, and a hub name is owner/repo or owner/repo:QUANT`,
+      { param: "/model" },
+    );
+  if (ctx.config.offline)
+    throw new AppError(
+      "resource_not_found",
+      `No model ${JSON.stringify(hubName.slice(0, 120))} here, and offline = true forbids to download it: import the file with \`verk models import FILE\``,
+      { param: "/model" },
+    );
+  const now = ctx.clock.now();
+  const row = write(ctx.db, (tx) => {
+    const id = known?.id ?? add(tx, { workspaceId, name: hubName, source: "hub" }, now).id;
+    return transition(tx, machine, "download", { id, now }, { error: null, progress: 0 });
+  });
+  ctx.wake("models.download");
+  return row ?? mustGet(ctx, workspaceId, hubName);
+}
+
+/** Absolute. Only a model that is ready has a file that may be opened. */
+export function pathOf(ctx: Ctx, row: ModelRow): string {
+  if (row.status !== "ready" || row.path === null)
+    throw new AppError("unsupported_state", `Model ${row.name} is ${row.status}${row.error ? `: ${row.error}` : ""}`, {
+      param: "/model",
+    });
+  return join(ctx.config.data_dir, row.path);
+}
+
+export function shapeOf(row: ModelRow): ModelShape {
+  if (!row.shape) throw new AppError("unsupported_state", `Model ${row.name} is ${row.status}`, { param: "/model" });
+  return row.shape;
+}
+
+export const estimate = (row: ModelRow, use: { contextLength: number; parallel: number }): MemoryEstimate =>
+  estimateMemory(shapeOf(row), use);
+
+/** Only what this server fetched for the caller can be deleted; files in the models folder belong to the operator. */
+export function remove(ctx: Ctx, workspaceId: string, name: string): ModelRow {
+  const row = mustGet(ctx, workspaceId, name);
+  if (row.workspaceId === null) {
+    const fix =
+      row.source === "builtin" ? "it is part of this program" : `remove its file from the models folder (${row.path})`;
+    throw new AppError("unsupported_state", `Model ${row.name} belongs to the installation: ${fix}`, { param: "id" });
+  }
+  const user = usedBy(ctx, row.id);
+  if (user) {
+    const message = `Deployment ${user} uses model ${row.name}: stop it first`;
+    throw new AppError("unsupported_state", message, { param: "id" });
+  }
+  const patch = { name: `${row.name} (deleted ${row.id})`, progress: null };
+  const gone = write(ctx.db, (tx) => transition(tx, machine, "remove", { id: row.id, now: ctx.clock.now() }, patch));
+  ctx.wake("models.scan"); // removes the file that no row names any more
+  return gone ?? row;
+}
+
+const usedBy = (ctx: Ctx, id: string): string | undefined =>
+  ctx.db.get<{ id: string } | undefined>(
+    sql`SELECT id FROM deployments WHERE model_id = ${id} AND status NOT IN ('stopped', 'failed') LIMIT 1`,
+  )?.id;
+
+export type NewModel = { workspaceId: string | null; name: string; source: ModelSource } & Partial<
+  Pick<ModelRow, "path" | "jobId" | "baseModel" | "hubFile" | "metadata" | "sizeBytes" | "fileMtimeMs" | "sha256">
+>;
+
+/** A new row, not checked yet. */
+export function add(tx: Tx, given: NewModel, now: number): ModelRow {
+  const row = insert(tx, { ...BLANK, metadata: {}, ...given, id: newId("mdl", now), createdAt: now, updatedAt: now });
+  emit(tx, "model.created", { workspaceId: row.workspaceId ?? INSTALLATION, now }, present(row));
+  return row;
+}
+
+const BLANK = {
+  status: machine.initial,
+  path: null,
+  format: "gguf",
+  baseModel: null,
+  architecture: null,
+  parameters: null,
+  contextLength: null,
+  quantization: null,
+  sizeBytes: null,
+  sha256: null,
+  fileMtimeMs: null,
+  shape: null,
+  hubFile: null,
+  jobId: null,
+  error: null,
+  progress: null,
+};
+
+export type Inspected = { shape: ModelShape; sizeBytes: number; sha256: string | null; fileMtimeMs: number };
+
+/** The file was looked at and is good. */
+export function accept(tx: Tx, id: string, found: Inspected & { path: string }, now: number): ModelRow | undefined {
+  const { shape, ...file } = found;
+  return transition(
+    tx,
+    machine,
+    "accept",
+    { id, now },
+    {
+      ...file,
+      shape,
+      architecture: shape.architecture,
+      parameters: shape.parameters,
+      contextLength: shape.context_length,
+      quantization: shape.quantization,
+      error: null,
+      progress: null,
+    },
+  );
+}
+
+export const refuse = (tx: Tx, id: string, error: string, now: number): ModelRow | undefined =>
+  transition(tx, machine, "refuse", { id, now }, { error, progress: null });
