@@ -1,0 +1,211 @@
+/**
+ * Who gets memory where. Pure: the same ledger and request give the same answer.
+ *
+ * The queue is fair without standing still. A request may pass one that is ahead of it (higher priority, or as high
+ * and older) only if that one still has a place once everybody who was there before it has gone: on some device,
+ * what is pinned, what has passed it and what passes now leave its bytes. So small work goes on beside big work that
+ * waits, and big work waits only for those it found, never for those who came later.
+ */
+export type Device = {
+  /** The card's UUID, or "cpu". */
+  id: string;
+  index: number;
+  type: string;
+  /** What may be leased, foreign memory included. */
+  capacityBytes: number;
+  /** Held on the device by programs that are not ours. */
+  foreignBytes: number;
+};
+
+export type Lease = {
+  holder: string;
+  device: string;
+  workspaceId: string;
+  bytes: number;
+  priority: number;
+  pinned: boolean;
+  createdAt: number;
+};
+
+export type Request = {
+  holder: string;
+  kind: string;
+  workspaceId: string;
+  /** Of all devices together. */
+  bytes: number;
+  /** Absent or null: any. */
+  gpuType?: string | null;
+  gpuCount: number;
+  /** Higher goes first. */
+  priority: number;
+  /** Never asked to give way. */
+  pinned: boolean;
+  /** Whether idle holders may be asked to give way to it. */
+  mayEvict: boolean;
+};
+
+export type Waiter = Pick<Request, "holder" | "workspaceId" | "bytes" | "gpuType" | "gpuCount" | "priority"> & {
+  createdAt: number;
+};
+
+export type Ledger = {
+  devices: readonly Device[];
+  leases: readonly Lease[];
+  waits: readonly Waiter[];
+  /** Holders that do nothing and may be parked, and since when (epoch ms). */
+  idle: ReadonlyMap<string, number>;
+};
+
+export type Placement =
+  | { outcome: "granted"; devices: Device[] }
+  | { outcome: "evict"; holders: string[]; devices: Device[] }
+  | { outcome: "wait"; reason: string }
+  | { outcome: "never"; reason: string };
+
+type Choice = { device: Device; free: number; evict: Lease[] };
+
+export function place(ledger: Ledger, request: Request): Placement {
+  const impossible = whyNever(ledger.devices, request);
+  if (impossible) return { outcome: "never", reason: impossible };
+  const share = shareOf(request);
+  const devices = ledger.devices.filter((device) => fitsType(device, request));
+  const ahead = ledger.waits.filter((wait) => isAhead(wait, ledger.waits, request));
+  let stoppedBy: Waiter | undefined;
+  for (const evicts of request.mayEvict ? [false, true] : [false]) {
+    const choices = devices.flatMap((device) => {
+      const choice = choose(ledger, device, request, share);
+      return choice && (evicts || choice.evict.length === 0) ? [choice] : [];
+    });
+    for (const chosen of candidates(choices, request.gpuCount)) {
+      const taken = chosen.map((each) => each.device);
+      const blocker = ahead.find((wait) => wouldDelay(ledger, wait, taken, share));
+      stoppedBy ??= blocker;
+      if (blocker) continue;
+      const holders = [...new Set(chosen.flatMap((each) => each.evict.map((lease) => lease.holder)))];
+      return holders.length === 0
+        ? { outcome: "granted", devices: taken }
+        : { outcome: "evict", holders, devices: taken };
+    }
+  }
+  return { outcome: "wait", reason: stoppedBy ? behind(stoppedBy, request) : heldBy(ledger, devices, request) };
+}
+
+const shareOf = ({ bytes, gpuCount }: Pick<Request, "bytes" | "gpuCount">) => Math.ceil(bytes / gpuCount);
+
+const fitsType = (device: Device, { gpuType }: Pick<Request, "gpuType">) =>
+  gpuType === undefined || gpuType === null || device.type.toLowerCase() === gpuType.toLowerCase();
+
+const sum = (leases: readonly Lease[]) => leases.reduce((total, lease) => total + lease.bytes, 0);
+const on = (leases: readonly Lease[], device: Device) => leases.filter((lease) => lease.device === device.id);
+
+/** Of a device, for one more lease. Never negative: a measured lease may be larger than what was left. */
+export const freeBytes = (leases: readonly Lease[], device: Device) =>
+  Math.max(0, device.capacityBytes - device.foreignBytes - sum(on(leases, device)));
+
+function whyNever(devices: readonly Device[], request: Request): string | undefined {
+  const able = devices.filter((device) => fitsType(device, request));
+  const types = [...new Set(devices.map((device) => device.type))].sort();
+  if (able.length === 0) return `There is no GPU of type ${request.gpuType} here: this machine has ${types.join(", ")}`;
+  const share = shareOf(request);
+  const largest = Math.max(...able.map((device) => device.capacityBytes));
+  if (share > largest)
+    return `Needs ${sizeOf(share)} on ${request.gpuCount > 1 ? "each device" : "one device"}, and the largest of ${types.join(", ")} can give ${sizeOf(largest)}`;
+  const most = Math.max(...types.map((type) => able.filter((d) => d.type === type && d.capacityBytes >= share).length));
+  if (request.gpuCount > most)
+    return `Needs ${request.gpuCount} equal devices, and this machine has ${most} that can give ${sizeOf(share)}`;
+  return undefined;
+}
+
+/** What must go from this device so that `share` fits; undefined when even that is not enough. */
+function choose({ leases, idle }: Ledger, device: Device, request: Request, share: number): Choice | undefined {
+  const free = freeBytes(leases, device);
+  if (free >= share) return { device, free, evict: [] };
+  const gives = on(leases, device)
+    .filter((lease) => idle.has(lease.holder) && !lease.pinned && lease.priority <= request.priority)
+    .sort((a, b) => (idle.get(a.holder) ?? 0) - (idle.get(b.holder) ?? 0) || (a.holder < b.holder ? -1 : 1));
+  // From the whole sum, not from `free`: where corrections went over the capacity, that must be paid back too.
+  const evict = fewest(gives, share - (device.capacityBytes - device.foreignBytes - sum(on(leases, device))));
+  return evict && { device, free, evict };
+}
+
+/** The smallest set that gives `need`; of several, the one idle longest. `gives` is sorted by that. */
+function fewest(gives: readonly Lease[], need: number): Lease[] | undefined {
+  const largest = (from: readonly Lease[], count: number) =>
+    sum([...from].sort((a, b) => b.bytes - a.bytes).slice(0, count));
+  let count = 0;
+  while (largest(gives, count) < need) if (++count > gives.length) return undefined;
+  const chosen: Lease[] = [];
+  for (const [i, lease] of gives.entries()) {
+    const left = need - sum(chosen) - lease.bytes;
+    if (largest(gives.slice(i + 1), count - chosen.length - 1) < left) continue;
+    chosen.push(lease);
+    if (chosen.length === count) break;
+  }
+  return chosen;
+}
+
+/** Ways to take `count` devices of one type, best first: fewest evictions, then the tightest fit. */
+function candidates(choices: readonly Choice[], count: number): Choice[][] {
+  const order = (a: Choice, b: Choice) =>
+    a.evict.length - b.evict.length || a.free - b.free || a.device.index - b.device.index;
+  if (count === 1) return [...choices].sort(order).map((choice) => [choice]);
+  const ways = [...new Set(choices.map(({ device }) => device.type))].flatMap((type) => {
+    const same = choices.filter(({ device }) => device.type === type).sort(order);
+    return same.length < count ? [] : [same.slice(0, count)];
+  });
+  const cost = (way: Choice[]) => way.reduce((total, { evict }) => total + evict.length, 0);
+  const room = (way: Choice[]) => way.reduce((total, { free }) => total + free, 0);
+  return ways.sort((a, b) => cost(a) - cost(b) || room(a) - room(b));
+}
+
+function isAhead(wait: Waiter, waits: readonly Waiter[], request: Request): boolean {
+  if (wait.holder === request.holder || wait.priority < request.priority) return false;
+  if (wait.priority > request.priority) return true;
+  const own = waits.find(({ holder }) => holder === request.holder);
+  if (!own) return true;
+  return wait.createdAt < own.createdAt || (wait.createdAt === own.createdAt && wait.holder < own.holder);
+}
+
+/** See the head of this file: `wait` must keep a place once all whom it found have gone. */
+function wouldDelay({ devices, leases }: Ledger, wait: Waiter, taken: readonly Device[], share: number): boolean {
+  const need = shareOf(wait);
+  const roomBeside = (counts: (lease: Lease) => boolean, extra: boolean) =>
+    devices
+      .filter((device) => fitsType(device, wait))
+      .filter((device) => {
+        const held = sum(on(leases, device).filter(counts)) + (extra && taken.includes(device) ? share : 0);
+        return device.capacityBytes - device.foreignBytes - held >= need;
+      });
+  const enough = (able: Device[]) =>
+    able.some(({ type }) => able.filter((device) => device.type === type).length >= wait.gpuCount);
+  const came = (lease: Lease) => lease.createdAt >= wait.createdAt;
+  const stays = (lease: Lease) => lease.pinned && !came(lease);
+  if (!enough(roomBeside(stays, false))) return false; // it waits for a pinned one: nobody else delays it
+  return !enough(roomBeside((lease) => came(lease) || stays(lease), true));
+}
+
+const behind = (wait: Waiter, { workspaceId, bytes }: Request) =>
+  `waits for ${sizeOf(bytes)}, behind ${nameFor(wait, workspaceId)}, which waits for ${sizeOf(wait.bytes)}`;
+
+const NAMED = 4;
+
+/** Another workspace's ids are not for this one's eyes. */
+const nameFor = ({ holder, workspaceId }: { holder: string; workspaceId: string }, reader: string) =>
+  workspaceId === reader ? holder : "another workspace";
+
+function heldBy({ leases }: Ledger, devices: readonly Device[], request: Request): string {
+  const [device] = [...devices].sort((a, b) => freeBytes(leases, b) - freeBytes(leases, a)) as [Device];
+  const held = on(leases, device).sort((a, b) => b.bytes - a.bytes);
+  const named = held.slice(0, NAMED).map((each) => `${nameFor(each, request.workspaceId)} (${sizeOf(each.bytes)})`);
+  if (held.length > NAMED) named.push(`${held.length - NAMED} more (${sizeOf(sum(held.slice(NAMED)))})`);
+  if (device.foreignBytes > 0) named.push(`programs outside Verk (${sizeOf(device.foreignBytes)})`);
+  const where =
+    request.gpuCount > 1
+      ? `each of ${request.gpuCount} devices; the freest, ${device.type} #${device.index}, has`
+      : `${device.type} #${device.index}, which has`;
+  return `waits for ${sizeOf(shareOf(request))} on ${where} ${sizeOf(freeBytes(leases, device))} free, held by ${named.join(", ")}`;
+}
+
+/** `3.1 GB`, as cards are sold. */
+export const sizeOf = (bytes: number) =>
+  bytes >= 1e9 ? `${(bytes / 1e9).toFixed(1)} GB` : `${Math.ceil(bytes / 1e6)} MB`;

@@ -1,0 +1,232 @@
+/**
+ * The one ledger of accelerator memory. Whoever loads something takes a lease first, tells what it measured with
+ * `correct`, and gives the lease back with `release` once its process has ended. Leases and waits are rows; who is
+ * idle, and how to make it give way, each kind of holder tells through `registerKind`.
+ */
+import { eq } from "drizzle-orm";
+import type { Ctx } from "../../context.ts";
+import { oncePer } from "../../lib/once_per.ts";
+import { afterCommit, type Db, openCommit, type Tx, write } from "../../platform/db.ts";
+import { devicesFresh, devicesSeen, type Leased, probeWith, type Seen } from "./inventory.ts";
+import { type Device, type Placement, place, type Request } from "./policy.ts";
+import { gpuLeases, gpuWaits, type LeaseRow } from "./table.ts";
+
+export type { Request } from "./policy.ts";
+
+/** `devices`: indices for the worker; empty = CPU. */
+export type Grant =
+  | { status: "granted"; devices: number[]; deviceIds: string[] }
+  | { status: "waiting"; reason: string }
+  | { status: "never"; reason: string };
+
+export type Kind = {
+  /** Holders that do nothing and may be parked now, and since when (epoch ms). Asked inside a write: synchronous. */
+  idle: () => { holder: string; since: number }[];
+  /** Resolves once the holder has called `release`. May refuse: a request may have come in between. */
+  evict: (holder: string, why: string) => Promise<void>;
+};
+
+type State = {
+  kinds: Map<string, Kind>;
+  listeners: Set<() => void>;
+  evicting: Map<string, Promise<boolean>>;
+  /** Holders whose lease is what they measured. */
+  settled: Set<string>;
+};
+
+// By database: a test's context is a copy of the server's.
+const stateOf = oncePer(
+  (_db: Db): State => ({ kinds: new Map(), listeners: new Set(), evicting: new Map(), settled: new Set() }),
+);
+
+const EVICTION_MS = 60_000; // longer than a drain and an orderly end of a worker
+const MOST_TURNS = 8;
+
+export function registerKind(ctx: Ctx, name: string, kind: Kind) {
+  stateOf(ctx.db).kinds.set(name, kind);
+}
+
+/** Called after each commit that freed memory: whoever waits calls `acquire` again. Returns how to stop listening. */
+export function onFreed(ctx: Ctx, listener: () => void): () => void {
+  const { listeners } = stateOf(ctx.db);
+  listeners.add(listener);
+  return () => void listeners.delete(listener);
+}
+
+/** For tests: these are the cards from now on. */
+export const useProbe = probeWith;
+
+/** At the start, before anything acquires: no holder outlives the server. Takes the first look at the devices. */
+export function clear(ctx: Ctx) {
+  write(ctx.db, (tx) => {
+    tx.delete(gpuLeases).run();
+    tx.delete(gpuWaits).run();
+  });
+  stateOf(ctx.db).settled.clear();
+  void devices(ctx);
+}
+
+/**
+ * Memory for a holder. Asking again is free of effects: a holder gets the lease it has, a waiter keeps its place in the
+ * queue until `release`. A waiter must ask again, on `onFreed` and now and then (somebody may have become idle).
+ */
+export async function acquire(ctx: Ctx, request: Request): Promise<Grant> {
+  check(request);
+  const refused = new Set<string>();
+  let queued = false;
+  let seen = await devicesSeen(ctx, leasedOn(ctx));
+  for (let turn = 0; turn < MOST_TURNS; turn++) {
+    const decided = decide(ctx, seen, request, { refused, queued });
+    if (decided.outcome === "granted") {
+      await openCommit(ctx.db); // committed is enough: after a crash there are no leases
+      return grantOf(decided.devices);
+    }
+    queued = decided.outcome !== "never";
+    const before = seen;
+    seen = await devicesFresh(ctx, leasedOn(ctx));
+    if (turn === 0 && seen !== before) continue; // decided on old figures
+    if (decided.outcome === "never") return { status: "never", reason: decided.reason };
+    if (decided.outcome === "wait") return { status: "waiting", reason: decided.reason };
+    const why = `makes room for ${request.holder}`;
+    const gone = await Promise.all(decided.holders.map((holder) => evict(ctx, holder, why)));
+    for (const [i, holder] of decided.holders.entries()) if (!gone[i]) refused.add(holder);
+  }
+  return { status: "waiting", reason: waitingReason(ctx, request.holder) ?? "waits for memory" };
+}
+
+function check({ bytes, gpuCount }: Request) {
+  if (!Number.isSafeInteger(bytes) || bytes < 0 || !Number.isSafeInteger(gpuCount) || gpuCount < 1)
+    throw new RangeError(`a lease of ${bytes} bytes on ${gpuCount} devices`);
+}
+
+/** `refused`: who was asked to give way and did not. `queued`: this attempt has put the request into the queue. */
+type Attempt = { refused: ReadonlySet<string>; queued: boolean };
+
+/** Decision and row in one synchronous write: two requests cannot be given the same bytes. */
+function decide(ctx: Ctx, seen: Seen[], request: Request, { refused, queued }: Attempt): Placement {
+  return write(ctx.db, (tx) => {
+    const leases = tx.select().from(gpuLeases).all();
+    const own = leases.filter(({ holder }) => holder === request.holder);
+    if (own.length > 0) return { outcome: "granted", devices: devicesOf(own, seen) };
+    const waits = tx.select().from(gpuWaits).all();
+    if (queued && waits.every(({ holder }) => holder !== request.holder))
+      return { outcome: "wait", reason: "given up meanwhile" };
+    const idle = new Map([...idleHolders(ctx)].filter(([holder]) => !refused.has(holder)));
+    const placed = place({ devices: seen, leases, waits, idle }, request);
+    if (placed.outcome === "granted") lease(tx, ctx.clock.now(), placed.devices, request);
+    if (placed.outcome === "granted" || placed.outcome === "never")
+      tx.delete(gpuWaits).where(eq(gpuWaits.holder, request.holder)).run();
+    if (placed.outcome === "wait") enqueue(tx, ctx.clock.now(), request, placed.reason);
+    if (placed.outcome === "evict") enqueue(tx, ctx.clock.now(), request, "waits for an idle deployment to be parked");
+    return placed;
+  });
+}
+
+const grantOf = (devices: readonly Device[]): Grant => ({
+  status: "granted",
+  devices: devices.filter(({ id }) => id !== "cpu").map(({ index }) => index),
+  deviceIds: devices.map(({ id }) => id),
+});
+
+const devicesOf = (leases: readonly LeaseRow[], seen: readonly Seen[]) =>
+  leases.flatMap((each) => seen.find(({ id }) => id === each.device) ?? []);
+
+function lease(tx: Tx, now: number, devices: readonly Device[], request: Request) {
+  const { holder, kind, workspaceId, priority, pinned } = request;
+  const bytes = Math.ceil(request.bytes / devices.length);
+  for (const { id } of devices)
+    tx.insert(gpuLeases)
+      .values({ holder, device: id, kind, workspaceId, bytes, priority, pinned, createdAt: now, updatedAt: now })
+      .run();
+}
+
+function enqueue(tx: Tx, now: number, request: Request, reason: string) {
+  const { holder, kind, workspaceId, gpuType = null, gpuCount, bytes, priority } = request;
+  const what = { kind, workspaceId, gpuType, gpuCount, bytes, priority, reason, updatedAt: now };
+  tx.insert(gpuWaits)
+    .values({ holder, ...what, createdAt: now })
+    .onConflictDoUpdate({ target: gpuWaits.holder, set: what }) // its age stays: that is its place in the queue
+    .run();
+}
+
+/** One at a time for each holder, however many want its place. False: it did not give way. */
+function evict(ctx: Ctx, holder: string, why: string): Promise<boolean> {
+  const { evicting, kinds } = stateOf(ctx.db);
+  const running = evicting.get(holder);
+  if (running) return running;
+  const kind = kinds.get(heldBy(ctx, holder)[0]?.kind ?? "");
+  const attempt = (async () => {
+    const over = new AbortController();
+    try {
+      await Promise.race([kind?.evict(holder, why), ctx.clock.sleep(EVICTION_MS, over.signal)]);
+    } catch (error) {
+      ctx.log.warn("a holder did not give way", { holder, error });
+    } finally {
+      over.abort();
+      evicting.delete(holder);
+    }
+    return heldBy(ctx, holder).length === 0;
+  })();
+  evicting.set(holder, attempt);
+  return attempt;
+}
+
+/** Gives back what the holder has, or its place in the queue. Nothing of either: nothing happens. */
+export function release(ctx: Ctx, holder: string) {
+  write(ctx.db, (tx) => {
+    const leases = tx.delete(gpuLeases).where(eq(gpuLeases.holder, holder)).returning().all();
+    const waits = tx.delete(gpuWaits).where(eq(gpuWaits.holder, holder)).returning().all();
+    if (leases.length + waits.length > 0) freed(ctx, tx); // one who leaves the queue may have held up others
+  });
+  stateOf(ctx.db).settled.delete(holder);
+}
+
+/** What the worker measured, on all its devices together. */
+export function correct(ctx: Ctx, holder: string, bytes: number) {
+  write(ctx.db, (tx) => {
+    const leases = heldBy(ctx, holder);
+    const each = Math.ceil(bytes / Math.max(1, leases.length));
+    const set = { bytes: each, updatedAt: ctx.clock.now() };
+    tx.update(gpuLeases).set(set).where(eq(gpuLeases.holder, holder)).run();
+    if (leases.some((lease) => lease.bytes > each)) freed(ctx, tx);
+    if (leases.length > 0) stateOf(ctx.db).settled.add(holder);
+  });
+}
+
+const freed = (ctx: Ctx, tx: Tx) =>
+  afterCommit(tx, () => {
+    for (const listener of stateOf(ctx.db).listeners) listener();
+  });
+
+/** Why it waits; undefined when it does not. */
+export const waitingReason = (ctx: Ctx, holder: string): string | undefined =>
+  ctx.db.select().from(gpuWaits).where(eq(gpuWaits.holder, holder)).get()?.reason;
+
+const heldBy = (ctx: Ctx, holder: string) => ctx.db.select().from(gpuLeases).where(eq(gpuLeases.holder, holder)).all();
+
+export const leases = (ctx: Ctx) => ctx.db.select().from(gpuLeases).orderBy(gpuLeases.createdAt).all();
+
+/** In the order in which they will be served. */
+export const waits = (ctx: Ctx) =>
+  ctx.db
+    .select()
+    .from(gpuWaits)
+    .all()
+    .sort((a, b) => b.priority - a.priority || a.createdAt - b.createdAt || (a.holder < b.holder ? -1 : 1));
+
+/** Who could be asked to give way, and since when it has done nothing. */
+export const idleHolders = (ctx: Ctx): Map<string, number> =>
+  new Map([...stateOf(ctx.db).kinds.values()].flatMap((kind) => kind.idle().map((each) => [each.holder, each.since])));
+
+export const devices = (ctx: Ctx): Promise<Seen[]> => devicesFresh(ctx, leasedOn(ctx));
+
+const leasedOn =
+  (ctx: Ctx): Leased =>
+  (device) => {
+    const { settled } = stateOf(ctx.db);
+    const held = ctx.db.select().from(gpuLeases).where(eq(gpuLeases.device, device)).all();
+    return {
+      bytes: held.reduce((total, { bytes }) => total + bytes, 0),
+      unsettled: held.some(({ holder }) => !settled.has(holder)),
+    };
+  };
