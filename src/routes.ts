@@ -4,6 +4,7 @@ import { routes as account } from "./resources/account/routes.ts";
 import { routes as apiKeys } from "./resources/api_keys/routes.ts";
 import { routes as docs } from "./resources/docs/routes.ts";
 import { routes as events } from "./resources/events/routes.ts";
+import { routes as gpu } from "./resources/gpu/routes.ts";
 import { routes as regions } from "./resources/regions/routes.ts";
 import { routes as secrets } from "./resources/secrets/routes.ts";
 import { routes as setup } from "./resources/setup/routes.ts";
@@ -23,4 +24,5 @@ export const mount = (ctx: Ctx) => (app: AnyElysia) =>
     .use(sshKeys(ctx))
     .use(secrets(ctx))
     .use(regions(ctx))
+    .use(gpu(ctx))
     .use(events(ctx));

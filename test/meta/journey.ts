@@ -65,6 +65,8 @@ export const JOURNEY: Step[] = [
   { operation: "DELETE /v1/secrets/{name}", own: secret },
   { operation: "GET /v1/regions" },
   { operation: "GET /v1/regions/{id}", own: async () => ({ id: "local" }), shared: true },
+  { operation: "GET /v1/gpu" },
+  { operation: "GET /v1/gpu/availability" },
   { operation: "GET /v1/events" },
 ];
 

@@ -78,10 +78,11 @@ export function place(ledger: Ledger, request: Request): Placement {
     });
     for (const chosen of candidates(choices, request.gpuCount)) {
       const taken = chosen.map((each) => each.device);
-      const blocker = ahead.find((wait) => wouldDelay(ledger, wait, taken, share));
+      const holders = [...new Set(chosen.flatMap((each) => each.evict.map((lease) => lease.holder)))];
+      const leases = ledger.leases.filter(({ holder }) => !holders.includes(holder));
+      const blocker = ahead.find((wait) => wouldDelay({ ...ledger, leases }, wait, taken, share));
       stoppedBy ??= blocker;
       if (blocker) continue;
-      const holders = [...new Set(chosen.flatMap((each) => each.evict.map((lease) => lease.holder)))];
       return holders.length === 0
         ? { outcome: "granted", devices: taken }
         : { outcome: "evict", holders, devices: taken };

@@ -5,10 +5,13 @@
  */
 import { eq } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
+import type { PageQuery } from "../../http/pagination.ts";
+import { AppError } from "../../lib/errors.ts";
 import { oncePer } from "../../lib/once_per.ts";
 import { afterCommit, type Db, openCommit, type Tx, write } from "../../platform/db.ts";
 import { devicesFresh, devicesSeen, type Leased, probeWith, type Seen } from "./inventory.ts";
 import { type Device, type Placement, place, type Request } from "./policy.ts";
+import { type GpuAvailability, present, presentAvailability, type View } from "./schema.ts";
 import { gpuLeases, gpuWaits, type LeaseRow } from "./table.ts";
 
 export type { Request } from "./policy.ts";
@@ -87,7 +90,7 @@ export async function acquire(ctx: Ctx, request: Request): Promise<Grant> {
     if (turn === 0 && seen !== before) continue; // decided on old figures
     if (decided.outcome === "never") return { status: "never", reason: decided.reason };
     if (decided.outcome === "wait") return { status: "waiting", reason: decided.reason };
-    const why = `makes room for ${request.holder}`;
+    const why = `makes room for a ${request.kind}`;
     const gone = await Promise.all(decided.holders.map((holder) => evict(ctx, holder, why)));
     for (const [i, holder] of decided.holders.entries()) if (!gone[i]) refused.add(holder);
   }
@@ -204,10 +207,34 @@ export const waitingReason = (ctx: Ctx, holder: string): string | undefined =>
 
 const heldBy = (ctx: Ctx, holder: string) => ctx.db.select().from(gpuLeases).where(eq(gpuLeases.holder, holder)).all();
 
-export const leases = (ctx: Ctx) => ctx.db.select().from(gpuLeases).orderBy(gpuLeases.createdAt).all();
+/** Every device: there are few. */
+export async function list(ctx: Ctx, workspaceId: string, { after, limit }: PageQuery) {
+  const seen = await devices(ctx);
+  const view = viewOf(ctx, workspaceId);
+  const start = after === undefined ? 0 : seen.findIndex(({ id }) => id === after) + 1;
+  if (after !== undefined && start === 0)
+    throw new AppError("invalid_cursor", `after: no item ${after.slice(0, 80)} in this list`, { param: "after" });
+  const rest = seen.slice(start);
+  return {
+    object: "list",
+    data: rest.slice(0, limit).map((device) => present(device, view)),
+    has_more: rest.length > limit,
+  };
+}
+
+export async function availability(ctx: Ctx, workspaceId: string): Promise<GpuAvailability> {
+  const seen = await devices(ctx);
+  return presentAvailability(seen, queue(ctx), viewOf(ctx, workspaceId));
+}
+
+const viewOf = (ctx: Ctx, reader: string): View => ({
+  reader,
+  leases: ctx.db.select().from(gpuLeases).orderBy(gpuLeases.createdAt, gpuLeases.holder).all(),
+  idle: idleHolders(ctx),
+});
 
 /** In the order in which they will be served. */
-export const waits = (ctx: Ctx) =>
+const queue = (ctx: Ctx) =>
   ctx.db
     .select()
     .from(gpuWaits)
@@ -215,7 +242,7 @@ export const waits = (ctx: Ctx) =>
     .sort((a, b) => b.priority - a.priority || a.createdAt - b.createdAt || (a.holder < b.holder ? -1 : 1));
 
 /** Who could be asked to give way, and since when it has done nothing. */
-export const idleHolders = (ctx: Ctx): Map<string, number> =>
+const idleHolders = (ctx: Ctx): Map<string, number> =>
   new Map([...stateOf(ctx.db).kinds.values()].flatMap((kind) => kind.idle().map((each) => [each.holder, each.since])));
 
 export const devices = (ctx: Ctx): Promise<Seen[]> => devicesFresh(ctx, leasedOn(ctx));

@@ -1,0 +1,136 @@
+import { z } from "zod";
+import { DateTime } from "../../lib/schema.ts";
+import { isoTime } from "../../lib/time.ts";
+import type { Seen } from "./inventory.ts";
+import { freeBytes, sizeOf } from "./policy.ts";
+import type { LeaseRow, WaitRow } from "./table.ts";
+
+export const GpuLease = z
+  .object({
+    holder: z.string().nullable().describe("Id of the deployment or job; null: another workspace's"),
+    kind: z.string(),
+    bytes: z.int(),
+    priority: z.int().nullable(),
+    pinned: z.boolean().nullable(),
+    idle_since: DateTime.nullable().describe(
+      "Since when it may be parked to make room; null: it is at work, or must stay",
+    ),
+    created_at: DateTime.nullable(),
+  })
+  .meta({ id: "GpuLease" });
+export type GpuLease = z.infer<typeof GpuLease>;
+
+export const Gpu = z
+  .object({
+    object: z.literal("gpu"),
+    id: z.string().describe("The card's UUID; cpu for main memory, on a machine without a GPU"),
+    index: z.int(),
+    uuid: z.string().nullable(),
+    type: z.string().describe("As in a deployment's gpu.type"),
+    name: z.string(),
+    memory_total_bytes: z.int(),
+    memory_used_bytes: z.int().describe("By all programs, as measured"),
+    memory_leased_bytes: z.int().describe("Promised by this server to deployments and jobs"),
+    utilization_percent: z.number().nullable(),
+    temperature_celsius: z.number().nullable(),
+    power_watts: z.number().nullable(),
+    leases: z.array(GpuLease),
+  })
+  .meta({ id: "Gpu" });
+export type Gpu = z.infer<typeof Gpu>;
+
+export const GpuAvailability = z
+  .object({
+    object: z.literal("gpu_availability"),
+    data: z.array(
+      z.object({
+        type: z.string(),
+        total: z.int().describe("Devices"),
+        available: z.int().describe("Devices on which nothing is leased"),
+        memory_free_bytes: z.int().describe("On all of them, beside leases, other programs and the reserve"),
+        largest_free_bytes: z.int().describe("On one of them: what a request for one device can get at once"),
+      }),
+    ),
+    queue: z
+      .array(
+        z.object({
+          holder: z.string().nullable().describe("Id of the deployment or job; null: another workspace's"),
+          kind: z.string(),
+          bytes: z.int(),
+          reason: z.string(),
+          since: DateTime,
+        }),
+      )
+      .describe("Who waits for memory, in the order of being served"),
+  })
+  .meta({ id: "GpuAvailability" });
+export type GpuAvailability = z.infer<typeof GpuAvailability>;
+
+/** What the presenting functions look at: one moment of the ledger, and for whose eyes. */
+export type View = {
+  reader: string;
+  leases: readonly LeaseRow[];
+  idle: ReadonlyMap<string, number>;
+};
+
+export function present(device: Seen, { reader, leases, idle }: View): Gpu {
+  const own = leases.filter((lease) => lease.device === device.id);
+  return {
+    object: "gpu",
+    id: device.id,
+    index: device.index,
+    uuid: device.uuid,
+    type: device.type,
+    name: device.name,
+    memory_total_bytes: device.totalBytes,
+    memory_used_bytes: device.usedBytes,
+    memory_leased_bytes: own.reduce((total, { bytes }) => total + bytes, 0),
+    utilization_percent: device.utilizationPercent,
+    temperature_celsius: device.temperatureCelsius,
+    power_watts: device.powerWatts,
+    leases: own.map((lease) => presentLease(lease, reader, idle)),
+  };
+}
+
+/** Of another workspace's lease only what explains the memory: its ids, and what it does when, are its own. */
+function presentLease(lease: LeaseRow, reader: string, idle: ReadonlyMap<string, number>): GpuLease {
+  const { kind, bytes } = lease;
+  if (lease.workspaceId !== reader)
+    return { holder: null, kind, bytes, priority: null, pinned: null, idle_since: null, created_at: null };
+  const since = lease.pinned ? undefined : idle.get(lease.holder);
+  return {
+    holder: lease.holder,
+    kind,
+    bytes,
+    priority: lease.priority,
+    pinned: lease.pinned,
+    idle_since: since === undefined ? null : isoTime(since),
+    created_at: isoTime(lease.createdAt),
+  };
+}
+
+export function presentAvailability(
+  devices: readonly Seen[],
+  waits: readonly WaitRow[],
+  { reader, leases }: View,
+): GpuAvailability {
+  const data = [...new Set(devices.map(({ type }) => type))].sort().map((type) => {
+    const same = devices.filter((device) => device.type === type);
+    const free = same.map((device) => freeBytes(leases, device));
+    return {
+      type,
+      total: same.length,
+      available: same.filter(({ id }) => leases.every((lease) => lease.device !== id)).length,
+      memory_free_bytes: free.reduce((total, bytes) => total + bytes, 0),
+      largest_free_bytes: Math.max(...free),
+    };
+  });
+  const queue = waits.map(({ holder, kind, workspaceId, bytes, reason, createdAt }) => ({
+    holder: workspaceId === reader ? holder : null,
+    kind,
+    bytes,
+    reason: workspaceId === reader ? reason : `waits for ${sizeOf(bytes)}`, // theirs may name their ids
+    since: isoTime(createdAt),
+  }));
+  return { object: "gpu_availability", data, queue };
+}
