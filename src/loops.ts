@@ -3,6 +3,10 @@ import { prune } from "./events/consume.ts";
 import { pruneIdempotencyKeys } from "./http/idempotency.ts";
 import type { LoopSpec } from "./platform/loop.ts";
 import { recordUses } from "./resources/api_keys/authenticate.ts";
+import { reconcile } from "./resources/deployments/reconcile.ts";
+import { pruneRequests } from "./resources/deployments/service.ts";
+import { scan } from "./resources/models/folder.ts";
+import { hashNew } from "./resources/models/hash.ts";
 import { purge } from "./resources/workspaces/purge.ts";
 
 const HOUR_MS = 3_600_000;
@@ -12,6 +16,15 @@ const STORAGE_GRACE_MS = 24 * HOUR_MS; // an upload may take this long between i
 export const loops = (ctx: Ctx): LoopSpec[] => [
   { name: "api_keys.record_uses", schedule: { everyMs: 30_000 }, tick: () => recordUses(ctx.db) },
   { name: "workspaces.purge", schedule: { everyMs: 10_000 }, tick: () => purge(ctx) },
+  { name: "models.scan", schedule: { everyMs: 60_000 }, tick: (signal) => scan(ctx, signal) },
+  { name: "models.hash", schedule: { everyMs: 60_000 }, tick: (signal) => hashNew(ctx, signal) },
+  { name: "deployments.reconcile", schedule: { everyMs: 1_000 }, tick: () => reconcile(ctx) },
+  {
+    name: "deployments.prune_requests",
+    schedule: "27 3 * * *",
+    tick: async () =>
+      void (await pruneRequests(ctx, ctx.clock.now() - ctx.config.serving.request_retention_days * 24 * HOUR_MS)),
+  },
   {
     name: "events.prune",
     schedule: "17 3 * * *",

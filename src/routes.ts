@@ -2,9 +2,11 @@ import type { AnyElysia } from "elysia";
 import type { Ctx } from "./context.ts";
 import { routes as account } from "./resources/account/routes.ts";
 import { routes as apiKeys } from "./resources/api_keys/routes.ts";
+import { routes as deployments } from "./resources/deployments/routes.ts";
 import { routes as docs } from "./resources/docs/routes.ts";
 import { routes as events } from "./resources/events/routes.ts";
 import { routes as gpu } from "./resources/gpu/routes.ts";
+import { routes as models } from "./resources/models/routes.ts";
 import { routes as regions } from "./resources/regions/routes.ts";
 import { routes as secrets } from "./resources/secrets/routes.ts";
 import { routes as setup } from "./resources/setup/routes.ts";
@@ -23,6 +25,8 @@ export const mount = (ctx: Ctx) => (app: AnyElysia) =>
     .use(apiKeys(ctx))
     .use(sshKeys(ctx))
     .use(secrets(ctx))
+    .use(models(ctx))
     .use(regions(ctx))
+    .use(deployments(ctx))
     .use(gpu(ctx))
     .use(events(ctx));

@@ -1,0 +1,89 @@
+/** What the architectures we know by heart must hold; others are left to native code after the general checks. */
+import { count, countPerLayer, float, missing, optionalTensor, tensor } from "./facts.ts";
+import { GgufError, type Header } from "./parse.ts";
+
+export type Hyperparameters = {
+  architecture: string;
+  layers: number;
+  embedding: number;
+  heads: readonly number[];
+  kvHeads: readonly number[];
+  keyLength: number;
+  valueLength: number;
+  vocab: number;
+};
+
+const KNOWN = ["llama", "qwen2", "qwen3"];
+const MAX_EXPERTS = 1024;
+
+/** Native code asserts these relations. */
+export function checkExperts(header: Header, { architecture, layers }: Hyperparameters) {
+  const key = (name: string) => `${architecture}.${name}`;
+  const experts = count(header, key("expert_count"), { min: 0, max: MAX_EXPERTS }, 0);
+  const used = countPerLayer(header, key("expert_used_count"), layers, { min: 0, max: MAX_EXPERTS }) ?? [0];
+  const mostUsed = Math.max(...used);
+  const groups = count(header, key("expert_group_count"), { min: 0, max: MAX_EXPERTS }, 0);
+  const groupsUsed = count(header, key("expert_group_used_count"), { min: 0, max: MAX_EXPERTS }, 0);
+  if (mostUsed > experts || (experts > 0 && mostUsed === 0))
+    throw new GgufError(`${key("expert_used_count")} is ${mostUsed} of ${experts} experts`);
+  const grouped = groups > 1 && (experts % groups !== 0 || groupsUsed < 1 || groupsUsed >= groups);
+  if ((groups > 0 && groups >= experts) || grouped)
+    throw new GgufError(`${key("expert_group_count")} is ${groups} (${groupsUsed} used) for ${experts} experts`);
+  const extra = count(header, key("nextn_predict_layers"), { min: 0, max: layers }, 0);
+  if (extra >= layers) throw new GgufError(`${key("nextn_predict_layers")} is ${extra} of ${layers} layers`);
+}
+
+export function checkArchitecture(header: Header, given: Hyperparameters) {
+  const { architecture, heads, kvHeads, keyLength, valueLength } = given;
+  if (!KNOWN.includes(architecture)) return;
+  const key = (name: string) => `${architecture}.${name}`;
+  for (let layer = 0; layer < given.layers; layer++) {
+    const [all = 0, kv = 0] = [heads[layer], kvHeads[layer]];
+    if (all < 1 || kv < 1 || all % kv !== 0)
+      throw new GgufError(`${key("attention.head_count")} is ${all} with ${kv} heads of keys in layer ${layer}`);
+  }
+  const rotated = count(header, key("rope.dimension_count"), { min: 1, max: 8192 }, keyLength);
+  if (keyLength !== valueLength || rotated !== keyLength || rotated % 2 !== 0)
+    throw new GgufError(
+      `${architecture} needs one even head length: keys have ${keyLength}, values ${valueLength}, rotation ${rotated}`,
+    );
+  float(header, key("attention.layer_norm_rms_epsilon"), { min: 0, max: 1 }) ??
+    missing(key("attention.layer_norm_rms_epsilon"));
+  checkTensors(header, given, (name) => key(name));
+}
+
+function checkTensors(header: Header, given: Hyperparameters, key: (name: string) => string) {
+  const { architecture, layers, embedding, heads, kvHeads, keyLength, vocab } = given;
+  const forward = countPerLayer(header, key("feed_forward_length"), layers, { min: 1, max: 1 << 22 });
+  if (!forward) missing(key("feed_forward_length"));
+  const experts = count(header, key("expert_count"), { min: 0, max: MAX_EXPERTS }, 0);
+  tensor(header, "token_embd.weight", [embedding, vocab]);
+  tensor(header, "output_norm.weight", [embedding]);
+  optionalTensor(header, "output.weight", [embedding, vocab]);
+  for (let i = 0; i < layers; i++) {
+    const q = keyLength * (heads[i] as number);
+    const kv = keyLength * (kvHeads[i] as number);
+    tensor(header, `blk.${i}.attn_norm.weight`, [embedding]);
+    tensor(header, `blk.${i}.ffn_norm.weight`, [embedding]);
+    tensor(header, `blk.${i}.attn_output.weight`, [q, embedding]);
+    if (header.tensors.has(`blk.${i}.attn_qkv.weight`))
+      tensor(header, `blk.${i}.attn_qkv.weight`, [embedding, q + 2 * kv]);
+    else {
+      tensor(header, `blk.${i}.attn_q.weight`, [embedding, q]);
+      tensor(header, `blk.${i}.attn_k.weight`, [embedding, kv]);
+      tensor(header, `blk.${i}.attn_v.weight`, [embedding, kv]);
+    }
+    optionalTensor(header, `blk.${i}.attn_q.bias`, [q]);
+    optionalTensor(header, `blk.${i}.attn_k.bias`, [kv]);
+    optionalTensor(header, `blk.${i}.attn_v.bias`, [kv]);
+    if (architecture === "qwen3") {
+      tensor(header, `blk.${i}.attn_q_norm.weight`, [keyLength]);
+      tensor(header, `blk.${i}.attn_k_norm.weight`, [keyLength]);
+    }
+    if (experts > 0) continue;
+    const wide = (forward as number[])[i] as number;
+    tensor(header, `blk.${i}.ffn_gate.weight`, [embedding, wide]);
+    tensor(header, `blk.${i}.ffn_up.weight`, [embedding, wide]);
+    tensor(header, `blk.${i}.ffn_down.weight`, [wide, embedding]);
+  }
+}

@@ -1,0 +1,119 @@
+/**
+ * Header → what the rest of the program knows of a model, or a refusal. The ranges are those within which native code
+ * neither divides by zero nor asserts nor asks for absurd memory: an assertion there ends the whole worker.
+ */
+import { checkArchitecture, checkExperts, type Hyperparameters } from "./architecture.ts";
+import { count, countPerLayer, float, has, missing, string } from "./facts.ts";
+import { GgufError, type Header } from "./parse.ts";
+import type { ModelShape } from "./shape.ts";
+import { FILE_TYPES } from "./types.ts";
+import { vocabularyOf } from "./vocabulary.ts";
+
+const MAX_LAYERS = 512; // native arrays end there
+const LENGTH = { min: 1, max: 1 << 20 };
+const CONTEXT = { min: 1, max: 1 << 30 };
+const HEADS = { min: 0, max: 4096 };
+const HEAD_LENGTH = { min: 1, max: 8192 };
+const ROPE_SCALINGS = ["none", "linear", "yarn", "longrope"];
+
+export function describe(header: Header): ModelShape {
+  const architecture = string(header, "general.architecture") ?? missing("general.architecture");
+  if (!/^[a-z0-9][a-z0-9._-]{0,63}$/i.test(architecture))
+    throw new GgufError(`general.architecture is ${JSON.stringify(architecture.slice(0, 80))}: not a name`);
+  if (has(header, "split.count") && count(header, "split.count", { min: 0, max: 65_535 }, 0) > 1)
+    throw new GgufError("This file is one part of a split model: merge the parts with llama-gguf-split --merge first");
+  if (header.tensors.size === 0) throw new GgufError("The file holds no tensors: it is a vocabulary, not a model");
+  const isAdapter = string(header, "general.type") === "adapter";
+  return isAdapter ? describeAdapter(header, architecture) : describeModel(header, architecture);
+}
+
+function describeModel(header: Header, architecture: string): ModelShape {
+  const key = (name: string) => `${architecture}.${name}`;
+  const layers = count(header, key("block_count"), { min: 1, max: MAX_LAYERS });
+  const embedding = count(header, key("embedding_length"), LENGTH);
+  const heads = countPerLayer(header, key("attention.head_count"), layers, HEADS) ?? Array<number>(layers).fill(0);
+  const kvHeads = countPerLayer(header, key("attention.head_count_kv"), layers, HEADS) ?? heads;
+  const firstHeads = heads[0] || 1;
+  const defaultLength = Math.max(1, Math.floor(embedding / firstHeads));
+  const keyLength = count(header, key("attention.key_length"), HEAD_LENGTH, Math.min(defaultLength, HEAD_LENGTH.max));
+  const valueLength = count(
+    header,
+    key("attention.value_length"),
+    HEAD_LENGTH,
+    Math.min(defaultLength, HEAD_LENGTH.max),
+  );
+  const vocab = vocabularyOf(header, architecture);
+  const given: Hyperparameters = { architecture, layers, embedding, heads, kvHeads, keyLength, valueLength, vocab };
+  checkRope(header, key);
+  checkExperts(header, given);
+  checkArchitecture(header, given);
+  return {
+    ...common(header, architecture),
+    context_length: count(header, key("context_length"), CONTEXT),
+    layers,
+    embedding_length: embedding,
+    heads: Math.max(1, ...heads),
+    kv_heads: Math.max(1, ...kvHeads),
+    key_length: keyLength,
+    value_length: valueLength,
+    vocab_size: vocab,
+    type: "model",
+  };
+}
+
+/** A LoRA file has no hyperparameters of its own: they are its model's. */
+function describeAdapter(header: Header, architecture: string): ModelShape {
+  const kind = string(header, "adapter.type") ?? missing("adapter.type");
+  if (kind !== "lora")
+    throw new GgufError(`adapter.type is ${JSON.stringify(kind.slice(0, 80))}: only lora is supported`);
+  float(header, "adapter.lora.alpha", { min: 0, max: 1e6 }) ?? missing("adapter.lora.alpha");
+  for (const { name, dims } of header.tensors.values()) {
+    const base = /^(.*)\.lora_([ab])$/.exec(name);
+    if (!base) continue;
+    const other = header.tensors.get(`${base[1]}.lora_${base[2] === "a" ? "b" : "a"}`);
+    if (!other) throw new GgufError(`Tensor ${JSON.stringify(name)} lacks its other half`);
+    const [a, b] = base[2] === "a" ? [dims, other.dims] : [other.dims, dims];
+    if (a.length !== 2 || b.length !== 2 || a[1] !== b[0])
+      throw new GgufError(`Tensors ${JSON.stringify(base[1])}.lora_a and .lora_b have different ranks`);
+  }
+  const blocks = [...header.tensors.keys()].map((name) => Number(/^blk\.(\d{1,4})\./.exec(name)?.[1] ?? 0));
+  const one = { context_length: 1, embedding_length: 1, heads: 1, kv_heads: 1, key_length: 1, value_length: 1 };
+  const layers = Math.max(0, ...blocks) + 1;
+  return { ...common(header, architecture), ...one, layers, vocab_size: 1, type: "adapter" };
+}
+
+function common(header: Header, architecture: string) {
+  let parameters = 0;
+  for (const { elements } of header.tensors.values()) parameters += elements;
+  if (!Number.isSafeInteger(parameters)) throw new GgufError("The tensors have more elements than any model has");
+  const name = string(header, "general.name");
+  return {
+    architecture,
+    parameters,
+    quantization: quantizationOf(header),
+    weight_bytes: header.dataBytes,
+    name: name === undefined ? null : name.replaceAll(/\p{Cc}/gu, " ").slice(0, 200),
+    has_chat_template: (string(header, "tokenizer.chat_template") ?? "") !== "",
+  };
+}
+
+/** By the file's word, else by the type that most bytes have. */
+function quantizationOf(header: Header): string {
+  const said = header.metadata.get("general.file_type");
+  const known = said?.type === "uint32" ? FILE_TYPES.get(said.value as number) : undefined;
+  if (known) return known;
+  const bytes = new Map<string, number>();
+  for (const { type, bytes: more } of header.tensors.values()) bytes.set(type.name, (bytes.get(type.name) ?? 0) + more);
+  return [...bytes].reduce((most, next) => (next[1] > most[1] ? next : most))[0];
+}
+
+function checkRope(header: Header, key: (name: string) => string) {
+  const scaling = string(header, key("rope.scaling.type"));
+  if (scaling !== undefined && !ROPE_SCALINGS.includes(scaling))
+    throw new GgufError(
+      `${key("rope.scaling.type")} is ${JSON.stringify(scaling.slice(0, 80))}: expected ${ROPE_SCALINGS.join(", ")}`,
+    );
+  float(header, key("rope.freq_base"), { min: 1e-3, max: 1e12 });
+  float(header, key("rope.scaling.factor"), { min: 0, max: 1e6 });
+  float(header, key("rope.scale_linear"), { min: 0, max: 1e6 });
+}

@@ -1,0 +1,83 @@
+/** Metadata of a header, read with a type and a range: what is out of them is a refusal that names the key. */
+import { type GgufArray, GgufError, type Header, quoted } from "./parse.ts";
+
+export type Range = { min: number; max: number };
+
+export const has = (header: Header, key: string) => header.metadata.has(key);
+
+/** A uint32, the type that native code insists on. */
+export function count(header: Header, key: string, range: Range, fallback?: number): number {
+  const found = header.metadata.get(key);
+  if (!found) return fallback ?? missing(key);
+  if (found.type !== "uint32" || typeof found.value !== "number")
+    throw new GgufError(`${key} must be a uint32, not ${found.type}`);
+  return within(key, found.value, range);
+}
+
+/** One number for all layers, or an array with one for each. */
+export function countPerLayer(header: Header, key: string, layers: number, range: Range): number[] | undefined {
+  const found = header.metadata.get(key);
+  if (!found) return undefined;
+  if (found.type !== "array") return Array(layers).fill(count(header, key, range));
+  const { of, length, numbers } = found.value as GgufArray;
+  if ((of !== "uint32" && of !== "int32") || !numbers)
+    throw new GgufError(`${key} must be an array of uint32 or int32, not ${length} × ${of}`);
+  if (length !== layers) throw new GgufError(`${key} has ${length} values for ${layers} layers`);
+  return numbers.map((value, layer) => within(`${key}[${layer}]`, value, range));
+}
+
+export function float(header: Header, key: string, range: Range): number | undefined {
+  const found = header.metadata.get(key);
+  if (!found) return undefined;
+  if (found.type !== "float32" || typeof found.value !== "number")
+    throw new GgufError(`${key} must be a float32, not ${found.type}`);
+  return within(key, found.value, range);
+}
+
+export function string(header: Header, key: string): string | undefined {
+  const found = header.metadata.get(key);
+  if (!found) return undefined;
+  if (typeof found.value !== "string") throw new GgufError(`${key} must be a string, not ${found.type}`);
+  return found.value;
+}
+
+export function array(header: Header, key: string, types: readonly string[]): GgufArray | undefined {
+  const found = header.metadata.get(key);
+  if (!found) return undefined;
+  const value = found.value as GgufArray;
+  if (found.type !== "array" || !types.includes(value.of))
+    throw new GgufError(
+      `${key} must be an array of ${types.join(" or ")}, not ${found.type === "array" ? value.of : found.type}`,
+    );
+  return value;
+}
+
+export function missing(what: string): never {
+  throw new GgufError(`${what} is missing: the file is incomplete or not a language model`);
+}
+
+function within(key: string, value: number, { min, max }: Range): number {
+  if (!(value >= min && value <= max)) throw new GgufError(`${key} is ${value}: expected ${min} to ${max}`);
+  return value;
+}
+
+/** That a tensor is there and has the shape that the metadata asks for. */
+export function tensor(header: Header, name: string, dims: readonly number[]) {
+  const found = header.tensors.get(name);
+  if (!found) throw new GgufError(`Tensor ${quoted(name)} is missing: the file is incomplete`);
+  sameShape(found, dims);
+}
+
+export function optionalTensor(header: Header, name: string, dims: readonly number[]) {
+  const found = header.tensors.get(name);
+  if (found) sameShape(found, dims);
+}
+
+function sameShape(found: { name: string; dims: readonly number[] }, dims: readonly number[]) {
+  const trimmed = [...found.dims];
+  while (trimmed.length > dims.length && trimmed.at(-1) === 1) trimmed.pop();
+  if (trimmed.length !== dims.length || trimmed.some((size, d) => size !== dims[d]))
+    throw new GgufError(
+      `Tensor ${quoted(found.name)} is ${found.dims.join(" × ")}, but the metadata asks for ${dims.join(" × ")}`,
+    );
+}

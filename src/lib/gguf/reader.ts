@@ -1,0 +1,90 @@
+import { SCALAR_BYTES, type ValueType } from "./types.ts";
+
+/** The file is not what it says it is. The message names what is wrong, where, and is safe to show to a person. */
+export class GgufError extends Error {
+  override name = "GgufError";
+}
+
+/** Thrown inside the parser only: the file goes on, the bytes at hand do not. */
+export class NeedMore extends Error {
+  constructor(readonly bytes: number) {
+    super("more bytes are needed");
+  }
+}
+
+export type Reader = ReturnType<typeof createReader>;
+
+const text = new TextDecoder("utf-8"); // a broken character becomes U+FFFD: names are compared, never executed
+
+/** Reads forward. What lies beyond the file is a GgufError, what lies beyond the bytes at hand a NeedMore. */
+export function createReader(bytes: Uint8Array, fileSize: number, maxHeaderBytes: number) {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  let at = 0;
+
+  const fail = (message: string): never => {
+    throw new GgufError(`${message} (at byte ${at})`);
+  };
+
+  /** Moves past `length` bytes and returns where they began. */
+  function take(length: number, what: string): number {
+    const end = at + length;
+    if (end > fileSize) fail(`The file ends inside ${what}: it has ${fileSize} bytes and needs at least ${end}`);
+    if (end > maxHeaderBytes) fail(`The header is larger than ${maxHeaderBytes} bytes, inside ${what}`);
+    if (end > bytes.byteLength) throw new NeedMore(end);
+    const start = at;
+    at = end;
+    return start;
+  }
+
+  /** A count or an offset: beyond 2^53 nothing in a file can be real. */
+  function u64(what: string): number {
+    const start = take(8, what);
+    const value = view.getUint32(start + 4, true) * 2 ** 32 + view.getUint32(start, true);
+    return Number.isSafeInteger(value) ? value : fail(`${what} is ${value}: no file is that large`);
+  }
+
+  function scalar(type: keyof typeof SCALAR_BYTES, what: string): number | bigint | boolean {
+    const start = take(SCALAR_BYTES[type], what);
+    return READ[type](view, start);
+  }
+
+  return {
+    fail,
+    take,
+    u64,
+    scalar,
+    u32: (what: string) => view.getUint32(take(4, what), true),
+    string(what: string, maxBytes: number): string {
+      const start = stringSpan(what, maxBytes);
+      return text.decode(bytes.subarray(start, at));
+    },
+    skipString: (what: string, maxBytes: number) => void stringSpan(what, maxBytes),
+    get at() {
+      return at;
+    },
+  };
+
+  function stringSpan(what: string, maxBytes: number): number {
+    const length = u64(`the length of ${what}`);
+    if (length > maxBytes) fail(`${what} is ${length} bytes long: at most ${maxBytes} are taken`);
+    return take(length, what);
+  }
+}
+
+const exact = (value: bigint): number | bigint =>
+  value >= Number.MIN_SAFE_INTEGER && value <= Number.MAX_SAFE_INTEGER ? Number(value) : value;
+
+type Scalar = Exclude<ValueType, "string" | "array">;
+const READ: Record<Scalar, (view: DataView, at: number) => number | bigint | boolean> = {
+  uint8: (view, at) => view.getUint8(at),
+  int8: (view, at) => view.getInt8(at),
+  uint16: (view, at) => view.getUint16(at, true),
+  int16: (view, at) => view.getInt16(at, true),
+  uint32: (view, at) => view.getUint32(at, true),
+  int32: (view, at) => view.getInt32(at, true),
+  float32: (view, at) => view.getFloat32(at, true),
+  bool: (view, at) => view.getUint8(at) !== 0,
+  uint64: (view, at) => exact(view.getBigUint64(at, true)),
+  int64: (view, at) => exact(view.getBigInt64(at, true)),
+  float64: (view, at) => view.getFloat64(at, true),
+};

@@ -1,0 +1,111 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { copyFileSync, mkdirSync, renameSync, rmSync, symlinkSync, truncateSync, utimesSync } from "node:fs";
+import { join } from "node:path";
+import { type TestApp, tempDir, testApp } from "../../../test/harness.ts";
+import { makeModel } from "../../../test/models.ts";
+import { scan } from "./folder.ts";
+import { hashNew } from "./hash.ts";
+import * as models from "./service.ts";
+
+let app: TestApp;
+let source: string;
+const folder = (...parts: string[]) => join(app.dir, "models", ...parts);
+const named = (name: string) => models.find(app.ctx, app.workspaceA, name);
+/** Written long ago: a fresh file waits until it has settled. */
+function put(...parts: string[]) {
+  const path = folder(...parts);
+  mkdirSync(join(path, ".."), { recursive: true });
+  copyFileSync(source, path);
+  utimesSync(path, 1_700_000_000, 1_700_000_000);
+  return path;
+}
+
+beforeAll(async () => {
+  app = testApp();
+  source = makeModel(tempDir(), { arch: "llama", type: "F16" });
+  await scan(app.ctx);
+});
+afterAll(() => app.close().then(app.remove));
+
+describe("the built-in model", () => {
+  test("is ready after the first scan, for every workspace, under its name", async () => {
+    const { status, body } = await app.call("GET", "/v1/models/verk-tiny");
+    expect(status).toBe(200);
+    expect(body).toMatchObject({ object: "model", owned_by: "verk", source: "builtin", status: "ready" });
+    expect(body.sha256).toMatch(/^[0-9a-f]{64}$/);
+    expect((await app.call("GET", `/v1/models/${body.id}`, undefined, { key: app.keyB })).status).toBe(200);
+    expect(await Bun.file(models.pathOf(app.ctx, models.mustGet(app.ctx, app.workspaceA, body.id))).exists()).toBe(
+      true,
+    );
+  });
+
+  test("comes back when its copy was removed", async () => {
+    const row = models.mustGet(app.ctx, app.workspaceA, "verk-tiny");
+    rmSync(models.pathOf(app.ctx, row));
+    await scan(app.ctx);
+    expect(await Bun.file(models.pathOf(app.ctx, row)).exists()).toBe(true);
+    expect(named("verk-tiny")).toMatchObject({ id: row.id, status: "ready" });
+  });
+
+  test("cannot be deleted", async () => {
+    const answer = await app.call("DELETE", "/v1/models/verk-tiny");
+    expect(answer).toMatchObject({ status: 400, body: { error: { code: "unsupported_state" } } });
+  });
+});
+
+describe("the models folder", () => {
+  test("offers a file under its path without the ending, and hashes it later", async () => {
+    put("team", "small.gguf");
+    await scan(app.ctx);
+    expect(named("team/small")).toMatchObject({ status: "ready", architecture: "llama", sha256: null });
+    await hashNew(app.ctx);
+    const { body } = await app.call("GET", `/v1/models/${encodeURIComponent("team/small")}`);
+    expect(body).toMatchObject({ owned_by: "local", source: "folder", type: "model", quantization: "F16" });
+    expect(body.sha256).toBe(new Bun.CryptoHasher("sha256").update(await Bun.file(source).bytes()).digest("hex"));
+  });
+
+  test("follows a link to a file elsewhere", async () => {
+    symlinkSync(source, folder("linked.gguf"));
+    utimesSync(source, 1_700_000_000, 1_700_000_000);
+    await scan(app.ctx);
+    expect(named("linked")?.status).toBe("ready");
+  });
+
+  test("refuses a file that is cut off, and takes it once it is whole", async () => {
+    const path = put("cut.gguf");
+    truncateSync(path, 200_000);
+    utimesSync(path, 1_700_000_000, 1_700_000_000);
+    await scan(app.ctx);
+    const row = named("cut");
+    expect(row).toMatchObject({ status: "failed" });
+    expect(row?.error).toContain("cut off");
+    put("cut.gguf");
+    await scan(app.ctx);
+    expect(named("cut")).toMatchObject({ id: row?.id, status: "ready", error: null });
+  });
+
+  test("a file that vanished is missing, and ready again when it is back", async () => {
+    const path = put("wanders.gguf");
+    await scan(app.ctx);
+    const { id } = models.mustGet(app.ctx, app.workspaceA, "wanders");
+    renameSync(path, `${path}.away`);
+    await scan(app.ctx);
+    expect(named("wanders")).toMatchObject({ id, status: "missing" });
+    expect(() => models.pathOf(app.ctx, models.mustGet(app.ctx, app.workspaceA, id))).toThrow("missing");
+    renameSync(`${path}.away`, path);
+    await scan(app.ctx);
+    expect(named("wanders")).toMatchObject({ id, status: "ready" });
+  });
+
+  test("leaves half-copied files, hidden files and what is no file alone", async () => {
+    put("copying.gguf.part");
+    put(".hidden.gguf");
+    put("a", "b", "deep.gguf");
+    mkdirSync(folder("directory.gguf"));
+    Bun.spawnSync(["mkfifo", folder("pipe.gguf")]);
+    await scan(app.ctx);
+    const { body } = await app.call("GET", "/v1/models?limit=100");
+    const names = body.data.map((model: { name: string }) => model.name);
+    expect(names.filter((name: string) => /copying|hidden|deep|directory|pipe/.test(name))).toEqual([]);
+  });
+});
