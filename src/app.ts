@@ -3,6 +3,7 @@ import { mkdirSync, realpathSync } from "node:fs";
 import { join } from "node:path";
 import type { Ctx } from "./context.ts";
 import { errorResponse, toAppError } from "./http/errors.ts";
+import { listensFor } from "./http/patience.ts";
 import { createHandler } from "./http/server.ts";
 import { UsageError } from "./lib/errors.ts";
 import { formatListen, parseListen } from "./lib/listen.ts";
@@ -26,6 +27,7 @@ import { createShutdown } from "./platform/shutdown.ts";
 import { openLocalStorage } from "./platform/storage/local.ts";
 import { createSupervisor } from "./platform/supervisor.ts";
 import { authenticate, recordUses } from "./resources/api_keys/authenticate.ts";
+import { begin as beginDeployments } from "./resources/deployments/reconcile.ts";
 import * as setup from "./resources/setup/service.ts";
 import { mount } from "./routes.ts";
 
@@ -58,6 +60,7 @@ export async function startServer(config: Config, options: Options = {}): Promis
     await ctx.supervisor.sweep();
     if (compiled) removeOtherVersions(config.data_dir);
     const prepared = setup.prepare(ctx);
+    beginDeployments(ctx);
     await durable(db);
     for (const spec of loops(ctx)) opened.loops.set(spec.name, startLoop(durably(db, spec), { log, clock }));
     shutdown.add("loops", async () => {
@@ -65,6 +68,7 @@ export async function startServer(config: Config, options: Options = {}): Promis
       recordUses(db);
     });
     const server = listen(ctx);
+    listensFor(ctx, server);
     shutdown.add("http", async (signal) => {
       opened.closing.abort(); // streams end themselves; what is in flight may finish
       signal.addEventListener("abort", () => void server.stop(true)); // clients that stall are cut off

@@ -1,0 +1,12 @@
+import type { Ctx } from "../context.ts";
+
+const listening = new WeakMap<Ctx["db"], Bun.Server<undefined>>();
+
+/** The server that takes this context's requests. */
+export const listensFor = (ctx: Ctx, server: Bun.Server<undefined>) => void listening.set(ctx.db, server);
+
+/**
+ * A request whose answer may take its time: its connection is not closed for being silent. A client that has gone
+ * is noticed all the same, by its socket.
+ */
+export const keepOpen = (ctx: Ctx, request: Request) => listening.get(ctx.db)?.timeout(request, 0);

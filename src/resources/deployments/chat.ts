@@ -1,0 +1,155 @@
+/**
+ * A request on its way to a replica: held while there is none, forwarded over the worker's socket, relayed as it
+ * comes. The client's leaving reaches the worker through the aborted fetch.
+ */
+import type { Ctx } from "../../context.ts";
+import { keepOpen } from "../../http/patience.ts";
+import { AppError } from "../../lib/errors.ts";
+import { hold, type Live, liveOf, type Replica, seenLoad } from "./fleet.ts";
+import * as moves from "./moves.ts";
+import { CLIENT_LEFT, type Outcome, type Recorder, record } from "./records.ts";
+import { chunksOf, comment, dataEvent, EVENT_STREAM, LEFT, relay } from "./relay.ts";
+import { take } from "./replica.ts";
+import type { DeploymentRow } from "./table.ts";
+
+export type Ask = {
+  path: "/chat/completions" | "/completions" | "/embeddings";
+  body: { model: string; stream?: boolean | undefined };
+};
+
+/** One request in flight: who asks, what, and what is known of it so far. */
+type Flight = {
+  ctx: Ctx;
+  row: DeploymentRow;
+  live: Live;
+  ask: Ask;
+  record: Recorder;
+  signal: AbortSignal;
+  /** Aborts the signal from our side. */
+  gone: AbortController;
+  replica?: Replica;
+};
+
+const STAGE_MS = 1_000;
+
+export async function answer(ctx: Ctx, row: DeploymentRow, request: Request, ask: Ask): Promise<Response> {
+  mustBeOpen(row);
+  keepOpen(ctx, request);
+  const live = liveOf(ctx, row.id);
+  const gone = new AbortController();
+  const signal = AbortSignal.any([request.signal, gone.signal]);
+  const flight: Flight = { ctx, row, live, ask, record: record(ctx, row, live), signal, gone };
+  const replica = take(live);
+  if (replica) flight.replica = replica;
+  else if (ask.body.stream) return stream(flight, wakeAndRelay(flight));
+  try {
+    flight.replica ??= await waitFor(flight);
+    const got = await send(flight);
+    if (got.ok && ask.body.stream && got.body) return stream(flight, chunksOf(got.body));
+    const text = await got.text();
+    land(flight, { status: got.status, error: got.ok ? null : messageOf(text) });
+    return new Response(text, { status: got.status, headers: { "content-type": "application/json" } });
+  } catch (error) {
+    land(flight, outcomeOf(error));
+    throw explain(error);
+  }
+}
+
+function mustBeOpen({ id, name, status, error }: DeploymentRow) {
+  if (status !== "stopped" && status !== "failed") return;
+  const why = error === null ? "" : ` (${error.split("\n", 1)[0]})`;
+  const fix = `start it with POST /v1/deployments/${id}/start`;
+  throw new AppError("unsupported_state", `Deployment ${name} is ${status}${why}: ${fix}`);
+}
+
+/** One load for a whole burst: the first request wakes it, the others find it waking. */
+function waitFor({ ctx, row, signal }: Flight): Promise<Replica> {
+  const fresh = moves.current(ctx.db, row.id) ?? row;
+  mustBeOpen(fresh);
+  const held = hold(ctx, fresh, signal);
+  held.catch(() => {}); // whoever waits for it hears of it
+  if (fresh.parked && moves.wake(ctx, row.id)) ctx.wake("deployments.reconcile");
+  return held;
+}
+
+async function send({ replica, record, ask, signal }: Flight): Promise<Response> {
+  if (!replica) throw new Error("a request without a replica");
+  record.sentTo(replica);
+  return await fetch(`http://worker${ask.path}`, {
+    unix: replica.worker.socketPath,
+    method: "POST",
+    headers: { "content-type": "application/json", "x-verk-request": record.id },
+    body: JSON.stringify(ask.body),
+    signal,
+  });
+}
+
+/** The request is over: it no longer counts as at work, and its record is written. Only the first call counts. */
+function land(flight: Flight, outcome: Outcome) {
+  const { replica, record, ctx } = flight;
+  delete flight.replica;
+  if (replica) {
+    replica.inflight--;
+    if (outcome.status < 500) replica.provedAt = ctx.clock.now();
+    if (replica.inflight === 0) ctx.wake("deployments.reconcile");
+  }
+  record.finish(outcome);
+}
+
+function stream(flight: Flight, source: AsyncIterator<Uint8Array>): Response {
+  const { ctx, gone } = flight;
+  const body = relay(source, {
+    onChunk: () => {
+      if (flight.replica) flight.replica.provedAt = ctx.clock.now();
+    },
+    onEnd: (error) => {
+      if (error === LEFT) gone.abort(LEFT);
+      land(flight, error === undefined ? { status: 200, error: null } : outcomeOf(error));
+    },
+    explain,
+  });
+  return new Response(body, { headers: EVENT_STREAM });
+}
+
+/** A client that streams hears how far the wake is from the first moment on; errors come as events. */
+async function* wakeAndRelay(flight: Flight): AsyncGenerator<Uint8Array> {
+  const { ctx, row, live } = flight;
+  const held = waitFor(flight);
+  for (let said = ""; !flight.replica; ) {
+    const { stage, progress, reason } = seenLoad(moves.current(ctx.db, row.id) ?? row, live);
+    const now = `waking: ${reason ?? `${stage} ${Math.round(progress * 100)} %`}`;
+    if (now !== said) yield comment(now);
+    said = now;
+    const pause = new AbortController();
+    const got = await Promise.race([held, ctx.clock.sleep(STAGE_MS, pause.signal)]);
+    pause.abort();
+    if (got) flight.replica = got;
+  }
+  const got = await send(flight);
+  if (got.ok && got.body)
+    return yield* { [Symbol.asyncIterator]: () => chunksOf(got.body as ReadableStream<Uint8Array>) };
+  const text = await got.text();
+  yield dataEvent(text);
+  land(flight, { status: got.status, error: messageOf(text) });
+}
+
+function explain(error: unknown): AppError {
+  if (error instanceof AppError) return error;
+  return new AppError("worker_failed", "The replica that worked on this request was lost: try again", { cause: error });
+}
+
+function outcomeOf(error: unknown): Outcome {
+  if (error === LEFT || (error instanceof Error && error.name === "AbortError"))
+    return { status: CLIENT_LEFT, error: "the client left" };
+  const { status, message } = explain(error);
+  return { status, error: message };
+}
+
+/** The message in an error envelope, for the record. */
+function messageOf(text: string): string {
+  try {
+    return String((JSON.parse(text) as { error: { message: unknown } }).error.message).slice(0, 1000);
+  } catch {
+    return text.slice(0, 1000);
+  }
+}

@@ -1,0 +1,29 @@
+import { lifecycle } from "../../events/lifecycle.ts";
+import { deployments } from "./table.ts";
+
+/**
+ * Parked (scaled to zero) is `serving` with `parked`: it takes requests, and the next one wakes it. A wake that
+ * fails goes back to parked and says nothing; every other way into `serving` fires `deployment.serving` once.
+ */
+// biome-ignore format: a table should look like one
+export const machine = lifecycle({
+  table: deployments,
+  initial: "queued",
+  terminal: [],
+  report: ({ id, status, name }) => ({ object: "deployment" as const, id, status, name }),
+  workspaceOf: (row) => row.workspaceId,
+  steps: {
+    // action    from                                                  to               event
+    place:     [["queued"],                                          "provisioning",  null],
+    serve:     [["provisioning", "unhealthy"],                       "serving",       "deployment.serving"],
+    park:      [["serving"],                                         "serving",       "deployment.scaled_to_zero"],
+    wake:      [["serving"],                                         "provisioning",  null],
+    doze:      [["provisioning"],                                    "serving",       null], // the wake failed
+    sicken:    [["serving"],                                         "unhealthy",     "deployment.unhealthy"],
+    restart:   [["serving"],                                         "provisioning",  null], // the server restarted under it
+    fail:      [["queued", "provisioning", "serving", "unhealthy"],  "failed",        "deployment.failed"],
+    stop:      [["queued", "provisioning", "serving", "unhealthy"],  "stopped",       "deployment.stopped"],
+    start:     [["stopped", "failed"],                               "queued",        null],
+  },
+});
+export type Action = keyof typeof machine.steps;

@@ -1,0 +1,126 @@
+/** Every change of a deployment's row that is not a caller's: what happened to its replicas, and what follows. */
+import { eq } from "drizzle-orm";
+import type { Ctx } from "../../context.ts";
+import { transition } from "../../events/lifecycle.ts";
+import { type Tx, write } from "../../platform/db.ts";
+import * as billing from "../billing/service.ts";
+import { type Action, machine } from "./machine.ts";
+import { FORGIVEN_AFTER_MS, judgeLoss, restartDelayMs, type Verdict } from "./policy.ts";
+import { type DeploymentRow, deployments } from "./table.ts";
+
+type Patch = Partial<typeof deployments.$inferInsert>;
+
+export const current = (tx: Pick<Tx, "select">, id: string): DeploymentRow | undefined =>
+  tx.select().from(deployments).where(eq(deployments.id, id)).get();
+
+/** One move with its bookkeeping. Undefined: the row was elsewhere, and nothing happened. */
+export function move(ctx: Ctx, id: string, action: Action, patch: Patch = {}): DeploymentRow | undefined {
+  const now = ctx.clock.now();
+  return write(ctx.db, (tx) => {
+    const before = current(tx, id);
+    if (!before) return undefined;
+    const leavesService = action !== "serve" && action !== "place" && action !== "start";
+    const settled = leavesService ? settle(tx, before, now, true) : {};
+    return transition(tx, machine, action, { id, now }, { ...settled, ...patch });
+  });
+}
+
+/** The time since the last account becomes uptime and cost. `ends`: no more of it until it serves again. */
+function settle(tx: Tx, row: DeploymentRow, now: number, ends: boolean): Patch {
+  if (row.upSince === null) return {};
+  const from = row.upSince;
+  const charged = billing.chargeDeployment(tx, {
+    workspaceId: row.workspaceId,
+    deploymentId: row.id,
+    from: row.billedUntil ?? from,
+    to: now,
+    ratePerHourMicros: row.costPerHourMicros,
+    replicas: Math.max(1, row.minReplicas),
+    final: ends,
+  });
+  return {
+    uptimeMs: row.uptimeMs + Math.max(0, now - from),
+    upSince: ends ? null : now,
+    billedUntil: ends ? null : now,
+    totalCostMicros: row.totalCostMicros + charged,
+  };
+}
+
+const MINUTE_MS = 60_000;
+
+/** Each minute of service is accounted for as it ends, so that a crash loses less than one. Old crashes are forgiven. */
+export function keepAccount(ctx: Ctx, row: DeploymentRow) {
+  const now = ctx.clock.now();
+  const due = row.upSince !== null && now - row.upSince >= MINUTE_MS;
+  const forgiven = row.attempts > 0 && row.upSince !== null && now - row.upSince >= FORGIVEN_AFTER_MS;
+  if (!due && !forgiven) return;
+  write(ctx.db, (tx) => {
+    const fresh = current(tx, row.id);
+    if (fresh?.status !== "serving") return;
+    const patch = { ...settle(tx, fresh, now, false), ...(forgiven ? { attempts: 0, error: null } : {}) };
+    tx.update(deployments).set(patch).where(eq(deployments.id, row.id)).run();
+  });
+}
+
+export function serve(ctx: Ctx, id: string): DeploymentRow | undefined {
+  const now = ctx.clock.now();
+  const startedAt = current(ctx.db, id)?.startedAt ?? now;
+  return move(ctx, id, "serve", {
+    parked: false,
+    waking: false,
+    error: null,
+    queueReason: null,
+    nextAttemptAt: null,
+    startedAt,
+    upSince: now,
+    billedUntil: now,
+  });
+}
+
+export const park = (ctx: Ctx, id: string) => move(ctx, id, "park", { parked: true });
+
+/** One request wakes it; the others find it waking. */
+export const wake = (ctx: Ctx, id: string) =>
+  move(ctx, id, "wake", { parked: false, waking: true, attempts: 0, nextAttemptAt: null, queueReason: null });
+
+export const waits = (ctx: Ctx, row: DeploymentRow, reason: string | null) => {
+  if (row.queueReason === reason) return;
+  write(ctx.db, (tx) => tx.update(deployments).set({ queueReason: reason }).where(eq(deployments.id, row.id)).run());
+};
+
+/** The last replica is gone, or none could be had. Says what became of the deployment. */
+export function lose(ctx: Ctx, id: string, error: string, canRetry: boolean): Verdict | undefined {
+  const now = ctx.clock.now();
+  return write(ctx.db, (tx) => {
+    const row = current(tx, id);
+    if (!row || row.parked || row.status === "stopped" || row.status === "failed") return undefined;
+    const { restart_attempts: most, restart_backoff_ms: firstMs } = ctx.config.serving;
+    const verdict = judgeLoss(row, canRetry, most);
+    const attempts = row.attempts + 1;
+    const again = { error, attempts, nextAttemptAt: now + restartDelayMs(attempts, firstMs) };
+    if (verdict === "doze") move(ctx, id, "doze", { parked: true, waking: false, error, queueReason: null });
+    else if (verdict === "fail")
+      move(ctx, id, "fail", { error, waking: false, queueReason: null, nextAttemptAt: null });
+    else if (verdict === "sicken") move(ctx, id, "sicken", again);
+    else
+      tx.update(deployments)
+        .set({ ...again, updatedAt: now })
+        .where(eq(deployments.id, id))
+        .run();
+    return verdict;
+  });
+}
+
+/** A server of this data directory died: no replica outlived it. Before anything is served. */
+export function recover(ctx: Ctx) {
+  for (const row of ctx.db.select().from(deployments).all()) {
+    // When it went down is not known: the time since the last full minute is not counted.
+    const down = { upSince: null, billedUntil: null, nextAttemptAt: null, queueReason: null };
+    const step = (action: Action, patch: Patch = {}) =>
+      write(ctx.db, (tx) =>
+        transition(tx, machine, action, { id: row.id, now: ctx.clock.now() }, { ...down, ...patch }),
+      );
+    if (row.status === "serving" && !row.parked) step("restart");
+    else if (row.status === "provisioning" && row.waking) step("doze", { parked: true, waking: false });
+  }
+}

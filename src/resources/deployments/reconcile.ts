@@ -1,0 +1,142 @@
+/**
+ * Brings what runs in line with the rows: starts what should run, ends what should not, asks for proofs of life.
+ * Everything is decided from the rows and the living processes, so a lost wake-up costs a second, never a deployment.
+ */
+import { notInArray } from "drizzle-orm";
+import type { Ctx } from "../../context.ts";
+import * as gpu from "../gpu/service.ts";
+import * as models from "../models/service.ts";
+import type { ModelRow } from "../models/table.ts";
+import { allLive, inflightOf, type Live, liveOf, type Replica, readyOf, startingOf } from "./fleet.ts";
+import * as moves from "./moves.ts";
+import { desiredReplicas, isParkable, mayPark, type Traffic } from "./policy.ts";
+import { launch, prove, reapHung, retire, unqueue } from "./replica.ts";
+import { type DeploymentRow, deployments } from "./table.ts";
+
+/** Once, at the start: nothing runs yet, whatever the rows say. */
+export function begin(ctx: Ctx) {
+  gpu.clear(ctx);
+  moves.recover(ctx);
+  gpu.onFreed(ctx, () => ctx.wake("deployments.reconcile"));
+  gpu.registerKind(ctx, "deployment", {
+    idle: () => idleHolders(ctx),
+    evict: (holder, why) => giveWay(ctx, holder, why),
+  });
+}
+
+export async function reconcile(ctx: Ctx): Promise<void> {
+  const rows = ctx.db
+    .select()
+    .from(deployments)
+    .where(notInArray(deployments.status, ["stopped", "failed"]))
+    .all();
+  for (const row of rows) {
+    try {
+      drive(ctx, row);
+    } catch (error) {
+      ctx.log.error("a deployment could not be driven", { deployment: row.id, error }); // its siblings go on
+    }
+  }
+  const active = new Set(rows.map((row) => row.id));
+  for (const live of allLive(ctx)) if (!active.has(live.id)) endAll(ctx, live, "the deployment is over");
+}
+
+function drive(ctx: Ctx, row: DeploymentRow) {
+  const live = liveOf(ctx, row.id);
+  if (row.parked) return endAll(ctx, live, "parked");
+  const traffic = trafficOf(ctx, row, live);
+  if (mayPark(row, traffic)) return park(ctx, live, "idle");
+  moves.keepAccount(ctx, row);
+  const model = usableModel(ctx, row);
+  if (!model) return;
+  for (const replica of live.replicas) {
+    reapHung(ctx, replica, model.sizeBytes ?? 0);
+    void prove(ctx, live, replica);
+  }
+  scale(ctx, row, live, { model, want: desiredReplicas(row, traffic) });
+}
+
+function scale(ctx: Ctx, row: DeploymentRow, live: Live, { model, want }: { model: ModelRow; want: number }) {
+  const running = [...readyOf(live), ...startingOf(live)];
+  const have = running.length + live.launching;
+  const due = (row.nextAttemptAt ?? 0) <= ctx.clock.now();
+  if (have < want && live.launching === 0 && due) {
+    launch(ctx, row, model).catch((error) =>
+      ctx.log.error("a replica could not be launched", { deployment: row.id, error }),
+    );
+  } else if (have > want) {
+    const spare = running.find((replica) => replica.inflight === 0 && replica.state === "ready");
+    if (spare) void retire(spare, "fewer replicas are needed");
+  }
+}
+
+/** The model as a file that can be opened; until then the deployment waits, and fails with the model. */
+function usableModel(ctx: Ctx, row: DeploymentRow): ModelRow | undefined {
+  const model = models.find(ctx, row.workspaceId, row.modelId ?? row.model);
+  if (model?.status === "ready" && model.path !== null) return model;
+  if (model?.status === "downloading" || model?.status === "pending") {
+    const percent = Math.floor((model.progress ?? 0) * 100);
+    moves.waits(ctx, row, model.status === "pending" ? "the model is being checked" : `downloading ${percent} %`);
+    return undefined;
+  }
+  const why = model === undefined ? "is gone" : `is ${model.status}${model.error ? `: ${model.error}` : ""}`;
+  moves.lose(ctx, row.id, `The model ${row.model} ${why}`, false);
+  return undefined;
+}
+
+export function trafficOf(ctx: Ctx, row: DeploymentRow, live: Live): Traffic {
+  const ready = readyOf(live);
+  return {
+    inflight: inflightOf(live),
+    parallel: ready[0]?.parallel ?? row.parallel ?? ctx.config.serving.parallel,
+    idleMs: ctx.clock.now() - live.usedAt,
+    ready: ready.length,
+  };
+}
+
+/** From here on a request wakes it. Nobody is served: the processes may end at once. */
+function park(ctx: Ctx, live: Live, reason: string): Promise<unknown> {
+  if (!moves.park(ctx, live.id)) return Promise.resolve();
+  return endAll(ctx, live, `parked: ${reason}`);
+}
+
+export function endAll(ctx: Ctx, live: Live, reason: string): Promise<unknown> {
+  unqueue(ctx, live);
+  const leaving = [...live.replicas].filter((replica) => replica.state !== "leaving");
+  return Promise.all(leaving.map((replica) => retire(replica, reason)));
+}
+
+function idleHolders(ctx: Ctx) {
+  return allLive(ctx).flatMap((live) => {
+    const row = moves.current(ctx.db, live.id);
+    if (!row || !isParkable(row) || inflightOf(live) > 0) return [];
+    return readyOf(live).map(({ holder }) => ({ holder, since: live.usedAt }));
+  });
+}
+
+/** Asked to make room: all its replicas go, since what is parked holds nothing. */
+async function giveWay(ctx: Ctx, holder: string, why: string) {
+  const live = allLive(ctx).find((each) => [...each.replicas].some((replica) => replica.holder === holder));
+  const row = live && moves.current(ctx.db, live.id);
+  if (!live || !row || !isParkable(row) || inflightOf(live) > 0) return;
+  await park(ctx, live, why);
+}
+
+/** Anew with other settings: what runs finishes its requests first. */
+export function reload(ctx: Ctx, row: DeploymentRow) {
+  const live = liveOf(ctx, row.id);
+  if (row.parked || row.status !== "serving") return;
+  const old = [...live.replicas];
+  moves.move(ctx, row.id, "restart");
+  for (const replica of old) {
+    replica.state = "leaving";
+    void drained(ctx, replica).then(() => retire(replica, "settings changed"));
+  }
+}
+
+const DRAIN_MS = 60_000;
+
+async function drained(ctx: Ctx, replica: Replica) {
+  const until = ctx.clock.now() + DRAIN_MS;
+  while (replica.inflight > 0 && ctx.clock.now() < until) await ctx.clock.sleep(50);
+}

@@ -1,0 +1,89 @@
+/** What a request came to: one row each, and the deployment's sums in the same commit. */
+import { eq, sql } from "drizzle-orm";
+import type { Ctx } from "../../context.ts";
+import { newId } from "../../lib/ids.ts";
+import { prepared, write } from "../../platform/db.ts";
+import { preparedInsert } from "../../platform/row.ts";
+import type { Live, Replica, Usage } from "./fleet.ts";
+import { type DeploymentRow, deploymentRequests, deployments } from "./table.ts";
+
+const insert = preparedInsert(deploymentRequests);
+const addUp = prepared((db) => {
+  const plus = (column: string) => sql.raw(`${column} + `);
+  return db
+    .update(deployments)
+    .set({
+      totalRequests: sql`${plus("total_requests")} 1`,
+      totalErrors: sql`${plus("total_errors")} ${sql.placeholder("error")}`,
+      totalPromptTokens: sql`${plus("total_prompt_tokens")} ${sql.placeholder("prompt")}`,
+      totalCompletionTokens: sql`${plus("total_completion_tokens")} ${sql.placeholder("completion")}`,
+      totalLatencyMs: sql`${plus("total_latency_ms")} ${sql.placeholder("latency")}`,
+      lastRequestAt: sql`${sql.placeholder("at")}`,
+    })
+    .where(eq(deployments.id, sql.placeholder("id")))
+    .prepare();
+});
+
+export const CLIENT_LEFT = 499;
+
+export type Outcome = { status: number; error: string | null };
+
+export type Recorder = {
+  readonly id: string;
+  /** The worker has been asked: it will tell what was used, or die. */
+  sentTo: (replica: Replica) => void;
+  /** Once, whatever happens; the first call counts. */
+  finish: (outcome: Outcome) => void;
+};
+
+export function record(ctx: Ctx, row: DeploymentRow, live: Live): Recorder {
+  const id = newId("req", ctx.clock.now());
+  const createdAt = ctx.clock.now();
+  const startedAt = performance.now();
+  let replica: Replica | undefined;
+  let usage: Promise<Usage | undefined> = Promise.resolve(undefined);
+  let over = false;
+  live.usedAt = createdAt;
+  return {
+    id,
+    sentTo(to) {
+      const told = Promise.withResolvers<Usage | undefined>();
+      replica = to;
+      usage = told.promise;
+      to.untold.set(id, told.resolve);
+    },
+    finish({ status, error }) {
+      if (over) return;
+      over = true;
+      live.usedAt = ctx.clock.now();
+      const latencyMs = performance.now() - startedAt;
+      void usage
+        .then((used) => {
+          replica?.untold.delete(id);
+          const counted = { prompt: used?.prompt_tokens ?? 0, completion: used?.completion_tokens ?? 0 };
+          save(ctx, row, { id, createdAt, latencyMs, status, error, ...counted });
+        })
+        .catch((cause) => ctx.log.error("a request was not recorded", { request: id, error: cause }));
+    },
+  };
+}
+
+type Sums = Outcome & { id: string; createdAt: number; latencyMs: number; prompt: number; completion: number };
+
+function save(ctx: Ctx, row: DeploymentRow, { id, createdAt, latencyMs, status, error, prompt, completion }: Sums) {
+  const failed = status >= 400 && status !== CLIENT_LEFT ? 1 : 0;
+  write(ctx.db, (tx) => {
+    insert(tx, {
+      id,
+      workspaceId: row.workspaceId,
+      deploymentId: row.id,
+      promptTokens: prompt,
+      completionTokens: completion,
+      latencyMs,
+      statusCode: status,
+      errorMessage: error,
+      createdAt,
+    });
+    addUp(tx).run({ id: row.id, error: failed, prompt, completion, latency: latencyMs, at: createdAt });
+  });
+}

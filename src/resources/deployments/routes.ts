@@ -1,0 +1,188 @@
+import { Elysia } from "elysia";
+import { z } from "zod";
+import type { Ctx } from "../../context.ts";
+import { area } from "../../http/auth.ts";
+import { creates } from "../../http/idempotency.ts";
+import { describe } from "../../http/openapi.ts";
+import { listOf, PageQuery } from "../../http/pagination.ts";
+import { asks } from "../../http/query.ts";
+import { ChatCompletion, ChatCompletionRequest } from "../../lib/chat/chat_completion.ts";
+import { Completion, CompletionRequest } from "../../lib/chat/completion.ts";
+import { EmbeddingList, EmbeddingRequest } from "../../lib/chat/embedding.ts";
+import { AppError } from "../../lib/errors.ts";
+import { isoOrNull } from "../../lib/schema.ts";
+import { answer } from "./chat.ts";
+import {
+  CreateDeployment,
+  Deployment,
+  DeploymentMetrics,
+  DeploymentRequest,
+  presentMetrics,
+  ServedModelList,
+  StoppedDeployment,
+  UpdateDeployment,
+} from "./schema.ts";
+import * as deployments from "./service.ts";
+import { type DeploymentRow, STATUSES } from "./table.ts";
+
+const ListQuery = PageQuery.extend({ status: z.enum(STATUSES).optional() });
+
+export const routes = (ctx: Ctx) => new Elysia().use(managing(ctx)).use(inference(ctx)).use(byName(ctx));
+
+const managing = (ctx: Ctx) => {
+  const { authed, takes } = area(ctx, "inference");
+  return new Elysia({ prefix: "/v1/deployments", tags: ["Deployments"] })
+    .use(authed)
+    .post(
+      "",
+      async ({ request, principal, body, set }) => {
+        const hardware = await deployments.hardwareFor(ctx, body);
+        return creates(ctx, { request, principal, body, set }, () =>
+          deployments.show(ctx, deployments.create(ctx, principal.workspaceId, body, hardware)),
+        );
+      },
+      { ...takes(CreateDeployment), detail: describe("Deploy a model", { 201: Deployment }) },
+    )
+    .get("", ({ principal, query }) => deployments.list(ctx, principal.workspaceId, query), {
+      ...asks(ListQuery),
+      detail: describe("List deployments", { 200: listOf(Deployment, "DeploymentList") }),
+    })
+    .get("/:id", ({ principal, params }) => deployments.show(ctx, own(ctx, principal, params.id)), {
+      detail: describe("Get a deployment", { 200: Deployment }),
+    })
+    .patch(
+      "/:id",
+      ({ principal, params, body }) =>
+        deployments.show(ctx, deployments.update(ctx, principal.workspaceId, params.id, body)),
+      {
+        ...takes(UpdateDeployment),
+        detail: describe(
+          "Change a deployment",
+          { 200: Deployment },
+          { description: "A new context_length or parallel loads the model anew; requests wait meanwhile." },
+        ),
+      },
+    )
+    .post(
+      "/:id/stop",
+      ({ principal, params }) => {
+        const { id, status, stoppedAt } = deployments.stop(ctx, principal.workspaceId, params.id);
+        return { id, object: "deployment", status, stopped_at: isoOrNull(stoppedAt) };
+      },
+      { detail: describe("Stop a deployment and release its hardware", { 200: StoppedDeployment }) },
+    )
+    .post(
+      "/:id/start",
+      ({ principal, params }) => deployments.show(ctx, deployments.start(ctx, principal.workspaceId, params.id)),
+      { detail: describe("Start a stopped or failed deployment", { 200: Deployment }) },
+    )
+    .get(
+      "/:id/requests",
+      ({ principal, params, query }) => deployments.requests(ctx, principal.workspaceId, params.id, query),
+      {
+        ...asks(PageQuery),
+        detail: describe("List a deployment's requests", { 200: listOf(DeploymentRequest, "DeploymentRequestList") }),
+      },
+    )
+    .get("/:id/metrics", ({ principal, params }) => presentMetrics(own(ctx, principal, params.id), ctx.clock.now()), {
+      detail: describe("Get a deployment's metrics", { 200: DeploymentMetrics }),
+    });
+};
+
+const STREAMS = "With stream: true the answer is text/event-stream, ended by [DONE].";
+
+const inference = (ctx: Ctx) => {
+  const { authed, takes } = area(ctx, "inference");
+  return new Elysia({ prefix: "/v1/deployments/:id", tags: ["Deployments"] })
+    .use(authed)
+    .post(
+      "/chat/completions",
+      ({ principal, params, body, request }) =>
+        answer(ctx, named(own(ctx, principal, params.id), body.model), request, { path: "/chat/completions", body }),
+      {
+        ...takes(ChatCompletionRequest),
+        detail: describe("Chat with a deployment", { 200: ChatCompletion }, { description: STREAMS }),
+      },
+    )
+    .post(
+      "/completions",
+      ({ principal, params, body, request }) =>
+        answer(ctx, named(own(ctx, principal, params.id), body.model), request, { path: "/completions", body }),
+      {
+        ...takes(CompletionRequest),
+        detail: describe("Complete a text", { 200: Completion }, { description: STREAMS }),
+      },
+    )
+    .post(
+      "/embeddings",
+      ({ principal, params, body, request }) =>
+        answer(ctx, named(own(ctx, principal, params.id), body.model), request, { path: "/embeddings", body }),
+      { ...takes(EmbeddingRequest), detail: describe("Embed texts", { 200: EmbeddingList }) },
+    )
+    .get("/models", ({ principal, params }) => servedModels(own(ctx, principal, params.id)), {
+      detail: describe("List the one model that a deployment serves", { 200: ServedModelList }),
+    });
+};
+
+const byName = (ctx: Ctx) => {
+  const { authed, takes } = area(ctx, "inference");
+  return new Elysia({ prefix: "/v1", tags: ["Deployments"] })
+    .use(authed)
+    .post(
+      "/chat/completions",
+      ({ principal, body, request }) =>
+        answer(ctx, deployments.mustFind(ctx, principal.workspaceId, body.model), request, {
+          path: "/chat/completions",
+          body,
+        }),
+      {
+        ...takes(ChatCompletionRequest),
+        detail: describe(
+          "Chat with the deployment that model names",
+          { 200: ChatCompletion },
+          { description: STREAMS },
+        ),
+      },
+    )
+    .post(
+      "/completions",
+      ({ principal, body, request }) =>
+        answer(ctx, deployments.mustFind(ctx, principal.workspaceId, body.model), request, {
+          path: "/completions",
+          body,
+        }),
+      {
+        ...takes(CompletionRequest),
+        detail: describe("Complete a text with the deployment that model names", { 200: Completion }),
+      },
+    )
+    .post(
+      "/embeddings",
+      ({ principal, body, request }) =>
+        answer(ctx, deployments.mustFind(ctx, principal.workspaceId, body.model), request, {
+          path: "/embeddings",
+          body,
+        }),
+      {
+        ...takes(EmbeddingRequest),
+        detail: describe("Embed texts with the deployment that model names", { 200: EmbeddingList }),
+      },
+    );
+};
+
+const own = (ctx: Ctx, { workspaceId }: { workspaceId: string }, id: string) =>
+  deployments.mustGet(ctx, workspaceId, id);
+
+/** A deployment serves one model, under its own name. */
+function named(row: DeploymentRow, model: string): DeploymentRow {
+  if (model === row.name || model === row.id) return row;
+  const message = `model: this deployment serves ${JSON.stringify(row.name)}, not ${JSON.stringify(model.slice(0, 100))}`;
+  throw new AppError("resource_not_found", message, { param: "/model" });
+}
+
+const servedModels = (row: DeploymentRow) => ({
+  object: "list" as const,
+  data: [
+    { id: row.name, object: "model" as const, created: Math.floor(row.createdAt / 1000), owned_by: row.workspaceId },
+  ],
+});

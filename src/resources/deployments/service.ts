@@ -1,0 +1,272 @@
+import { and, eq, lt, sql } from "drizzle-orm";
+import type { Ctx } from "../../context.ts";
+import { emit } from "../../events/emit.ts";
+import { type PageQuery, page } from "../../http/pagination.ts";
+import { AppError } from "../../lib/errors.ts";
+import { isId, newId } from "../../lib/ids.ts";
+import { write } from "../../platform/db.ts";
+import { isUniqueViolation } from "../../platform/db_errors.ts";
+import { gradually } from "../../platform/gradually.ts";
+import { preparedInsert, preparedRow } from "../../platform/row.ts";
+import * as gpu from "../gpu/service.ts";
+import * as models from "../models/service.ts";
+import type { ModelRow } from "../models/table.ts";
+import { liveOf, readyOf, seenLoad, turnAway } from "./fleet.ts";
+import { machine } from "./machine.ts";
+import * as moves from "./moves.ts";
+import { desiredReplicas } from "./policy.ts";
+import { endAll, reload, trafficOf } from "./reconcile.ts";
+import { type CreateDeployment, type Deployment, present, presentRequest, type UpdateDeployment } from "./schema.ts";
+import { type DeploymentRow, deploymentRequests, deployments } from "./table.ts";
+
+const owned = and(
+  eq(deployments.id, sql.placeholder("id")),
+  eq(deployments.workspaceId, sql.placeholder("workspaceId")),
+);
+const byId = preparedRow(deployments, owned);
+const byName = preparedRow(
+  deployments,
+  and(
+    eq(deployments.workspaceId, sql.placeholder("workspaceId")),
+    eq(deployments.name, sql.placeholder("name")),
+    sql`${deployments.status} NOT IN ('stopped', 'failed')`,
+  ),
+);
+const insert = preparedInsert(deployments);
+
+export function mustGet(ctx: Ctx, workspaceId: string, id: string): DeploymentRow {
+  const row = byId(ctx.db, { id, workspaceId });
+  if (!row) throw new AppError("resource_not_found", `No deployment ${id.slice(0, 80)}`, { param: "id" });
+  return row;
+}
+
+/** The one that `model` names in the workspace-wide routes: a live deployment's name, or an id. */
+export function mustFind(ctx: Ctx, workspaceId: string, model: string): DeploymentRow {
+  const row = isId(model, "dep")
+    ? byId(ctx.db, { id: model, workspaceId })
+    : byName(ctx.db, { name: model, workspaceId });
+  if (!row)
+    throw new AppError("resource_not_found", `No deployment named ${JSON.stringify(model.slice(0, 100))} is running`, {
+      param: "/model",
+    });
+  return row;
+}
+
+export function list(
+  ctx: Ctx,
+  workspaceId: string,
+  query: PageQuery & { status?: DeploymentRow["status"] | undefined },
+) {
+  const { status } = query;
+  const within = and(
+    eq(deployments.workspaceId, workspaceId),
+    status === undefined ? undefined : eq(deployments.status, status),
+  );
+  return page(ctx.db, deployments, within, query, (row) => show(ctx, row));
+}
+
+export function show(ctx: Ctx, row: DeploymentRow): Deployment {
+  const live = liveOf(ctx, row.id);
+  const ready = row.status === "serving" && row.parked ? 0 : readyOf(live).length;
+  const load = seenLoad(row, live);
+  const fetching = load.stage === "queued" && row.queueReason?.startsWith("downloading");
+  const progress = fetching ? (models.find(ctx, row.workspaceId, row.modelId ?? "")?.progress ?? 0) : load.progress;
+  return present(row, {
+    desired: desiredReplicas(row, trafficOf(ctx, row, live)),
+    ready,
+    load: { ...load, stage: fetching ? "downloading" : load.stage, progress },
+  });
+}
+
+/** What the machine has decides the kind of hardware where the caller does not; asked before anything is written. */
+export async function hardwareFor(ctx: Ctx, input: CreateDeployment): Promise<string> {
+  const types = [...new Set((await gpu.devices(ctx)).map((device) => device.type))];
+  const wanted = input.gpu?.gpu_type ?? types[0] ?? "cpu";
+  if (!types.includes(wanted))
+    throw new AppError("schema", `gpu.gpu_type: this machine has ${types.join(", ")}, not ${wanted}`, {
+      param: "/gpu/gpu_type",
+    });
+  return wanted;
+}
+
+export function create(ctx: Ctx, workspaceId: string, input: CreateDeployment, gpuType: string): DeploymentRow {
+  const now = ctx.clock.now();
+  const source = input.source ?? (isId(input.model, "job") ? "training_job" : "hub");
+  const row = naming(input.name, () =>
+    write(ctx.db, (tx) => {
+      const model = modelFor(ctx, workspaceId, input, source);
+      const made = insert(tx, {
+        ...BLANK,
+        ...settingsOf(input),
+        id: newId("dep", now),
+        workspaceId,
+        name: input.name,
+        model: input.model,
+        modelId: model.id,
+        source,
+        checkpoint: input.checkpoint,
+        gpuType,
+        gpuCount: input.gpu?.gpu_count ?? 1,
+        provider: input.provider,
+        metadata: input.metadata,
+        createdAt: now,
+        updatedAt: now,
+      });
+      emit(tx, "deployment.created", { workspaceId, now }, machine.report(made));
+      return made;
+    }),
+  );
+  ctx.wake("deployments.reconcile");
+  return row;
+}
+
+const settingsOf = (input: CreateDeployment) => ({
+  minReplicas: input.min_replicas,
+  maxReplicas: input.max_replicas ?? Math.max(1, input.min_replicas),
+  idleTimeoutSeconds: input.idle_timeout_seconds,
+  contextLength: input.context_length,
+  parallel: input.parallel,
+  wakeTimeoutSeconds: input.wake_timeout_seconds,
+  maxHeldRequests: input.max_held_requests,
+  pinned: input.pinned,
+});
+
+const BLANK = {
+  status: machine.initial,
+  parked: false,
+  waking: false,
+  attempts: 0,
+  nextAttemptAt: null,
+  error: null,
+  queueReason: null,
+  costPerHourMicros: null,
+  totalCostMicros: 0,
+  totalRequests: 0,
+  totalErrors: 0,
+  totalPromptTokens: 0,
+  totalCompletionTokens: 0,
+  totalLatencyMs: 0,
+  uptimeMs: 0,
+  upSince: null,
+  billedUntil: null,
+  startedAt: null,
+  stoppedAt: null,
+  lastRequestAt: null,
+};
+
+/** A model that can be served, now or when it has come: what cannot is refused here, before anything is queued. */
+function modelFor(ctx: Ctx, workspaceId: string, input: CreateDeployment, source: DeploymentRow["source"]): ModelRow {
+  const model = lookUp(ctx, workspaceId, input, source);
+  const refuse = (why: string) => {
+    throw new AppError("invalid_request", `model: ${model.name} ${why}`, { param: "/model" });
+  };
+  if (model.status === "failed" || model.status === "missing")
+    refuse(`is ${model.status}${model.error ? `: ${model.error}` : ""}`);
+  if (model.shape?.type === "adapter") refuse("is an adapter: deploy the model it belongs to");
+  return model;
+}
+
+/** Registry, then models folder, then hub; a training job's model by the job. */
+function lookUp(ctx: Ctx, workspaceId: string, input: CreateDeployment, source: DeploymentRow["source"]): ModelRow {
+  if (source === "hub") return models.request(ctx, workspaceId, input.model);
+  const model = models.byJob(ctx, workspaceId, input.model);
+  if (!model)
+    throw new AppError(
+      "resource_not_found",
+      `No model of a training job ${JSON.stringify(input.model.slice(0, 80))}: give the id of a completed job, or source "hub" for a model by name`,
+      { param: "/model" },
+    );
+  return model;
+}
+
+export function update(ctx: Ctx, workspaceId: string, id: string, input: UpdateDeployment): DeploymentRow {
+  const before = mustGet(ctx, workspaceId, id);
+  const now = ctx.clock.now();
+  const max = input.max_replicas ?? before.maxReplicas;
+  const min = input.min_replicas ?? before.minReplicas;
+  if (min > max)
+    throw new AppError("schema", `min_replicas: ${min} is more than max_replicas ${max}: raise max_replicas too`, {
+      param: "/min_replicas",
+    });
+  const changes: Record<string, unknown> = {
+    name: input.name,
+    minReplicas: input.min_replicas,
+    maxReplicas: input.max_replicas,
+    idleTimeoutSeconds: input.idle_timeout_seconds,
+    contextLength: input.context_length,
+    parallel: input.parallel,
+    wakeTimeoutSeconds: input.wake_timeout_seconds,
+    maxHeldRequests: input.max_held_requests,
+    pinned: input.pinned,
+    metadata: input.metadata,
+  };
+  const patch = Object.fromEntries(Object.entries(changes).filter(([, value]) => value !== undefined));
+  const row = naming(input.name ?? "", () =>
+    write(ctx.db, (tx) => {
+      const changed = tx
+        .update(deployments)
+        .set({ ...patch, updatedAt: now })
+        .where(eq(deployments.id, id))
+        .returning()
+        .get();
+      emit(tx, "deployment.updated", { workspaceId, now }, machine.report(changed));
+      return changed;
+    }),
+  );
+  if (row.contextLength !== before.contextLength || row.parallel !== before.parallel) reload(ctx, row);
+  ctx.wake("deployments.reconcile");
+  return moves.current(ctx.db, id) ?? row;
+}
+
+/** Whatever it works on is cut off. Already stopped or failed: as it is. */
+export function stop(ctx: Ctx, workspaceId: string, id: string): DeploymentRow {
+  const before = mustGet(ctx, workspaceId, id);
+  const ended = { stoppedAt: ctx.clock.now(), parked: false, waking: false, queueReason: null, nextAttemptAt: null };
+  const row = moves.move(ctx, id, "stop", ended);
+  if (!row) return before;
+  const live = liveOf(ctx, id);
+  turnAway(live, new AppError("unsupported_state", `Deployment ${row.name} was stopped`));
+  void endAll(ctx, live, "the deployment was stopped");
+  return row;
+}
+
+export function start(ctx: Ctx, workspaceId: string, id: string): DeploymentRow {
+  const before = mustGet(ctx, workspaceId, id);
+  const anew = { error: null, attempts: 0, stoppedAt: null, parked: false, waking: false, nextAttemptAt: null };
+  const row = naming(before.name, () => moves.move(ctx, id, "start", anew));
+  if (!row)
+    throw new AppError(
+      "unsupported_state",
+      `Deployment ${before.name} is ${before.status}: only a stopped or failed one can be started`,
+    );
+  ctx.wake("deployments.reconcile");
+  return row;
+}
+
+export function requests(ctx: Ctx, workspaceId: string, id: string, query: PageQuery) {
+  mustGet(ctx, workspaceId, id);
+  return page(ctx.db, deploymentRequests, eq(deploymentRequests.deploymentId, id), query, presentRequest);
+}
+
+export const pruneRequests = (ctx: Ctx, before: number): Promise<number> =>
+  gradually(ctx.db, (tx, rows) => {
+    const { id, createdAt } = deploymentRequests;
+    const old = tx.select({ id }).from(deploymentRequests).where(lt(createdAt, before)).limit(rows);
+    return tx.delete(deploymentRequests).where(sql`${id} IN ${old}`).returning({ id }).all().length;
+  });
+
+function naming<T>(name: string, fn: () => T): T {
+  try {
+    return fn();
+  } catch (error) {
+    if (!isUniqueViolation(error)) throw error;
+    throw new AppError(
+      "name_taken",
+      `A deployment named ${JSON.stringify(name)} is running: stop it or choose another name`,
+      {
+        param: "/name",
+        cause: error,
+      },
+    );
+  }
+}

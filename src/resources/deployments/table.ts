@@ -1,0 +1,68 @@
+import { integer, real, sqliteTable, text } from "drizzle-orm/sqlite-core";
+import { models } from "../models/table.ts";
+import { workspaces } from "../workspaces/table.ts";
+
+export const STATUSES = ["queued", "provisioning", "serving", "unhealthy", "stopped", "failed"] as const;
+export const SOURCES = ["training_job", "hub"] as const;
+
+export const deployments = sqliteTable("deployments", {
+  id: text("id").primaryKey(),
+  workspaceId: text("workspace_id")
+    .notNull()
+    .references(() => workspaces.id),
+  name: text("name").notNull(),
+  status: text("status", { enum: STATUSES }).notNull(),
+  model: text("model").notNull(),
+  modelId: text("model_id").references(() => models.id),
+  source: text("source", { enum: SOURCES }).notNull(),
+  checkpoint: text("checkpoint"),
+  gpuType: text("gpu_type").notNull(),
+  gpuCount: integer("gpu_count").notNull(),
+  provider: text("provider").notNull(),
+  minReplicas: integer("min_replicas").notNull(),
+  maxReplicas: integer("max_replicas").notNull(),
+  idleTimeoutSeconds: integer("idle_timeout_seconds").notNull(),
+  contextLength: integer("context_length"),
+  parallel: integer("parallel"),
+  wakeTimeoutSeconds: integer("wake_timeout_seconds").notNull(),
+  maxHeldRequests: integer("max_held_requests").notNull(),
+  pinned: integer("pinned", { mode: "boolean" }).notNull(),
+  parked: integer("parked", { mode: "boolean" }).notNull(),
+  waking: integer("waking", { mode: "boolean" }).notNull(),
+  attempts: integer("attempts").notNull(),
+  nextAttemptAt: integer("next_attempt_at"),
+  error: text("error"),
+  queueReason: text("queue_reason"),
+  costPerHourMicros: integer("cost_per_hour_micros"),
+  totalCostMicros: integer("total_cost_micros").notNull(),
+  totalRequests: integer("total_requests").notNull(),
+  totalErrors: integer("total_errors").notNull(),
+  totalPromptTokens: integer("total_prompt_tokens").notNull(),
+  totalCompletionTokens: integer("total_completion_tokens").notNull(),
+  totalLatencyMs: real("total_latency_ms").notNull(),
+  uptimeMs: integer("uptime_ms").notNull(),
+  upSince: integer("up_since"),
+  billedUntil: integer("billed_until"),
+  startedAt: integer("started_at"),
+  stoppedAt: integer("stopped_at"),
+  lastRequestAt: integer("last_request_at"),
+  metadata: text("metadata", { mode: "json" }).$type<Record<string, string>>().notNull(),
+  createdAt: integer("created_at").notNull(),
+  updatedAt: integer("updated_at").notNull(),
+});
+export type DeploymentRow = typeof deployments.$inferSelect;
+
+export const deploymentRequests = sqliteTable("deployment_requests", {
+  id: text("id").primaryKey(),
+  workspaceId: text("workspace_id").notNull(),
+  deploymentId: text("deployment_id")
+    .notNull()
+    .references(() => deployments.id),
+  promptTokens: integer("prompt_tokens").notNull(),
+  completionTokens: integer("completion_tokens").notNull(),
+  latencyMs: real("latency_ms").notNull(),
+  statusCode: integer("status_code").notNull(),
+  errorMessage: text("error_message"),
+  createdAt: integer("created_at").notNull(),
+});
+export type RequestRow = typeof deploymentRequests.$inferSelect;
