@@ -3,8 +3,8 @@
  * neither divides by zero nor asserts nor asks for absurd memory: an assertion there ends the whole worker.
  */
 import { checkArchitecture, checkExperts, type Hyperparameters } from "./architecture.ts";
-import { count, countPerLayer, float, has, missing, string } from "./facts.ts";
-import { GgufError, type Header } from "./parse.ts";
+import { count, countPerLayer, float, missing, string } from "./facts.ts";
+import { GgufError, type Header, quoted } from "./parse.ts";
 import type { ModelShape } from "./shape.ts";
 import { FILE_TYPES } from "./types.ts";
 import { vocabularyOf } from "./vocabulary.ts";
@@ -19,8 +19,8 @@ const ROPE_SCALINGS = ["none", "linear", "yarn", "longrope"];
 export function describe(header: Header): ModelShape {
   const architecture = string(header, "general.architecture") ?? missing("general.architecture");
   if (!/^[a-z0-9][a-z0-9._-]{0,63}$/i.test(architecture))
-    throw new GgufError(`general.architecture is ${JSON.stringify(architecture.slice(0, 80))}: not a name`);
-  if (has(header, "split.count") && count(header, "split.count", { min: 0, max: 65_535 }, 0) > 1)
+    throw new GgufError(`general.architecture is ${quoted(architecture)}: not a name`);
+  if (Number(header.metadata.get("split.count")?.value ?? 0) > 1)
     throw new GgufError("This file is one part of a split model: merge the parts with llama-gguf-split --merge first");
   if (header.tensors.size === 0) throw new GgufError("The file holds no tensors: it is a vocabulary, not a model");
   const isAdapter = string(header, "general.type") === "adapter";
@@ -64,17 +64,16 @@ function describeModel(header: Header, architecture: string): ModelShape {
 /** A LoRA file has no hyperparameters of its own: they are its model's. */
 function describeAdapter(header: Header, architecture: string): ModelShape {
   const kind = string(header, "adapter.type") ?? missing("adapter.type");
-  if (kind !== "lora")
-    throw new GgufError(`adapter.type is ${JSON.stringify(kind.slice(0, 80))}: only lora is supported`);
+  if (kind !== "lora") throw new GgufError(`adapter.type is ${quoted(kind)}: only lora is supported`);
   float(header, "adapter.lora.alpha", { min: 0, max: 1e6 }) ?? missing("adapter.lora.alpha");
   for (const { name, dims } of header.tensors.values()) {
     const base = /^(.*)\.lora_([ab])$/.exec(name);
     if (!base) continue;
     const other = header.tensors.get(`${base[1]}.lora_${base[2] === "a" ? "b" : "a"}`);
-    if (!other) throw new GgufError(`Tensor ${JSON.stringify(name)} lacks its other half`);
+    if (!other) throw new GgufError(`Tensor ${quoted(name)} lacks its other half`);
     const [a, b] = base[2] === "a" ? [dims, other.dims] : [other.dims, dims];
     if (a.length !== 2 || b.length !== 2 || a[1] !== b[0])
-      throw new GgufError(`Tensors ${JSON.stringify(base[1])}.lora_a and .lora_b have different ranks`);
+      throw new GgufError(`Tensors ${quoted(base[1] ?? "")}.lora_a and .lora_b have different ranks`);
   }
   const blocks = [...header.tensors.keys()].map((name) => Number(/^blk\.(\d{1,4})\./.exec(name)?.[1] ?? 0));
   const one = { context_length: 1, embedding_length: 1, heads: 1, kv_heads: 1, key_length: 1, value_length: 1 };
@@ -110,9 +109,7 @@ function quantizationOf(header: Header): string {
 function checkRope(header: Header, key: (name: string) => string) {
   const scaling = string(header, key("rope.scaling.type"));
   if (scaling !== undefined && !ROPE_SCALINGS.includes(scaling))
-    throw new GgufError(
-      `${key("rope.scaling.type")} is ${JSON.stringify(scaling.slice(0, 80))}: expected ${ROPE_SCALINGS.join(", ")}`,
-    );
+    throw new GgufError(`${key("rope.scaling.type")} is ${quoted(scaling)}: expected ${ROPE_SCALINGS.join(", ")}`);
   float(header, key("rope.freq_base"), { min: 1e-3, max: 1e12 });
   float(header, key("rope.scaling.factor"), { min: 0, max: 1e6 });
   float(header, key("rope.scale_linear"), { min: 0, max: 1e6 });

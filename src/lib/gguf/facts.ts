@@ -1,5 +1,5 @@
 /** Metadata of a header, read with a type and a range: what is out of them is a refusal that names the key. */
-import { type GgufArray, GgufError, type Header, quoted } from "./parse.ts";
+import { type GgufArray, GgufError, type Header, quoted, type Tensor } from "./parse.ts";
 
 export type Range = { min: number; max: number };
 
@@ -61,23 +61,28 @@ function within(key: string, value: number, { min, max }: Range): number {
   return value;
 }
 
-/** That a tensor is there and has the shape that the metadata asks for. */
+/** What native code can multiply a matrix by, and by a vector: other types are an assertion there. */
+const NOT_MATRICES = ["I8", "I16", "I32", "I64", "F64", "Q8_1", "Q8_K"];
+
+/** That a tensor is there, has the shape that the metadata asks for, and a type that its place takes. */
 export function tensor(header: Header, name: string, dims: readonly number[]) {
   const found = header.tensors.get(name);
   if (!found) throw new GgufError(`Tensor ${quoted(name)} is missing: the file is incomplete`);
-  sameShape(found, dims);
+  fits(found, dims);
 }
 
 export function optionalTensor(header: Header, name: string, dims: readonly number[]) {
   const found = header.tensors.get(name);
-  if (found) sameShape(found, dims);
+  if (found) fits(found, dims);
 }
 
-function sameShape(found: { name: string; dims: readonly number[] }, dims: readonly number[]) {
-  const trimmed = [...found.dims];
+function fits({ name, dims: given, type }: Tensor, dims: readonly number[]) {
+  const trimmed = [...given];
   while (trimmed.length > dims.length && trimmed.at(-1) === 1) trimmed.pop();
   if (trimmed.length !== dims.length || trimmed.some((size, d) => size !== dims[d]))
     throw new GgufError(
-      `Tensor ${quoted(found.name)} is ${found.dims.join(" × ")}, but the metadata asks for ${dims.join(" × ")}`,
+      `Tensor ${quoted(name)} is ${given.join(" × ")}, but the metadata asks for ${dims.join(" × ")}`,
     );
+  if (dims.length === 1 ? type.name !== "F32" : NOT_MATRICES.includes(type.name))
+    throw new GgufError(`Tensor ${quoted(name)} has the type ${type.name}, which cannot be computed with there`);
 }

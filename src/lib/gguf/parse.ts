@@ -3,6 +3,7 @@
  * every count, length, offset and shape is checked against the file's size before anything is made of it, and arrays
  * are walked, not kept. What native code would refuse by aborting its process is refused here with words.
  */
+import { createDistinct } from "./distinct.ts";
 import { createReader, GgufError, NeedMore, type Reader } from "./reader.ts";
 import { SCALAR_BYTES, TENSOR_TYPES, type TensorType, VALUE_TYPES, type ValueType } from "./types.ts";
 
@@ -13,12 +14,14 @@ export const LIMITS = {
   stringBytes: 16 * 2 ** 20,
   keyBytes: 65_535,
   nameBytes: 63, // a native name has room for 64 with its end
-  keys: 65_536,
-  tensors: 65_536,
+  keys: 4096,
+  tensors: 16_384, // native code compares each name with each
   arrayElements: 64 * 2 ** 20,
   keptNumbers: 1024, // of an array; longer ones are only counted
   alignment: 65_536,
 } as const;
+
+const TOKENS = "tokenizer.ggml.tokens";
 
 /** An array that was walked: its numbers are kept only when there are few. */
 export type GgufArray = { of: ValueType; length: number; numbers: readonly number[] | undefined };
@@ -111,7 +114,8 @@ function readPair(reader: Reader, index: number, metadata: Map<string, Typed>) {
   if (metadata.has(key)) reader.fail(`metadata key ${quoted(key)} appears twice`);
   const what = `the value of ${quoted(key)}`;
   const type = readType(reader, what);
-  metadata.set(key, { type, value: type === "array" ? readArray(reader, what) : readValue(reader, type, what) });
+  const value = type === "array" ? readArray(reader, what, key === TOKENS) : readValue(reader, type, what);
+  metadata.set(key, { type, value });
 }
 
 function readType(reader: Reader, what: string): ValueType {
@@ -122,12 +126,12 @@ function readType(reader: Reader, what: string): ValueType {
 const readValue = (reader: Reader, type: Exclude<ValueType, "array">, what: string): GgufValue =>
   type === "string" ? reader.string(what, LIMITS.stringBytes) : reader.scalar(type, what);
 
-function readArray(reader: Reader, what: string): GgufArray {
+function readArray(reader: Reader, what: string, distinct: boolean): GgufArray {
   const of = readType(reader, what);
   if (of === "array") reader.fail(`${what} is an array of arrays: not supported`);
   const length = counted(reader, `the length of ${what}`, LIMITS.arrayElements);
   if (of === "string") {
-    for (let i = 0; i < length; i++) reader.skipString(`element ${i} of ${what}`, LIMITS.stringBytes);
+    walkStrings(reader, what, length, distinct);
     return { of, length, numbers: undefined };
   }
   if (length > LIMITS.keptNumbers) {
@@ -137,6 +141,16 @@ function readArray(reader: Reader, what: string): GgufArray {
   const numbers: number[] = [];
   for (let i = 0; i < length; i++) numbers.push(Number(reader.scalar(of as keyof typeof SCALAR_BYTES, what)));
   return { of, length, numbers };
+}
+
+function walkStrings(reader: Reader, what: string, length: number, distinct: boolean) {
+  reader.has(length * 8, what); // before anything is made as large as the file claims
+  const isNew = distinct ? createDistinct(reader.bytes, length) : undefined;
+  for (let i = 0; i < length; i++) {
+    const start = reader.skipString(what, LIMITS.stringBytes);
+    const bytes = reader.at - start;
+    if (bytes > 0 && isNew?.(start, bytes) === false) reader.fail(`element ${i} of ${what} comes twice`);
+  }
 }
 
 function alignmentOf(metadata: ReadonlyMap<string, Typed>): number {
@@ -179,4 +193,7 @@ function readTensor(reader: Reader, index: number, before: ReadonlyMap<string, T
 const pad = (bytes: number, alignment: number) => Math.ceil(bytes / alignment) * alignment;
 
 /** Names come from the file: short, on one line, with everything odd escaped. */
-export const quoted = (name: string) => JSON.stringify(name.length > 80 ? `${name.slice(0, 80)}…` : name);
+export function quoted(name: string): string {
+  const text = JSON.stringify(name.slice(0, 80));
+  return text.length < name.length || text.length > 120 ? `${text.slice(0, 100)}…"` : text;
+}

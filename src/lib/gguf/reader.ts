@@ -25,14 +25,19 @@ export function createReader(bytes: Uint8Array, fileSize: number, maxHeaderBytes
     throw new GgufError(`${message} (at byte ${at})`);
   };
 
-  /** Moves past `length` bytes and returns where they began. */
-  function take(length: number, what: string): number {
+  /** That the file and the header can hold so many more bytes. */
+  function has(length: number, what: string) {
     const end = at + length;
     if (end > fileSize) fail(`The file ends inside ${what}: it has ${fileSize} bytes and needs at least ${end}`);
     if (end > maxHeaderBytes) fail(`The header is larger than ${maxHeaderBytes} bytes, inside ${what}`);
     if (end > bytes.byteLength) throw new NeedMore(end);
+  }
+
+  /** Moves past `length` bytes and returns where they began. */
+  function take(length: number, what: string): number {
+    has(length, what);
     const start = at;
-    at = end;
+    at += length;
     return start;
   }
 
@@ -50,6 +55,7 @@ export function createReader(bytes: Uint8Array, fileSize: number, maxHeaderBytes
 
   return {
     fail,
+    has,
     take,
     u64,
     scalar,
@@ -58,7 +64,9 @@ export function createReader(bytes: Uint8Array, fileSize: number, maxHeaderBytes
       const start = stringSpan(what, maxBytes);
       return text.decode(bytes.subarray(start, at));
     },
-    skipString: (what: string, maxBytes: number) => void stringSpan(what, maxBytes),
+    /** Where the string begins; it ends where the reader is then. */
+    skipString: stringSpan,
+    bytes,
     get at() {
       return at;
     },

@@ -1,13 +1,14 @@
 import { array, count, has, missing, string } from "./facts.ts";
 import { GgufError, type Header } from "./parse.ts";
 
-const VOCAB = { min: 1, max: 1 << 24 };
+const VOCAB = { min: 4, max: 1 << 24 };
+const ANY = { min: 0, max: 2 ** 32 - 1 };
 
 /** How many tokens there are. Every table that native code indexes by token must be as long. */
 export function vocabularyOf(header: Header, architecture: string): number {
   const model = string(header, "tokenizer.ggml.model") ?? missing("tokenizer.ggml.model");
-  const sizeKey = `${architecture}.vocab_size`;
-  if (model === "none" || model === "no_vocab") return count(header, sizeKey, VOCAB);
+  if (model === "none" || model === "no_vocab")
+    throw new GgufError("The file has no tokenizer (tokenizer.ggml.model is none): it cannot read or write text");
   const tokens = array(header, "tokenizer.ggml.tokens", ["string"]) ?? missing("tokenizer.ggml.tokens");
   if (tokens.length < VOCAB.min || tokens.length > VOCAB.max)
     throw new GgufError(`tokenizer.ggml.tokens has ${tokens.length} entries: expected ${VOCAB.min} to ${VOCAB.max}`);
@@ -17,7 +18,10 @@ export function vocabularyOf(header: Header, architecture: string): number {
       throw new GgufError(`${key} has ${table.length} entries for ${tokens.length} tokens`);
   }
   array(header, "tokenizer.ggml.merges", ["string"]);
-  if (has(header, sizeKey)) count(header, sizeKey, VOCAB);
+  const sizeKey = `${architecture}.vocab_size`;
+  if (has(header, sizeKey)) count(header, sizeKey, ANY);
+  for (const which of ["bos", "eos", "sep"] as const)
+    checkAdded(header, which, DEFAULTS[model]?.[which], tokens.length);
   return tokens.length;
 }
 
@@ -25,3 +29,27 @@ const PER_TOKEN: Record<string, readonly string[]> = {
   "tokenizer.ggml.scores": ["float32", "int32"],
   "tokenizer.ggml.token_type": ["int32"],
 };
+
+/** Of native code, where the file names none. */
+const DEFAULTS: Record<string, { bos?: number; eos?: number; sep?: number }> = {
+  llama: { bos: 1, eos: 2 },
+  bert: { bos: 101, sep: 102 },
+  gpt2: { bos: 11, eos: 11 },
+  t5: { eos: 1 },
+  plamo2: { bos: 1, eos: 2 },
+};
+const KEYS = { bos: "bos_token_id", eos: "eos_token_id", sep: "seperator_token_id" }; // as the format spells it
+
+/** A token that is put around every prompt must exist. */
+function checkAdded(header: Header, which: keyof typeof KEYS, byDefault: number | undefined, tokens: number) {
+  const added = header.metadata.get(`tokenizer.ggml.add_${which}_token`);
+  if (added && added.type !== "bool")
+    throw new GgufError(`tokenizer.ggml.add_${which}_token must be a bool, not ${added.type}`);
+  const key = `tokenizer.ggml.${KEYS[which]}`;
+  const named = has(header, key) ? count(header, key, ANY) : undefined;
+  const exists = [named, byDefault].some((id) => id !== undefined && id < tokens);
+  if (added?.value === true && !exists)
+    throw new GgufError(
+      `${key} is ${named ?? "absent"}, but it is added to every prompt and there are ${tokens} tokens`,
+    );
+}

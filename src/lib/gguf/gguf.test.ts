@@ -1,0 +1,137 @@
+import { expect, test } from "bun:test";
+import { readFileSync, rmSync } from "node:fs";
+import { f32, type GgufValue, ggufHeader, i32s, str, strings, u32 } from "../../../test/gguf_writer.ts";
+import { tempDir } from "../../../test/harness.ts";
+import { makeModel } from "../../../test/models.ts";
+import { describe } from "./describe.ts";
+import { createDistinct } from "./distinct.ts";
+import { estimateMemory } from "./memory.ts";
+import { GgufError, parseGguf } from "./parse.ts";
+
+const METADATA: Record<string, GgufValue> = {
+  "general.architecture": str("mystery"),
+  "mystery.block_count": u32(2),
+  "mystery.embedding_length": u32(64),
+  "mystery.context_length": u32(128),
+  "mystery.attention.head_count": u32(4),
+  "tokenizer.ggml.model": str("gpt2"),
+  "tokenizer.ggml.tokens": strings(["a", "b", "c", "d"]),
+};
+const TENSOR = { name: "t", shape: [32, 2], type: "F32" } as const;
+const TENSOR_BYTES = 256;
+
+function shape(changes: Record<string, GgufValue>, tensors = [TENSOR]) {
+  const header = ggufHeader({ ...METADATA, ...changes }, tensors);
+  const parsed = parseGguf(header, header.byteLength + TENSOR_BYTES * tensors.length);
+  if ("need" in parsed) throw new Error(`needs ${parsed.need}`);
+  return describe(parsed);
+}
+
+test("an architecture we do not know is described by its metadata", () => {
+  expect(shape({})).toEqual({
+    architecture: "mystery",
+    parameters: 64,
+    context_length: 128,
+    quantization: "F32",
+    layers: 2,
+    embedding_length: 64,
+    heads: 4,
+    kv_heads: 4,
+    key_length: 16,
+    value_length: 16,
+    vocab_size: 4,
+    weight_bytes: TENSOR_BYTES,
+    name: null,
+    has_chat_template: false,
+    type: "model",
+  });
+});
+
+test("heads may be given for each layer", () => {
+  expect(shape({ "mystery.attention.head_count_kv": i32s([2, 4]) })).toMatchObject({ kv_heads: 4 });
+});
+
+test.each([
+  ["no layers", { "mystery.block_count": u32(0) }, "mystery.block_count is 0: expected 1 to 512"],
+  ["layers as a float", { "mystery.block_count": f32(2) }, "mystery.block_count must be a uint32, not float32"],
+  ["a width beyond reason", { "mystery.embedding_length": u32(2 ** 31) }, "mystery.embedding_length"],
+  ["heads for too few layers", { "mystery.attention.head_count": i32s([4]) }, "has 1 values for 2 layers"],
+  ["negative heads", { "mystery.attention.head_count": i32s([4, -4]) }, "head_count[1] is -4"],
+  ["a token twice", { "tokenizer.ggml.tokens": strings(["a", "b", "c", "a"]) }, "element 3"],
+  ["too few token types", { "tokenizer.ggml.token_type": i32s([1]) }, "1 entries for 4 tokens"],
+  ["experts without use", { "mystery.expert_count": u32(8) }, "expert_used_count is 0 of 8"],
+  ["a part of a split", { "split.count": u32(3) }, "merge the parts"],
+  ["no tokenizer", { "tokenizer.ggml.model": str("none") }, "no tokenizer"],
+  ["an odd alignment", { "general.alignment": u32(33) }, "general.alignment is 33"],
+  ["an architecture that is no name", { "general.architecture": str("a\nb") }, "not a name"],
+] as const)("%s is refused by name", (_case, changes, words) => {
+  expect(() => shape(changes as Record<string, GgufValue>)).toThrow(words);
+});
+
+test("a missing key is named", () => {
+  const { "mystery.context_length": _gone, ...rest } = METADATA;
+  const header = ggufHeader(rest, [TENSOR]);
+  const parsed = parseGguf(header, header.byteLength + TENSOR_BYTES);
+  expect(() => describe(parsed as Exclude<typeof parsed, { need: number }>)).toThrow(
+    "mystery.context_length is missing",
+  );
+});
+
+test("other formats, versions and byte orders are told apart", () => {
+  const start = (...bytes: number[]) => new Uint8Array([...bytes, ...Array(32).fill(0)]);
+  const parse = (bytes: Uint8Array) => () => parseGguf(bytes, bytes.byteLength);
+  expect(parse(start(0x50, 0x4b, 3, 4))).toThrow("Not a GGUF file");
+  expect(parse(start(0x47, 0x47, 0x55, 0x46, 1, 0, 0, 0))).toThrow("version 1 is not supported");
+  expect(parse(start(0x47, 0x47, 0x55, 0x46, 0, 0, 0, 3))).toThrow("big endian");
+  expect(parse(new Uint8Array(0))).toThrow("The file ends inside the first four bytes");
+});
+
+test("it asks for no more bytes than it needs, and never for more than the file has", () => {
+  const header = ggufHeader(METADATA, [TENSOR]);
+  let length = 0;
+  for (let asked = 0; ; asked++) {
+    const parsed = parseGguf(header.subarray(0, length), header.byteLength + TENSOR_BYTES);
+    if (!("need" in parsed)) break;
+    expect(parsed.need).toBeGreaterThan(length);
+    expect(parsed.need).toBeLessThanOrEqual(header.byteLength);
+    length = parsed.need;
+    expect(asked).toBeLessThan(1000);
+  }
+});
+
+test("a string that claims more than there is makes nothing as large", () => {
+  const header = ggufHeader(METADATA, [TENSOR]);
+  new DataView(header.buffer).setBigUint64(24, 2n ** 60n, true); // the length of the first key
+  expect(() => parseGguf(header, Number.MAX_SAFE_INTEGER)).toThrow(GgufError);
+});
+
+test("tensors of a known architecture must have the shapes that the metadata asks for", () => {
+  const dir = tempDir();
+  const bytes = new Uint8Array(readFileSync(makeModel(dir, { arch: "qwen3", type: "F32" })));
+  rmSync(dir, { recursive: true });
+  const text = Buffer.from(bytes).indexOf("qwen3.feed_forward_length");
+  new DataView(bytes.buffer).setUint32(text + "qwen3.feed_forward_length".length + 4, 48, true);
+  const parsed = parseGguf(bytes, bytes.byteLength);
+  expect(() => describe(parsed as Exclude<typeof parsed, { need: number }>)).toThrow(
+    'Tensor "blk.0.ffn_gate.weight" is',
+  );
+});
+
+test("distinct byte strings are told apart, also when their hashes meet", () => {
+  const bytes = new Uint8Array(3000).map((_, i) => (i * 7919) % 251);
+  const isNew = createDistinct(bytes, 1000);
+  const seen = new Set<string>();
+  for (let i = 0; i < 1000; i++) {
+    const [start, length] = [(i * 31) % 2900, 1 + (i % 3)];
+    const text = bytes.subarray(start, start + length).join();
+    expect(isNew(start, length)).toBe(!seen.has(text));
+    seen.add(text);
+  }
+});
+
+test("the memory of a context grows with its length and its sequences", () => {
+  const small = estimateMemory(shape({}), { contextLength: 128, parallel: 1 });
+  expect(small.kv).toBe(128 * 2 * 4 * (16 + 16) * 2); // cells × layers × heads × lengths × two bytes
+  expect(estimateMemory(shape({}), { contextLength: 128, parallel: 8 }).kv).toBe(8 * small.kv);
+  expect(small.total).toBe(small.weights + small.kv + small.compute);
+});
