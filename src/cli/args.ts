@@ -11,6 +11,8 @@ export type Flag = {
   doc: string;
   /** What stands for the value in the help: `--data DIR`. */
   value?: string;
+  /** One letter: `-m TEXT`. */
+  short?: string;
   multiple?: true;
 };
 export type Flags = Readonly<Record<string, Flag>>;
@@ -52,11 +54,24 @@ export const CONFIG_FLAG = {
   doc: "Configuration file (default: /etc/verk/config.toml where it exists)",
 } as const;
 
+/** For commands that talk to a running server. The key is never a flag: other users of the machine can read those. */
+export const SERVER_FLAGS = {
+  url: {
+    type: "string",
+    value: "URL",
+    doc: "The server (default: VERK_URL, else the one running on the data directory)",
+  },
+  data: DATA_FLAG,
+  config: CONFIG_FLAG,
+} as const;
+
 /** Refuses what was not declared. `name` is the command as typed, for the message. */
 export function parse(name: string, spec: Command, argv: readonly string[]) {
   const { tokens } = parseArgs({
     args: [...argv],
-    options: Object.fromEntries(Object.entries(spec.flags).map(([flag, { type }]) => [flag, { type }])),
+    options: Object.fromEntries(
+      Object.entries(spec.flags).map(([flag, { type, short }]) => [flag, short ? { type, short } : { type }]),
+    ),
     strict: false,
     allowPositionals: true,
     tokens: true,

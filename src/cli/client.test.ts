@@ -51,7 +51,7 @@ test("the key goes along as a bearer token", async () => {
 
 test("events are read whole however the bytes are cut", async () => {
   const wire =
-    'retry: 3000\n\nid: evt_1\nevent: a.b\ndata: {"x":"é"}\n\n: heartbeat\n\ndata: [1,\ndata: 2]\n\ndata: "cut off';
+    'retry: 3000\n\nid: evt_1\nevent: a.b\ndata: {"x":"é"}\n\n: heartbeat\n\ndata: [1,\ndata: 2]\n\ndata: [DONE]\n\ndata: "cut off';
   const bytes = new TextEncoder().encode(wire);
   for (const size of [1, 3, 7, 1000]) {
     const chunks = new ReadableStream<Uint8Array>({
@@ -60,9 +60,12 @@ test("events are read whole however the bytes are cut", async () => {
         controller.close();
       },
     });
-    expect(await Array.fromAsync(readEvents(chunks))).toEqual([
+    const comments: string[] = [];
+    const events = readEvents(chunks, (text) => void comments.push(text));
+    expect(await Array.fromAsync(events)).toEqual([
       { id: "evt_1", event: "a.b", data: { x: "é" } },
       { id: undefined, event: "message", data: [1, 2] },
     ]);
+    expect(comments).toEqual(["heartbeat"]);
   }
 });

@@ -15,12 +15,13 @@ export class ApiError extends Error {
 export type Answer<T> = { status: number; body: T; headers: Headers };
 export type ServerEvent = { id: string | undefined; event: string; data: unknown };
 type Method = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
+type StreamOptions = { body?: unknown; onComment?: (text: string) => void };
 type CallOptions = { headers?: Record<string, string>; signal?: AbortSignal };
 
 export type Client = {
   call: <T>(method: Method, path: string, body?: unknown, options?: CallOptions) => Promise<Answer<T>>;
-  /** Server-sent events until the server ends the stream or `signal` aborts. */
-  stream: (path: string, signal: AbortSignal) => AsyncGenerator<ServerEvent>;
+  /** Server-sent events until the server ends the stream or `signal` aborts; with a body it is a POST. */
+  stream: (path: string, signal: AbortSignal, options?: StreamOptions) => AsyncGenerator<ServerEvent>;
 };
 
 export function createClient({ url, key }: { url: string; key?: string }): Client {
@@ -29,7 +30,7 @@ export function createClient({ url, key }: { url: string; key?: string }): Clien
     ...more,
   });
 
-  async function send(path: string, init: RequestInit): Promise<Response> {
+  async function send(path: string, init: BunFetchRequestInit): Promise<Response> {
     let response: Response;
     try {
       response = await fetch(url + path, init);
@@ -54,9 +55,11 @@ export function createClient({ url, key }: { url: string; key?: string }): Clien
       });
       return { status: response.status, body: (await response.json()) as T, headers: response.headers };
     },
-    async *stream(path, signal) {
-      const response = await send(path, { headers: headersOf({ accept: "text/event-stream" }), signal });
-      if (response.body) yield* readEvents(response.body);
+    async *stream(path, signal, { body, onComment } = {}) {
+      const headers = headersOf({ accept: "text/event-stream", "content-type": "application/json" });
+      const post = body === undefined ? {} : { method: "POST", body: JSON.stringify(body) };
+      const response = await send(path, { headers, signal, ...post, timeout: false }); // a wake takes as long as it takes
+      if (response.body) yield* readEvents(response.body, onComment);
     },
   };
 }
@@ -75,14 +78,18 @@ async function failureOf(response: Response): Promise<ApiError> {
   }
 }
 
-/** Blocks end with an empty line; comments and `retry` are not ours to see. */
-export async function* readEvents(body: ReadableStream<Uint8Array>): AsyncGenerator<ServerEvent> {
+/** Blocks end with an empty line. `retry`, and the `[DONE]` that ends a chat, are not events. */
+export async function* readEvents(
+  body: ReadableStream<Uint8Array>,
+  onComment: (text: string) => void = () => {},
+): AsyncGenerator<ServerEvent> {
   let pending = "";
   for await (const chunk of body.pipeThrough(new TextDecoderStream() as ReadableWritablePair<string, Uint8Array>)) {
     pending += chunk;
     const blocks = pending.split("\n\n");
     pending = blocks.pop() ?? "";
     for (const block of blocks) {
+      for (const [, text = ""] of block.matchAll(/^:[ ]?(.*)$/gm)) onComment(text);
       const event = readBlock(block);
       if (event) yield event;
     }
@@ -97,7 +104,7 @@ function readBlock(block: string): ServerEvent | undefined {
     else if (name) fields.set(name, value);
   }
   const data = fields.get("data");
-  return data === undefined
+  return data === undefined || data === "[DONE]"
     ? undefined
     : { id: fields.get("id"), event: fields.get("event") ?? "message", data: JSON.parse(data) };
 }

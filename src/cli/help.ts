@@ -71,8 +71,8 @@ function usage(name: string, { takes = [], flags }: Command): string {
 
 const flagTable = (flags: Flags) =>
   indented([
-    ...Object.entries(flags).map(([flag, { value, doc }]): [string, string] => [
-      `--${flag}${value ? ` ${value}` : ""}`,
+    ...Object.entries(flags).map(([flag, { value, short, doc }]): [string, string] => [
+      `${short ? `-${short}, ` : ""}--${flag}${value ? ` ${value}` : ""}`,
       doc,
     ]),
     ["--help", "Print this help"],

@@ -11,6 +11,13 @@ type Row = { name: string; summary: string; load: () => Promise<Command | Group>
 /** Every command. Loaded only when asked for, so that `verk keys` does not pay for the server. */
 const COMMANDS: readonly Row[] = [
   { name: "serve", summary: "Run the server", load: async () => (await import("./commands/serve.ts")).serve },
+  { name: "deploy", summary: "Serve a model", load: async () => (await import("./commands/deploy.ts")).deploy },
+  {
+    name: "deployments",
+    summary: "List, show, stop and start deployments",
+    load: async () => (await import("./commands/deployments.ts")).deployments,
+  },
+  { name: "chat", summary: "Talk to a deployment", load: async () => (await import("./commands/chat.ts")).chat },
   {
     name: "keys",
     summary: "Create, list and revoke API keys",
