@@ -1,0 +1,313 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { rmSync } from "node:fs";
+import { program, tempDir, until } from "../harness.ts";
+
+const root = tempDir();
+type Json = Record<string, unknown>;
+type Asked = {
+  model: string;
+  messages: { role: string; content: string }[];
+  temperature?: number;
+  max_tokens?: number;
+};
+
+/** A fake server: the routes as the command line uses them, with answers that the tests choose. */
+function fakeServer() {
+  const state = {
+    created: [] as Json[],
+    asked: [] as Asked[],
+    moved: [] as string[],
+    looks: [] as Json[], // what the next looks at a deployment show
+    left: 0, // clients that went away during an answer
+    answer: (controller: ReadableStreamDefaultController<string>, _asked: Asked): void | Promise<void> =>
+      say(controller, "Hello", " there"),
+  };
+  const record = (more: Json = {}): Json => ({
+    id: "dep_1",
+    object: "deployment",
+    name: "demo",
+    status: "serving",
+    model: "verk-tiny",
+    endpoint_url: "/v1/deployments/dep_1/chat/completions",
+    gpu: { type: "cpu", count: 1 },
+    total_requests: 3,
+    total_cost_usd: 0,
+    cost_per_hour_usd: null,
+    replicas: { desired: 1, ready: 1 },
+    min_replicas: 1,
+    max_replicas: 1,
+    parked: false,
+    load: { stage: "ready", progress: 1, reason: null },
+    last_request_at: null,
+    created_at: "2026-01-01T00:00:00.000Z",
+    error: null,
+    ...more,
+  });
+  const server = Bun.serve({
+    port: 0,
+    async fetch(request) {
+      const path = `${request.method} ${new URL(request.url).pathname}`;
+      if (request.headers.get("authorization") !== "Bearer vk_test")
+        return failure(401, "invalid_api_key", "No such key");
+      if (path === "POST /v1/deployments") {
+        const body = (await request.json()) as Json;
+        if (body["model"] === "nonsense") return failure(404, "resource_not_found", "No model nonsense");
+        state.created.push(body);
+        return Response.json(record({ status: "queued", name: body["name"] as string }), { status: 201 });
+      }
+      if (path === "GET /v1/deployments")
+        return Response.json({
+          object: "list",
+          data: [record(), record({ id: "dep_0", name: "old", status: "failed" })],
+          has_more: false,
+        });
+      if (path === "GET /v1/deployments/dep_1") return Response.json(record(state.looks.shift()));
+      if (path.endsWith("/stop") || path.endsWith("/start")) {
+        state.moved.push(path);
+        return Response.json({ id: "dep_1", status: path.endsWith("/stop") ? "stopped" : "queued" });
+      }
+      if (path !== "POST /v1/deployments/dep_1/chat/completions") return failure(404, "resource_not_found", "No");
+      const asked = (await request.json()) as Asked;
+      state.asked.push(asked);
+      const body = new ReadableStream<string>({
+        start: (controller) => void state.answer(controller, asked),
+        cancel: () => void state.left++,
+      });
+      return new Response(body.pipeThrough(new TextEncoderStream()), {
+        headers: { "content-type": "text/event-stream" },
+      });
+    },
+  });
+  return { state, url: server.url.origin, stop: () => server.stop(true) };
+}
+
+const failure = (status: number, code: string, message: string) =>
+  Response.json({ error: { type: "x", code, message, param: null } }, { status });
+
+const chunk = (delta: Json, finish_reason: string | null = null) =>
+  `data: ${JSON.stringify({ choices: [{ index: 0, delta, finish_reason }] })}\n\n`;
+
+function say(controller: ReadableStreamDefaultController<string>, ...pieces: string[]) {
+  controller.enqueue(chunk({ role: "assistant", content: "" }));
+  for (const content of pieces) controller.enqueue(chunk({ content }));
+  controller.enqueue(chunk({}, "stop"));
+  controller.enqueue("data: [DONE]\n\n");
+  controller.close();
+}
+
+let fake: ReturnType<typeof fakeServer>;
+beforeAll(() => {
+  fake = fakeServer();
+});
+afterAll(() => {
+  fake.stop();
+  rmSync(root, { recursive: true, force: true });
+});
+
+const env = () => ({ HOME: root, PATH: process.env["PATH"] ?? "", VERK_URL: fake.url, VERK_API_KEY: "vk_test" });
+const verk = async (args: string[], stdin = "") => {
+  const child = Bun.spawn([...program(), ...args], {
+    env: env(),
+    cwd: root,
+    stdin: new Blob([stdin]),
+    stdout: "pipe",
+    stderr: "pipe",
+  });
+  const [out, err] = await Promise.all([
+    new Response(child.stdout).text(),
+    new Response(child.stderr).text(),
+    child.exited,
+  ]);
+  return { code: child.exitCode, out, err };
+};
+
+describe("verk deploy", () => {
+  test("creates, tells how far it is, and prints the address once it serves", async () => {
+    const loading = (progress: number) => ({
+      status: "provisioning",
+      load: { stage: "loading", progress, reason: null },
+    });
+    fake.state.looks = [
+      { status: "queued", load: { stage: "queued", progress: 0, reason: "waits for 3.1 GB" } },
+      loading(0.41),
+      loading(0.44),
+      loading(0.9),
+    ];
+    const flags = ["--name", "demo", "--min-replicas", "0", "--idle-timeout", "2m", "--parallel", "4", "--pinned"];
+    const { code, out, err } = await verk(["deploy", "verk-tiny", ...flags]);
+    expect([code, out]).toEqual([0, `${fake.url}/v1/deployments/dep_1/chat/completions\n`]);
+    expect(fake.state.created.at(-1)).toEqual({
+      model: "verk-tiny",
+      name: "demo",
+      min_replicas: 0,
+      idle_timeout_seconds: 120,
+      parallel: 4,
+      pinned: true,
+    });
+    expect(err.split("\n").slice(0, 3)).toEqual(["waits for 3.1 GB", "loading 40 %", "loading 90 %"]);
+    expect(err).toContain("curl ");
+  });
+
+  test("a deployment that fails is an error with its cause", async () => {
+    fake.state.looks = [{ status: "failed", error: "the file is damaged" }];
+    const { code, out, err } = await verk(["deploy", "verk-tiny"]);
+    expect([code, out]).toEqual([1, ""]);
+    expect(err).toBe("verk: verk-tiny (dep_1) is failed: the file is damaged\n");
+  });
+
+  test("what the server refuses is one line", async () => {
+    const { code, err } = await verk(["deploy", "nonsense"]);
+    expect([code, err]).toEqual([1, "verk: No model nonsense (resource_not_found, 404)\n"]);
+  });
+
+  test("--no-wait prints the id; --json the record", async () => {
+    expect((await verk(["deploy", "verk-tiny", "--no-wait"])).out).toBe("dep_1\n");
+    expect(JSON.parse((await verk(["deploy", "verk-tiny", "--json"])).out)).toMatchObject({
+      id: "dep_1",
+      status: "serving",
+    });
+  });
+
+  test("Ctrl-C leaves it loading and says so", async () => {
+    fake.state.looks = Array.from({ length: 1000 }, () => ({
+      status: "provisioning",
+      load: { stage: "loading", progress: 0.1, reason: null },
+    }));
+    const child = Bun.spawn([...program(), "deploy", "verk-tiny"], {
+      env: env(),
+      cwd: root,
+      stdout: "ignore",
+      stderr: "pipe",
+    });
+    await until("the first look", () => fake.state.looks.length < 1000);
+    child.kill("SIGINT");
+    const err = await new Response(child.stderr).text();
+    expect(await child.exited).toBe(130);
+    expect(err).toContain("goes on without this command");
+    fake.state.looks = [];
+  });
+
+  test("a file, a wrong number and a wrong time are refused with the way out", async () => {
+    expect((await verk(["deploy", "./model.gguf"])).err).toContain("verk models import ./model.gguf");
+    expect((await verk(["deploy", "x", "--parallel", "many"])).err).toContain("--parallel: expected a whole number");
+    expect((await verk(["deploy", "x", "--idle-timeout", "soon"])).err).toContain("--idle-timeout: expected 90s");
+  });
+});
+
+describe("verk deployments", () => {
+  test("lists, shows, stops and starts by name", async () => {
+    const listed = await verk(["deployments", "list"]);
+    expect(listed.out).toMatch(/dep_1 +demo +serving +verk-tiny +1 × cpu +3 +never/);
+    expect((await verk(["deployments", "show", "demo"])).out).toContain(
+      `endpoint      ${fake.url}/v1/deployments/dep_1`,
+    );
+    expect((await verk(["deployments", "stop", "demo"])).err).toBe("demo (dep_1) is stopped.\n");
+    expect((await verk(["deployments", "start", "dep_1"])).err).toBe("demo (dep_1) is queued.\n");
+    expect(fake.state.moved).toEqual(["POST /v1/deployments/dep_1/stop", "POST /v1/deployments/dep_1/start"]);
+  });
+
+  test("an unknown name gets the nearest one", async () => {
+    const { code, err } = await verk(["deployments", "show", "dmo"]);
+    expect(code).toBe(1);
+    expect(err).toContain("Did you mean demo?");
+  });
+});
+
+describe("verk chat", () => {
+  test("a piped question gets its answer on standard output", async () => {
+    const flags = ["--system", "Be brief.", "--temperature", "0", "--max-tokens", "9"];
+    expect(await verk(["chat", "demo", ...flags], "Who are you?\n")).toEqual({
+      code: 0,
+      out: "Hello there\n",
+      err: "",
+    });
+    expect(fake.state.asked.at(-1)).toMatchObject({
+      model: "demo",
+      temperature: 0,
+      max_tokens: 9,
+      messages: [
+        { role: "system", content: "Be brief." },
+        { role: "user", content: "Who are you?" },
+      ],
+    });
+  });
+
+  test("-m asks one question, and a wake is told on standard error", async () => {
+    fake.state.answer = (controller) => {
+      controller.enqueue(": waking: loading 40 %\n\n");
+      say(controller, "Awake");
+    };
+    expect(await verk(["chat", "dep_1", "-m", "Up?"])).toEqual({
+      code: 0,
+      out: "Awake\n",
+      err: "waking: loading 40 %\n",
+    });
+  });
+
+  test("an error in the middle of an answer is one line and exit 1", async () => {
+    fake.state.answer = (controller) => {
+      controller.enqueue(chunk({ content: "Half" }));
+      controller.enqueue(
+        `data: ${JSON.stringify({ error: { message: "The replica was lost", code: "worker_failed" } })}\n\n`,
+      );
+      controller.close();
+    };
+    const { code, out, err } = await verk(["chat", "demo", "-m", "Hi"]);
+    expect([code, out, err]).toEqual([1, "Half\n", "verk: The replica was lost (worker_failed)\n"]);
+  });
+
+  test("an answer that ends without an end is not taken for a whole one", async () => {
+    fake.state.answer = (controller) => {
+      controller.enqueue(chunk({ content: "Half" }));
+      controller.close();
+    };
+    expect(await verk(["chat", "demo", "-m", "Hi"])).toMatchObject({ code: 1, out: "Half\n" });
+  });
+
+  test("at a terminal it keeps the conversation, obeys commands, and Ctrl-C stops the answer, then leaves", async () => {
+    fake.state.answer = (controller, asked) =>
+      asked.messages.at(-1)?.content === "forever"
+        ? controller.enqueue(chunk({ content: "on and on" }))
+        : say(controller, `answer ${asked.messages.length}`);
+    let shown = "";
+    const child = Bun.spawn([...program(), "chat", "demo"], {
+      env: { ...env(), TERM: "xterm" },
+      cwd: root,
+      terminal: {
+        cols: 120,
+        rows: 40,
+        data: (_: unknown, bytes: Uint8Array) => {
+          shown += new TextDecoder().decode(bytes);
+        },
+      },
+    });
+    const terminal = child.terminal as { write: (text: string) => void };
+    const type = async (text: string, awaited: string) => {
+      const from = shown.length;
+      terminal.write(`${text}\r`);
+      await until(`${awaited} after ${text}: ${shown.slice(from)}`, () => shown.slice(from).includes(awaited));
+    };
+    await until("the prompt", () => shown.includes("> "));
+    await type("first", "answer 1");
+    await type("second", "answer 3");
+    await type("forever", "on and on");
+    terminal.write("\x03");
+    await until("the stop", () => shown.includes("(stopped)") && fake.state.left === 1);
+    await type("third", "answer 7"); // the broken-off answer stays in the conversation
+    await type("/system Rhyme.", "with that instruction");
+    await type("fourth", "answer 2");
+    await type("/reset", "a new conversation");
+    await type("fifth", "answer 2");
+    terminal.write("\x03");
+    expect(await child.exited).toBe(0);
+  });
+});
+
+test("without a key the way to give one is told", async () => {
+  const child = Bun.spawn([...program(), "chat", "demo", "--url", fake.url], {
+    env: { HOME: root, PATH: process.env["PATH"] ?? "" },
+    stderr: "pipe",
+  });
+  expect(await new Response(child.stderr).text()).toContain("VERK_API_KEY");
+  expect(await child.exited).toBe(2);
+});
