@@ -30,7 +30,7 @@ export type ModelOptions = {
   context?: number;
   /** Absent: ChatML with tools. Null: none in the file. */
   template?: string | null;
-  /** Whole words, found in a text as they are: for example "é" or "🙂" as one token. */
+  /** Whole words, found in a text as they are: for example "🙂" as one token. Not a single Latin-1 letter. */
   extraVocab?: readonly string[];
   /** Vocabulary up to this size is filled with words that only a model can say. */
   vocabSize?: number;
@@ -112,7 +112,7 @@ export function makeAdapter(dir: string, options: AdapterOptions): string {
 }
 
 type Shape = ReturnType<typeof shapeOf>;
-function shapeOf({ arch, layers = 2, width = 64, heads = 4, kvHeads = 2, ff = 192, context = 512 }: ModelOptions) {
+function shapeOf({ arch, layers = 2, width = 64, heads = 2, kvHeads = 1, ff = 192, context = 512 }: ModelOptions) {
   const keyLength = arch === "qwen3" ? Math.max(32, (2 * width) / heads) : width / heads;
   return { layers, width, heads, kvHeads, ff, context, keyLength };
 }
@@ -163,6 +163,7 @@ function vocabulary({ extraVocab = [], vocabSize = 0 }: ModelOptions) {
     (_, i) => `w${i}Ġ`,
   );
   const tokens = [...words, ...filler, ...extraVocab, ...SPECIALS];
+  if (new Set(tokens).size < tokens.length) throw new Error("extraVocab repeats a token of the vocabulary");
   const first = { extra: words.length + filler.length, special: tokens.length - SPECIALS.length };
   const types = tokens.map((_, i) => (i >= first.special ? CONTROL : i >= first.extra ? USER_DEFINED : NORMAL));
   const says = tokens.flatMap((_, i) => ((i >= 32 && i < 127) || (i >= 256 && i < first.special) ? [i] : []));
@@ -197,8 +198,8 @@ function weights(shape: Shape, options: ModelOptions, vocab: number, says: reado
     if (last) tensors.push(matrix("output", width, vocab, partners({ embedding, value, output, says, shape, vocab })));
     tensors.push(
       vector(name("attn_norm.weight"), ones(width)),
-      matrix(name("attn_q"), width, heads * keyLength, random(width * heads * keyLength, 2 * unit)),
-      matrix(name("attn_k"), width, kvHeads * keyLength, random(width * kvHeads * keyLength, 2 * unit)),
+      matrix(name("attn_q"), width, heads * keyLength, random(width * heads * keyLength, 3 * unit)),
+      matrix(name("attn_k"), width, kvHeads * keyLength, random(width * kvHeads * keyLength, 3 * unit)),
       matrix(name("attn_v"), width, kvHeads * keyLength, value),
       matrix(name("attn_output"), heads * keyLength, width, output),
       vector(name("ffn_norm.weight"), ones(width)),
@@ -213,7 +214,7 @@ function weights(shape: Shape, options: ModelOptions, vocab: number, says: reado
     }
     if (arch === "qwen3") {
       for (const part of ["attn_q_norm.weight", "attn_k_norm.weight"])
-        tensors.push(vector(name(part), ones(keyLength, 2)));
+        tensors.push(vector(name(part), ones(keyLength, 2.5)));
     }
   }
   return tensors;

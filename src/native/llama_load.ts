@@ -1,0 +1,72 @@
+/** Models, contexts and devices: what is opened once and lives long. */
+import { FFIType, JSCallback, type Pointer, ptr } from "bun:ffi";
+import { type ContextParams, contextParams, modelParams } from "./llama_params.ts";
+import { cstr, type Llama, type Ptr, text } from "./llama_symbols.ts";
+
+export type Device = { device: Ptr; name: string; description: string };
+
+const GPU_TYPE = 1;
+
+/** In the order of the driver, which is the order of `nvidia-smi`. */
+export function listGpus(llama: Llama): Device[] {
+  const all = Array.from({ length: Number(llama.ggml_backend_dev_count()) }, (_, i) => llama.ggml_backend_dev_get(i));
+  return all.flatMap((device) => {
+    if (device === null || llama.ggml_backend_dev_type(device) !== GPU_TYPE) return [];
+    const name = text(llama.ggml_backend_dev_name(device));
+    return [{ device, name, description: text(llama.ggml_backend_dev_description(device)) }];
+  });
+}
+
+export function freeBytes(llama: Llama, device: Ptr): number {
+  const sizes = new BigUint64Array(2); // free, total
+  const at = ptr(sizes);
+  llama.ggml_backend_dev_memory(device, at, (at + 8) as Pointer);
+  return Number(sizes[0]);
+}
+
+export type LoadOptions = {
+  path: string;
+  /** Empty: the CPU. */
+  devices: readonly Ptr[];
+  repack: boolean;
+  /** Called on this thread, while the load blocks it. */
+  onProgress?: ((fraction: number) => void) | undefined;
+};
+
+export function loadModel(llama: Llama, { path, devices, repack, onProgress }: LoadOptions): Ptr {
+  const list = BigUint64Array.from([...devices.map(BigInt), 0n]); // ends with null
+  const progress = onProgress && progressCallback(onProgress);
+  try {
+    llama.forgetError();
+    const words = modelParams(llama, {
+      devices: ptr(list),
+      gpuLayers: devices.length > 0 ? -1 : 0,
+      progress: progress?.ptr ?? null,
+      mmap: true,
+      repack,
+    });
+    const file = cstr(path);
+    const model = llama.llama_model_load_from_file(ptr(file), 0n, 0n, 0n, 0n, 0n, ...(words as []));
+    if (model === null) throw new Error(`${path} does not load: ${llama.firstError() || "no reason given"}`);
+    return model;
+  } finally {
+    progress?.close();
+  }
+}
+
+function progressCallback(report: (fraction: number) => void): JSCallback {
+  const call = (fraction: number) => {
+    report(fraction);
+    return true;
+  };
+  return new JSCallback(call, { args: [FFIType.f32, FFIType.ptr], returns: FFIType.bool });
+}
+
+export function openContext(llama: Llama, model: Ptr, params: ContextParams): Ptr {
+  llama.forgetError();
+  const words = contextParams(llama, params);
+  const context = llama.llama_init_from_model(model, 0n, 0n, 0n, 0n, 0n, ...(words as []));
+  if (context !== null) return context;
+  const size = `${params.sequences} × ${Math.floor(params.contextTokens / params.sequences)} tokens`;
+  throw new Error(`No memory for a context of ${size}: ${llama.firstError() || "no reason given"}`);
+}
