@@ -1,3 +1,5 @@
+import { write } from "../../src/platform/db.ts";
+import * as models from "../../src/resources/models/service.ts";
 import type { TestApp } from "../harness.ts";
 
 /**
@@ -27,6 +29,29 @@ const sshKey = (app: TestApp) => idOf(app, "/v1/ssh_keys", { name: unique(), ...
 const secret = async (app: TestApp) => {
   await app.call("PUT", "/v1/secrets/TOKEN", { value: "v" });
   return { name: "TOKEN" };
+};
+
+const model = (app: TestApp) => idOf(app, "/v1/models/pull", { name: `journey/${unique()}` });
+/** A model that failed and then arrived after all: what the loops would record. */
+const fetchedModel = async (app: TestApp) => {
+  const made = await model(app);
+  const now = app.ctx.clock.now();
+  write(app.ctx.db, (tx) => {
+    models.refuse(tx, made.id, "the line was cut", now);
+    models.accept(
+      tx,
+      made.id,
+      { path: "models/none.gguf", sizeBytes: 1, sha256: null, fileMtimeMs: 0, shape: SHAPE },
+      now,
+    );
+  });
+  return made;
+};
+const ones = { layers: 1, embedding_length: 1, heads: 1, kv_heads: 1, key_length: 1, value_length: 1, vocab_size: 1 };
+const SHAPE = {
+  ...ones,
+  ...{ architecture: "llama", parameters: 1, context_length: 1, quantization: "F16", weight_bytes: 1 },
+  ...{ name: null, has_chat_template: false, type: "model" as const },
 };
 
 export const JOURNEY: Step[] = [
@@ -65,6 +90,11 @@ export const JOURNEY: Step[] = [
   { operation: "DELETE /v1/secrets/{name}", own: secret },
   { operation: "GET /v1/regions" },
   { operation: "GET /v1/regions/{id}", own: async () => ({ id: "local" }), shared: true },
+  { operation: "POST /v1/models/pull", json: { name: "journey/model" } },
+  { operation: "POST /v1/models/scan", as: "admin" },
+  { operation: "GET /v1/models" },
+  { operation: "GET /v1/models/{id}", own: model },
+  { operation: "DELETE /v1/models/{id}", own: fetchedModel },
   { operation: "GET /v1/gpu" },
   { operation: "GET /v1/gpu/availability" },
   { operation: "GET /v1/events" },

@@ -67,7 +67,7 @@ describe("the journey", () => {
 
   test.each(calls)("%s succeeds as documented", async (_name, step) => {
     const answer = await play(app, step); // the harness checks the answer against the document
-    expect(answer.body).not.toHaveProperty("error");
+    expect(answer.body.error ?? null).toBeNull(); // some records have the field
     expect(answer.status).toBeLessThan(300);
     expect(typeof answer.body.object).toBe("string");
     expect(answer.headers.get("x-request-id")).toBeTruthy();
