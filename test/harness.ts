@@ -4,12 +4,15 @@ import { join, resolve } from "node:path";
 import { openContext } from "../src/app.ts";
 import type { Ctx, SCOPES } from "../src/context.ts";
 import { createHandler } from "../src/http/server.ts";
+import { loops } from "../src/loops.ts";
 import { type Clock, systemClock } from "../src/platform/clock.ts";
 import { type Config, loadConfig } from "../src/platform/config.ts";
 import { closeDb, durable, openDb } from "../src/platform/db.ts";
 import { failpoints } from "../src/platform/failpoint.ts";
 import { createLog } from "../src/platform/log.ts";
+import { type Loop, startLoop } from "../src/platform/loop.ts";
 import { migrate } from "../src/platform/migrate.ts";
+import type { Supervisor } from "../src/platform/supervisor.ts";
 import * as keys from "../src/resources/api_keys/service.ts";
 import * as workspaces from "../src/resources/workspaces/service.ts";
 import { mount } from "../src/routes.ts";
@@ -43,14 +46,23 @@ export function fakeClock(startMs = Date.UTC(2026, 0, 1)): Clock & { advance: (m
   };
 }
 
-type Options = { dir?: string; clock?: Clock; flags?: Record<string, unknown> };
+type Options = {
+  dir?: string;
+  clock?: Clock;
+  flags?: Record<string, unknown>;
+  /** Loops that run, by name; what the others would do a test calls itself. */
+  loops?: readonly string[];
+  /** Stands between the server and its children. */
+  supervise?: (supervisor: Supervisor) => Supervisor;
+};
 // biome-ignore lint/suspicious/noExplicitAny: a test reads whatever the server answered
 export type Answer = { status: number; body: any; headers: Headers };
 type CallOptions = { key?: string | null; headers?: Record<string, string>; raw?: BodyInit };
 export type TestApp = ReturnType<typeof testApp>;
 
 /** The whole application on a real database file, called in process. Reopen with the same `dir` to restart it. */
-export function testApp({ dir = tempDir(), clock = systemClock, flags = {} }: Options = {}) {
+export function testApp(options: Options = {}) {
+  const { dir = tempDir(), clock = systemClock, flags = {}, supervise = (same) => same } = options;
   const config: Config = loadConfig({ env: { HOME: dir }, flags: { data_dir: dir, ...flags } });
   const lines: string[] = [];
   const log = createLog({ level: "debug", write: (line) => void lines.push(line) });
@@ -58,7 +70,14 @@ export function testApp({ dir = tempDir(), clock = systemClock, flags = {} }: Op
   migrate(db, join(dir, "backups"));
   const woken: string[] = [];
   const { ctx: real, closing } = openContext(config, db, log, clock);
-  const ctx: Ctx = { ...real, wake: (loop) => void woken.push(loop) }; // no loops here: a test calls what they would
+  const running = new Map<string, Loop>();
+  const wake = (loop: string) => {
+    woken.push(loop);
+    running.get(loop)?.wake();
+  };
+  const ctx: Ctx = { ...real, wake, supervisor: supervise(real.supervisor) };
+  for (const spec of loops(ctx))
+    if (options.loops?.includes(spec.name)) running.set(spec.name, startLoop(spec, { log, clock }));
   const handle = createHandler(ctx, mount(ctx));
   const keyOf = (name: string, scopes: (typeof SCOPES)[number][]) => {
     const row = workspaces.findByName(ctx, name) ?? workspaces.create(ctx, { name, metadata: {} });
@@ -100,6 +119,7 @@ export function testApp({ dir = tempDir(), clock = systemClock, flags = {} }: Op
     workspaceB: b.workspaceId,
     async close() {
       closing.abort();
+      await Promise.all([...running.values()].map((loop) => loop.stop()));
       await ctx.supervisor.stopAll("test over");
       await durable(db).catch(() => {}); // a crash that a test caused
       closeDb(db);

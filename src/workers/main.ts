@@ -3,6 +3,7 @@ import { UsageError } from "../lib/errors.ts";
 
 const KINDS: Record<string, (args: string[]) => Promise<unknown>> = {
   fake: async (args) => (await import("./fake/main.ts")).runFake(args),
+  fake_serving: async (args) => (await import("./fake/serving.ts")).runFakeServing(args[0] ?? ""),
   inspector: async () => (await import("./inspector/main.ts")).runInspector(),
   probe: async (args) => (await import("../native/probe.ts")).runProbe(args[0], args[1]),
 };

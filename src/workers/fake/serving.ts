@@ -1,0 +1,103 @@
+/**
+ * A replica without a model, for tests of everything around one. The script file holds a list of lives, one for each
+ * start, the last for all further ones; every start adds a line to `<script>.starts`.
+ */
+import { appendFileSync, existsSync, readFileSync } from "node:fs";
+import { type Host, runHosted } from "../host.ts";
+import { type FromServing, ToServing, WorkerError } from "../protocol.ts";
+
+export type Life = {
+  /** Load only when this file exists. */
+  gate?: string;
+  /** Instead of loading. */
+  fail?: "data" | "memory" | "crash";
+  /** Words of an answer, and the pause between them. */
+  words?: number;
+  gapMs?: number;
+  /** Kill this process after so many words of one answer. */
+  dieAfter?: number;
+  /** Health checks are never answered. */
+  sick?: boolean;
+};
+
+type ServingHost = Host<ToServing, FromServing>;
+
+export const runFakeServing = (script: string) =>
+  runHosted<ToServing, FromServing>(ToServing, async (host) => {
+    const life = begin(script);
+    for await (const message of host.messages) {
+      if (message.type !== "load") continue;
+      host.send({ type: "loading", stage: "loading", progress: 0.4 });
+      while (life.gate !== undefined && !existsSync(life.gate)) await Bun.sleep(2);
+      if (life.fail === "crash") {
+        console.error("GGML_ASSERT(ne0 > 0) failed");
+        process.kill(process.pid, "SIGABRT");
+      }
+      if (life.fail === "data" || life.fail === "memory")
+        throw new WorkerError(life.fail, `asked to fail: ${life.fail}`);
+      Bun.serve({ unix: host.socketPath, idleTimeout: 0, fetch: (request) => handle(host, life, request) });
+      const { context_length, parallel } = message;
+      host.send({ type: "loaded", context_length, parallel, memory_bytes: 1_000_000, load_ms: 1, device: "fake" });
+    }
+  });
+
+function begin(script: string): Life {
+  appendFileSync(`${script}.starts`, `${process.pid}\n`);
+  const starts = readFileSync(`${script}.starts`, "utf8").trim().split("\n").length;
+  const lives = JSON.parse(readFileSync(script, "utf8")) as Life[];
+  return lives[Math.min(starts, lives.length) - 1] ?? {};
+}
+
+async function handle(host: ServingHost, life: Life, request: Request): Promise<Response> {
+  if (new URL(request.url).pathname === "/health")
+    return life.sick ? new Promise<Response>(() => {}) : Response.json({ ok: true });
+  const { stream, model } = (await request.json()) as { stream?: boolean; model: string };
+  const id = request.headers.get("x-verk-request") ?? "";
+  const words = life.words ?? 3;
+  let said = 0;
+  const told = (status: number) => {
+    const counts = { prompt_tokens: 5, cached_tokens: 0, completion_tokens: said };
+    host.send({ type: "served", request: id, status, ...counts, error: null });
+  };
+  const speak = async () => {
+    if (life.gapMs) await Bun.sleep(life.gapMs);
+    if (life.dieAfter === said) process.kill(process.pid, "SIGKILL");
+    return `w${said++} `;
+  };
+  if (!stream) {
+    let content = "";
+    while (said < words) content += await speak();
+    told(200);
+    return Response.json(completion(model, content, said));
+  }
+  const body = new ReadableStream<Uint8Array>({
+    async pull(controller) {
+      if (said < words) {
+        const choice = { index: 0, delta: { content: await speak() }, finish_reason: null };
+        const chunk = { id: "x", object: "chat.completion.chunk", created: 1, model, choices: [choice] };
+        return controller.enqueue(new TextEncoder().encode(`data: ${JSON.stringify(chunk)}\n\n`));
+      }
+      controller.enqueue(new TextEncoder().encode("data: [DONE]\n\n"));
+      told(200);
+      controller.close();
+    },
+    cancel: () => told(499),
+  });
+  return new Response(body, { headers: { "content-type": "text/event-stream" } });
+}
+
+const completion = (model: string, content: string, tokens: number) => ({
+  id: "chatcmpl-fake",
+  object: "chat.completion",
+  created: 1,
+  model,
+  choices: [
+    { index: 0, message: { role: "assistant", content, refusal: null }, logprobs: null, finish_reason: "stop" },
+  ],
+  usage: {
+    prompt_tokens: 5,
+    completion_tokens: tokens,
+    total_tokens: 5 + tokens,
+    prompt_tokens_details: { cached_tokens: 0 },
+  },
+});

@@ -1,0 +1,62 @@
+import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import type { Clock } from "../src/platform/clock.ts";
+import type { Supervisor } from "../src/platform/supervisor.ts";
+import { begin } from "../src/resources/deployments/reconcile.ts";
+import { register } from "../src/resources/models/folder.ts";
+import type { Life } from "../src/workers/fake/serving.ts";
+import { type TestApp, tempDir, testApp, until } from "./harness.ts";
+import { makeModel } from "./models.ts";
+
+type Options = { dir?: string; clock?: Clock; flags?: Record<string, unknown>; lives?: readonly Life[] };
+
+/** The application with the reconciler running and replicas that do what `lives` says instead of loading a model. */
+export async function deploying({ dir = tempDir(), clock, flags = {}, lives = [{}] }: Options = {}) {
+  const script = join(dir, "replicas.json");
+  writeFileSync(script, JSON.stringify(lives));
+  const fake = (real: Supervisor): Supervisor => ({
+    ...real,
+    spawn: (options) =>
+      real.spawn(options.kind === "serving" ? { ...options, kind: "fake_serving", args: [script] } : options),
+  });
+  const file = join(dir, "models", "random.gguf");
+  if (!existsSync(file)) {
+    mkdirSync(dirname(file), { recursive: true });
+    renameSync(makeModel(dirname(file), { arch: "llama", type: "F32" }), file);
+  }
+  const app = testApp({
+    dir,
+    flags: { "serving.restart_backoff_ms": 1, "workers.silence_ms": 86_400_000, ...flags },
+    loops: ["deployments.reconcile"],
+    supervise: fake,
+    ...(clock ? { clock } : {}),
+  });
+  begin(app.ctx);
+  await register(app.ctx, { name: "random", path: "models/random.gguf" });
+  const starts = () =>
+    existsSync(`${script}.starts`) ? readFileSync(`${script}.starts`, "utf8").trim().split("\n") : [];
+  return Object.assign(app, {
+    starts,
+    relive: (next: readonly Life[]) => writeFileSync(script, JSON.stringify(next)),
+    deploy: async (json: Record<string, unknown> = {}) => {
+      const { body, status } = await app.call("POST", "/v1/deployments", { model: "random", name: "d", ...json });
+      if (status !== 201) throw new Error(JSON.stringify(body));
+      return body.id as string;
+    },
+    /** The record once it is in this status. */
+    reaches: (id: string, status: string) =>
+      until(`${id} to be ${status}`, async () => {
+        const { body } = await app.call("GET", `/v1/deployments/${id}`);
+        return body.status === status ? body : undefined;
+      }),
+  });
+}
+
+export type DeployingApp = Awaited<ReturnType<typeof deploying>>;
+
+/** Types of the events about one thing, oldest first. */
+export const eventsOf = (app: TestApp, id: string): string[] =>
+  app.ctx.db.$client
+    .query<{ type: string }, [string]>("SELECT type FROM events WHERE subject_id = ? ORDER BY seq")
+    .all(id)
+    .map((row) => row.type);
