@@ -1,7 +1,7 @@
 /** Models, contexts and devices: what is opened once and lives long. */
 import { FFIType, JSCallback, type Pointer, ptr } from "bun:ffi";
 import { type ContextParams, contextParams, modelParams } from "./llama_params.ts";
-import { cstr, type Llama, type Ptr, text } from "./llama_symbols.ts";
+import { cstr, type Llama, must, type Ptr, text } from "./llama_symbols.ts";
 
 export type Device = { device: Ptr; name: string; description: string };
 
@@ -13,7 +13,7 @@ export function listGpus(llama: Llama): Device[] {
   return all.flatMap((device) => {
     if (device === null || llama.ggml_backend_dev_type(device) !== GPU_TYPE) return [];
     const name = text(llama.ggml_backend_dev_name(device));
-    return [{ device, name, description: text(llama.ggml_backend_dev_description(device)) }];
+    return [{ device: must(device, name), name, description: text(llama.ggml_backend_dev_description(device)) }];
   });
 }
 
@@ -48,7 +48,7 @@ export function loadModel(llama: Llama, { path, devices, repack, onProgress }: L
     const file = cstr(path);
     const model = llama.llama_model_load_from_file(ptr(file), 0n, 0n, 0n, 0n, 0n, ...(words as []));
     if (model === null) throw new Error(`${path} does not load: ${llama.firstError() || "no reason given"}`);
-    return model;
+    return must(model, path);
   } finally {
     progress?.close();
   }
@@ -66,7 +66,7 @@ export function openContext(llama: Llama, model: Ptr, params: ContextParams): Pt
   llama.forgetError();
   const words = contextParams(llama, params);
   const context = llama.llama_init_from_model(model, 0n, 0n, 0n, 0n, 0n, ...(words as []));
-  if (context !== null) return context;
+  if (context !== null) return must(context, "context");
   const size = `${params.sequences} × ${Math.floor(params.contextTokens / params.sequences)} tokens`;
   throw new Error(`No memory for a context of ${size}: ${llama.firstError() || "no reason given"}`);
 }

@@ -12,6 +12,8 @@ import { keepOnlyErrors } from "./llama_log.ts";
 import { CONTEXT_WORDS, checkLayouts, MODEL_WORDS } from "./llama_params.ts";
 
 export type Ptr = Pointer;
+/** What bun:ffi says that a call returns; a pointer on x86-64 is always a number. */
+type Returned = Pointer | bigint | null;
 export type Llama = ReturnType<typeof load>;
 
 const P = "ptr";
@@ -139,10 +141,10 @@ function load(dataDir: string, want: { cuda: boolean }) {
 }
 
 export const cstr = (value: string) => Buffer.from(`${value}\0`);
-export const text = (pointer: unknown) => (pointer ? new CString(pointer as Ptr).toString() : "");
+export const text = (pointer: Returned) => (pointer ? new CString(pointer as Ptr).toString() : "");
 
 /** A call that cannot return null in a working library. */
-export function must(pointer: Ptr | null, what: string): Ptr {
+export function must(pointer: Returned, what: string): Ptr {
   if (pointer === null) throw new Error(`${what} failed`);
-  return pointer;
+  return pointer as Ptr;
 }
