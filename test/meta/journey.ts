@@ -1,6 +1,8 @@
 import { write } from "../../src/platform/db.ts";
+import * as moves from "../../src/resources/deployments/moves.ts";
 import * as models from "../../src/resources/models/service.ts";
 import type { TestApp } from "../harness.ts";
+import { pretendServing } from "../pretend_replica.ts";
 
 /**
  * One successful call of every operation, in an order that works: what the meta tests play. A new route without a
@@ -54,6 +56,25 @@ const SHAPE = {
   ...{ name: null, has_chat_template: false, type: "model" as const },
 };
 
+const deployment = (app: TestApp, name = unique()) => idOf(app, "/v1/deployments", { model: "journey/served", name });
+const serving = async (app: TestApp, name = "d") => {
+  const known = (await app.call("GET", "/v1/deployments?status=serving")).body.data[0];
+  if (known) return { id: known.id as string };
+  const made = await deployment(app, name);
+  pretendServing(app, made.id);
+  return made;
+};
+const stopped = async (app: TestApp) => {
+  const made = await deployment(app);
+  await app.call("POST", `/v1/deployments/${made.id}/stop`);
+  return made;
+};
+const MESSAGES = [{ role: "user", content: "hi" }];
+const nothing = async (app: TestApp) => {
+  await serving(app);
+  return {};
+};
+
 export const JOURNEY: Step[] = [
   { operation: "GET /healthz", shared: true },
   { operation: "GET /readyz", shared: true },
@@ -95,10 +116,36 @@ export const JOURNEY: Step[] = [
   { operation: "GET /v1/models" },
   { operation: "GET /v1/models/{id}", own: model },
   { operation: "DELETE /v1/models/{id}", own: fetchedModel },
+  { operation: "POST /v1/deployments", json: { model: "journey/served", name: "journey" } },
+  { operation: "GET /v1/deployments" },
+  { operation: "GET /v1/deployments/{id}", own: deployment },
+  { operation: "PATCH /v1/deployments/{id}", own: deployment, json: { idle_timeout_seconds: 60 } },
+  { operation: "POST /v1/deployments/{id}/stop", own: deployment },
+  { operation: "POST /v1/deployments/{id}/start", own: stopped },
+  { operation: "GET /v1/deployments/{id}/requests", own: deployment },
+  { operation: "GET /v1/deployments/{id}/metrics", own: deployment },
+  { operation: "GET /v1/deployments/{id}/models", own: deployment },
+  {
+    operation: "POST /v1/deployments/{id}/chat/completions",
+    own: serving,
+    json: { model: "d", messages: MESSAGES },
+  },
+  { operation: "POST /v1/deployments/{id}/completions", own: serving, json: { model: "d", prompt: "hi" } },
+  { operation: "POST /v1/deployments/{id}/embeddings", own: serving, json: { model: "d", input: "hi" } },
+  { operation: "POST /v1/chat/completions", own: nothing, json: { model: "d", messages: MESSAGES } },
+  { operation: "POST /v1/completions", own: nothing, json: { model: "d", prompt: "hi" } },
+  { operation: "POST /v1/embeddings", own: nothing, json: { model: "d", input: "hi" } },
   { operation: "GET /v1/gpu" },
   { operation: "GET /v1/gpu/availability" },
   { operation: "GET /v1/events" },
 ];
+
+/** What happens by itself, without a call: a replica dies for good, an idle deployment is parked. */
+export async function meanwhile(app: TestApp) {
+  const { id } = await deployment(app);
+  pretendServing(app, id);
+  for (const step of ["park", "sicken", "fail"] as const) moves.move(app.ctx, id, step);
+}
 
 export async function play(app: TestApp, step: Step, key?: string | null) {
   const [method, template] = step.operation.split(" ") as [string, string];

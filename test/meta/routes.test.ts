@@ -4,7 +4,7 @@ import { events } from "../../src/events/table.ts";
 import { openapi } from "../../src/http/openapi.ts";
 import * as setup from "../../src/resources/setup/service.ts";
 import { type TestApp, testApp } from "../harness.ts";
-import { JOURNEY, play, type Step } from "./journey.ts";
+import { JOURNEY, meanwhile, play, type Step } from "./journey.ts";
 
 let app: TestApp;
 beforeAll(() => {
@@ -115,7 +115,8 @@ describe("the journey", () => {
     await fresh.close().then(fresh.remove);
   });
 
-  test("emits every type of the catalogue", () => {
+  test("emits every type of the catalogue", async () => {
+    await meanwhile(app);
     const seen = new Set(
       app.ctx.db
         .select()

@@ -35,7 +35,7 @@ export const runFakeServing = (script: string) =>
       }
       if (life.fail === "data" || life.fail === "memory")
         throw new WorkerError(life.fail, `asked to fail: ${life.fail}`);
-      Bun.serve({ unix: host.socketPath, idleTimeout: 0, fetch: (request) => handle(host, life, request) });
+      Bun.serve({ unix: host.socketPath, fetch: (request) => handle(host, life, request) });
       const { context_length, parallel } = message;
       host.send({ type: "loaded", context_length, parallel, memory_bytes: 1_000_000, load_ms: 1, device: "fake" });
     }
