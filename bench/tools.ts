@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 
 export const ROOT = resolve(import.meta.dir, "..");
-export const BINARY = join(ROOT, "dist/verk");
+export const BINARY = process.env["VERK_BINARY"] ?? join(ROOT, "dist/verk");
 
 export type Row = { bench: string; what: string; value: string; target: string; ok: boolean | null };
 export type Running = { url: string; pid: number; stop: () => Promise<void> };

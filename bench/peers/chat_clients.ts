@@ -1,0 +1,89 @@
+/**
+ * N clients that stream at once, in a process of their own. argv: JSON of Job. Prints JSON of Outcome: counts are the
+ * server's own usage, times are what a client sees.
+ */
+export type Job = {
+  /** The address of one deployment: /chat/completions and /completions are under it. */
+  base: string;
+  key: string;
+  model: string;
+  clients: number;
+  tokens: number;
+  /** Instead of N at once: this many one after the other, for the time to the first token. */
+  firsts?: number;
+};
+export type Outcome = { perSecond: number; tokens: number; promptTokens: number; firstMs: number[] };
+
+type Usage = { prompt_tokens: number; completion_tokens: number };
+type Chunk = {
+  choices?: { text?: string; delta?: { content?: string } }[];
+  usage?: Usage;
+  error?: { message: string };
+};
+type Answer = { firstMs: number; usage: Usage };
+
+const job = JSON.parse(process.argv[2] as string) as Job;
+const headers = { authorization: `Bearer ${job.key}`, "content-type": "application/json" };
+const SAMPLING = { temperature: 0.8, top_p: 0.95, top_k: 40, min_p: 0 };
+
+async function ask(path: string, wish: object): Promise<Answer> {
+  const began = performance.now();
+  const options = { stream: true, stream_options: { include_usage: true }, ...SAMPLING };
+  const body = JSON.stringify({ model: job.model, ...options, ...wish });
+  const response = await fetch(`${job.base}${path}`, { method: "POST", headers, body });
+  if (!response.ok || !response.body) throw new Error(`${response.status}: ${await response.text()}`);
+  const decoder = new TextDecoder();
+  let firstMs = 0;
+  let usage: Usage | undefined;
+  let pending = "";
+  for await (const bytes of response.body) {
+    const blocks = (pending + decoder.decode(bytes, { stream: true })).split("\n\n");
+    pending = blocks.pop() ?? "";
+    if (firstMs > 0 && !blocks.some((block) => block.includes('"usage":{') || block.includes('"error":{'))) continue;
+    for (const block of blocks) {
+      if (!block.startsWith("data: {")) continue;
+      const chunk = JSON.parse(block.slice(6)) as Chunk;
+      if (chunk.error) throw new Error(chunk.error.message);
+      if (firstMs === 0 && (chunk.choices?.[0]?.delta?.content || chunk.choices?.[0]?.text))
+        firstMs = performance.now() - began;
+      usage = chunk.usage ?? usage;
+    }
+  }
+  if (!usage) throw new Error("an answer without usage");
+  return { firstMs, usage };
+}
+
+async function together(): Promise<Outcome> {
+  const began = performance.now();
+  const answers = await Promise.all(
+    Array.from({ length: job.clients }, (_, i) => {
+      const messages = [{ role: "user", content: `${salt()} ${String(i).padStart(3, "0")} tell` }];
+      return ask("/chat/completions", { messages, max_tokens: job.tokens, seed: i + 1 });
+    }),
+  );
+  const seconds = (performance.now() - began) / 1000;
+  const tokens = answers.reduce((sum, { usage }) => sum + usage.completion_tokens, 0);
+  return {
+    perSecond: tokens / seconds,
+    tokens,
+    promptTokens: answers[0]?.usage.prompt_tokens ?? 0,
+    firstMs: answers.map(({ firstMs }) => firstMs),
+  };
+}
+
+/** Different from the first letter on: nothing of a prompt is in the cache already. */
+async function inTurn(times: number): Promise<Outcome> {
+  const answers: Answer[] = [];
+  const prompt = () => `${salt()}${salt()}${salt()}`;
+  for (let i = 0; i < 3; i++) await ask("/completions", { prompt: prompt(), max_tokens: 2 });
+  for (let i = 0; i < times; i++) answers.push(await ask("/completions", { prompt: prompt(), max_tokens: 2, seed: 1 }));
+  return {
+    perSecond: 0,
+    tokens: 0,
+    promptTokens: answers[0]?.usage.prompt_tokens ?? 0,
+    firstMs: answers.map(({ firstMs }) => firstMs),
+  };
+}
+
+const salt = () => crypto.getRandomValues(new Uint32Array(1))[0]!.toString(36).padStart(7, "q").slice(0, 7);
+console.log(JSON.stringify(job.firsts === undefined ? await together() : await inTurn(job.firsts)));

@@ -1,0 +1,229 @@
+/**
+ * Tokens per second through the whole product (HTTP, server, worker) against the bare library on the same file with
+ * the same threads and sampler chain; the time to the first token; a wake. By itself:
+ * `bun bench/serving.ts --gpu` takes a model of Qwen2.5-0.5B's shape and N = 1, 32, 128; VERK_BINARY names the build.
+ */
+import { closeSync, copyFileSync, existsSync, globSync, mkdirSync, openSync, readSync, statSync } from "node:fs";
+import { basename, dirname, join } from "node:path";
+import { type ModelOptions, makeModel } from "../test/models.ts";
+import type { Job as ClientJob, Outcome as ClientOutcome } from "./peers/chat_clients.ts";
+import type { Job as PlainJob, Outcome as PlainOutcome } from "./peers/plain_decode.ts";
+import { BINARY, makeKey, median, pinned, ROOT, type Row, type Running, remove, startVerk, tempDir } from "./tools.ts";
+
+type Plan = { model: ModelOptions; counts: number[]; tokens: number; rounds: number; threads: number };
+
+const CPU: Plan = {
+  // 60 million parameters, 120 MB.
+  model: {
+    arch: "llama",
+    type: "F16",
+    layers: 8,
+    width: 640,
+    heads: 10,
+    kvHeads: 5,
+    ff: 1920,
+    context: 4096,
+    vocabSize: 16_000,
+  },
+  counts: [1, 8, 32],
+  tokens: 128,
+  rounds: 3,
+  threads: 1,
+};
+const GPU: Plan = {
+  // The shape of Qwen2.5-0.5B with an output layer of its own: 630 million parameters, 1.26 GB.
+  model: {
+    arch: "qwen2",
+    type: "F16",
+    layers: 24,
+    width: 896,
+    heads: 14,
+    kvHeads: 2,
+    ff: 4864,
+    context: 32_768,
+    vocabSize: 151_936,
+  },
+  counts: [1, 32, 128],
+  tokens: 256,
+  rounds: 3,
+  threads: 4,
+};
+
+const CONTEXT = 512;
+const FIRSTS = 30;
+const WAKES = 5;
+const READY_MS = 300_000;
+
+type Bench = { plan: Plan; verk: Running; key: string; file: string; libraries: string };
+type Deployment = { id: string; name: string; status: string; parked: boolean; error: string | null };
+
+export const run = (plan: Plan = CPU): Promise<Row[]> => withModel(plan, measure);
+
+async function withModel(plan: Plan, body: (bench: Bench) => Promise<Row[]>): Promise<Row[]> {
+  const dir = tempDir();
+  mkdirSync(join(dir, "models"));
+  const made = makeModel(join(dir, "made"), plan.model);
+  const file = join(dir, "models", "bench.gguf");
+  copyFileSync(made, file);
+  await Bun.write(join(dir, "bench.toml"), `offline = true\n[serving]\nthreads = ${plan.threads}\n`);
+  const verk = await startVerk(dir, [], ["--config", join(dir, "bench.toml")]);
+  try {
+    const key = await makeKey(dir, "*");
+    const bench: Bench = { plan, verk, key, file, libraries: "" };
+    const { id } = await create(bench, { name: "warm", parallel: 1 }); // extracts the libraries
+    await call(bench, "POST", `/v1/deployments/${id}/stop`);
+    bench.libraries = librariesIn(dir);
+
+    return await body(bench);
+  } finally {
+    await verk.stop();
+    remove(dir);
+  }
+}
+
+async function measure(bench: Bench): Promise<Row[]> {
+  const { counts } = bench.plan;
+  const served = await create(bench, { name: "served", parallel: Math.max(...counts) });
+  const rows: Row[] = [];
+  for (const count of counts) rows.push(await throughput(bench, served, count));
+  rows.push(await firstToken(bench, served));
+  await call(bench, "POST", `/v1/deployments/${served.id}/stop`);
+  rows.push(await wake(bench));
+  return rows;
+}
+
+async function throughput(bench: Bench, served: Deployment, count: number): Promise<Row> {
+  const { tokens, rounds } = bench.plan;
+  const ours: number[] = [];
+  const bare: number[] = [];
+  for (let round = -1; round < rounds; round++) {
+    const through = await clients(bench, served, { clients: count, tokens });
+    if (through.tokens !== count * tokens) throw new Error(`${through.tokens} tokens instead of ${count * tokens}`);
+    const plain = await library(bench, { sequences: count, promptTokens: through.promptTokens, tokens });
+    if (round < 0) continue; // warms both
+    ours.push(through.perSecond);
+    bare.push(plain.perSecond);
+  }
+  const ratio = median(ours.map((value, i) => value / (bare[i] as number)));
+  const what = `${count} streams: ${Math.round(median(ours))} tokens/s over HTTP against ${Math.round(median(bare))} of the library`;
+  return { bench: "serving", what, value: `${ratio.toFixed(3)}×`, target: "≥ 0.95×", ok: ratio >= 0.95 };
+}
+
+/** Against the library's own prefill and sample: the engine's share of the overhead is inside the figure. */
+async function firstToken(bench: Bench, served: Deployment): Promise<Row> {
+  const ours: number[] = [];
+  const bare: number[] = [];
+  for (let round = 0; round < bench.plan.rounds; round++) {
+    const through = await clients(bench, served, { clients: 1, tokens: 2, firsts: FIRSTS });
+    const plain = await library(bench, { sequences: 1, promptTokens: through.promptTokens, tokens: 2, firsts: FIRSTS });
+    ours.push(median(through.firstMs));
+    bare.push(median(plain.firstMs));
+  }
+  const over = median(ours.map((value, i) => value - (bare[i] as number)));
+  const what = `first token: ${median(ours).toFixed(1)} ms over HTTP against ${median(bare).toFixed(1)} ms of the library, p50`;
+  return { bench: "serving", what, value: `+${over.toFixed(2)} ms`, target: "≤ 2 ms", ok: over <= 2 };
+}
+
+async function wake(bench: Bench): Promise<Row> {
+  const sleeper = await create(bench, { name: "sleeper", parallel: 1, min_replicas: 0, idle_timeout_seconds: 1 });
+  const wakes: number[] = [];
+  const reads: number[] = [];
+  for (let round = 0; round < WAKES; round++) {
+    await until(bench, sleeper.id, ({ parked }) => parked);
+    reads.push(readThrough(bench.file));
+    const { firstMs } = await clients(bench, sleeper, { clients: 1, tokens: 2 });
+    wakes.push(firstMs[0] as number);
+  }
+  const most = 1.5 * median(reads) + 150;
+  const size = Math.round(statSync(bench.file).size / 1e6);
+  const what = `wake to first token, ${size} MB that take ${median(reads).toFixed(0)} ms to read from the page cache`;
+  const value = median(wakes);
+  return {
+    bench: "serving",
+    what,
+    value: `${value.toFixed(0)} ms`,
+    target: `≤ ${most.toFixed(0)} ms`,
+    ok: value <= most,
+  };
+}
+
+function readThrough(file: string): number {
+  const buffer = new Uint8Array(1 << 20);
+  const fd = openSync(file, "r");
+  const began = performance.now();
+  while (readSync(fd, buffer) > 0);
+  closeSync(fd);
+  return performance.now() - began;
+}
+
+async function call<T>({ verk, key }: Bench, method: string, path: string, body?: unknown): Promise<T> {
+  const response = await fetch(verk.url + path, {
+    method,
+    headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  });
+  if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${await response.text()}`);
+  return (await response.json()) as T;
+}
+
+async function create(bench: Bench, wish: { name: string; parallel: number } & Record<string, unknown>) {
+  const model = basename(bench.file, ".gguf");
+  const made = await call<Deployment>(bench, "POST", "/v1/deployments", { model, context_length: CONTEXT, ...wish });
+  return await until(bench, made.id, ({ status }) => status === "serving");
+}
+
+async function until(bench: Bench, id: string, holds: (deployment: Deployment) => boolean): Promise<Deployment> {
+  const deadline = performance.now() + READY_MS;
+  while (performance.now() < deadline) {
+    const found = await call<Deployment>(bench, "GET", `/v1/deployments/${id}`);
+    if (found.status === "failed") throw new Error(`${found.name} failed: ${found.error}`);
+    if (holds(found)) return found;
+    await Bun.sleep(50);
+  }
+  throw new Error(`waited too long for deployment ${id}`);
+}
+
+/** The peer loads the very libraries that the server has extracted. */
+function librariesIn(dir: string): string {
+  const found = globSync("**/libllama*.so", { cwd: dir }).map((file) => join(dir, dirname(file)));
+  const libraries = found.find((each) => existsSync(join(each, "libggml-cuda.so"))) ?? found[0];
+  return libraries ?? join(ROOT, "node_modules/@node-llama-cpp/linux-x64/bins/linux-x64"); // run from source
+}
+
+type Load = Pick<ClientJob, "clients" | "tokens" | "firsts">;
+const clients = ({ verk, key }: Bench, { id, name }: Deployment, load: Load): Promise<ClientOutcome> =>
+  peer(
+    "chat_clients.ts",
+    { base: `${verk.url}/v1/deployments/${id}`, key, model: name, ...load } satisfies ClientJob,
+    pinned(1),
+  );
+
+type Work = Pick<PlainJob, "sequences" | "promptTokens" | "tokens" | "firsts">;
+const library = ({ plan, file, libraries }: Bench, work: Work): Promise<PlainOutcome> => {
+  const { threads, model } = plan;
+  return peer("plain_decode.ts", {
+    libraries,
+    model: file,
+    threads,
+    vocab: model.vocabSize ?? 0,
+    ...work,
+  } satisfies PlainJob);
+};
+
+async function peer<T>(name: string, job: object, prefix: string[] = []): Promise<T> {
+  const command = [...prefix, process.execPath, join(ROOT, "bench/peers", name), JSON.stringify(job)];
+  const child = Bun.spawn(command, { stdout: "pipe", stderr: "pipe" });
+  const [out, err] = await Promise.all([
+    new Response(child.stdout).text(),
+    new Response(child.stderr).text(),
+    child.exited,
+  ]);
+  if (child.exitCode !== 0) throw new Error(`${name}: ${err.slice(-2000)}`);
+  return JSON.parse(out.trim().split("\n").at(-1) ?? "") as T;
+}
+
+if (import.meta.main) {
+  console.error(`serving: ${BINARY}`);
+  for (const { what, value, target, ok } of await run(process.argv.includes("--gpu") ? GPU : CPU))
+    console.log(`| serving | ${what} | ${value} | ${target} | ${ok ? "yes" : "NO"} |`);
+}
