@@ -10,6 +10,21 @@ const LAST_EVENT: Record<string, Record<string, string[]>> = {
     suspended: ["workspace.suspended", "workspace.updated"],
     deleted: ["workspace.deleted"],
   },
+  deployments: {
+    queued: ["deployment.created", "deployment.updated", "deployment.stopped", "deployment.failed"],
+    provisioning: [
+      "deployment.created",
+      "deployment.updated",
+      "deployment.stopped",
+      "deployment.failed",
+      "deployment.serving",
+      "deployment.scaled_to_zero",
+    ],
+    serving: ["deployment.serving", "deployment.updated", "deployment.scaled_to_zero"],
+    unhealthy: ["deployment.unhealthy", "deployment.updated"],
+    stopped: ["deployment.stopped", "deployment.updated"],
+    failed: ["deployment.failed", "deployment.updated"],
+  },
   api_keys: { active: ["api_key.created"], revoked: ["api_key.revoked"] },
 };
 
@@ -32,7 +47,14 @@ export function violations(dir: string): string[] {
         bad.push(`${table} ${id} was created by ${events}`);
     }
   }
-  const tables = { workspace: "workspaces", api_key: "api_keys", ssh_key: "ssh_keys", secret: "secrets" };
+  const tables = {
+    workspace: "workspaces",
+    api_key: "api_keys",
+    ssh_key: "ssh_keys",
+    secret: "secrets",
+    model: "models",
+    deployment: "deployments",
+  };
   for (const [object, table] of Object.entries(tables)) {
     const orphans = all<{ id: string }>(
       `SELECT subject_id AS id FROM events WHERE type = '${object}.created' AND subject_id NOT IN (SELECT id FROM ${table})

@@ -24,8 +24,7 @@ type Flight = {
   live: Live;
   ask: Ask;
   record: Recorder;
-  signal: AbortSignal;
-  /** Aborts the signal from our side. */
+  /** Aborts when the client leaves, or when we break it off. */
   gone: AbortController;
   replica?: Replica;
 };
@@ -37,8 +36,9 @@ export async function answer(ctx: Ctx, row: DeploymentRow, request: Request, ask
   keepOpen(ctx, request);
   const live = liveOf(ctx, row.id);
   const gone = new AbortController();
-  const signal = AbortSignal.any([request.signal, gone.signal]);
-  const flight: Flight = { ctx, row, live, ask, record: record(ctx, row, live), signal, gone };
+  request.signal.addEventListener("abort", () => gone.abort(LEFT), { once: true });
+  live.flights.add(gone);
+  const flight: Flight = { ctx, row, live, ask, record: record(ctx, row, live), gone };
   const replica = take(live);
   if (replica) flight.replica = replica;
   else if (ask.body.stream) return stream(flight, wakeAndRelay(flight));
@@ -50,8 +50,9 @@ export async function answer(ctx: Ctx, row: DeploymentRow, request: Request, ask
     land(flight, { status: got.status, error: got.ok ? null : messageOf(text) });
     return new Response(text, { status: got.status, headers: { "content-type": "application/json" } });
   } catch (error) {
-    land(flight, outcomeOf(error));
-    throw explain(error);
+    const cause = causeOf(flight, error);
+    land(flight, outcomeOf(cause));
+    throw explain(cause);
   }
 }
 
@@ -63,16 +64,16 @@ function mustBeOpen({ id, name, status, error }: DeploymentRow) {
 }
 
 /** One load for a whole burst: the first request wakes it, the others find it waking. */
-function waitFor({ ctx, row, signal }: Flight): Promise<Replica> {
+function waitFor({ ctx, row, gone }: Flight): Promise<Replica> {
   const fresh = moves.current(ctx.db, row.id) ?? row;
   mustBeOpen(fresh);
-  const held = hold(ctx, fresh, signal);
+  const held = hold(ctx, fresh, gone.signal);
   held.catch(() => {}); // whoever waits for it hears of it
   if (fresh.parked && moves.wake(ctx, row.id)) ctx.wake("deployments.reconcile");
   return held;
 }
 
-async function send({ replica, record, ask, signal }: Flight): Promise<Response> {
+async function send({ replica, record, ask, gone }: Flight): Promise<Response> {
   if (!replica) throw new Error("a request without a replica");
   record.sentTo(replica);
   return await fetch(`http://worker${ask.path}`, {
@@ -80,14 +81,15 @@ async function send({ replica, record, ask, signal }: Flight): Promise<Response>
     method: "POST",
     headers: { "content-type": "application/json", "x-verk-request": record.id },
     body: JSON.stringify(ask.body),
-    signal,
+    signal: gone.signal,
   });
 }
 
 /** The request is over: it no longer counts as at work, and its record is written. Only the first call counts. */
 function land(flight: Flight, outcome: Outcome) {
-  const { replica, record, ctx } = flight;
+  const { replica, record, ctx, live, gone } = flight;
   delete flight.replica;
+  live.flights.delete(gone);
   if (replica) {
     replica.inflight--;
     if (outcome.status < 500) replica.provedAt = ctx.clock.now();
@@ -104,9 +106,9 @@ function stream(flight: Flight, source: AsyncIterator<Uint8Array>): Response {
     },
     onEnd: (error) => {
       if (error === LEFT) gone.abort(LEFT);
-      land(flight, error === undefined ? { status: 200, error: null } : outcomeOf(error));
+      land(flight, error === undefined ? { status: 200, error: null } : outcomeOf(causeOf(flight, error)));
     },
-    explain,
+    explain: (error) => explain(causeOf(flight, error)),
   });
   return new Response(body, { headers: EVENT_STREAM });
 }
@@ -133,14 +135,18 @@ async function* wakeAndRelay(flight: Flight): AsyncGenerator<Uint8Array> {
   land(flight, { status: got.status, error: messageOf(text) });
 }
 
+/** A fetch that was broken off fails with its own error or with our reason; `gone` tells which it was. */
+function causeOf({ gone }: Flight, error: unknown): unknown {
+  return gone.signal.aborted ? gone.signal.reason : error;
+}
+
 function explain(error: unknown): AppError {
   if (error instanceof AppError) return error;
   return new AppError("worker_failed", "The replica that worked on this request was lost: try again", { cause: error });
 }
 
 function outcomeOf(error: unknown): Outcome {
-  if (error === LEFT || (error instanceof Error && error.name === "AbortError"))
-    return { status: CLIENT_LEFT, error: "the client left" };
+  if (error === LEFT) return { status: CLIENT_LEFT, error: "the client left" };
   const { status, message } = explain(error);
   return { status, error: message };
 }

@@ -36,6 +36,8 @@ export type Live = {
   readonly id: string;
   readonly replicas: Set<Replica>;
   readonly held: Set<Held>;
+  /** One for each request on its way; aborting it breaks the request off. */
+  readonly flights: Set<AbortController>;
   /** Leases asked for, workers not yet spawned. */
   launching: number;
   ordinal: number;
@@ -52,7 +54,7 @@ export function liveOf(ctx: Ctx, id: string): Live {
   const known = fleet.get(id);
   if (known) return known;
   const counters = { launching: 0, ordinal: 0, queuedAs: undefined, usedAt: ctx.clock.now() };
-  const live: Live = { id, replicas: new Set(), held: new Set(), ...counters };
+  const live: Live = { id, replicas: new Set(), held: new Set(), flights: new Set(), ...counters };
   fleet.set(id, live);
   return live;
 }

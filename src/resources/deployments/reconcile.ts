@@ -4,10 +4,11 @@
  */
 import { notInArray } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
+import { AppError } from "../../lib/errors.ts";
 import * as gpu from "../gpu/service.ts";
 import * as models from "../models/service.ts";
 import type { ModelRow } from "../models/table.ts";
-import { allLive, inflightOf, type Live, liveOf, type Replica, readyOf, startingOf } from "./fleet.ts";
+import { allLive, inflightOf, type Live, liveOf, type Replica, readyOf, startingOf, turnAway } from "./fleet.ts";
 import * as moves from "./moves.ts";
 import { desiredReplicas, isParkable, mayPark, type Traffic } from "./policy.ts";
 import { launch, prove, reapHung, retire, unqueue } from "./replica.ts";
@@ -18,10 +19,20 @@ export function begin(ctx: Ctx) {
   gpu.clear(ctx);
   moves.recover(ctx);
   gpu.onFreed(ctx, () => ctx.wake("deployments.reconcile"));
+  ctx.closing.addEventListener("abort", () => void close(ctx));
   gpu.registerKind(ctx, "deployment", {
     idle: () => idleHolders(ctx),
     evict: (holder, why) => giveWay(ctx, holder, why),
   });
+}
+
+const CLOSING_MS = 5_000; // what is being answered may end well
+
+async function close(ctx: Ctx) {
+  const closing = new AppError("shutting_down", "The server is shutting down", { retryAfterSeconds: 5 });
+  for (const live of allLive(ctx)) turnAway(live, closing);
+  await ctx.clock.sleep(CLOSING_MS);
+  for (const { flights } of allLive(ctx)) for (const flight of flights) flight.abort(closing);
 }
 
 export async function reconcile(ctx: Ctx): Promise<void> {

@@ -230,6 +230,12 @@ export function stop(ctx: Ctx, workspaceId: string, id: string): DeploymentRow {
   return row;
 }
 
+/** The workspace is gone: so is what it ran. */
+export function stopAll(ctx: Ctx, workspaceId: string) {
+  const rows = ctx.db.select().from(deployments).where(eq(deployments.workspaceId, workspaceId)).all();
+  for (const { id } of rows) stop(ctx, workspaceId, id);
+}
+
 export function start(ctx: Ctx, workspaceId: string, id: string): DeploymentRow {
   const before = mustGet(ctx, workspaceId, id);
   const anew = { error: null, attempts: 0, stoppedAt: null, parked: false, waking: false, nextAttemptAt: null };

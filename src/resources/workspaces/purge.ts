@@ -2,18 +2,21 @@ import { eq } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { consume } from "../../events/consume.ts";
 import { idempotencyKeys } from "../../http/idempotency.ts";
+import * as deployments from "../deployments/service.ts";
 import * as secrets from "../secrets/service.ts";
 import * as sshKeys from "../ssh_keys/service.ts";
 
 /**
  * A deleted workspace keeps its row, so that old ids and events keep their meaning, but nothing that could be
- * opened: its secrets, private keys and stored answers go. Driven by the event, so a kill only delays it.
+ * opened or that costs: its deployments stop, its secrets, private keys and stored answers go. Driven by the event, so
+ * a kill only delays it.
  */
 export async function purge(ctx: Ctx) {
   const take = () =>
     consume(ctx.db, "workspaces.purge", ctx.clock.now(), (tx, batch) => {
       for (const { type, workspaceId } of batch) {
         if (type !== "workspace.deleted") continue;
+        deployments.stopAll(ctx, workspaceId);
         secrets.removeAll(ctx, workspaceId);
         sshKeys.removeAll(ctx, workspaceId);
         tx.delete(idempotencyKeys).where(eq(idempotencyKeys.workspaceId, workspaceId)).run();

@@ -1,0 +1,68 @@
+import { expect, test } from "bun:test";
+import { desiredReplicas, isParkable, judgeLoss, loadDeadlineMs, mayPark, restartDelayMs } from "./policy.ts";
+
+const row = {
+  status: "serving" as const,
+  parked: false,
+  minReplicas: 1,
+  maxReplicas: 4,
+  idleTimeoutSeconds: 60,
+  pinned: false,
+};
+const calm = { inflight: 0, parallel: 8, idleMs: 0, ready: 1 };
+
+test.each([
+  ["one, however small the floor", { minReplicas: 0 }, {}, 1],
+  ["the floor, without traffic", { minReplicas: 2 }, {}, 2],
+  ["one more as soon as the slots of one are full", {}, { inflight: 9 }, 2],
+  ["never more than the ceiling", {}, { inflight: 1000 }, 4],
+  ["what runs is kept while it was busy a moment ago", {}, { ready: 3, idleMs: 59_999 }, 3],
+  ["back to the floor after the idle time", {}, { ready: 3, idleMs: 60_000 }, 1],
+  ["none when parked", { parked: true }, { inflight: 9 }, 0],
+  ["none when stopped", { status: "stopped" as const }, { inflight: 9 }, 0],
+  ["down to a ceiling that was lowered", { maxReplicas: 1 }, { ready: 3 }, 1],
+  ["the floor wins over a ceiling below it", { minReplicas: 3, maxReplicas: 2 }, {}, 3],
+])("desired: %s", (_name, settings, traffic, want) => {
+  expect(desiredReplicas({ ...row, ...settings }, { ...calm, ...traffic })).toBe(want);
+});
+
+test.each([
+  ["idle long enough, and allowed to", { minReplicas: 0 }, { idleMs: 60_000 }, true],
+  ["not a moment before", { minReplicas: 0 }, { idleMs: 59_999 }, false],
+  ["not with a floor", {}, { idleMs: 60_000 }, false],
+  ["not when pinned", { minReplicas: 0, pinned: true }, { idleMs: 60_000 }, false],
+  ["not while it answers", { minReplicas: 0 }, { idleMs: 60_000, inflight: 1 }, false],
+  ["not twice", { minReplicas: 0, parked: true }, { idleMs: 60_000 }, false],
+  ["not while it loads", { minReplicas: 0, status: "provisioning" as const }, { idleMs: 60_000 }, false],
+])("parked: %s", (_name, settings, traffic, want) => {
+  expect(mayPark({ ...row, ...settings }, { ...calm, ...traffic })).toBe(want);
+});
+
+test("to make room an idle one is parked before its time, a pinned one never", () => {
+  expect(isParkable({ ...row, minReplicas: 0 })).toBe(true);
+  expect(isParkable({ ...row, minReplicas: 0, pinned: true })).toBe(false);
+});
+
+test.each([
+  ["a failed wake is not terminal", { status: "provisioning" as const, waking: true, attempts: 9 }, false, "doze"],
+  ["the first loss of a serving one", { status: "serving" as const, waking: false, attempts: 0 }, true, "sicken"],
+  ["a boot that may succeed yet", { status: "provisioning" as const, waking: false, attempts: 2 }, true, "retry"],
+  ["the restarts are used up", { status: "unhealthy" as const, waking: false, attempts: 3 }, true, "fail"],
+  ["a cause that will not go away", { status: "provisioning" as const, waking: false, attempts: 0 }, false, "fail"],
+  [
+    "a crash loop of one that serves in between",
+    { status: "serving" as const, waking: false, attempts: 3 },
+    true,
+    "fail",
+  ],
+] as const)("loss: %s", (_name, loss, canRetry, verdict) => {
+  expect(judgeLoss(loss, canRetry, 3)).toBe(verdict);
+});
+
+test("restarts wait 1, 2, 4 seconds and five minutes at most", () => {
+  expect([1, 2, 3, 20].map((attempt) => restartDelayMs(attempt, 1000))).toEqual([1000, 2000, 4000, 300_000]);
+});
+
+test("a load of 100 GB from a slow disk is not taken for hung", () => {
+  expect(loadDeadlineMs(100e9)).toBeGreaterThan(2_000_000);
+});

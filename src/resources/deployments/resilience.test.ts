@@ -1,0 +1,165 @@
+import { afterEach, expect, test } from "bun:test";
+import { type DeployingApp, deploying, eventsOf } from "../../../test/fake_replicas.ts";
+import { atEveryFailpoint, fakeClock, testApp, until } from "../../../test/harness.ts";
+import { durable } from "../../platform/db.ts";
+import { liveOf } from "./fleet.ts";
+import * as moves from "./moves.ts";
+
+const CHAT = { model: "d", messages: [{ role: "user", content: "hi" }] };
+const open: DeployingApp[] = [];
+const app = async (...args: Parameters<typeof deploying>) => {
+  const made = await deploying(...args);
+  open.push(made);
+  return made;
+};
+afterEach(async () => {
+  for (const each of open.splice(0)) await each.close().then(each.remove);
+});
+
+test("a client that leaves frees its place within a second, and is recorded", async () => {
+  const on = await app({ lives: [{ words: 100_000, gapMs: 2 }] });
+  const id = await on.deploy();
+  await on.reaches(id, "serving");
+  const server = Bun.serve({ port: 0, fetch: (request) => on.handle(request) });
+  const leaving = new AbortController();
+  const answer = await fetch(`${server.url}v1/deployments/${id}/chat/completions`, {
+    method: "POST",
+    headers: { authorization: `Bearer ${on.keyA}`, "content-type": "application/json" },
+    body: JSON.stringify({ ...CHAT, stream: true }),
+    signal: leaving.signal,
+  });
+  await answer.body?.getReader().read();
+  const [replica] = liveOf(on.ctx, id).replicas;
+  expect(replica?.inflight).toBe(1);
+  leaving.abort();
+  await until("its place to be free", () => replica?.inflight === 0, 1_000);
+  const record = await until("its record", async () => {
+    const { body } = await on.call("GET", `/v1/deployments/${id}/requests`);
+    return body.data[0];
+  });
+  expect(record).toMatchObject({ status_code: 499, prompt_tokens: 5 });
+  expect((await on.call("GET", `/v1/deployments/${id}/metrics`)).body.error_rate).toBe(0);
+  await server.stop(true);
+});
+
+test("a client that leaves while it waits is forgotten", async () => {
+  const on = await app({ lives: [{ gate: "/nonexistent/never" }] });
+  const id = await on.deploy();
+  await on.reaches(id, "provisioning");
+  const leaving = new AbortController();
+  const headers = { authorization: `Bearer ${on.keyA}`, "content-type": "application/json" };
+  const init = { method: "POST", headers, body: JSON.stringify(CHAT), signal: leaving.signal };
+  const asked = on.handle(new Request(`http://localhost/v1/deployments/${id}/chat/completions`, init));
+  await until("it to be held", () => liveOf(on.ctx, id).held.size === 1);
+  leaving.abort();
+  await until("it to be forgotten", () => liveOf(on.ctx, id).held.size === 0);
+  await asked;
+});
+
+test("stopping turns away those who wait and ends the process", async () => {
+  const on = await app({ lives: [{ gate: "/nonexistent/never" }] });
+  const id = await on.deploy();
+  const waiting = on.call("POST", `/v1/deployments/${id}/chat/completions`, CHAT);
+  await until("it to be held", () => liveOf(on.ctx, id).held.size === 1);
+  await on.call("POST", `/v1/deployments/${id}/stop`);
+  expect((await waiting).body.error).toMatchObject({ code: "unsupported_state" });
+  await until("the process to be gone", () => liveOf(on.ctx, id).replicas.size === 0);
+});
+
+test("more requests than slots bring a second replica; idleness takes it away", async () => {
+  const clock = fakeClock();
+  const on = await app({ clock, lives: [{ words: 200, gapMs: 5 }] });
+  const id = await on.deploy({ parallel: 1, max_replicas: 2, idle_timeout_seconds: 30 });
+  await on.reaches(id, "serving");
+  const asked = [1, 2, 3].map(() => on.call("POST", `/v1/deployments/${id}/chat/completions`, CHAT));
+  const ready = (count: number) => async () => {
+    clock.advance(1_000);
+    const { body } = await on.call("GET", `/v1/deployments/${id}`);
+    return body.replicas.ready === count;
+  };
+  await until("a second replica", ready(2));
+  expect((await Promise.all(asked)).map((answer) => answer.status)).toEqual([200, 200, 200]);
+  await until("one replica again", ready(1));
+  expect(eventsOf(on, id)).toEqual(["deployment.created", "deployment.serving"]);
+});
+
+test("what does not fit waits with a reason, and an idle one is parked to make room", async () => {
+  const clock = fakeClock();
+  const on = await app({ clock, flags: { "gpu.cpu_share": 0.05 } });
+  const big = async (name: string, more = {}) => on.deploy({ name, parallel: 1, ...more });
+  const total = (await on.call("GET", "/v1/gpu")).body.data[0].memory_total_bytes;
+  /** As if it were that large. */
+  const fill = (id: string) =>
+    on.ctx.db.$client.run("UPDATE gpu_leases SET bytes = ? WHERE holder LIKE ?", [total - 1000, `${id}/%`]);
+  const first = await big("first", { min_replicas: 0, idle_timeout_seconds: 86_400 });
+  await on.reaches(first, "serving");
+  fill(first);
+  const second = await big("second", { pinned: true });
+  await until("the second to serve", async () => {
+    clock.advance(1_000);
+    return (await on.call("GET", `/v1/deployments/${second}`)).body.status === "serving";
+  });
+  expect((await on.call("GET", `/v1/deployments/${first}`)).body.parked).toBe(true);
+  expect(eventsOf(on, first)).toContain("deployment.scaled_to_zero");
+  fill(second);
+  const third = await big("third");
+  const queued = await until("the third to wait", async () => {
+    clock.advance(1_000);
+    const { body } = await on.call("GET", `/v1/deployments/${third}`);
+    return body.load.reason?.startsWith("waits for") ? body : undefined;
+  });
+  expect(queued.load.reason).toContain(second);
+  expect(queued.status).toBe("queued");
+  await on.call("POST", `/v1/deployments/${second}/stop`);
+  await on.reaches(third, "serving");
+});
+
+test("after a restart what served serves again, what was waking is parked, and what was parked stays so", async () => {
+  const clock = fakeClock();
+  const on = await app({ clock });
+  const [served, parked, waking] = [
+    await on.deploy({ name: "served" }),
+    await on.deploy({ name: "parked", min_replicas: 0 }),
+    await on.deploy({ name: "waking", min_replicas: 0 }),
+  ];
+  for (const id of [served, parked, waking]) await on.reaches(id, "serving");
+  moves.park(on.ctx, parked);
+  moves.park(on.ctx, waking);
+  moves.wake(on.ctx, waking);
+  await durable(on.ctx.db);
+  await on.close();
+  open.pop();
+
+  const after = await app({ dir: on.dir });
+  const read = async (id: string) =>
+    (await after.call("GET", `/v1/deployments/${id}`, undefined, { key: on.keyA })).body;
+  await until("it to serve again", async () => (await read(served)).status === "serving");
+  expect(await read(parked)).toMatchObject({ status: "serving", parked: true });
+  expect(await read(waking)).toMatchObject({ status: "serving", parked: true });
+  expect(eventsOf(after, served)).toEqual(["deployment.created", "deployment.serving", "deployment.serving"]);
+  expect(eventsOf(after, waking)).toEqual(["deployment.created", "deployment.serving", "deployment.scaled_to_zero"]);
+});
+
+test("wherever it crashes, a change of status and its event exist together or not at all", async () => {
+  const last = { serving: "deployment.serving", unhealthy: "deployment.unhealthy", failed: "deployment.failed" };
+  const crashes = await atEveryFailpoint(async (attempt) => {
+    const on = await deploying({ lives: [{ gate: "/nonexistent/never" }] });
+    const id = await on.deploy();
+    await on.reaches(id, "provisioning");
+    await durable(on.ctx.db);
+    await attempt(async () => {
+      moves.serve(on.ctx, id);
+      await durable(on.ctx.db);
+      moves.lose(on.ctx, id, "it broke", true);
+      await durable(on.ctx.db);
+      moves.lose(on.ctx, id, "for good", false);
+      await durable(on.ctx.db);
+    });
+    await on.close();
+    const after = testApp({ dir: on.dir }); // reopen, as a restart would
+    const row = moves.current(after.ctx.db, id);
+    expect(eventsOf(after, id).at(-1)).toBe(last[row?.status as keyof typeof last] ?? "deployment.created");
+    await after.close().then(after.remove);
+  });
+  expect(crashes).toBeGreaterThan(4);
+});
