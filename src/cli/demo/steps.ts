@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { type Client, createClient, type ServerEvent } from "../client.ts";
 import { NATIVE_KINDS, probeInChild, versionsOf } from "../native_probe.ts";
 import { type DemoServer, runCommand, type Stage, startDemoServer } from "./server.ts";
+import * as serving from "./serving.ts";
 
 /** What the steps hand to each other. Each reads only what an earlier one has set. */
 export type Walk = Stage & {
@@ -10,6 +11,7 @@ export type Walk = Stage & {
   adminKey?: string;
   key?: string;
   workspaceId?: string;
+  deploymentId?: string;
   seen: ServerEvent[];
 };
 /** Returns what was seen, in a few words; throws what was wrong. */
@@ -34,6 +36,10 @@ export const STEPS: readonly Step[] = [
   { title: "list the regions", run: listRegions },
   { title: "see the events arrive", run: seeEvents },
   { title: "kill -9 and restart on the same data", run: killAndRestart },
+  { title: "deploy the built-in model", run: deploy },
+  { title: "chat with it", run: (walk) => serving.chat(clientOf(walk), deploymentOf(walk)) },
+  { title: "stream from it", run: (walk) => serving.streamed(clientOf(walk), deploymentOf(walk), walk.signal) },
+  { title: "kill -9 under it: it serves again", run: killUnderDeployment },
   ...NATIVE_KINDS.map((kind) => ({
     title: `self-test of the ${kind} library`,
     run: (walk: Walk) => selfTest(kind, walk),
@@ -43,6 +49,7 @@ export const STEPS: readonly Step[] = [
 
 const serverOf = ({ server }: Walk): DemoServer => server ?? missing("server");
 const clientOf = (walk: Walk): Client => createClient({ url: serverOf(walk).url, key: walk.key ?? missing("key") });
+const deploymentOf = (walk: Walk): string => walk.deploymentId ?? missing("deployment");
 const missing = (what: string): never => {
   throw new Error(`an earlier step should have made the ${what}`);
 };
@@ -171,6 +178,22 @@ async function killAndRestart(walk: Walk) {
   const after = await client.call<List<{ id: string }>>("GET", "/v1/events?limit=100");
   expect(JSON.stringify(after.body.data) === JSON.stringify(before.body.data), "the event log is not the same");
   return `ready again after ${ms} ms, ${after.body.data.length} events, nothing lost`;
+}
+
+async function deploy(walk: Walk) {
+  const { id, seen } = await serving.deployTiny(clientOf(walk), walk.signal);
+  walk.deploymentId = id;
+  return seen;
+}
+
+async function killUnderDeployment(walk: Walk) {
+  await serverOf(walk).kill("SIGKILL");
+  walk.server = await startDemoServer(walk);
+  const client = clientOf(walk);
+  const ms = await serving.untilServing(client, deploymentOf(walk), walk.signal);
+  await serving.chat(client, deploymentOf(walk));
+  await client.call("POST", `/v1/deployments/${deploymentOf(walk)}/stop`);
+  return `served again ${Math.round(ms)} ms after the restart, then stopped`;
 }
 
 async function selfTest(kind: (typeof NATIVE_KINDS)[number], walk: Walk) {
