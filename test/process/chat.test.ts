@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { rmSync } from "node:fs";
-import { program, tempDir, until } from "../harness.ts";
+import { readFileSync, rmSync, statSync } from "node:fs";
+import { join } from "node:path";
+import { program, startBinary, tempDir, until } from "../harness.ts";
 
 const root = tempDir();
 type Json = Record<string, unknown>;
@@ -310,4 +311,33 @@ test("without a key the way to give one is told", async () => {
   });
   expect(await new Response(child.stderr).text()).toContain("VERK_API_KEY");
   expect(await child.exited).toBe(2);
+});
+
+test("on the server's own data directory a key is made once, and again when it was revoked", async () => {
+  const server = await startBinary();
+  const here = { HOME: root, PATH: process.env["PATH"] ?? "" };
+  const file = join(server.dir, "cli.key");
+  const run = async (...args: string[]) => {
+    const child = Bun.spawn([...program(), ...args, "--data", server.dir, "--json"], { env: here, stdout: "pipe" });
+    const out = await new Response(child.stdout).text();
+    expect(await child.exited).toBe(0);
+    return JSON.parse(out);
+  };
+  try {
+    expect(await run("deployments", "list")).toMatchObject({ object: "list" });
+    const kept = readFileSync(file, "utf8");
+    expect(statSync(file).mode & 0o777).toBe(0o600);
+    await run("deployments", "list");
+    expect(readFileSync(file, "utf8")).toBe(kept);
+    const { data } = await run("keys", "list");
+    expect(data).toHaveLength(1);
+    await run("keys", "revoke", data[0].id);
+    await until("the server to refuse it", async () => {
+      await run("deployments", "list");
+      return readFileSync(file, "utf8") !== kept;
+    });
+  } finally {
+    await server.kill();
+    rmSync(server.dir, { recursive: true, force: true });
+  }
 });

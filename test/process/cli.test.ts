@@ -41,6 +41,7 @@ describe("help", () => {
   });
 
   const commands = ["serve", "keys", "keys create", "keys list", "keys revoke", "workspaces", "workspaces delete"];
+  commands.push("deploy", "deployments", "deployments list", "deployments show", "deployments stop", "chat");
   commands.push("config", "config print", "config check", "config default", "doctor", "demo", "version");
   test.each(commands)("verk help %s shows usage, flags, an example and exit codes", async (name) => {
     const { code, out } = await verk(["help", ...name.split(" ")]);
