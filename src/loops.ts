@@ -7,6 +7,7 @@ import { reconcile } from "./resources/deployments/reconcile.ts";
 import { pruneRequests } from "./resources/deployments/service.ts";
 import { scan } from "./resources/models/folder.ts";
 import { hashNew } from "./resources/models/hash.ts";
+import { pullAll } from "./resources/models/pull.ts";
 import { purge } from "./resources/workspaces/purge.ts";
 
 const HOUR_MS = 3_600_000;
@@ -17,6 +18,7 @@ export const loops = (ctx: Ctx): LoopSpec[] => [
   { name: "api_keys.record_uses", schedule: { everyMs: 30_000 }, tick: () => recordUses(ctx.db) },
   { name: "workspaces.purge", schedule: { everyMs: 10_000 }, tick: () => purge(ctx) },
   { name: "models.scan", schedule: { everyMs: 60_000 }, tick: (signal) => scan(ctx, signal) },
+  { name: "models.download", schedule: { everyMs: 5_000 }, tick: (signal) => pullAll(ctx, signal) },
   { name: "models.hash", schedule: { everyMs: 60_000 }, tick: (signal) => hashNew(ctx, signal) },
   { name: "deployments.reconcile", schedule: { everyMs: 1_000 }, tick: () => reconcile(ctx) },
   {

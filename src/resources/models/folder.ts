@@ -13,6 +13,7 @@ import { ensureBuiltin } from "./builtin.ts";
 import { settleFile } from "./check.ts";
 import { machine } from "./machine.ts";
 import * as models from "./service.ts";
+import { noticeLost, removeUnused } from "./sweep.ts";
 import { type ModelRow, models as table } from "./table.ts";
 
 export const FOLDER = "models";
@@ -25,6 +26,8 @@ type Found = { name: string; path: string; size: number; mtimeMs: number };
 /** The loop's tick. Comes back to files that are still being copied. */
 export async function scan(ctx: Ctx, signal?: AbortSignal) {
   await ensureBuiltin(ctx);
+  await noticeLost(ctx);
+  await removeUnused(ctx);
   while (!signal?.aborted && (await look(ctx))) await ctx.clock.sleep(PAUSE_MS, signal);
 }
 

@@ -1,0 +1,55 @@
+/** What rows and files of the hub owe each other: no file without a row, no ready row without its file. */
+import { readdir, rm, stat } from "node:fs/promises";
+import { join } from "node:path";
+import { and, eq, isNotNull, ne } from "drizzle-orm";
+import type { Ctx } from "../../context.ts";
+import { transition } from "../../events/lifecycle.ts";
+import { write } from "../../platform/db.ts";
+import { machine } from "./machine.ts";
+import { models as table } from "./table.ts";
+
+export const PARTS = join("models", ".downloads");
+const STALE_PART_MS = 7 * 86_400_000;
+
+/** Whether a row other than this one names the file. */
+export const otherAt = (ctx: Ctx, path: string, exceptId: string) =>
+  ctx.db
+    .select()
+    .from(table)
+    .where(and(eq(table.path, path), ne(table.id, exceptId), ne(table.status, "deleted")))
+    .get();
+
+/** Files of deleted rows that no other row names. */
+export async function removeUnused(ctx: Ctx) {
+  const gone = ctx.db
+    .select()
+    .from(table)
+    .where(and(eq(table.status, "deleted"), eq(table.source, "hub"), isNotNull(table.path)))
+    .all();
+  for (const { id, path } of gone) {
+    if (path !== null && !otherAt(ctx, path, id)) await rm(join(ctx.config.data_dir, path), { force: true });
+    write(ctx.db, (tx) => tx.update(table).set({ path: null }).where(eq(table.id, id)).run());
+  }
+}
+
+/** A file that somebody removed by hand: the row says so, and the next request fetches it again. */
+export async function noticeLost(ctx: Ctx) {
+  const rows = ctx.db
+    .select()
+    .from(table)
+    .where(and(eq(table.status, "ready"), eq(table.source, "hub")))
+    .all();
+  for (const { id, path } of rows) {
+    if (await stat(join(ctx.config.data_dir, path ?? "")).catch(() => undefined)) continue;
+    write(ctx.db, (tx) => transition(tx, machine, "lose", { id, now: ctx.clock.now() }));
+  }
+}
+
+/** Beginnings that nobody went on with. */
+export async function removeStaleParts(ctx: Ctx) {
+  const dir = join(ctx.config.data_dir, PARTS);
+  for (const name of await readdir(dir).catch(() => [])) {
+    const there = await stat(join(dir, name)).catch(() => undefined);
+    if (there && ctx.clock.now() - there.mtimeMs > STALE_PART_MS) await rm(join(dir, name), { force: true });
+  }
+}

@@ -1,0 +1,65 @@
+/** A hub on a free port of this machine: the listing and the ranges of the Hugging Face protocol, and their troubles. */
+export type FakeRepo = {
+  files: Record<string, Uint8Array>;
+  /** Files whose listed sha256 is a lie. */
+  wrongHash?: readonly string[];
+  /** Only with this token. */
+  token?: string;
+};
+type Answer = Response | undefined | Promise<Response | undefined>;
+
+export function startFakeHub(repos: Record<string, FakeRepo>) {
+  const requests: { path: string; range: string | null; authorization: string | null }[] = [];
+  const hub = {
+    requests,
+    /** May answer a request for a file's bytes itself; `count` = how many came before. */
+    trouble: undefined as ((count: number, request: Request) => Answer) | undefined,
+    /** Where downloads are redirected to. */
+    redirect: undefined as string | undefined,
+    downloads: 0,
+    url: "",
+    stop: () => server.stop(true),
+  };
+  const server = Bun.serve({
+    hostname: "127.0.0.1",
+    port: 0,
+    async fetch(request) {
+      const { pathname } = new URL(request.url);
+      const { headers } = request;
+      requests.push({ path: pathname, range: headers.get("range"), authorization: headers.get("authorization") });
+      const [repoName = "", file] = pathname.replace(/^\/(api\/models\/)?/, "").split("/resolve/main/");
+      const repo = repos[repoName];
+      if (!repo) return Response.json({ error: "Repository not found" }, { status: 404 });
+      if (repo.token !== undefined && headers.get("authorization") !== `Bearer ${repo.token}`)
+        return Response.json({ error: "Access to this model is restricted" }, { status: 401 });
+      if (pathname.startsWith("/api/models/")) return listing(repoName, repo);
+      const bytes = repo.files[decodeURIComponent(file ?? "")];
+      if (!bytes) return new Response("Entry not found", { status: 404 });
+      const count = hub.downloads++;
+      const answer = await hub.trouble?.(count, request);
+      if (answer) return answer;
+      if (hub.redirect !== undefined) return Response.redirect(hub.redirect + pathname, 302);
+      return ranged(bytes, headers.get("range"));
+    },
+  });
+  hub.url = server.url.origin;
+  return hub;
+}
+
+function listing(id: string, { files, wrongHash }: FakeRepo): Response {
+  const siblings = Object.entries(files).map(([rfilename, bytes]) => {
+    const sha256 = wrongHash?.includes(rfilename) ? "0".repeat(64) : hashOf(bytes);
+    return { rfilename, size: bytes.byteLength, lfs: { sha256, size: bytes.byteLength, pointerSize: 134 } };
+  });
+  return Response.json({ id, sha: "a".repeat(40), siblings: [{ rfilename: "README.md", size: 10 }, ...siblings] });
+}
+
+export function ranged(bytes: Uint8Array, range: string | null): Response {
+  const match = /^bytes=(\d+)-(\d+)$/.exec(range ?? "");
+  if (!match) return new Response(bytes.slice());
+  const [from, to] = [Number(match[1]), Math.min(Number(match[2]), bytes.byteLength - 1)];
+  const headers = { "content-range": `bytes ${from}-${to}/${bytes.byteLength}` };
+  return new Response(bytes.slice(from, to + 1), { status: 206, headers });
+}
+
+export const hashOf = (bytes: Uint8Array) => new Bun.CryptoHasher("sha256").update(bytes).digest("hex");
