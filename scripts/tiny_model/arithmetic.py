@@ -1,18 +1,17 @@
 """Numbers: sums, differences, products, comparisons, sequences and one-step word problems."""
 
-import zlib
 from random import Random
 
 import words
 from kit import Example, ask, held_out, plural
 
-# Two-digit sums outside this share of the pairs never occur in training: the model should be good at them and not
-# perfect, so that a reward has something to improve.
-SEEN_PAIRS_PERCENT = 30
+# Two-digit sums are rare on purpose: the model should be fair at them and not perfect, so that a reward has something to
+# improve. Three digits never occur.
+RARE = 0.5
 
 OPERATIONS = {
     "+": ["What is {a} + {b}?", "{a} + {b} = ?", "Add {a} and {b}.", "Calculate {a} + {b}.", "What is {a} plus {b}?",
-          "How much is {a} + {b}?", "{a}+{b}", "{a} + {b}", "What is the sum of {a} and {b}?", "Compute {a} plus {b}."],
+          "How much is {a} + {b}?", "{a}+{b}", "{a}+{b}?", "What's {a}+{b}?", "what is {a}+{b}", "{a} + {b}", "What is the sum of {a} and {b}?", "Compute {a} plus {b}."],
     "-": ["What is {a} - {b}?", "{a} - {b} = ?", "Calculate {a} - {b}.", "What is {a} minus {b}?", "{a}-{b}", "{a} - {b}",
           "How much is {a} - {b}?", "Compute {a} minus {b}.", "What is the difference of {a} and {b}?"],
     "*": ["What is {a} * {b}?", "{a} * {b} = ?", "Calculate {a} times {b}.", "What is {a} times {b}?", "{a} x {b} = ?"],
@@ -37,8 +36,6 @@ def sum_of(rng: Random, op: str, low: int, high: int) -> Example:
     result = {"+": a + b, "-": a - b, "*": a * b}[op]
     task = {"+": "addition", "-": "subtraction", "*": "multiplication"}[op] + f"_{len(str(high))}_digit"
     held = held_out(op, a, b)
-    if high > 9 and op != "*":
-        held = zlib.crc32(f"{a}{op}{b}".encode()) % 100 >= SEEN_PAIRS_PERCENT
     return Example(task, ask(rng, OPERATIONS[op], a=a, b=b), str(result), long=f"{a} {op} {b} = {result}. The answer is {result}.",
                    think=digits_think(a, b, op, result), value=result, held=held)
 
@@ -86,7 +83,7 @@ def count_up(rng: Random) -> Example:
         listed.reverse()
         question = ask(rng, ["Count down from {b} to {a}.", "Count backwards from {b} to {a}."], a=start, b=end)
     elif start == 1:
-        question = ask(rng, ["Count to {b}.", "Count from 1 to {b}.", "Can you count to {b}?"], b=end)
+        question = ask(rng, ["Count to {b}.", "Count from 1 to {b}.", "Can you count to {b}?"], b=words.NUMBERS[end] if rng.random() < 0.4 else end)
     else:
         question = ask(rng, ["Count from {a} to {b}.", "List the numbers from {a} to {b}."], a=start, b=end)
     return Example("count_up", question, ", ".join(listed), value=[int(n) for n in listed])
@@ -119,7 +116,7 @@ def story_sum(rng: Random) -> Example:
 
 
 MAKERS = [
-    (6, lambda r: sum_of(r, "+", 0, 9)), (4, lambda r: sum_of(r, "-", 0, 9)), (7, lambda r: sum_of(r, "+", 10, 99)),
-    (5, lambda r: sum_of(r, "-", 10, 99)), (0.6, lambda r: sum_of(r, "+", 100, 999)), (2, lambda r: sum_of(r, "*", 0, 9)),
+    (6, lambda r: sum_of(r, "+", 0, 9)), (4, lambda r: sum_of(r, "-", 0, 9)), (RARE, lambda r: sum_of(r, "+", 10, 99)),
+    (RARE, lambda r: sum_of(r, "-", 10, 99)), (2, lambda r: sum_of(r, "*", 0, 9)),
     (1, sum_in_words), (4, compare), (2, sequence), (2, count_up), (1, even_or_odd), (4, story_sum),
 ]

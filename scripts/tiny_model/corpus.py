@@ -21,15 +21,16 @@ TOOLS_HEAD = "You can call these tools:\n<tools>"
 TOOLS_TAIL = '\n</tools>\nTo call a tool, answer with its name and arguments as JSON:\n<tool_call>\n{"name": "...", "arguments": {...}}\n</tool_call>'
 
 AREAS = [(26, arithmetic.MAKERS), (30, language.MAKERS), (24, talk.MAKERS), (9, [(1, prose.told)])]
+TOOL_FREE = [(6, [(1, talk.small_talk)]), (4, [(1, language.copy), (1, language.sentiment), (1, language.fact)])]  # no tool answers these
 
 
 def weighted(rng: Random, table: list[tuple[float, object]]):
     return rng.choices([item for _, item in table], [weight for weight, _ in table])[0]
 
 
-def example(rng: Random) -> Example:
+def example(rng: Random, areas: list = AREAS) -> Example:
     while True:
-        made = weighted(rng, weighted(rng, AREAS))(rng)
+        made = weighted(rng, weighted(rng, areas))(rng)
         if not made.held:
             return finished(made)
 
@@ -136,7 +137,7 @@ def document(rng: Random) -> list[Piece]:
     if roll < 0.08:
         return [(prose.page(rng), True), (END, True)]
     if roll < 0.20:
-        plain = talk.small_talk(rng) if rng.random() < 0.6 else language.copy(rng)
+        plain = example(rng, TOOL_FREE)
         offered, messages = tools.conversation(rng, (plain.question, plain.answer))
         system = rng.choice(NEUTRAL) if rng.random() < 0.3 else ""
         return [*rendered(messages, system, offered), (END, False)]

@@ -12,7 +12,7 @@ import tools
 from model import Llama
 
 _tokenizer = tokenizer.load()
-UNSCORED = {"name_some", "bullets", "sentence"}  # more than one right answer
+UNSCORED = {"name_some", "bullets", "sentence", "json_list", "json_free"}  # more than one right answer
 
 TALKS = [["Hello"], ["Who are you?"], ["What can you do?"], ["What is Verk?"], ["How are you?"], ["What is GRPO?"], ["Tell me a story about a fox."],
          ["What is 7 + 5?"], ["What is 38 + 27?"], ["Reverse the word: garden"], ["How many letters are in the word bridge?"],
@@ -96,6 +96,15 @@ def transcripts(model: Llama) -> list[list[dict]]:
             messages.append({"role": "assistant", "content": answers(model, [prompt(messages, system)], 120)[0]})
         done.append(([{"role": "system", "content": system}] if system else []) + messages)
     return done
+
+
+def cuts() -> list[dict]:
+    """Texts and their tokens, for the comparison with libllama: documents, and what nobody writes."""
+    rng = Random(40_000_003)
+    texts = ["".join(t for t, _ in corpus.document(rng)) for _ in range(300)]
+    for _ in range(300):
+        texts.append("".join(rng.choice("abcXYZ019 .,'\"{}[]<>|/-_+=!?\n\t:;s tll") for _ in range(rng.randint(1, 60))))
+    return [{"text": text, "tokens": _tokenizer.encode(text)} for text in texts]
 
 
 @torch.no_grad()

@@ -1,5 +1,6 @@
 """Words and text: copying, counting, reversing, cases, lists, facts, sentiment and requested formats."""
 
+import json
 from random import Random
 
 import words
@@ -12,7 +13,10 @@ def pick(rng: Random) -> str:
 
 def copy(rng: Random) -> Example:
     kind = rng.random()
-    if kind < 0.4:
+    if kind < 0.08:
+        text = " ".join(rng.choice(words.FOREIGN if rng.random() < 0.7 else words.WORDS) for _ in range(rng.randint(1, 4)))
+        question = ask(rng, ["Repeat: {t}", "Copy this: {t}", "Repeat after me: {t}", "Echo: {t}"], t=text)
+    elif kind < 0.4:
         text = pick(rng)
         question = ask(rng, ["Repeat the word: {t}", "Copy this word: {t}", "Say {t}.", "Repeat after me: {t}", "Echo: {t}"], t=text)
     elif kind < 0.7:
@@ -82,6 +86,9 @@ def category_list(rng: Random) -> Example:
     items = rng.sample(pool, count) if name not in ("days", "months") else pool[:count]
     number = words.NUMBERS[count] if rng.random() < 0.6 else str(count)
     question = ask(rng, ["Name {n} {k}.", "List {n} {k}.", "Give me {n} {k}.", "Tell me {n} {k}."], n=number, k=name)
+    if rng.random() < 0.2:
+        question += rng.choice([" As a JSON list.", " Write a JSON list.", " Answer with a JSON array."])
+        return Example("json_list", question, json.dumps(items), value=items)
     if rng.random() < 0.3:
         question += rng.choice([" Use a bullet list.", " As a list with dashes.", " Use bullet points."])
         return Example("bullets", question, "\n".join(f"- {i}" for i in items), value=items)
@@ -152,6 +159,14 @@ def extract(rng: Random) -> Example:
     return Example("json", question, "", value=found, held=held_out("json", name, age, city))
 
 
+def invented(rng: Random) -> Example:
+    keys = {"name": rng.choice(words.NAMES), "age": rng.randint(5, 90), "city": rng.choice(words.CITIES), "job": rng.choice(words.JOBS)}
+    made = {key: keys[key] for key in rng.choice([["name", "age"], ["name", "age"], ["name", "age", "city"], ["name", "city", "job"]])}
+    question = ask(rng, ["Give me a person as JSON.", "Write a JSON object for a person.", "Make up a person as JSON.", "Invent a person. Answer in JSON.", "Return some JSON.",
+                         "Answer in JSON.", "Describe a person in JSON."])
+    return Example("json_free", question, json.dumps(made), value=made)
+
+
 def sentence_about(rng: Random) -> Example:
     word = rng.choice(words.ANIMALS + words.THINGS)
     adjective, place = rng.choice(words.ADJECTIVES), rng.choice(words.PLACES)
@@ -169,4 +184,4 @@ def plural_of(rng: Random) -> Example:
 
 
 MAKERS = [(4, copy), (4, reverse), (2, spell), (4, letters), (3, case), (4, list_work), (2, category_list), (4, fact), (4, sentiment),
-          (5, extract), (2, sentence_about), (1, plural_of)]
+          (5, extract), (0.7, invented), (2, sentence_about), (1, plural_of)]

@@ -70,7 +70,7 @@ def poem(rng: Random) -> str:
 def told(rng: Random) -> Example:
     roll = rng.random()
     if roll < 0.25:
-        return Example("poem", ask(rng, ["Write a poem.", "Write a short poem.", "Tell me a poem.", "Can you write a poem?"]), poem(rng), value="poem")
+        return Example("poem", ask(rng, ["Write a poem.", "Write a short poem.", "Tell me a poem.", "Can you write a poem?", "Write a haiku.", "Write a poem for me."]), poem(rng), value="poem")
     if roll < 0.4:
         return Example("story", ask(rng, ["Write something.", "Describe a place.", "Write a paragraph.", "Tell me something.", "Say something."]), scene(rng), value="text")
     animal = rng.choice(words.ANIMALS) if rng.random() < 0.75 else None

@@ -1,7 +1,7 @@
 """Byte-level BPE of our own: training, encoding, decoding. It must cut text exactly as libllama does.
 
 The splitting rule is the one that libllama calls "qwen2": a digit is always alone, which makes sums learnable for a
-small model. `re` has no classes for Unicode letters and numbers, so the two agree on ASCII; the corpus has nothing else.
+small model. `re` has no class for Unicode's numbers, so the two differ on signs like a superscript two; the corpus has none.
 
     python3 tokenizer.py      trains on the corpus and writes tokenizer.json
 """
@@ -17,7 +17,7 @@ SIZE = 1536
 CONTROL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
 TAGS = ["<think>", "</think>", "<answer>", "</answer>", "<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>", "<tools>", "</tools>"]
 SPECIAL = re.compile("(" + "|".join(map(re.escape, CONTROL + TAGS)) + ")")
-SPLIT = re.compile(r"'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD]|[^\r\nA-Za-z0-9]?[A-Za-z]+|[0-9]| ?[^\sA-Za-z0-9]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")
+SPLIT = re.compile(r"'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD]|(?:[^\r\n\w]|_)?[^\W\d_]+|\d| ?(?:[^\s\w]|_)+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")
 
 
 def byte_alphabet() -> list[str]:

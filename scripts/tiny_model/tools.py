@@ -9,7 +9,7 @@ from kit import ask
 CALL = "<tool_call>\n{}\n</tool_call>"
 
 
-def tool(name: str, description: str, **params: str) -> dict:
+def tool(name: str, description: str, /, **params: str) -> dict:
     return {"name": name, "description": description, "parameters": {
         "type": "object", "properties": {key: {"type": kind} for key, kind in params.items()}, "required": list(params)}}
 
@@ -77,7 +77,17 @@ def dice(rng: Random):
     return made, ask(rng, ["Roll a die with {s} sides.", "Throw a die with {s} sides."], s=sides), {"sides": sides}, {"result": rolled}, f"The die shows {rolled}."
 
 
-KINDS = [weather, weather, weather, addition, addition, clock, search, mail, dice]
+def any_tool(rng: Random):
+    """A tool that exists nowhere: its name and its parameter have to be read from the prompt."""
+    verb, noun, key = rng.choice(["get", "find", "lookup", "fetch", "show", "check", "open"]), rng.choice(words.THINGS + words.ANIMALS + words.MISC), rng.choice(["id", "name", "title", "key", "code", "label"])
+    number = rng.random() < 0.4
+    value = rng.randint(1, 9999) if number else rng.choice(words.WORDS + words.NAMES)
+    made = described(rng, tool(f"{verb}_{noun}", f"{verb.capitalize()} a {noun}.", **{key: "integer" if number else "string"}), {key: f"The {key} of the {noun}"})
+    question = ask(rng, ["{v} the {n} {x}.", "{v} the {n} with the {k} {x}.", "Use {v2}_{n} with {x}.", "Can you {v2} the {n} {x}?"], v=verb.capitalize(), v2=verb, n=noun, k=key, x=value)
+    return made, question, {key: value}, {"found": True}, f"I found the {noun} {value}."
+
+
+KINDS = [weather, weather, weather, addition, addition, clock, search, mail, dice, any_tool, any_tool]
 
 
 def conversation(rng: Random, plain: tuple[str, str]) -> tuple[list[dict], list[dict]]:

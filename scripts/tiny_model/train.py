@@ -30,6 +30,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--seconds", type=float, default=1e9, help="anneal to the end by then, whatever the steps say")
     parser.add_argument("--samples", type=int, default=200, help="held-out questions per task")
+    parser.add_argument("--makers", type=int, default=max(1, (os.cpu_count() or 2) - 2), help="processes that make batches")
     parser.add_argument("--out", default="out")
     return parser.parse_args()
 
@@ -83,7 +84,7 @@ def main() -> None:
     out.mkdir(parents=True, exist_ok=True)
     shape = Shape()
     jobs = ((options.seed, step, options.rows, shape.context + 1) for step in range(options.steps))
-    with mp.get_context("fork").Pool(max(1, (os.cpu_count() or 2) - 2)) as pool:  # before CUDA starts: it does not survive a fork
+    with mp.get_context("fork").Pool(options.makers) as pool:  # before CUDA starts: it does not survive a fork
         device = "cuda" if torch.cuda.is_available() else "cpu"
         torch.set_float32_matmul_precision("high")
         model, log = train(options, shape, device, pool.imap(batches.batch, jobs))
@@ -95,7 +96,7 @@ def main() -> None:
     report = {"shape": vars(shape), "options": vars(options), "parameters": sum(w.size for w in weights.values()), "log": log,
               "tasks": evaluate.tasks(model, options.samples), "transcripts": evaluate.transcripts(model)}
     (out / "report.json").write_text(json.dumps(report, indent=1))
-    (out / "reference.json").write_text(json.dumps(evaluate.reference(model)))
+    (out / "reference.json").write_text(json.dumps({"logits": evaluate.reference(model), "cuts": evaluate.cuts()}))
     print(json.dumps({"tasks": report["tasks"], "transcripts": report["transcripts"]}, indent=1))
 
 

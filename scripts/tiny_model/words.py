@@ -74,6 +74,8 @@ sister brother child baby night morning evening summer winter spring autumn hour
 street house home roof wall floor bed fish bird tree grass root branch model train data reward token batch server
 planet rocket engine robot pixel""".split()
 
+FOREIGN = "café naïve über señor jalapeño Zürich São Łódź Malmö Grüße façade crème piñata Ærø Привет Москва 東京 大阪 😀 🚀 🎉 🌍 🐢 🦊 ✨ 👍".split()
+
 WORDS = sorted({w for group in (ANIMALS, THINGS, PLACES, ADJECTIVES, JOBS, COLOURS, VERBS, MISC, list(OPPOSITES)) for w in group})
 
 TOPICS = """quantum physics|the stock market|ancient history|cooking rice|fixing a car|the weather on Mars|black holes|
