@@ -29,6 +29,7 @@ export async function startVerk(dir: string, prefix: string[] = [], flags: strin
   const env = {
     HOME: dir,
     PATH: process.env["PATH"] ?? "",
+    ...(process.env["LD_LIBRARY_PATH"] ? { LD_LIBRARY_PATH: process.env["LD_LIBRARY_PATH"] } : {}), // CUDA's own
     VERK_HTTP__RATE_LIMIT_PER_SECOND: "0",
     VERK_LOG__LEVEL: "warn",
   };
