@@ -82,6 +82,7 @@ async function send({ replica, record, ask, gone }: Flight): Promise<Response> {
     headers: { "content-type": "application/json", "x-verk-request": record.id },
     body: JSON.stringify(ask.body),
     signal: gone.signal,
+    timeout: false, // a long answer takes as long as it takes
   });
 }
 

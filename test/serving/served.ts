@@ -1,0 +1,92 @@
+import { copyFileSync, mkdirSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { makeKey, startBinary, tempDir, until } from "../harness.ts";
+import { type ModelOptions, makeModel } from "../models.ts";
+
+type Options = { models?: Record<string, ModelOptions>; args?: string[] };
+// biome-ignore lint/suspicious/noExplicitAny: a test reads whatever the server answered
+type Json = any;
+
+/** The executable, with models of random weights in its folder; one thread, so that tests share the machine. */
+export async function startServing({ models = {}, args = [] }: Options = {}) {
+  const dir = tempDir();
+  const made = tempDir();
+  mkdirSync(join(dir, "models"), { recursive: true, mode: 0o700 });
+  for (const [name, options] of Object.entries(models))
+    copyFileSync(makeModel(made, options), join(dir, "models", `${name}.gguf`));
+  rmSync(made, { recursive: true });
+  const env = { VERK_SERVING__THREADS: "1", VERK_HTTP__RATE_LIMIT_PER_SECOND: "0" };
+  let server = await startBinary({ dir, args, env });
+  const { key } = await makeKey(dir);
+
+  const call = async (method: string, path: string, json?: unknown): Promise<{ status: number; body: Json }> => {
+    const answer = await fetch(`${server.url}${path}`, {
+      method,
+      headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
+      ...(json === undefined ? {} : { body: JSON.stringify(json) }),
+    });
+    return { status: answer.status, body: await answer.json() };
+  };
+  const get = async (path: string) => (await call("GET", path)).body;
+  const reaches = (id: string, status: string) =>
+    until(
+      `${id} to be ${status}`,
+      async () => {
+        const body = await get(`/v1/deployments/${id}`);
+        if (body.status === "failed" && status !== "failed") throw new Error(body.error);
+        return body.status === status ? body : undefined;
+      },
+      30_000,
+    );
+  return {
+    dir,
+    key,
+    get url() {
+      return server.url;
+    },
+    get pid() {
+      return server.pid;
+    },
+    call,
+    get,
+    reaches,
+    /** A deployment that serves. */
+    async deploy(settings: { model: string; name: string } & Record<string, unknown>): Promise<string> {
+      const waiting = async () => {
+        const answer = await call("POST", "/v1/deployments", settings);
+        if (answer.status === 404) return undefined; // the folder has not been looked at yet
+        if (answer.status !== 201) throw new Error(JSON.stringify(answer.body));
+        return answer.body.id as string;
+      };
+      const id = await until(`the model ${settings.model} to be known`, waiting);
+      await reaches(id, "serving");
+      return id;
+    },
+    events: async (id: string): Promise<string[]> =>
+      (await get("/v1/events?limit=100")).data
+        .filter((event: Json) => event.data.id === id)
+        .map((event: Json) => event.type),
+    /** Pids of the processes that hold a model. */
+    workers: (): number[] =>
+      Bun.spawnSync(["pgrep", "-f", `worker serving`])
+        .stdout.toString()
+        .split("\n")
+        .filter(Boolean)
+        .map(Number)
+        .filter((pid) => isOf(pid, dir)),
+    kill: () => server.kill("SIGKILL"),
+    async restart() {
+      server = await startBinary({ dir, args, env });
+    },
+    async stop() {
+      await server.kill("SIGTERM");
+      rmSync(dir, { recursive: true, force: true });
+    },
+  };
+}
+
+/** Workers run in the folder of their server. */
+function isOf(pid: number, dir: string): boolean {
+  const cwd = Bun.spawnSync(["readlink", `/proc/${pid}/cwd`]).stdout.toString();
+  return cwd.startsWith(dir);
+}
