@@ -1,0 +1,97 @@
+/** Messages as a client sends them → as chat templates expect them: plain texts, few roles. Pure. */
+import type { ChatMessage, Tool } from "../../lib/chat/messages.ts";
+
+export type TurnCall = { id: string; type: "function"; function: { name: string; arguments: unknown } };
+export type Turn = {
+  role: string;
+  content: string;
+  name?: string;
+  reasoning_content?: string;
+  tool_calls?: TurnCall[];
+  tool_call_id?: string;
+};
+
+const textOf = (content: ChatMessage["content"]): string =>
+  typeof content === "string" ? content : (content ?? []).map((part) => part.text).join("");
+
+export function toTurns(messages: readonly ChatMessage[]): Turn[] {
+  return messages.map((message) => {
+    const turn: Turn = { role: message.role, content: textOf(message.content) };
+    if (message.name) turn.name = message.name;
+    if (message.role === "tool") turn.tool_call_id = message.tool_call_id;
+    if (message.role === "assistant") {
+      if (message.reasoning_content) turn.reasoning_content = message.reasoning_content;
+      if (message.tool_calls?.length)
+        turn.tool_calls = message.tool_calls.map(({ id, function: { name, arguments: text } }) => ({
+          id,
+          type: "function",
+          function: { name, arguments: parsed(text) },
+        }));
+    }
+    return turn;
+  });
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text; // what a model wrote, whole or not
+  }
+}
+
+/** Every text that a client put in, replaced by `quote` of it. */
+export function mapTexts(turn: Turn, quote: (text: string) => string): Turn {
+  const deep = (value: unknown): unknown => {
+    if (typeof value === "string") return quote(value);
+    if (Array.isArray(value)) return value.map(deep);
+    if (typeof value !== "object" || value === null) return value;
+    return Object.fromEntries(Object.entries(value).map(([key, item]) => [quote(key), deep(item)]));
+  };
+  return deep(turn) as Turn;
+}
+
+/** For templates without a system role: its text opens the first message of the user. */
+export function foldSystem(turns: readonly Turn[]): Turn[] {
+  const system = turns.filter((turn) => turn.role === "system").map((turn) => turn.content);
+  const rest = turns.filter((turn) => turn.role !== "system");
+  const text = system.join("\n\n");
+  const at = rest.findIndex((turn) => turn.role === "user");
+  if (at < 0) return [{ role: "user", content: text }, ...rest];
+  return rest.map((turn, i) => (i === at ? { ...turn, content: `${text}\n\n${turn.content}` } : turn));
+}
+
+/** For templates without tools: calls and their results become text in the Hermes format. */
+export function spellOutCalls(turns: readonly Turn[]): Turn[] {
+  const out: Turn[] = [];
+  for (const turn of turns) {
+    if (turn.role === "tool") {
+      const content = `<tool_response>\n${turn.content}\n</tool_response>`;
+      const last = out.at(-1);
+      if (last?.role === "user" && last.content.endsWith("</tool_response>")) last.content += `\n${content}`;
+      else out.push({ role: "user", content });
+    } else if (turn.tool_calls) {
+      const calls = turn.tool_calls.map(
+        ({ function: { name, arguments: args } }) =>
+          `<tool_call>\n${JSON.stringify({ name, arguments: args })}\n</tool_call>`,
+      );
+      out.push({ role: turn.role, content: [turn.content, ...calls].filter(Boolean).join("\n") });
+    } else out.push({ ...turn });
+  }
+  return out;
+}
+
+/** For templates without tools: a system message that lists them and says how to call them. */
+export function describeTools(turns: readonly Turn[], tools: readonly Tool[]): Turn[] {
+  const text = [
+    "These functions can be called, each described by a JSON object:",
+    "<tools>",
+    ...tools.map((tool) => JSON.stringify(tool.function)),
+    "</tools>",
+    "To call one, answer with its name and arguments in this form, once per call:",
+    '<tool_call>\n{"name": "<name>", "arguments": {<arguments>}}\n</tool_call>',
+  ].join("\n");
+  const [first, ...rest] = turns;
+  if (first?.role === "system") return [{ ...first, content: `${first.content}\n\n${text}` }, ...rest];
+  return [{ role: "system", content: text }, ...turns];
+}

@@ -1,0 +1,42 @@
+/** POST /embeddings. */
+import type { EmbeddingList, EmbeddingRequest } from "../../lib/chat/embedding.ts";
+import { AppError } from "../../lib/errors.ts";
+import { promptTokens } from "./prompt.ts";
+import type { Exchange, Served } from "./request.ts";
+
+export async function embed(served: Served, request: EmbeddingRequest, exchange: Exchange): Promise<Response> {
+  const { engine } = served;
+  const { embeddingSize, contextLength } = engine.facts;
+  const { input, dimensions } = request;
+  if (typeof dimensions === "number" && dimensions !== embeddingSize)
+    throw new AppError("schema", `dimensions: this model's embeddings have ${embeddingSize}: leave it out`, {
+      param: "/dimensions",
+    });
+  const many = Array.isArray(input) && typeof input[0] !== "number";
+  const inputs = many ? (input as (string | number[])[]) : [input as string | number[]];
+  const prompts = inputs.map((text, i) => promptTokens(engine, text, many ? `/input/${i}` : "/input"));
+  for (const [i, prompt] of prompts.entries())
+    if (prompt.length > contextLength)
+      throw new AppError(
+        "context_length_exceeded",
+        `The input has ${prompt.length} tokens and the context holds ${contextLength}: shorten it, or deploy with a larger context_length`,
+        { param: many ? `/input/${i}` : "/input" },
+      );
+  const { tally, signal } = exchange;
+  tally.promptTokens = prompts.reduce((sum, prompt) => sum + prompt.length, 0);
+  const vectors = await engine.embed(prompts, signal);
+  const answer: EmbeddingList = {
+    object: "list",
+    data: vectors.map((vector, index) => ({
+      object: "embedding",
+      index,
+      embedding: request.encoding_format === "base64" ? base64(vector) : [...vector],
+    })),
+    model: request.model,
+    usage: { prompt_tokens: tally.promptTokens, total_tokens: tally.promptTokens },
+  };
+  return Response.json(answer);
+}
+
+const base64 = (vector: Float32Array) =>
+  Buffer.from(vector.buffer, vector.byteOffset, vector.byteLength).toString("base64");

@@ -1,0 +1,109 @@
+/** Objects and arrays of a JSON schema. Properties come in the order of the schema. */
+
+import { isSchema, refuse, type Schema } from "./merge.ts";
+import { classChar, literal, type Rules } from "./rules.ts";
+
+/** Turns a subschema at a place into the name of its rule. */
+export type Visit = (schema: unknown, at: string) => string;
+export type Place = { rules: Rules; visit: Visit; at: string };
+
+export const pointerTo = (at: string, ...keys: string[]) =>
+  [at, ...keys.map((key) => key.replaceAll("~", "~0").replaceAll("/", "~1"))].join("/");
+
+export function objectRule(schema: Schema, { rules, visit, at }: Place): string {
+  const properties = isSchema(schema["properties"]) ? schema["properties"] : {};
+  const names = Object.keys(properties);
+  const required = new Set(Array.isArray(schema["required"]) ? (schema["required"] as string[]) : []);
+  const rest = restOf(schema, names);
+  for (const name of required) {
+    if (name in properties) continue;
+    if (rest === false) throw refuse(pointerTo(at, "required"), `${name} is required but not among the properties`);
+    names.push(name);
+  }
+  const further = rest === false ? undefined : furtherMember(names, { rules, visit, at }, rest);
+  checkCounts(schema, { named: names.length, required: required.size, open: further !== undefined }, at);
+
+  // from the last property to the first: `first` when nothing stands before it, `next` when something does
+  let first = further ? rules.define(`${further} ("," ws ${further})* ws "}" | "}"`) : '"}"';
+  let next = further ? rules.define(`("," ws ${further})* ws "}"`) : 'ws "}"';
+  for (const name of names.reverse()) {
+    const schemaOf = name in properties ? properties[name] : rest;
+    const value = visit(schemaOf, pointerTo(at, "properties", name));
+    const member = rules.define(`${literal(JSON.stringify(name))} ":" " "? ${value}`);
+    const skip = required.has(name) ? ["", ""] : [` | ${first}`, ` | ${next}`];
+    const [whenFirst, whenNext] = [`${member} ${next}${skip[0]}`, `"," ws ${member} ${next}${skip[1]}`];
+    first = rules.define(whenFirst);
+    next = rules.define(whenNext);
+  }
+  return rules.define(`"{" ws ${first}`);
+}
+
+/** Without a word about others there are none, unless nothing is named at all. */
+function restOf(schema: Schema, names: readonly string[]): unknown {
+  const given = schema["additionalProperties"];
+  if (given !== undefined) return given;
+  return names.length === 0 && schema["properties"] === undefined;
+}
+
+function checkCounts(schema: Schema, have: { named: number; required: number; open: boolean }, at: string) {
+  const { minProperties: min, maxProperties: max } = schema;
+  if (typeof min === "number" && min > have.required)
+    throw refuse(pointerTo(at, "minProperties"), "is not supported beyond the required properties");
+  if (typeof max === "number" && (have.open || max < have.named))
+    throw refuse(pointerTo(at, "maxProperties"), "is not supported below the number of properties");
+}
+
+function furtherMember(names: readonly string[], { rules, visit, at }: Place, rest: unknown): string {
+  const value = visit(rest, pointerTo(at, "additionalProperties"));
+  return rules.define(`"\\"" ${otherThan(names, rules)} ":" " "? ${value}`);
+}
+
+/** The rest of a key, quote included, that is none of these. Plain characters only: an escape could spell a name. */
+function otherThan(names: readonly string[], rules: Rules): string {
+  const plain = (except: readonly string[]) =>
+    `[^${[0x22, 0x5c, 0x7f].map(classChar).join("")}\\x00-\\x1f${except.map((c) => classChar(c.codePointAt(0) as number)).join("")}]`;
+  const anything = rules.define(`${plain([])}* "\\""`);
+  const build = (suffixes: readonly string[][]): string => {
+    const here = suffixes.some((suffix) => suffix.length === 0);
+    const heads = [...new Set(suffixes.flatMap((suffix) => suffix.slice(0, 1)))];
+    const parts = here ? [] : ['"\\""'];
+    parts.push(`${plain(heads)} ${anything}`);
+    for (const head of heads.filter((c) => !/["\\\p{Cc}]/u.test(c))) {
+      const below = suffixes.filter((suffix) => suffix[0] === head).map((suffix) => suffix.slice(1));
+      parts.push(`${literal(head)} ${build(below)}`);
+    }
+    return rules.define(parts.join(" | "));
+  };
+  return build(names.map((name) => [...name]));
+}
+
+export function arrayRule(schema: Schema, { rules, visit, at }: Place): string {
+  const tuple = Array.isArray(schema["items"]) ? schema["items"] : schema["prefixItems"];
+  const prefix = Array.isArray(tuple) ? tuple : [];
+  const key = Array.isArray(schema["items"]) ? "additionalItems" : "items";
+  const rest = schema[key] ?? true;
+  const min = typeof schema["minItems"] === "number" ? schema["minItems"] : 0;
+  const max = typeof schema["maxItems"] === "number" ? schema["maxItems"] : Number.POSITIVE_INFINITY;
+  const most = rest === false ? Math.min(max, prefix.length) : max;
+  if (min > most) throw refuse(pointerTo(at, "minItems"), `no array has ${min} items and at most ${most}`);
+
+  const tupleKey = key === "items" ? "prefixItems" : "items";
+  const placed = prefix.slice(0, most).map((item, i) => visit(item, pointerTo(at, tupleKey, String(i))));
+  let tail = 'ws "]"';
+  if (most > placed.length) {
+    const item = visit(rest, pointerTo(at, key));
+    const another = rules.define(`"," ws ${item}`);
+    const more = (from: number) => rules.repeat(another, Math.max(min - from, 0), most - from);
+    if (placed.length === 0) {
+      const full = `${item} ${more(1)} ws "]"`;
+      return rules.define(`"[" ws (${most === 0 ? "" : full}${min === 0 ? ' | "]"' : ""})`);
+    }
+    tail = `${more(placed.length)} ws "]"`;
+  }
+  for (let i = placed.length - 1; i >= 0; i--) {
+    const here = `${i === 0 ? "" : '"," ws '}${placed[i]} ${tail}`;
+    const end = i === 0 ? '"]"' : 'ws "]"';
+    tail = rules.define(i >= min ? `${here} | ${end}` : here);
+  }
+  return rules.define(placed.length === 0 ? '"[" ws "]"' : `"[" ws ${tail}`);
+}

@@ -1,0 +1,230 @@
+/**
+ * A regular expression over the characters of a JSON string → GBNF. What describes a language is taken: literals,
+ * classes, groups, alternatives, repetition, ^ and $ at the ends. What looks around or back is refused.
+ */
+import { classChar, literal, MAX_REPEAT, type Rules } from "./rules.ts";
+
+export class UnsupportedPattern extends Error {}
+
+type Range = readonly [from: number, to: number];
+const LAST = 0x10ffff;
+const DIGIT: Range[] = [[0x30, 0x39]];
+const WORD: Range[] = [...DIGIT, [0x41, 0x5a], [0x5f, 0x5f], [0x61, 0x7a]];
+const SPACE: Range[] = [
+  [0x09, 0x0d],
+  [0x20, 0x20],
+  [0xa0, 0xa0],
+  [0x1680, 0x1680],
+  [0x2000, 0x200a],
+  [0x2028, 0x2029],
+  [0x202f, 0x202f],
+  [0x205f, 0x205f],
+  [0x3000, 0x3000],
+  [0xfeff, 0xfeff],
+];
+const NEWLINE: Range[] = [
+  [0x0a, 0x0a],
+  [0x0d, 0x0d],
+  [0x2028, 0x2029],
+];
+const SETS: Record<string, Range[]> = {
+  d: DIGIT,
+  D: invert(DIGIT),
+  w: WORD,
+  W: invert(WORD),
+  s: SPACE,
+  S: invert(SPACE),
+};
+const CONTROLS: Record<string, number> = { n: 10, r: 13, t: 9, f: 12, v: 11, 0: 0 };
+/** Characters that JSON writes with a backslash. */
+const ESCAPED: [code: number, text: string][] = [
+  [0x22, '\\"'],
+  [0x5c, "\\\\"],
+  [0x08, "\\b"],
+  [0x0c, "\\f"],
+  [0x0a, "\\n"],
+  [0x0d, "\\r"],
+  [0x09, "\\t"],
+];
+const NOT_PLAIN: Range[] = [
+  [0, 0x1f],
+  [0x22, 0x22],
+  [0x5c, 0x5c],
+  [0x7f, 0x7f],
+  [0xd800, 0xdfff],
+];
+
+/** A rule for the strings, quotes included, that the pattern matches. */
+export function patternRule(pattern: string, rules: Rules): string {
+  const reader = new Reader([...pattern], rules);
+  const whole = reader.alternatives(true);
+  if (!reader.done) throw new UnsupportedPattern(`unexpected ${reader.peek()}`);
+  return rules.define(`"\\"" (${whole}) "\\""`);
+}
+
+class Reader {
+  private at = 0;
+  constructor(
+    private readonly text: readonly string[],
+    private readonly rules: Rules,
+  ) {}
+
+  get done() {
+    return this.at >= this.text.length;
+  }
+  peek(ahead = 0): string | undefined {
+    return this.text[this.at + ahead];
+  }
+  private take(expected: string): boolean {
+    if (this.peek() !== expected) return false;
+    this.at++;
+    return true;
+  }
+
+  alternatives(top: boolean): string {
+    const parts = [this.sequence(top)];
+    while (this.take("|")) parts.push(this.sequence(top));
+    return parts.join(" | ");
+  }
+
+  private sequence(top: boolean): string {
+    const parts: string[] = [];
+    if (top && !this.take("^")) parts.push("char*");
+    let ended = false;
+    while (!this.done && this.peek() !== "|" && this.peek() !== ")") {
+      if (ended) throw new UnsupportedPattern("$ before the end");
+      if (top && this.take("$")) ended = true;
+      else parts.push(this.repeated());
+    }
+    if (top && !ended) parts.push("char*");
+    return parts.length > 0 ? parts.join(" ") : '""';
+  }
+
+  private repeated(): string {
+    const atom = this.atom();
+    const times = this.quantifier();
+    if (!times) return atom;
+    this.take("?"); // lazy: the same language
+    const [min, max] = times;
+    if (max < min) throw new UnsupportedPattern(`{${min},${max}}`);
+    if (min > MAX_REPEAT || (max !== Number.POSITIVE_INFINITY && max > MAX_REPEAT))
+      throw new UnsupportedPattern(`more than ${MAX_REPEAT} repetitions`);
+    return max === 0 ? '""' : this.rules.repeat(this.rules.define(atom), min, max);
+  }
+
+  private quantifier(): [min: number, max: number] | undefined {
+    const infinite = Number.POSITIVE_INFINITY;
+    if (this.take("*")) return [0, infinite];
+    if (this.take("+")) return [1, infinite];
+    if (this.take("?")) return [0, 1];
+    const braces = /^\{(\d{1,5})(,(\d{0,5}))?\}/.exec(this.text.slice(this.at, this.at + 14).join(""));
+    if (!braces) return undefined;
+    this.at += braces[0].length;
+    const min = Number(braces[1]);
+    if (braces[2] === undefined) return [min, min];
+    return [min, braces[3] ? Number(braces[3]) : infinite];
+  }
+
+  private atom(): string {
+    if (this.take("(")) return this.group();
+    if (this.take("[")) return setRule(this.characterClass());
+    if (this.take(".")) return setRule(invert(NEWLINE));
+    const char = this.peek() as string;
+    if (char === "\\") {
+      this.at++;
+      return setRule(this.escape());
+    }
+    if ("^$*+?{".includes(char)) throw new UnsupportedPattern(`${char} in this place`);
+    this.at++;
+    return setRule([[char.codePointAt(0) as number, char.codePointAt(0) as number]]);
+  }
+
+  private group(): string {
+    if (this.take("?")) {
+      if (this.take("<") && this.peek() !== "=" && this.peek() !== "!") while (!this.done && !this.take(">")) this.at++;
+      else if (!this.take(":")) throw new UnsupportedPattern("looking ahead or behind");
+    }
+    const body = this.alternatives(false);
+    if (!this.take(")")) throw new UnsupportedPattern("a group that does not end");
+    return `(${body})`;
+  }
+
+  private escape(): Range[] {
+    const char = this.text[this.at++];
+    if (char === undefined) throw new UnsupportedPattern("a \\ at the end");
+    const set = SETS[char];
+    if (set) return set;
+    const control = CONTROLS[char];
+    if (control !== undefined) return [[control, control]];
+    if (char === "x") return this.hex(2);
+    if (char === "u") return this.peek() === "{" ? this.hex(0) : this.hex(4);
+    if (/[A-Za-z0-9]/.test(char)) throw new UnsupportedPattern(`\\${char}`);
+    return [[char.codePointAt(0) as number, char.codePointAt(0) as number]];
+  }
+
+  private hex(digits: number): Range[] {
+    const end = digits === 0 ? this.text.indexOf("}", this.at) : this.at + digits;
+    const text = this.text.slice(digits === 0 ? this.at + 1 : this.at, end).join("");
+    const code = Number.parseInt(text, 16);
+    if (!/^[0-9a-fA-F]{1,6}$/.test(text) || code > LAST) throw new UnsupportedPattern("a bad character code");
+    this.at = digits === 0 ? end + 1 : end;
+    return [[code, code]];
+  }
+
+  private characterClass(): Range[] {
+    const negated = this.take("^");
+    const ranges: Range[] = [];
+    while (!this.take("]")) {
+      const from = this.classAtom();
+      const single = from.length === 1 && from[0]![0] === from[0]![1];
+      if (single && this.peek() === "-" && this.peek(1) !== "]") {
+        this.at++;
+        const to = this.classAtom();
+        ranges.push([from[0]![0], to[0]![1]]);
+      } else ranges.push(...from);
+    }
+    return negated ? invert(ranges) : ranges;
+  }
+
+  private classAtom(): Range[] {
+    const char = this.text[this.at++];
+    if (char === undefined) throw new UnsupportedPattern("a class that does not end");
+    if (char !== "\\") return [[char.codePointAt(0) as number, char.codePointAt(0) as number]];
+    if (this.take("b")) return [[8, 8]];
+    return this.escape();
+  }
+}
+
+function normal(ranges: readonly Range[]): Range[] {
+  const sorted = [...ranges].sort((a, b) => a[0] - b[0]);
+  const out: [number, number][] = [];
+  for (const [from, to] of sorted) {
+    const last = out.at(-1);
+    if (last && from <= last[1] + 1) last[1] = Math.max(last[1], to);
+    else out.push([from, to]);
+  }
+  return out;
+}
+
+function invert(ranges: readonly Range[]): Range[] {
+  const out: Range[] = [];
+  let next = 0;
+  for (const [from, to] of normal(ranges)) {
+    if (from > next) out.push([next, from - 1]);
+    next = to + 1;
+  }
+  if (next <= LAST) out.push([next, LAST]);
+  return out;
+}
+
+const includes = (ranges: readonly Range[], code: number) => ranges.some(([from, to]) => from <= code && code <= to);
+
+/** One character of the set as JSON writes it in a string. */
+function setRule(set: readonly Range[]): string {
+  const plain = invert(normal([...invert(set), ...NOT_PLAIN]));
+  const parts = ESCAPED.filter(([code]) => includes(set, code)).map(([, text]) => literal(text));
+  const shown = plain.map(([from, to]) => (from === to ? classChar(from) : `${classChar(from)}-${classChar(to)}`));
+  if (shown.length > 0) parts.unshift(`[${shown.join("")}]`);
+  if (parts.length === 0) throw new UnsupportedPattern("a class without characters");
+  return parts.length === 1 ? (parts[0] as string) : `(${parts.join(" | ")})`;
+}

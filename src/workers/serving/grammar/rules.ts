@@ -1,0 +1,108 @@
+/**
+ * A grammar in GBNF under construction, with the rules of JSON itself.
+ * Space is bounded everywhere: a model that may write it for ever does.
+ */
+
+/** llama.cpp refuses to repeat more often than this. */
+export const MAX_REPEAT = 2_000;
+const BLOCK = 1_000;
+
+const JSON_RULES: Record<string, string> = {
+  ws: '(" " | "\\n" [ \\t]{0,20})?',
+  hex: "[0-9a-fA-F]",
+  // no halves of surrogate pairs: what reads as one character counts as one character
+  escape: '"\\\\" (["\\\\/bfnrt] | "u" ([0-9a-cA-CeEfF] hex hex hex | [dD] [0-7] hex hex))',
+  char: '[^"\\\\\\x00-\\x1F\\x7F] | escape',
+  string: '"\\"" char* "\\""',
+  integer: '"-"? ("0" | [1-9] [0-9]{0,15})',
+  number: '"-"? ("0" | [1-9] [0-9]{0,15}) ("." [0-9]{1,16})? ([eE] [-+]? [0-9]{1,2})?', // no exponent that overflows
+  boolean: '"true" | "false"',
+  null: '"null"',
+  member: 'string ":" " "? value',
+  object: '"{" ws (member ("," ws member)* ws)? "}"',
+  array: '"[" ws (value ("," ws value)* ws)? "]"',
+  value: "object | array | string | number | boolean | null",
+};
+
+export type Rules = {
+  /** The name of a rule with this body; equal bodies share one. */
+  define: (body: string) => string;
+  /** A name before its body is known, for what refers to itself. */
+  reserve: () => { name: string; is: (body: string) => void };
+  /** `rule` between `min` and `max` times. */
+  repeat: (rule: string, min: number, max: number) => string;
+  toGrammar: (root: string) => string;
+};
+
+export function createRules(): Rules {
+  const bodies = new Map<string, string>();
+  const names = new Map<string, string>();
+  let count = 0;
+  const reserve = () => {
+    const name = `r${++count}`;
+    return { name, is: (body: string) => void bodies.set(name, body) };
+  };
+  const define = (body: string) => {
+    const known = names.get(body);
+    if (known) return known;
+    const { name, is } = reserve();
+    is(body);
+    names.set(body, name);
+    return name;
+  };
+  return {
+    define,
+    reserve,
+    repeat(rule, min, max) {
+      if (max === 0) return "";
+      if (max === Number.POSITIVE_INFINITY) return min === 0 ? `${rule}*` : `${exactly(define, rule, min)} ${rule}*`;
+      if (max <= MAX_REPEAT) return `${rule}{${min},${max}}`;
+      return `${exactly(define, rule, min)} ${define(atMost(define, rule, max - min))}`;
+    },
+    toGrammar(root) {
+      const lines = [`root ::= ${root}`];
+      for (const [name, body] of bodies) lines.push(`${name} ::= ${body}`);
+      for (const [name, body] of Object.entries(JSON_RULES)) lines.push(`${name} ::= ${body}`);
+      return `${lines.join("\n")}\n`;
+    },
+  };
+}
+
+type Define = (body: string) => string;
+
+function exactly(define: Define, rule: string, times: number): string {
+  if (times === 0) return "";
+  if (times <= BLOCK) return `${rule}{${times}}`;
+  const rest = times % BLOCK;
+  return `${define(`${rule}{${BLOCK}}`)}{${Math.floor(times / BLOCK)}}${rest ? ` ${rule}{${rest}}` : ""}`;
+}
+
+/** Whole blocks and a rest: at any character only two readings are open, however large the number. */
+function atMost(define: Define, rule: string, times: number): string {
+  if (times <= BLOCK) return `${rule}{0,${times}}`;
+  const block = define(`${rule}{${BLOCK}}`);
+  const whole = Math.floor(times / BLOCK);
+  return `${block}{0,${whole - 1}} ${rule}{0,${BLOCK - 1}} | ${block}{${whole}} ${rule}{0,${times % BLOCK}}`;
+}
+
+/** A terminal that is this text. */
+export function literal(text: string): string {
+  let out = "";
+  for (const char of text) {
+    const code = char.codePointAt(0) as number;
+    if (char === '"' || char === "\\") out += `\\${char}`;
+    else if (code < 0x20 || code === 0x7f) out += `\\x${hex(code, 2)}`;
+    else out += char;
+  }
+  return `"${out}"`;
+}
+
+/** One character of a class, spelt so that no character is special in it. */
+export const classChar = (code: number) => {
+  if ((code >= 0x30 && code <= 0x39) || (code >= 0x41 && code <= 0x5a) || (code >= 0x61 && code <= 0x7a))
+    return String.fromCharCode(code);
+  if (code <= 0xff) return `\\x${hex(code, 2)}`;
+  return code <= 0xffff ? `\\u${hex(code, 4)}` : `\\U${hex(code, 8)}`;
+};
+
+const hex = (code: number, width: number) => code.toString(16).padStart(width, "0");

@@ -1,0 +1,66 @@
+/** Strings of a JSON schema: by length, by pattern or by format. */
+import { refuse, type Schema } from "./merge.ts";
+import { pointerTo } from "./objects.ts";
+import { patternRule, UnsupportedPattern } from "./regex.ts";
+import type { Rules } from "./rules.ts";
+
+const MONTH_DAY =
+  "((0[13578]|1[02])-(0[1-9]|[12][0-9]|3[01])|(0[469]|11)-(0[1-9]|[12][0-9]|30)|02-(0[1-9]|1[0-9]|2[0-8]))";
+const DATE = `[12][0-9]{3}-${MONTH_DAY}`; // the 29th of February is left to those who do not need a check
+const TIME = "([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\\.[0-9]{1,6})?(Z|[+-](0[0-9]|1[0-4]):[0-5][0-9])";
+const OCTET = "(25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])";
+const LABEL = "[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?";
+const HOST = `${LABEL}(\\.${LABEL}){0,5}`;
+
+const FORMATS: Record<string, string> = {
+  date: DATE,
+  time: TIME,
+  "date-time": `${DATE}T${TIME}`,
+  duration: "P([1-9][0-9]{0,3}[YMWD]|T[1-9][0-9]{0,3}[HMS])",
+  uuid: "[0-9a-f]{8}-[0-9a-f]{4}-[1-5][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}",
+  email: `[A-Za-z0-9]([A-Za-z0-9_+-]|\\.[A-Za-z0-9]){0,40}@${LABEL}(\\.${LABEL}){1,4}`,
+  hostname: HOST,
+  ipv4: `${OCTET}(\\.${OCTET}){3}`,
+  ipv6: "[0-9a-f]{1,4}(:[0-9a-f]{1,4}){7}",
+  uri: `https?://${HOST}(:[1-9][0-9]{0,3})?(/[A-Za-z0-9._~-]{0,60}){0,10}(\\?[A-Za-z0-9._~=&-]{0,200})?`,
+};
+
+export function stringRule(schema: Schema, rules: Rules, at: string): string {
+  const { pattern, format } = schema;
+  const min = lengthOf(schema, "minLength", 0, at);
+  const max = lengthOf(schema, "maxLength", Number.POSITIVE_INFINITY, at);
+  const bounded = min > 0 || max !== Number.POSITIVE_INFINITY;
+  if (typeof pattern === "string") {
+    if (bounded) throw refuse(pointerTo(at, "pattern"), "cannot be kept together with a length: say it in the pattern");
+    return byPattern(pattern, pointerTo(at, "pattern"), rules);
+  }
+  if (typeof format === "string") {
+    const known = Object.hasOwn(FORMATS, format) ? FORMATS[format] : undefined;
+    if (!known)
+      throw refuse(pointerTo(at, "format"), `${format} is not supported: use ${Object.keys(FORMATS).join(", ")}`);
+    return patternRule(`^${known}$`, rules);
+  }
+  if (!bounded) return "string";
+  if (min > max) throw refuse(pointerTo(at, "minLength"), "is larger than maxLength");
+  return rules.define(max === 0 ? '"\\"\\""' : `"\\"" ${rules.repeat("char", min, max)} "\\""`);
+}
+
+function lengthOf(schema: Schema, keyword: string, otherwise: number, at: string): number {
+  const given = schema[keyword];
+  if (given === undefined) return otherwise;
+  if (typeof given !== "number" || !Number.isInteger(given) || given < 0)
+    throw refuse(pointerTo(at, keyword), "must be a whole number, 0 or more");
+  if (given > 1_000_000) return keyword === "maxLength" ? Number.POSITIVE_INFINITY : 1_000_000;
+  return given;
+}
+
+function byPattern(pattern: string, at: string, rules: Rules): string {
+  try {
+    new RegExp(pattern, "u");
+    return patternRule(pattern, rules);
+  } catch (error) {
+    if (error instanceof UnsupportedPattern || error instanceof SyntaxError)
+      throw refuse(at, `this pattern cannot be kept: ${error.message}`);
+    throw error;
+  }
+}

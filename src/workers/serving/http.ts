@@ -1,0 +1,172 @@
+/**
+ * The worker's HTTP on its unix socket. The server in front has checked the key, the deployment and the body; here a
+ * body is parsed again because a parsed one is what the types promise. Each request is reported once, also when its
+ * client left.
+ */
+import type { ZodType } from "zod";
+import { ChatCompletionRequest } from "../../lib/chat/chat_completion.ts";
+import { CompletionRequest } from "../../lib/chat/completion.ts";
+import { EmbeddingRequest } from "../../lib/chat/embedding.ts";
+import { AppError } from "../../lib/errors.ts";
+import type { FromServing } from "../protocol.ts";
+import { chat } from "./chat.ts";
+import { complete } from "./completions.ts";
+import { embed } from "./embeddings.ts";
+import { BadGrammar, ContextOverflow } from "./engine/types.ts";
+import { checkHealth } from "./health.ts";
+import { abortReason, type Exchange, Left, type Served, type Tally } from "./request.ts";
+import { envelopeOf } from "./sse.ts";
+
+type Report = Extract<FromServing, { type: "served" }>;
+export type Fetch = (request: Request) => Promise<Response>;
+type Route = (served: Served, body: unknown, exchange: Exchange) => Promise<Response>;
+
+const MAX_BODY_BYTES = 256 * 1024 * 1024; // the server in front has its own, smaller limit
+const CLIENT_LEFT = 499; // as reverse proxies log it; nobody receives it
+
+const takes =
+  <T>(schema: ZodType<T>, handle: (served: Served, body: T, exchange: Exchange) => Promise<Response>): Route =>
+  (served, body, exchange) => {
+    const parsed = schema.safeParse(body);
+    if (parsed.success) return handle(served, parsed.data, exchange);
+    const issue = parsed.error.issues[0];
+    const path = issue?.path.map(String) ?? [];
+    throw new AppError(
+      "schema",
+      `${path.join(".")}: ${issue?.message}`,
+      path.length ? { param: `/${path.join("/")}` } : {},
+    );
+  };
+
+const ROUTES: Record<string, Route> = {
+  "/chat/completions": takes(ChatCompletionRequest, chat),
+  "/completions": takes(CompletionRequest, complete),
+  "/embeddings": takes(EmbeddingRequest, embed),
+};
+
+export function listen(unix: string, fetch: Fetch) {
+  // a long answer is silent until it is whole; the runtime knows the option for sockets, its types do not
+  const options = { unix, fetch, idleTimeout: 0, maxRequestBodySize: MAX_BODY_BYTES };
+  return Bun.serve(options as unknown as Bun.Serve.Options<undefined>);
+}
+
+/** `stopping` ends what runs. */
+export function createFetch(served: Served, report: (message: Report) => void, stopping: AbortSignal): Fetch {
+  const live = new Set<AbortController>();
+  const stopped = () => new AppError("shutting_down", "The deployment stops; try again", { retryAfterSeconds: 1 });
+  stopping.addEventListener("abort", () => {
+    for (const controller of live) controller.abort(stopped());
+  });
+  return async (request) => {
+    const path = new URL(request.url).pathname;
+    if (request.method === "GET" && path === "/health") return await answered(() => checkHealth(served.engine));
+    if (request.method === "GET" && path === "/stats") return stats(served);
+    const route = request.method === "POST" && Object.hasOwn(ROUTES, path) ? ROUTES[path] : undefined;
+    if (!route) return failure(new AppError("route_not_found", `No route ${request.method} ${path}`));
+    if (stopping.aborted) return failure(stopped());
+
+    const controller = new AbortController();
+    live.add(controller);
+    request.signal.addEventListener("abort", () => controller.abort(new Left("The client left")));
+    return await exchanged(
+      request,
+      controller.signal,
+      async (body, exchange) => route(served, body, exchange),
+      (message) => {
+        live.delete(controller);
+        report(message);
+      },
+    );
+  };
+}
+
+/** One request from its body to its report. */
+async function exchanged(
+  request: Request,
+  signal: AbortSignal,
+  handle: (body: unknown, exchange: Exchange) => Promise<Response>,
+  report: (message: Report) => void,
+): Promise<Response> {
+  const name = request.headers.get("x-verk-request") ?? crypto.randomUUID();
+  const tally: Tally = { promptTokens: 0, cachedTokens: 0, completionTokens: 0 };
+  const over = (status: number, error: string | null) => report({ ...reportOf(name, tally), status, error });
+  const failed = (error: unknown) => over(...outcome(error, signal));
+  let stream: Promise<void> | undefined;
+  const exchange: Exchange = {
+    id: name.replace(/^req_/, ""),
+    signal,
+    tally,
+    streamed: (ends) => {
+      stream = ends;
+      ends.then(() => over(200, null), failed);
+    },
+    explain: (error) => toAppError(error, signal),
+  };
+  try {
+    const response = await handle(await bodyOf(request), exchange);
+    if (!stream) over(response.status, null);
+    return response;
+  } catch (error) {
+    failed(error);
+    return failure(toAppError(error, signal));
+  }
+}
+
+const reportOf = (request: string, tally: Tally) => ({
+  type: "served" as const,
+  request,
+  prompt_tokens: tally.promptTokens,
+  cached_tokens: tally.cachedTokens,
+  completion_tokens: tally.completionTokens,
+});
+
+async function bodyOf(request: Request): Promise<unknown> {
+  try {
+    return await request.json();
+  } catch (cause) {
+    throw new AppError("invalid_json", "The body is not valid JSON", { cause });
+  }
+}
+
+/** Whatever the engine throws → what a caller may see. */
+function toAppError(error: unknown, signal: AbortSignal): AppError {
+  if (error instanceof AppError) return error;
+  if (error instanceof ContextOverflow) return new AppError("context_length_exceeded", error.message, { cause: error });
+  if (error instanceof BadGrammar)
+    return new AppError("schema", `The schema cannot be turned into a grammar: ${error.message}`, {
+      param: "/response_format",
+      cause: error,
+    });
+  if (signal.aborted && signal.reason instanceof AppError) return signal.reason;
+  return new AppError("internal", "Unexpected error of the model; the log has the details", { cause: error });
+}
+
+function outcome(error: unknown, signal: AbortSignal): [status: number, message: string | null] {
+  if (signal.aborted && abortReason(signal) instanceof Left) return [CLIENT_LEFT, "The client left"];
+  const shown = toAppError(error, signal);
+  if (shown.code === "internal") console.error(error); // the tail of stderr is what an operator sees
+  return [shown.status, shown.message];
+}
+
+const failure = (error: AppError) => Response.json(envelopeOf(error), { status: error.status, headers: error.headers });
+
+async function answered(make: () => Promise<Response>): Promise<Response> {
+  try {
+    return await make();
+  } catch (error) {
+    return failure(error instanceof AppError ? error : new AppError("worker_failed", String(error), { cause: error }));
+  }
+}
+
+function stats({ engine }: Served): Response {
+  const { active, waiting, promptTokens, cachedTokens, completionTokens, decodeCalls, idleMs } = engine.stats();
+  return Response.json({
+    active,
+    waiting,
+    prompt_tokens: promptTokens,
+    cached_tokens: cachedTokens,
+    completion_tokens: completionTokens,
+    decode_calls: decodeCalls,
+    idle_ms: Number.isFinite(idleMs) ? idleMs : null,
+  });
+}

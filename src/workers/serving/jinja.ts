@@ -1,0 +1,89 @@
+/**
+ * A chat template comes with a model file that anyone may have made. It runs with a budget: steps, time, the size of
+ * any text or list it makes. Not covered: one built-in that is slow by itself on large values (`replace`, `sort`);
+ * the worker is a child and its silence is noticed.
+ */
+import { Environment, Interpreter, Template } from "@huggingface/jinja";
+
+const MAX_STEPS = 5_000_000;
+const MAX_MS = 5_000;
+const MAX_TEXT = 32 * 1024 * 1024;
+const MAX_LIST = 1_000_000;
+
+type Value = ReturnType<Interpreter["evaluate"]>;
+
+/** The template refused the messages: its own words, for the caller. */
+export class TemplateRefusal extends Error {}
+/** The template took too long or made too much. */
+export class TemplateOverrun extends Error {}
+
+class BoundedInterpreter extends Interpreter {
+  private steps = 0;
+  private readonly end = performance.now() + MAX_MS;
+
+  override evaluate(...[statement, environment]: Parameters<Interpreter["evaluate"]>): Value {
+    this.steps++;
+    if (this.steps > MAX_STEPS || ((this.steps & 1023) === 0 && performance.now() > this.end))
+      throw new TemplateOverrun("The model's chat template does not come to an end");
+    const result = super.evaluate(statement, environment);
+    const value: unknown = result.value;
+    if ((typeof value === "string" && value.length > MAX_TEXT) || (Array.isArray(value) && value.length > MAX_LIST))
+      throw new TemplateOverrun("The model's chat template makes too much text");
+    return result;
+  }
+}
+
+function range(start: number, stop?: number, step = 1): number[] {
+  const [from, to] = stop === undefined ? [0, start] : [start, stop];
+  const count = Math.max(0, Math.ceil((to - from) / step));
+  if (!(count <= MAX_LIST)) throw new TemplateOverrun("The model's chat template counts too far");
+  return Array.from({ length: count }, (_, i) => from + i * step);
+}
+
+const pad = (n: number) => String(n).padStart(2, "0");
+const named = (date: Date, options: Intl.DateTimeFormatOptions) => date.toLocaleDateString("en-US", options);
+
+function strftime(format: string): string {
+  const now = new Date();
+  const parts: Record<string, () => string> = {
+    Y: () => String(now.getFullYear()),
+    m: () => pad(now.getMonth() + 1),
+    d: () => pad(now.getDate()),
+    b: () => named(now, { month: "short" }),
+    B: () => named(now, { month: "long" }),
+    a: () => named(now, { weekday: "short" }),
+    A: () => named(now, { weekday: "long" }),
+    H: () => pad(now.getHours()),
+    M: () => pad(now.getMinutes()),
+    S: () => pad(now.getSeconds()),
+    "%": () => "%",
+  };
+  return String(format).replace(/%([a-zA-Z%])/g, (whole, letter: string) => parts[letter]?.() ?? whole);
+}
+
+const GLOBALS = {
+  true: true,
+  True: true,
+  false: false,
+  False: false,
+  none: null,
+  None: null,
+  range,
+  strftime_now: strftime,
+  raise_exception: (message: unknown) => {
+    throw new TemplateRefusal(String(message));
+  },
+};
+
+export type Render = (variables: Record<string, unknown>) => string;
+
+/** Throws when the template does not parse. */
+export function compileTemplate(source: string): Render {
+  const { parsed } = new Template(source);
+  return (variables) => {
+    const environment = new Environment();
+    for (const [name, value] of Object.entries({ ...variables, ...GLOBALS })) // a name can be set once
+      if (value !== undefined) environment.set(name, value);
+    return String(new BoundedInterpreter(environment).run(parsed).value);
+  };
+}

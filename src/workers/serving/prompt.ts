@@ -1,0 +1,96 @@
+/**
+ * Text → tokens. A template's control tokens are read as such; the same text inside a message is not: a user who types
+ * <|im_end|> has typed ten characters. Such text travels through the template as a mark of private-use characters and
+ * is put back, as plain text, after it.
+ * Not covered: control tokens without angle or square brackets around them, and /completions, whose prompt is the
+ * caller's own.
+ */
+import { AppError } from "../../lib/errors.ts";
+import type { Engine } from "./engine/types.ts";
+
+const CANDIDATES = [/<[^<>\s]{1,62}>/g, /\[[^[\]\s]{1,62}\]/g];
+const MAX_KNOWN = 10_000;
+const OPEN = "\uE0F0";
+const CLOSE = "\uE0F1";
+
+type Tokenizer = Pick<Engine, "tokenize" | "facts">;
+
+export type Quotes = { quote: (text: string) => string; tokenize: (rendered: string) => Int32Array };
+
+/** Remembers which texts are control tokens, for the life of the model. */
+export function createQuoting(engine: Tokenizer): () => Quotes {
+  const known = new Map<string, boolean>();
+  const isControl = (text: string): boolean => {
+    let control = known.get(text);
+    if (control === undefined) {
+      const special = engine.tokenize(text, { addBos: false, special: true });
+      control = special.length === 1 && engine.tokenize(text, { addBos: false, special: false })[0] !== special[0];
+      if (known.size >= MAX_KNOWN) known.clear();
+      known.set(text, control);
+    }
+    return control;
+  };
+  return () => {
+    const quoted: string[] = [];
+    const nonce = crypto.randomUUID().slice(0, 8); // nobody can write a mark of this request
+    const mark = (text: string) => (isControl(text) ? `${OPEN}${nonce}${quoted.push(text) - 1}${CLOSE}` : text);
+    return {
+      quote: (text) => CANDIDATES.reduce((out, pattern) => out.replace(pattern, mark), text),
+      tokenize(rendered) {
+        const { bosToken, addsBos } = engine.facts;
+        const hasBos = bosToken !== "" && rendered.startsWith(bosToken);
+        const addBos = addsBos && !hasBos;
+        if (quoted.length === 0) return engine.tokenize(rendered, { addBos, special: true });
+        const parts = rendered.split(new RegExp(`${OPEN}${nonce}(\\d+)${CLOSE}`, "u"));
+        return joined(
+          parts.map((part, i) =>
+            i % 2 === 0
+              ? engine.tokenize(part, { addBos: addBos && i === 0, special: true })
+              : engine.tokenize(quoted[Number(part)] ?? "", { addBos: false, special: false }),
+          ),
+        );
+      },
+    };
+  };
+}
+
+function joined(parts: readonly Int32Array[]): Int32Array {
+  const out = new Int32Array(parts.reduce((sum, part) => sum + part.length, 0));
+  let at = 0;
+  for (const part of parts) {
+    out.set(part, at);
+    at += part.length;
+  }
+  return out;
+}
+
+/** A prompt of /completions or /embeddings: text, or the tokens themselves. */
+export function promptTokens(engine: Tokenizer, prompt: string | readonly number[], at: string): Int32Array {
+  const { addsBos, vocabSize } = engine.facts;
+  if (typeof prompt === "string") {
+    const tokens = engine.tokenize(prompt, { addBos: addsBos, special: true });
+    if (tokens.length === 0) throw new AppError("schema", `${at.slice(1)}: is empty`, { param: at });
+    return tokens;
+  }
+  const bad = prompt.findIndex((token) => token >= vocabSize);
+  if (bad >= 0)
+    throw new AppError(
+      "schema",
+      `${at.slice(1)}: the model has tokens from 0 to ${vocabSize - 1}, not ${prompt[bad]}`,
+      {
+        param: `${at}/${bad}`,
+      },
+    );
+  return Int32Array.from(prompt);
+}
+
+/** How many tokens may be generated: what was asked, as far as the context holds it. */
+export function roomFor(promptLength: number, asked: number | null | undefined, contextLength: number): number {
+  const room = contextLength - promptLength;
+  if (room <= 0)
+    throw new AppError(
+      "context_length_exceeded",
+      `The prompt has ${promptLength} tokens and the context holds ${contextLength}: shorten it, or deploy with a larger context_length`,
+    );
+  return Math.min(asked ?? room, room);
+}

@@ -1,0 +1,99 @@
+/** What every route of the worker gets with a request, and what it must say when the request is over. */
+import { AppError } from "../../lib/errors.ts";
+import type { Engine, Run, Sampling } from "./engine/types.ts";
+import { createQuoting, type Quotes } from "./prompt.ts";
+import { type ChatTemplate, createChatTemplate } from "./template.ts";
+
+/** One loaded model. */
+export type Served = {
+  engine: Engine;
+  /** The name of the adapter that every request uses, if there is one. */
+  adapter: string | undefined;
+  template: ChatTemplate;
+  newQuotes: () => Quotes;
+};
+
+export const toServed = (engine: Engine, adapter: string | undefined): Served => ({
+  engine,
+  adapter,
+  template: createChatTemplate(engine.facts),
+  newQuotes: createQuoting(engine),
+});
+
+/** Counted while a request runs, reported when it is over. */
+export type Tally = { promptTokens: number; cachedTokens: number; completionTokens: number };
+
+export type Exchange = {
+  /** The end of an id: `chatcmpl-…`. */
+  id: string;
+  /** Aborts when the client leaves or the worker stops. */
+  signal: AbortSignal;
+  tally: Tally;
+  /** To be called once a streamed answer is over; other answers are over when they are returned. */
+  streamed: (over: Promise<void>) => void;
+  /** What a caller may see of an error. */
+  explain: (error: unknown) => AppError;
+};
+
+type SamplingRequest = {
+  temperature: number;
+  top_p: number;
+  top_k: number;
+  min_p: number;
+  frequency_penalty: number;
+  presence_penalty: number;
+  seed?: number | null | undefined;
+  logit_bias: Record<string, number>;
+};
+
+export function toSampling(request: SamplingRequest, vocabSize: number): Sampling {
+  const logitBias = Object.entries(request.logit_bias).map(([token, bias]) => {
+    if (Number(token) >= vocabSize)
+      throw new AppError("schema", `logit_bias: the model has tokens from 0 to ${vocabSize - 1}, not ${token}`, {
+        param: `/logit_bias/${token}`,
+      });
+    return [Number(token), bias] as const;
+  });
+  return {
+    temperature: request.temperature,
+    topP: request.top_p,
+    topK: Math.max(request.top_k, 0),
+    minP: request.min_p,
+    frequencyPenalty: request.frequency_penalty,
+    presencePenalty: request.presence_penalty,
+    ...(typeof request.seed === "number" ? { seed: Number(BigInt.asUintN(32, BigInt(request.seed))) } : {}),
+    logitBias,
+  };
+}
+
+/** Counts what a run reuses; a run that fails says so where it is read. */
+export function countCached(run: Run, tally: Tally): Run {
+  run.cachedTokens.then(
+    (cached) => {
+      tally.cachedTokens += cached;
+    },
+    () => {},
+  );
+  return run;
+}
+
+export const usageOf = ({ promptTokens, cachedTokens, completionTokens }: Tally) => ({
+  prompt_tokens: promptTokens,
+  completion_tokens: completionTokens,
+  total_tokens: promptTokens + completionTokens,
+  prompt_tokens_details: { cached_tokens: cachedTokens },
+});
+
+/** A sample that ended because nobody wants it any more. */
+export class Left extends Error {
+  override name = "Left";
+}
+
+/** `length` and `stop` as the wire has them. */
+export function finishOf(finish: "stop" | "length" | "cancelled", signal: AbortSignal): "stop" | "length" {
+  if (finish !== "cancelled") return finish;
+  throw signal.aborted ? abortReason(signal) : new AppError("worker_failed", "The model gave up on this request");
+}
+
+export const abortReason = (signal: AbortSignal): Error =>
+  signal.reason instanceof AppError ? signal.reason : new Left("The client left");

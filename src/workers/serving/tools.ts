@@ -1,0 +1,67 @@
+/** tools, tool_choice and response_format of a request → what the engine is held to and how its text is read. */
+import type { ChatCompletionRequest } from "../../lib/chat/chat_completion.ts";
+import type { Tool } from "../../lib/chat/messages.ts";
+import type { CallFormat } from "./call_formats.ts";
+import type { CallParser } from "./call_parsers.ts";
+import { createRules, type Rules } from "./grammar/rules.ts";
+import { compileSchema } from "./grammar/schema.ts";
+
+export type Plan = {
+  /** The tools that the prompt shows. */
+  shown: readonly Tool[];
+  grammar?: string;
+  /** Ends the prompt. */
+  opening: string;
+  stop: readonly string[];
+  /** Undefined: the text is the content. One for each sample. */
+  newParser?: () => CallParser;
+};
+
+type Request = Pick<ChatCompletionRequest, "tools" | "tool_choice" | "parallel_tool_calls" | "response_format">;
+
+const NO_PARAMETERS = { type: "object", properties: {}, additionalProperties: false };
+const SCHEMA_AT = "/response_format/json_schema/schema";
+
+export function planAnswer(request: Request, format: CallFormat): Plan {
+  const { tools, tool_choice: choice, parallel_tool_calls: parallel } = request;
+  const rules = createRules();
+  const answer = answerRule(request, rules);
+  if (tools.length === 0 || choice === "none")
+    return { shown: [], opening: "", stop: [], ...(answer ? { grammar: rules.toGrammar(answer) } : {}) };
+
+  const forced = choice !== "auto";
+  const callable = typeof choice === "object" ? tools.filter((t) => t.function.name === choice.function.name) : tools;
+  const one = !parallel || typeof choice === "object";
+  const plan: Plan = {
+    shown: tools,
+    opening: forced ? format.opening : "",
+    stop: one && !forced ? format.stopAfterOne : [],
+    newParser: () => format.createParser(tools, forced),
+  };
+  if (forced) return { ...plan, grammar: rules.toGrammar(callsRule(callable, tools, format, { rules, one })) };
+  if (!answer) return plan;
+  const calls = rules.define(callsRule(callable, tools, format, { rules, one }));
+  return { ...plan, grammar: rules.toGrammar(`${calls} | ${answer}`) };
+}
+
+/** The rule of response_format, if it asks for anything. */
+function answerRule({ response_format: wanted }: Request, rules: Rules): string | undefined {
+  if (wanted.type === "text") return undefined;
+  const schema = wanted.type === "json_schema" ? wanted.json_schema.schema : undefined;
+  return schema ? compileSchema(schema, SCHEMA_AT, rules) : "object";
+}
+
+function callsRule(
+  callable: readonly Tool[],
+  tools: readonly Tool[],
+  format: CallFormat,
+  { rules, one }: { rules: Rules; one: boolean },
+): string {
+  const callables = callable.map((tool) => {
+    const at = `/tools/${tools.indexOf(tool)}/function/parameters`;
+    const schema = tool.function.parameters ?? NO_PARAMETERS;
+    const named = Object.keys(schema).length === 0 ? NO_PARAMETERS : { type: "object", ...schema };
+    return { name: tool.function.name, argumentsRule: compileSchema(named, at, rules) };
+  });
+  return format.grammar(rules, callables, !one);
+}
