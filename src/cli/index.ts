@@ -19,6 +19,11 @@ const COMMANDS: readonly Row[] = [
   },
   { name: "chat", summary: "Talk to a deployment", load: async () => (await import("./commands/chat.ts")).chat },
   {
+    name: "models",
+    summary: "List, import and pull models",
+    load: async () => (await import("./commands/models.ts")).models,
+  },
+  {
     name: "keys",
     summary: "Create, list and revoke API keys",
     load: async () => (await import("./commands/keys.ts")).keys,

@@ -9,6 +9,7 @@ import type { Ctx } from "../../context.ts";
 import { transition } from "../../events/lifecycle.ts";
 import { oncePer } from "../../lib/once_per.ts";
 import { durable, write } from "../../platform/db.ts";
+import { cleanTemp } from "../../platform/files.ts";
 import { ensureBuiltin } from "./builtin.ts";
 import { settleFile } from "./check.ts";
 import { machine } from "./machine.ts";
@@ -20,6 +21,7 @@ export const FOLDER = "models";
 export const HUB = "hub"; // below it lies what was downloaded: rows of their own
 const SETTLED_MS = 2_000; // a file that was written to a moment ago may not be whole
 const PAUSE_MS = 500;
+const ABANDONED_MS = 86_400_000; // an import that was killed
 
 type Found = { name: string; path: string; size: number; mtimeMs: number };
 
@@ -28,6 +30,8 @@ export async function scan(ctx: Ctx, signal?: AbortSignal) {
   await ensureBuiltin(ctx);
   await noticeLost(ctx);
   await removeUnused(ctx);
+  await mkdir(join(ctx.config.data_dir, FOLDER), { recursive: true, mode: 0o700 });
+  await cleanTemp(join(ctx.config.data_dir, FOLDER), ABANDONED_MS, ctx.clock.now());
   while (!signal?.aborted && (await look(ctx))) await ctx.clock.sleep(PAUSE_MS, signal);
 }
 
@@ -85,7 +89,6 @@ const folderRows = (ctx: Ctx): ModelRow[] =>
 
 async function filesOf(ctx: Ctx): Promise<Found[]> {
   const root = join(ctx.config.data_dir, FOLDER);
-  await mkdir(root, { recursive: true, mode: 0o700 });
   const found: Found[] = [];
   for (const entry of await readdir(root)) {
     if (entry.startsWith(".") || entry === HUB) continue;

@@ -1,10 +1,22 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { copyFileSync, mkdirSync, renameSync, rmSync, symlinkSync, truncateSync, utimesSync } from "node:fs";
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  truncateSync,
+  utimesSync,
+} from "node:fs";
 import { join } from "node:path";
 import { type TestApp, tempDir, testApp } from "../../../test/harness.ts";
 import { makeModel } from "../../../test/models.ts";
+import { write } from "../../platform/db.ts";
 import { scan } from "./folder.ts";
 import { hashNew } from "./hash.ts";
+import { importFile, openSource, place, registerChecked } from "./import.ts";
 import * as models from "./service.ts";
 
 let app: TestApp;
@@ -108,4 +120,53 @@ describe("the models folder", () => {
     const names = body.data.map((model: { name: string }) => model.name);
     expect(names.filter((name: string) => /copying|hidden|deep|directory|pipe/.test(name))).toEqual([]);
   });
+});
+
+describe("an import", () => {
+  test("puts a copy into the folder, ready at once, with its hash", async () => {
+    const row = await importFile(app.ctx, source, "team/imported");
+    expect(row).toMatchObject({ name: "team/imported", status: "ready", workspaceId: null, source: "folder" });
+    expect(await Bun.file(models.pathOf(app.ctx, row)).bytes()).toEqual(await Bun.file(source).bytes());
+    expect(await Bun.file(source).exists()).toBe(true);
+    await scan(app.ctx);
+    expect(named("team/imported")).toMatchObject({ id: row.id, status: "ready", updatedAt: row.updatedAt });
+    expect(readdirSync(folder()).filter((name) => name.startsWith(".verk-tmp"))).toEqual([]);
+  });
+
+  test("does not take a name that is taken, nor one that leaves the folder", async () => {
+    await importFile(app.ctx, source, "once");
+    await expect(importFile(app.ctx, source, "once")).rejects.toThrow("There is a model once");
+    for (const name of ["../x", "/x", "hub/x", "a/b/c", ".hidden", ""])
+      await expect(importFile(app.ctx, source, name)).rejects.toThrow("cannot be a model's name");
+  });
+
+  test("refuses what is no model before it copies anything", async () => {
+    const path = join(app.dir, "notes.gguf");
+    await Bun.write(path, "these are notes");
+    await expect(importFile(app.ctx, path)).rejects.toThrow("Not a GGUF file");
+    await expect(importFile(app.ctx, join(app.dir, "absent.gguf"))).rejects.toThrow("there is no such file");
+    await expect(importFile(app.ctx, app.dir)).rejects.toThrow("is not a file");
+    expect(existsSync(folder("notes.gguf"))).toBe(false);
+  });
+
+  test("moves the file where it may, and replaces a model where it is told to", async () => {
+    const given = join(app.dir, "given.gguf");
+    copyFileSync(source, given);
+    const { id } = await importFile(app.ctx, source, "replaced");
+    const opened = await openSource(given);
+    const placed = await place(app.dir, opened, { name: "replaced", move: true, replace: true });
+    await opened.handle.close();
+    expect(existsSync(given)).toBe(false);
+    expect(registerChecked(app.ctx, placed, opened.shape)).toMatchObject({ id, status: "ready" });
+  });
+});
+
+test("a name is found for the caller's own models first, and never for another workspace's", () => {
+  const { ctx, workspaceA, workspaceB } = app;
+  const mine = write(ctx.db, (tx) =>
+    models.add(tx, { workspaceId: workspaceA, name: "verk-tiny", source: "upload" }, 1),
+  );
+  expect(models.find(ctx, workspaceA, "verk-tiny")?.id).toBe(mine.id);
+  expect(models.find(ctx, workspaceB, "verk-tiny")?.source).toBe("builtin");
+  expect(models.find(ctx, workspaceB, mine.id)).toBeUndefined();
 });

@@ -2,7 +2,8 @@
 import { constants } from "node:fs";
 import { open } from "node:fs/promises";
 import { describe } from "../../lib/gguf/describe.ts";
-import { GgufError, type Header, LIMITS, parseGguf } from "../../lib/gguf/parse.ts";
+import { GgufError } from "../../lib/gguf/parse.ts";
+import { type ReadAt, readHeader } from "../../lib/gguf/read.ts";
 import { errorCode } from "../../platform/files.ts";
 import { type Host, runHosted } from "../host.ts";
 import { type FromInspector, type ModelShape, ToInspector } from "../protocol.ts";
@@ -10,7 +11,6 @@ import { type FromInspector, type ModelShape, ToInspector } from "../protocol.ts
 type InspectorHost = Host<ToInspector, FromInspector>;
 type FileHandle = Awaited<ReturnType<typeof open>>;
 
-const FIRST_BYTES = 1 << 20;
 const HASH_BYTES = 4 << 20;
 
 export const runInspector = () => runHosted<ToInspector, FromInspector>(ToInspector, serve);
@@ -34,35 +34,13 @@ async function inspect(path: string, hash: boolean, host: InspectorHost): Promis
   try {
     const stat = await file.stat();
     if (!stat.isFile()) throw new GgufError("Not a regular file");
-    const shape = describe(await readHeader(file, stat.size));
+    const read: ReadAt = async (...where) => (await file.read(...where)).bytesRead;
+    const shape = describe(await readHeader(read, stat.size));
     const sha256 = hash ? await hashOf(file, stat.size, path, host) : null;
     return { shape, size_bytes: stat.size, sha256 };
   } finally {
     await file.close();
   }
-}
-
-/** Reads only as much of the beginning as the parser asks for, and at least twice as much each time. */
-async function readHeader(file: FileHandle, fileSize: number): Promise<Header> {
-  let bytes = await readStart(file, Math.min(FIRST_BYTES, fileSize));
-  for (;;) {
-    const parsed = parseGguf(bytes, fileSize);
-    if (!("need" in parsed)) return parsed;
-    const wanted = Math.max(parsed.need, Math.min(bytes.byteLength * 2, LIMITS.headerBytes, fileSize));
-    bytes = await readStart(file, wanted);
-    if (bytes.byteLength < parsed.need) throw new GgufError("The file became shorter while it was read");
-  }
-}
-
-async function readStart(file: FileHandle, length: number): Promise<Uint8Array> {
-  const bytes = new Uint8Array(length);
-  let at = 0;
-  while (at < length) {
-    const { bytesRead } = await file.read(bytes, at, length - at, at);
-    if (bytesRead === 0) break;
-    at += bytesRead;
-  }
-  return bytes.subarray(0, at);
 }
 
 async function hashOf(file: FileHandle, size: number, path: string, host: InspectorHost): Promise<string> {

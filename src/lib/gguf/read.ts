@@ -1,0 +1,29 @@
+import { GgufError, type Header, LIMITS, parseGguf } from "./parse.ts";
+
+const FIRST_BYTES = 1 << 20;
+
+/** Reads into the whole buffer from a position of the file; how many bytes there were. */
+export type ReadAt = (buffer: Uint8Array, offset: number, length: number, position: number) => Promise<number>;
+
+/** Reads only as much of the beginning as the parser asks for, and at least twice as much each time. */
+export async function readHeader(read: ReadAt, fileSize: number): Promise<Header> {
+  let bytes = await readStart(read, Math.min(FIRST_BYTES, fileSize));
+  for (;;) {
+    const parsed = parseGguf(bytes, fileSize);
+    if (!("need" in parsed)) return parsed;
+    const wanted = Math.max(parsed.need, Math.min(bytes.byteLength * 2, LIMITS.headerBytes, fileSize));
+    bytes = await readStart(read, wanted);
+    if (bytes.byteLength < parsed.need) throw new GgufError("The file became shorter while it was read");
+  }
+}
+
+async function readStart(read: ReadAt, length: number): Promise<Uint8Array> {
+  const bytes = new Uint8Array(length);
+  let at = 0;
+  while (at < length) {
+    const count = await read(bytes, at, length - at, at);
+    if (count === 0) break;
+    at += count;
+  }
+  return bytes.subarray(0, at);
+}
