@@ -68,11 +68,11 @@ export type ContextParams = {
   sequences: number;
   threads: number;
   unified: boolean;
-  /** Mean of the last hidden states instead of logits. */
+  /** The last hidden state of every token, beside its logits. */
   embeddings: boolean;
 };
 
-const POOLING_MEAN = 1;
+const POOLING_NONE = 0;
 
 export function contextParams(llama: Symbols, params: ContextParams): bigint[] {
   const words = new BigUint64Array(64);
@@ -85,7 +85,7 @@ export function contextParams(llama: Symbols, params: ContextParams): bigint[] {
   ints[3] = params.sequences;
   ints[7] = params.threads;
   ints[8] = params.threads;
-  if (params.embeddings) ints[11] = POOLING_MEAN;
+  if (params.embeddings) ints[11] = POOLING_NONE;
   bytes[128] = params.embeddings ? 1 : 0;
   bytes[133] = params.unified ? 1 : 0;
   return Array.from(words.subarray(0, CONTEXT_WORDS));

@@ -1,0 +1,82 @@
+/**
+ * LoRA adapters of one context. The library applies one set to a whole batch, so a batch is of one adapter. A replaced
+ * or detached adapter lives until its last sequence is over. Keys are never used twice: a cache computed with an
+ * earlier adapter of the same name is not mistaken for one of the new.
+ */
+import { ptr } from "bun:ffi";
+import { cstr, type Llama, must, type Ptr } from "../../../native/llama_symbols.ts";
+
+export type Adapter = { key: number; address: Ptr | null; scale: number; users: number; named: boolean };
+
+export class Adapters {
+  /** The key of what is applied to the context. */
+  current = 0;
+  readonly #llama: Llama;
+  readonly #model: Ptr;
+  readonly #byName = new Map<string, Adapter>();
+  readonly #none: Adapter = { key: 0, address: null, scale: 1, users: 0, named: true };
+  #lastKey = 0;
+
+  constructor(llama: Llama, model: Ptr) {
+    this.#llama = llama;
+    this.#model = model;
+  }
+
+  attach(name: string, path: string, scale: number) {
+    this.#llama.forgetError();
+    const file = cstr(path);
+    const address = this.#llama.llama_adapter_lora_init(this.#model, ptr(file));
+    if (address === null) throw new Error(`${path} is no adapter of this model: ${this.#llama.firstError()}`);
+    this.detach(name);
+    const key = ++this.#lastKey;
+    this.#byName.set(name, { key, address: must(address, path), scale, users: 0, named: true });
+  }
+
+  detach(name: string) {
+    const adapter = this.#byName.get(name);
+    if (!adapter) return;
+    this.#byName.delete(name);
+    adapter.named = false;
+    this.#freeUnused(adapter);
+  }
+
+  /** Every use is released once. */
+  use(name: string | null): Adapter {
+    const adapter = name === null ? this.#none : this.#byName.get(name);
+    if (!adapter) throw new Error(`no adapter "${name}" is attached`);
+    adapter.users++;
+    return adapter;
+  }
+
+  release(adapter: Adapter) {
+    adapter.users--;
+    this.#freeUnused(adapter);
+  }
+
+  apply(context: Ptr, adapter: Adapter) {
+    if (this.current === adapter.key) return;
+    this.#set(context, adapter);
+    this.current = adapter.key;
+    this.#context = context;
+  }
+
+  #context: Ptr | null = null;
+
+  #set(context: Ptr, { address, scale }: Adapter) {
+    const list = BigUint64Array.of(BigInt(address ?? 0));
+    const code = this.#llama.llama_set_adapters_lora(
+      context,
+      ptr(list),
+      address === null ? 0 : 1,
+      Float32Array.of(scale),
+    );
+    if (code !== 0) throw new Error(`llama_set_adapters_lora returned ${code}`);
+  }
+
+  #freeUnused(adapter: Adapter) {
+    if (adapter.named || adapter.users > 0 || adapter.address === null) return;
+    if (this.current === adapter.key && this.#context !== null) this.apply(this.#context, this.#none); // still in the context's hands
+    this.#llama.llama_adapter_lora_free(adapter.address);
+    adapter.address = null;
+  }
+}

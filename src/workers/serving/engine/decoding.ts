@@ -1,0 +1,207 @@
+/** One open model on the decoding thread: what is loaded, who decodes, and the end of it. */
+import { readFileSync } from "node:fs";
+import { type Device, freeBytes, listGpus, loadModel, openContext } from "../../../native/llama_load.ts";
+import { cstr, type Llama, must, openLlama, type Ptr, text } from "../../../native/llama_symbols.ts";
+import { Adapters } from "./adapters.ts";
+import { Decoder } from "./decoder.ts";
+import { Embedder } from "./embedder.ts";
+import { TokenKinds } from "./kinds.ts";
+import type { FromThread, OpenMessage, SubmitMessage } from "./messages.ts";
+import type { ModelFacts } from "./types.ts";
+
+type Post = (message: FromThread) => void;
+type Opened = { decoding: Decoding; model: Ptr; facts: Omit<ModelFacts, "bosToken" | "eosToken"> };
+
+const CPU_BATCH = 512;
+const GPU_BATCH = 2048;
+const MICRO_BATCH = 512;
+const MOST_SEQUENCES = 256; // of the library
+const PROGRESS_STEP = 0.01;
+
+export function openDecoding(open: OpenMessage, post: Post): Opened {
+  if (open.parallel > MOST_SEQUENCES) throw new Error(`parallel is ${open.parallel}, the most is ${MOST_SEQUENCES}`);
+  const llama = openLlama(open.dataDir, { cuda: open.gpus.length > 0 });
+  const devices = chooseDevices(llama, open.gpus);
+  const used = memoryMeter(llama, devices);
+  const model = loadModel(llama, {
+    path: open.modelPath,
+    devices: devices.map((d) => d.device),
+    repack: devices.length === 0,
+    onProgress: open.wantsProgress ? inSteps((fraction) => post({ type: "progress", fraction })) : undefined,
+  });
+  try {
+    refuseOthers(llama, model);
+    const decoding = new Decoding({ llama, model, open, post });
+    return { decoding, model, facts: readFacts(llama, model, open, { devices, memoryBytes: used() }) };
+  } catch (error) {
+    llama.llama_model_free(model);
+    throw error;
+  }
+}
+
+function chooseDevices(llama: Llama, wanted: readonly number[]): Device[] {
+  if (wanted.length === 0) return [];
+  const found = listGpus(llama);
+  return wanted.map((index) => {
+    const device = found[index];
+    if (!device) throw new Error(`there is no GPU ${index}: ${found.length} found`);
+    return device;
+  });
+}
+
+function refuseOthers(llama: Llama, model: Ptr) {
+  if (llama.llama_model_has_encoder(model) || !llama.llama_model_has_decoder(model)) {
+    throw new Error("the model does not generate text: only decoders are served");
+  }
+  if (llama.llama_model_is_diffusion(model))
+    throw new Error("the model is a diffusion model: only decoders are served");
+}
+
+/** Call it at the start, and what it returns at the end: the bytes taken in between. */
+function memoryMeter(llama: Llama, devices: readonly Device[]): () => number {
+  const resident = () => Number(readFileSync("/proc/self/statm", "latin1").split(" ")[1]) * 4096;
+  const free = () => devices.reduce((sum, { device }) => sum + freeBytes(llama, device), 0);
+  const before = devices.length > 0 ? free() : resident();
+  return () => Math.max(0, devices.length > 0 ? before - free() : resident() - before);
+}
+
+function inSteps(report: (fraction: number) => void): (fraction: number) => void {
+  let last = -1;
+  return (fraction) => {
+    if (fraction < 1 && fraction - last < PROGRESS_STEP) return;
+    last = fraction;
+    report(fraction);
+  };
+}
+
+type Measured = { devices: readonly Device[]; memoryBytes: number };
+
+function readFacts(llama: Llama, model: Ptr, open: OpenMessage, { devices, memoryBytes }: Measured): Opened["facts"] {
+  const vocab = must(llama.llama_model_get_vocab(model), "llama_model_get_vocab");
+  const room = Buffer.alloc(256);
+  const length = llama.llama_model_meta_val_str(model, cstr("general.architecture"), room, room.length);
+  const template = (name: string | null) =>
+    text(llama.llama_model_chat_template(model, name === null ? null : cstr(name))) || null;
+  return {
+    architecture: room.toString("utf8", 0, Math.max(0, length)),
+    contextLength: open.contextLength,
+    trainedContextLength: llama.llama_model_n_ctx_train(model),
+    parallel: open.parallel,
+    vocabSize: llama.llama_vocab_n_tokens(vocab),
+    embeddingSize: llama.llama_model_n_embd_out(model),
+    parameters: Number(llama.llama_model_n_params(model)),
+    weightBytes: Number(llama.llama_model_size(model)),
+    memoryBytes,
+    addsBos: llama.llama_vocab_get_add_bos(vocab),
+    chatTemplate: template(null),
+    toolTemplate: template("tool_use"),
+    device: devices.length > 0 ? devices.map((d) => d.description).join(", ") : "CPU",
+  };
+}
+
+type DecodingOptions = { llama: Llama; model: Ptr; open: OpenMessage; post: Post };
+
+export class Decoding {
+  readonly #options: DecodingOptions;
+  readonly #context: Ptr;
+  readonly #adapters: Adapters;
+  readonly #decoder: Decoder;
+  readonly #embedder: Embedder;
+
+  constructor(options: DecodingOptions) {
+    const { llama, model, open, post } = options;
+    const { contextLength, parallel, threads, unified } = open;
+    const vocab = must(llama.llama_model_get_vocab(model), "llama_model_get_vocab");
+    const batchTokens = open.gpus.length > 0 ? GPU_BATCH : CPU_BATCH;
+    this.#options = options;
+    this.#context = openContext(llama, model, {
+      contextTokens: contextLength * parallel,
+      batchTokens,
+      microBatchTokens: MICRO_BATCH,
+      sequences: parallel,
+      threads,
+      unified,
+      embeddings: false,
+    });
+    this.#adapters = new Adapters(llama, model);
+    this.#decoder = new Decoder({
+      native: {
+        llama,
+        vocab,
+        vocabSize: llama.llama_vocab_n_tokens(vocab),
+        contextLength,
+        kinds: new TokenKinds(llama, vocab),
+        context: this.#context,
+        memory: must(llama.llama_get_memory(this.#context), "llama_get_memory"),
+      },
+      adapters: this.#adapters,
+      parallel,
+      batchTokens,
+      unified,
+      reuse: !llama.llama_model_is_recurrent(model) && !llama.llama_model_is_hybrid(model),
+      onFailed: (sequence, error) => post({ type: "failed", sequence, error }),
+    });
+    const size = llama.llama_model_n_embd_out(model);
+    this.#embedder = new Embedder({ llama, model, contextLength, threads, size });
+  }
+
+  get idle() {
+    return this.#decoder.idle && this.#embedder.idle;
+  }
+
+  submit(message: SubmitMessage) {
+    try {
+      this.#decoder.submit(message);
+    } catch (error) {
+      const because = error instanceof Error ? error.message : String(error);
+      message.seeds.forEach((_, i) => {
+        this.#options.post({ type: "failed", sequence: message.sequence + i, error: because });
+      });
+    }
+  }
+
+  cancel(sequences: readonly number[]) {
+    this.#decoder.cancel(sequences);
+    for (const id of sequences) this.#embedder.cancel(id);
+  }
+
+  embed(id: number, prompts: readonly Int32Array[]) {
+    this.#embedder.submit(id, prompts);
+  }
+
+  attach(name: string, path: string, scale: number) {
+    this.#adapters.attach(name, path, scale);
+  }
+
+  detach(name: string) {
+    this.#adapters.detach(name);
+  }
+
+  /** One step of everything that has work. False when nothing is left. */
+  turn(): boolean {
+    if (!this.#decoder.idle) {
+      const frame = this.#decoder.step();
+      if (frame) this.#options.post(frame);
+    }
+    if (!this.#embedder.idle) this.#embedStep();
+    return !this.idle;
+  }
+
+  #embedStep() {
+    try {
+      const done = this.#embedder.step();
+      if (done) this.#options.post({ type: "answer", ...done });
+    } catch (error) {
+      const id = this.#embedder.drop();
+      this.#options.post({ type: "answer", id, error: error instanceof Error ? error.message : String(error) });
+    }
+  }
+
+  close() {
+    const { llama, model } = this.#options;
+    this.#decoder.close();
+    this.#embedder.free();
+    llama.llama_free(this.#context);
+    llama.llama_model_free(model);
+  }
+}

@@ -1,0 +1,109 @@
+/**
+ * Embeddings: the mean of the last hidden states, of length 1. A context of its own, opened on first use. One part of
+ * one prompt at a time, so that running streams go on in between; the library computes logits for every token of such
+ * a batch, which is why the parts are small.
+ */
+import { toArrayBuffer } from "bun:ffi";
+import { openContext } from "../../../native/llama_load.ts";
+import { type Llama, must, type Ptr } from "../../../native/llama_symbols.ts";
+import { Batch } from "./batch.ts";
+
+const PART = 64;
+
+export type EmbedderOptions = {
+  llama: Llama;
+  model: Ptr;
+  contextLength: number;
+  threads: number;
+  size: number;
+};
+
+type Job = { id: number; prompts: readonly Int32Array[]; vectors: Float32Array[]; fed: number; sum: Float64Array };
+
+export class Embedder {
+  readonly #options: EmbedderOptions;
+  readonly #jobs: Job[] = [];
+  readonly #batch = new Batch(PART);
+  #context: Ptr | null = null;
+
+  constructor(options: EmbedderOptions) {
+    this.#options = options;
+  }
+
+  get idle() {
+    return this.#jobs.length === 0;
+  }
+
+  submit(id: number, prompts: readonly Int32Array[]) {
+    this.#jobs.push({ id, prompts, vectors: [], fed: 0, sum: new Float64Array(this.#options.size) });
+  }
+
+  cancel(id: number) {
+    const at = this.#jobs.findIndex((job) => job.id === id);
+    if (at >= 0) this.#jobs.splice(at, 1);
+  }
+
+  /** Gives up the oldest job and returns its id. */
+  drop(): number {
+    return this.#jobs.shift()?.id ?? -1;
+  }
+
+  /** One part of the oldest job; the job when it is complete. */
+  step(): { id: number; vectors: Float32Array[] } | null {
+    const job = this.#jobs[0];
+    if (!job) return null;
+    const prompt = job.prompts[job.vectors.length];
+    if (prompt) this.#feed(job, prompt);
+    if (job.vectors.length < job.prompts.length) return null;
+    this.#jobs.shift();
+    return { id: job.id, vectors: job.vectors };
+  }
+
+  #feed(job: Job, prompt: Int32Array) {
+    const { llama, size } = this.#options;
+    this.#context ??= this.#open();
+    const memory = must(llama.llama_get_memory(this.#context), "llama_get_memory");
+    if (job.fed === 0) llama.llama_memory_clear(memory, false);
+    this.#batch.clear();
+    const end = Math.min(prompt.length, job.fed + PART);
+    for (let i = job.fed; i < end; i++) this.#batch.add(prompt[i]!, i, 0, true);
+    const code = this.#batch.decode(llama, this.#context);
+    if (code !== 0) throw new Error(`llama_decode returned ${code} for an embedding`);
+    for (let row = 0; row < end - job.fed; row++) {
+      const at = must(llama.llama_get_embeddings_ith(this.#context, row), "llama_get_embeddings_ith");
+      const state = new Float32Array(toArrayBuffer(at, 0, size * 4));
+      for (let i = 0; i < size; i++) job.sum[i]! += state[i]!;
+    }
+    job.fed = end;
+    if (end < prompt.length) return;
+    job.vectors.push(normalised(job.sum));
+    job.sum.fill(0);
+    job.fed = 0;
+  }
+
+  #open(): Ptr {
+    const { llama, model, contextLength, threads } = this.#options;
+    return openContext(llama, model, {
+      contextTokens: contextLength,
+      batchTokens: PART,
+      microBatchTokens: PART,
+      sequences: 1,
+      threads,
+      unified: true,
+      embeddings: true,
+    });
+  }
+
+  free() {
+    if (this.#context !== null) this.#options.llama.llama_free(this.#context);
+    this.#context = null;
+  }
+}
+
+/** The direction alone: the mean and the sum have the same. */
+function normalised(sum: Float64Array): Float32Array {
+  let square = 0;
+  for (const value of sum) square += value * value;
+  const length = Math.sqrt(square) || 1;
+  return Float32Array.from(sum, (value) => value / length);
+}

@@ -1,0 +1,36 @@
+import type { Llama, Ptr } from "../../../native/llama_symbols.ts";
+
+export const TEXT = 0;
+/** A control token that does not end a text. */
+export const CONTROL = 1;
+export const END = 2;
+const UNKNOWN = 255;
+
+/** What each token of a vocabulary is. Asked when needed: a large vocabulary would cost a load 20 ms. */
+export class TokenKinds {
+  readonly #llama: Llama;
+  readonly #vocab: Ptr;
+  readonly #known: Uint8Array;
+
+  constructor(llama: Llama, vocab: Ptr) {
+    this.#llama = llama;
+    this.#vocab = vocab;
+    this.#known = new Uint8Array(llama.llama_vocab_n_tokens(vocab)).fill(UNKNOWN);
+  }
+
+  of(token: number): number {
+    if (this.#known[token] === UNKNOWN) this.#known[token] = this.#ask(token);
+    return this.#known[token]!;
+  }
+
+  all(kind: number): number[] {
+    const tokens: number[] = [];
+    for (let token = 0; token < this.#known.length; token++) if (this.of(token) === kind) tokens.push(token);
+    return tokens;
+  }
+
+  #ask(token: number): number {
+    if (this.#llama.llama_vocab_is_eog(this.#vocab, token)) return END;
+    return this.#llama.llama_vocab_is_control(this.#vocab, token) ? CONTROL : TEXT;
+  }
+}

@@ -1,0 +1,31 @@
+/** Log-probabilities under the model itself: of the raw logits, before anything that sampling does to them. Pure. */
+
+/** [logprob of `token`, then `top` pairs of token and logprob, most likely first]. */
+export function logprobs(logits: Float32Array, token: number, top: number): Float64Array {
+  const out = new Float64Array(1 + 2 * top);
+  let peak = logits[0]!;
+  for (let i = 1; i < logits.length; i++) if (logits[i]! > peak) peak = logits[i]!;
+  let sum = 0;
+  for (let i = 0; i < logits.length; i++) sum += Math.exp(logits[i]! - peak);
+  const norm = peak + Math.log(sum);
+  out[0] = logits[token]! - norm;
+  if (top > 0) likeliest(logits, norm, out);
+  return out;
+}
+
+/** Insertion into the few best found so far: the list is short and rarely changes. */
+function likeliest(logits: Float32Array, norm: number, out: Float64Array) {
+  const top = (out.length - 1) / 2;
+  let found = 0;
+  for (let i = 0; i < logits.length; i++) {
+    const logprob = logits[i]! - norm;
+    if (found === top && logprob <= out[2 * top]!) continue;
+    let at = found < top ? found++ : top - 1;
+    for (; at > 0 && out[2 * at]! < logprob; at--) {
+      out[1 + 2 * at] = out[2 * at - 1]!;
+      out[2 + 2 * at] = out[2 * at]!;
+    }
+    out[1 + 2 * at] = i;
+    out[2 + 2 * at] = logprob;
+  }
+}

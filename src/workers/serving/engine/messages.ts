@@ -1,0 +1,47 @@
+/** Between the engine's main thread and its decoding thread. What a step produced comes as a frame (frame.ts). */
+import type { ModelFacts, Sampling } from "./types.ts";
+
+export type OpenMessage = {
+  type: "open";
+  dataDir: string;
+  modelPath: string;
+  contextLength: number;
+  parallel: number;
+  threads: number;
+  gpus: readonly number[];
+  unified: boolean;
+  wantsProgress: boolean;
+};
+
+export type SubmitMessage = {
+  type: "submit";
+  /** Sample i has the id `sequence + i` and draws with `seeds[i]`. */
+  sequence: number;
+  prompt: Int32Array;
+  seeds: readonly number[];
+  maxTokens: number;
+  sampling: Sampling;
+  /** -1 = none. */
+  topLogprobs: number;
+  grammar: string | null;
+  ignoreEos: boolean;
+  adapter: string | null;
+};
+
+/** Asked and answered once; the answer names the id. */
+export type Question =
+  | { type: "embed"; id: number; prompts: readonly Int32Array[] }
+  | { type: "attach"; id: number; name: string; path: string; scale: number }
+  | { type: "detach"; id: number; name: string }
+  | { type: "close"; id: number };
+
+export type ToThread = OpenMessage | SubmitMessage | { type: "cancel"; sequences: readonly number[] } | Question;
+
+export type FromThread =
+  | Float64Array
+  | { type: "progress"; fraction: number }
+  /** The model's address is the same for every thread of the process. */
+  | { type: "opened"; model: number; facts: Omit<ModelFacts, "bosToken" | "eosToken"> }
+  | { type: "unopened"; error: string }
+  | { type: "failed"; sequence: number; error: string }
+  | { type: "answer"; id: number; error?: string; vectors?: Float32Array[] };

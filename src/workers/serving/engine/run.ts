@@ -1,0 +1,179 @@
+/** One request on the main thread: tokens in, deltas out. Single consumer; what it does not fetch waits for it. */
+import { type EndToken, NO_END, type Reason } from "./frame.ts";
+import { TextOut } from "./text.ts";
+import type { Delta, Finish, Generation, Run, TokenLogprob } from "./types.ts";
+import type { Vocab } from "./vocab.ts";
+
+/** `cancel` ends sequences on the decoding thread; it may be told of some that are over already. */
+export type RunHooks = { vocab: Vocab; cancel: (samples: readonly number[]) => void; onOver: () => void };
+
+export class ActiveRun implements Run {
+  readonly cachedTokens: Promise<number>;
+  readonly #known: (cached: number) => void;
+  readonly #samples: Sample[];
+  readonly #hooks: RunHooks;
+  #ready: Delta[] = [];
+  #left: number;
+  #error: Error | null = null;
+  #waiter: PromiseWithResolvers<IteratorResult<readonly Delta[]>> | null = null;
+
+  constructor(generation: Generation, hooks: RunHooks) {
+    const { promise, resolve } = Promise.withResolvers<number>();
+    this.cachedTokens = promise;
+    this.#known = resolve;
+    this.#hooks = hooks;
+    this.#samples = Array.from({ length: generation.samples }, (_, i) => new Sample(i, generation, hooks.vocab));
+    this.#left = generation.samples;
+  }
+
+  prompted(sample: number, cached: number) {
+    if (sample === 0) this.#known(cached);
+  }
+
+  token(sample: number, token: number, scored: TokenLogprob | null) {
+    const state = this.#samples[sample]!;
+    if (state.over) return;
+    const delta = state.take(token, scored);
+    if (delta) this.#ready.push(delta);
+    if (delta?.finish) this.#ended([sample]);
+  }
+
+  finish(sample: number, reason: Reason, end: EndToken) {
+    const state = this.#samples[sample]!;
+    if (state.over) return;
+    this.#ready.push(state.end(reason, end));
+    this.#ended([]);
+  }
+
+  fail(error: Error) {
+    if (this.#left === 0) return;
+    this.#error = error;
+    this.#close();
+    this.flush();
+  }
+
+  /** What is over stays over; the rest ends here and now. */
+  cancel() {
+    const open = this.#samples.filter((sample) => !sample.over);
+    if (this.#left === 0 || open.length === 0) return;
+    for (const sample of open) this.#ready.push(sample.end("cancelled", NO_END));
+    this.#close();
+    this.flush();
+  }
+
+  /** Hands over what a frame brought. */
+  flush() {
+    if (!this.#waiter) return;
+    const next = this.#take();
+    if (!next) return;
+    const waiter = this.#waiter;
+    this.#waiter = null;
+    if (next instanceof Error) waiter.reject(next);
+    else waiter.resolve(next);
+  }
+
+  [Symbol.asyncIterator](): AsyncIterator<readonly Delta[]> {
+    return {
+      next: async () => {
+        const ready = this.#take();
+        if (ready instanceof Error) throw ready;
+        if (ready) return ready;
+        this.#waiter ??= Promise.withResolvers();
+        return this.#waiter.promise;
+      },
+      return: async () => {
+        this.cancel();
+        this.#ready = [];
+        return { done: true, value: undefined };
+      },
+    };
+  }
+
+  #take(): IteratorResult<readonly Delta[]> | Error | null {
+    if (this.#ready.length > 0) {
+      const value = this.#ready;
+      this.#ready = [];
+      return { done: false, value };
+    }
+    if (this.#left > 0) return null;
+    const error = this.#error;
+    this.#error = null;
+    return error ?? { done: true, value: undefined };
+  }
+
+  /** `stop` lists samples that the decoding thread does not know to be over. */
+  #ended(stop: readonly number[]) {
+    if (stop.length > 0) this.#hooks.cancel(stop);
+    if (--this.#left === 0) this.#settle();
+  }
+
+  #close() {
+    this.#hooks.cancel(this.#samples.map((sample) => sample.index));
+    this.#left = 0;
+    this.#settle();
+  }
+
+  #settle() {
+    this.#known(0);
+    this.#hooks.onOver();
+  }
+}
+
+class Sample {
+  over = false;
+  readonly index: number;
+  readonly #text: TextOut;
+  readonly #vocab: Vocab;
+  readonly #wantsTokens: boolean;
+  readonly #tokens: number[] = []; // not yet released
+  readonly #scored: TokenLogprob[] = [];
+  #released = 0;
+  #count = 0;
+
+  constructor(index: number, generation: Generation, vocab: Vocab) {
+    this.index = index;
+    this.#text = new TextOut(generation.stop);
+    this.#vocab = vocab;
+    this.#wantsTokens = generation.wantTokens === true;
+  }
+
+  /** Null when there is nothing to show yet. */
+  take(token: number, scored: TokenLogprob | null): Delta | null {
+    this.#count++;
+    if (this.#wantsTokens) this.#tokens.push(token);
+    if (scored) this.#scored.push(scored);
+    const { bytes, text } = this.#vocab.piece(token);
+    const { text: shown, stopped, tokens } = this.#text.push(bytes, text);
+    const delta = this.#delta(shown, tokens);
+    if (stopped) return this.#close(delta, "stop");
+    return shown === "" && !delta.tokens && !delta.logprobs ? null : delta;
+  }
+
+  end(reason: Finish, end: EndToken): Delta {
+    const { text, tokens, stopped } = this.#text.finish();
+    const delta = this.#delta(text, tokens);
+    if (this.#wantsTokens && end.token >= 0) withEnd(delta, end, this.#vocab);
+    return this.#close(delta, stopped ? "stop" : reason);
+  }
+
+  #close(delta: Delta, finish: Finish): Delta {
+    this.over = true;
+    return { ...delta, finish, completionTokens: this.#count };
+  }
+
+  #delta(text: string, tokens: number): Delta {
+    const count = tokens - this.#released;
+    this.#released = tokens;
+    const delta: Delta = { sample: this.index, text };
+    if (count > 0 && this.#wantsTokens) delta.tokens = Int32Array.from(this.#tokens.splice(0, count));
+    if (count > 0 && this.#scored.length > 0) delta.logprobs = this.#scored.splice(0, count);
+    return delta;
+  }
+}
+
+/** A rollout must learn that the model chose to end. */
+function withEnd(delta: Delta, { token, logprob }: EndToken, vocab: Vocab) {
+  delta.tokens = Int32Array.of(...(delta.tokens ?? []), token);
+  if (Number.isNaN(logprob)) return;
+  delta.logprobs = [...(delta.logprobs ?? []), { token, bytes: vocab.bytes(token), logprob, top: [] }];
+}

@@ -1,0 +1,123 @@
+/**
+ * Who runs where, and how much of a prompt goes into the next batch. Pure: no native call, no clock.
+ * A slot is one sequence of the native cache; what it holds stays after its owner is done, for whoever begins alike.
+ */
+
+export type Slot = {
+  /** The tokens whose keys and values the cache holds: `tokens[0, length)`. */
+  tokens: Int32Array;
+  length: number;
+  /** Which adapter computed them; 0 = none. */
+  adapter: number;
+  busy: boolean;
+  /** The step in which it was last used; 0 = never. */
+  usedAt: number;
+};
+
+/** Take `slot`, keep its first `keep` tokens; they are there already, or in slot `from`. */
+export type Placement = { slot: number; from: number; keep: number };
+
+export type PlaceRules = {
+  /** Copying between slots moves the whole cache of one: below this many tokens it is cheaper to compute them. */
+  copyMin: number;
+  /** False for models whose state cannot be cut back to a prefix. */
+  reuse: boolean;
+};
+
+export function newSlots(count: number, contextLength: number): Slot[] {
+  return Array.from({ length: count }, () => ({
+    tokens: new Int32Array(contextLength),
+    length: 0,
+    adapter: 0,
+    busy: false,
+    usedAt: 0,
+  }));
+}
+
+/** How many tokens the two have in common from the start, `most` at most. */
+export function commonPrefix(a: Int32Array, b: Int32Array, most: number): number {
+  let n = 0;
+  while (n < most && a[n] === b[n]) n++;
+  return n;
+}
+
+/** Undefined when every slot is busy. At least one token of the prompt is always left to compute: its logits are needed. */
+export function place(
+  prompt: Int32Array,
+  adapter: number,
+  slots: readonly Slot[],
+  rules: PlaceRules,
+): Placement | undefined {
+  const target = emptiest(slots);
+  if (target < 0) return undefined;
+  if (!rules.reuse) return { slot: target, from: target, keep: 0 };
+  const shared = (i: number) => {
+    const slot = slots[i]!;
+    return slot.adapter === adapter ? commonPrefix(slot.tokens, prompt, Math.min(slot.length, prompt.length - 1)) : 0;
+  };
+  let best = target;
+  let keep = shared(target);
+  for (let i = 0; i < slots.length; i++) {
+    const common = shared(i);
+    if (common > keep || (common === keep && common > 0 && slots[best]!.busy && !slots[i]!.busy)) {
+      best = i;
+      keep = common;
+    }
+  }
+  const { busy, length } = slots[best]!;
+  if (best === target || (!busy && keep * 2 >= length)) return { slot: best, from: best, keep };
+  if (keep >= rules.copyMin) return { slot: target, from: best, keep };
+  return { slot: target, from: target, keep: shared(target) };
+}
+
+/**
+ * The free slot to give away. The native batch is cut wherever the slots in it are not neighbours, so a slot beside a
+ * running one comes first; among equals the one unused for longest. -1 when none is free.
+ */
+function emptiest(slots: readonly Slot[]): number {
+  const first = slots.findIndex((slot) => slot.busy);
+  const last = slots.findLastIndex((slot) => slot.busy);
+  const distance = (i: number) => (first < 0 || (i > first && i < last) ? 0 : i < first ? first - i : i - last);
+  let best = -1;
+  for (let i = 0; i < slots.length; i++) {
+    if (slots[i]!.busy) continue;
+    if (best < 0) best = i;
+    const closer = distance(i) - distance(best);
+    if (closer < 0 || (closer === 0 && slots[i]!.usedAt < slots[best]!.usedAt)) best = i;
+  }
+  return best;
+}
+
+export type Load = {
+  /** Sequences that take one token each in the next batch. */
+  decoding: number;
+  /** What a batch may hold. */
+  batchTokens: number;
+  /** Measured; 0 before the first prompt. */
+  promptMsPerToken: number;
+};
+
+const STALL_MS = 60; // a running stream waits no longer than about this for somebody's prompt
+const LEAST = 16;
+
+/** How many prompt tokens fit beside the running sequences without a visible pause in them. */
+export function promptBudget({ decoding, batchTokens, promptMsPerToken }: Load): number {
+  const room = batchTokens - decoding;
+  if (decoding === 0) return room;
+  const unseen = promptMsPerToken > 0 ? Math.floor(STALL_MS / promptMsPerToken) : 4 * LEAST;
+  return Math.min(room, Math.max(LEAST, unseen));
+}
+
+/**
+ * Which adapter the next batch runs with; undefined when there is nothing to run. `waiting`: the adapters of all
+ * runnable sequences, oldest first. After `turn` batches with one adapter the next in line has its turn.
+ */
+export function nextAdapter(
+  waiting: readonly number[],
+  current: number,
+  batchesSoFar: number,
+  turn: number,
+): number | undefined {
+  if (waiting.includes(current) && batchesSoFar < turn) return current;
+  return waiting.find((adapter) => adapter !== current) ?? waiting[0];
+}

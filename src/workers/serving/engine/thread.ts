@@ -1,0 +1,55 @@
+/**
+ * The decoding thread: `llama_decode` blocks whoever calls it, and the main thread must answer. Messages are handled
+ * between two steps.
+ */
+import { type Decoding, openDecoding } from "./decoding.ts";
+import type { FromThread, ToThread } from "./messages.ts";
+
+declare const self: { onmessage: (event: { data: ToThread }) => void; postMessage: (message: FromThread) => void };
+
+let decoding: Decoding | null = null;
+let turning = false;
+
+const post = (message: FromThread) => self.postMessage(message);
+const reason = (error: unknown) => (error instanceof Error ? error.message : String(error));
+
+self.onmessage = ({ data: message }) => {
+  if (message.type === "open") {
+    try {
+      const opened = openDecoding(message, post);
+      decoding = opened.decoding;
+      post({ type: "opened", model: opened.model, facts: opened.facts });
+    } catch (error) {
+      post({ type: "unopened", error: reason(error) });
+    }
+    return;
+  }
+  if (!decoding) throw new Error(`${message.type} before open`);
+  handle(decoding, message);
+  if (!turning && decoding?.idle === false) {
+    turning = true;
+    setImmediate(turn);
+  }
+};
+
+function handle(open: Decoding, message: Exclude<ToThread, { type: "open" }>) {
+  if (message.type === "submit") return open.submit(message);
+  if (message.type === "cancel") return open.cancel(message.sequences);
+  try {
+    if (message.type === "embed") return open.embed(message.id, message.prompts);
+    if (message.type === "attach") open.attach(message.name, message.path, message.scale);
+    else if (message.type === "detach") open.detach(message.name);
+    else {
+      open.close();
+      decoding = null;
+    }
+    post({ type: "answer", id: message.id });
+  } catch (error) {
+    post({ type: "answer", id: message.id, error: reason(error) });
+  }
+}
+
+function turn() {
+  turning = decoding?.turn() ?? false;
+  if (turning) setImmediate(turn);
+}

@@ -1,0 +1,107 @@
+/** Text ⇄ tokens, on the thread that asks: a vocabulary may be read by all threads at once. */
+import { ptr } from "bun:ffi";
+import { type Llama, must, type Ptr, text } from "../../../native/llama_symbols.ts";
+
+/** Control tokens that a person must see: without them a tool call or a thought could not be told from an answer. */
+const SPOKEN = new Set([
+  "<tool_call>",
+  "</tool_call>",
+  "<think>",
+  "</think>",
+  "[TOOL_CALLS]",
+  "[ARGS]",
+  "<|python_tag|>",
+  "<|tool_call|>",
+  "<|tool▁calls▁begin|>",
+  "<|tool▁calls▁end|>",
+]);
+const NOTHING = new Uint8Array(0);
+
+export type Piece = { bytes: Uint8Array /** Null when the bytes are not whole characters. */; text: string | null };
+
+export class Vocab {
+  readonly size: number;
+  readonly #llama: Llama;
+  readonly #vocab: Ptr;
+  readonly #pieces: (Piece | undefined)[] = [];
+  #room = new Uint8Array(256);
+
+  constructor(llama: Llama, model: Ptr) {
+    this.#llama = llama;
+    this.#vocab = must(llama.llama_model_get_vocab(model), "llama_model_get_vocab");
+    this.size = llama.llama_vocab_n_tokens(this.#vocab);
+  }
+
+  get address() {
+    return this.#vocab;
+  }
+  get addsBos() {
+    return this.#llama.llama_vocab_get_add_bos(this.#vocab);
+  }
+  get bosToken() {
+    return this.#name(this.#llama.llama_vocab_bos(this.#vocab));
+  }
+  get eosToken() {
+    return this.#name(this.#llama.llama_vocab_eos(this.#vocab));
+  }
+  get hasBos() {
+    return this.#llama.llama_vocab_bos(this.#vocab) >= 0;
+  }
+
+  tokenize(source: string, { addBos, special }: { addBos: boolean; special: boolean }): Int32Array {
+    const bytes = Buffer.from(source);
+    let tokens = new Int32Array(bytes.length + 4);
+    const call = () => {
+      const at = bytes.length > 0 ? ptr(bytes) : ptr(NUL);
+      return this.#llama.llama_tokenize(this.#vocab, at, bytes.length, tokens, tokens.length, addBos, special);
+    };
+    let count = call();
+    if (count < 0) {
+      tokens = new Int32Array(-count);
+      count = call();
+    }
+    return tokens.slice(0, count);
+  }
+
+  detokenize(tokens: Int32Array): string {
+    const parts = Array.from(tokens, (token) => this.piece(token).bytes);
+    return new TextDecoder("utf-8", { ignoreBOM: true }).decode(Buffer.concat(parts));
+  }
+
+  /** What a person sees of a token: control tokens are nothing. */
+  piece(token: number): Piece {
+    const found = this.#pieces[token];
+    if (found) return found;
+    const control = this.#llama.llama_vocab_is_control(this.#vocab, token) && !SPOKEN.has(this.#name(token));
+    const bytes = control ? NOTHING : this.bytes(token);
+    const piece = { bytes, text: wholeText(bytes) };
+    this.#pieces[token] = piece;
+    return piece;
+  }
+
+  /** The bytes of any token, control tokens by their names. */
+  bytes(token: number): Uint8Array {
+    const call = () => this.#llama.llama_token_to_piece(this.#vocab, token, this.#room, this.#room.length, 0, true);
+    let length = call();
+    if (length < 0) {
+      this.#room = new Uint8Array(-length);
+      length = call();
+    }
+    return this.#room.slice(0, length);
+  }
+
+  #name(token: number): string {
+    return token < 0 ? "" : text(this.#llama.llama_vocab_get_text(this.#vocab, token));
+  }
+}
+
+const NUL = new Uint8Array(1);
+const strict = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+
+function wholeText(bytes: Uint8Array): string | null {
+  try {
+    return strict.decode(bytes);
+  } catch {
+    return null;
+  }
+}
