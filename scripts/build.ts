@@ -50,7 +50,8 @@ async function build() {
     nativesEmbedded = true;
   };
   const result = await Bun.build({
-    entrypoints: [flags.entry],
+    entrypoints: [flags.entry, join(root, "src/workers/serving/engine/thread.ts")], // a thread starts from a file
+    root: join(root, "src"),
     compile: { outfile: temp, autoloadDotenv: false, autoloadBunfig: false },
     format: "esm",
     splitting: true,
