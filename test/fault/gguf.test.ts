@@ -1,8 +1,11 @@
 import { expect, test } from "bun:test";
+import { rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { describe as shapeOf } from "../../src/lib/gguf/describe.ts";
 import { estimateMemory } from "../../src/lib/gguf/memory.ts";
 import { GgufError, parseGguf } from "../../src/lib/gguf/parse.ts";
 import { ModelShape } from "../../src/workers/protocol.ts";
+import { tempDir } from "../harness.ts";
 import { MUTATORS, mutants, seeds } from "./gguf_mutants.ts";
 
 const HEADERS = 10_000;
@@ -61,3 +64,45 @@ test("a file cut off at any boundary of its header is refused, whatever the boun
       expect(judge(bytes.slice(0, at - 1))).toBeString();
     }
 });
+
+type Loaded = { path: string; loaded: boolean; error?: string };
+
+/** What became of each file in a child that may die of it; then the next child goes on behind the file it died of. */
+async function loadAll(dir: string, paths: readonly string[]) {
+  const outcomes: Loaded[] = [];
+  const crashed: string[] = [];
+  while (outcomes.length + crashed.length < paths.length) {
+    const left = paths.slice(outcomes.length + crashed.length);
+    const child = Bun.spawn([process.execPath, join(import.meta.dir, "../fixtures/load_gguf.ts"), dir], {
+      stdin: new Blob([left.join("\n")]),
+      stderr: "pipe",
+    });
+    const [out, err] = await Promise.all([new Response(child.stdout).text(), new Response(child.stderr).text()]);
+    await child.exited;
+    const done = out.split("\n").filter(Boolean);
+    outcomes.push(...done.map((line) => JSON.parse(line) as Loaded));
+    if (done.length < left.length) crashed.push(`${left[done.length]}: ${err.trim().split("\n")[0]}`);
+  }
+  return { outcomes, crashed };
+}
+
+test("native code survives what the parser accepts: it decodes a token or says what is wrong", async () => {
+  const dir = tempDir();
+  const base = join(dir, "base.gguf");
+  writeFileSync(base, seeds()[0]?.bytes ?? "");
+  const paths = [base];
+  for (const { kind, bytes } of mutants(HEADERS, SEED + 1)) {
+    const verdict = judge(bytes);
+    if (typeof verdict === "string") continue;
+    const path = join(dir, `${paths.length}-${kind}.gguf`);
+    writeFileSync(path, bytes);
+    paths.push(verdict.type === "adapter" ? `${base}\t${path}` : path);
+    if (paths.length === 200) break;
+  }
+  const { outcomes, crashed } = await loadAll(dir, paths);
+  rmSync(dir, { recursive: true, force: true });
+  expect(crashed).toEqual([]);
+  expect(outcomes[0]).toMatchObject({ loaded: true });
+  expect(outcomes.filter((each) => each.loaded).length).toBeGreaterThan(100);
+  for (const { loaded, error } of outcomes) if (!loaded) expect(error?.length).toBeGreaterThan(10);
+}, 60_000);

@@ -1,12 +1,15 @@
 /**
- * Finds a byte string that comes twice among very many, without making an object of any: an open-addressed table of
- * positions. Native code asserts that no token comes twice.
+ * Finds a token that comes twice among very many, without making an object of any: an open-addressed table of
+ * positions. Native code asserts that none does, and sees a token only up to its first zero byte. An empty one gets a
+ * name there that no other may have.
  */
 export function createDistinct(bytes: Uint8Array, count: number) {
   let size = 16;
   while (size < count * 2) size *= 2;
   const starts = new Float64Array(size).fill(-1); // positions go beyond 2^31
   const lengths = new Uint32Array(size);
+  let empty = false;
+  let placeholder = false;
 
   const same = (slot: number, start: number, length: number) => {
     if (lengths[slot] !== length) return false;
@@ -16,9 +19,14 @@ export function createDistinct(bytes: Uint8Array, count: number) {
   };
 
   /** False when it was there before. */
-  return (start: number, length: number): boolean => {
+  return (start: number, end: number): boolean => {
     let hash = 0x811c9dc5;
-    for (let i = 0; i < length; i++) hash = Math.imul(hash ^ (bytes[start + i] as number), 0x01000193);
+    let length = 0;
+    for (; start + length < end && bytes[start + length] !== 0; length++)
+      hash = Math.imul(hash ^ (bytes[start + length] as number), 0x01000193);
+    empty ||= length === 0;
+    placeholder ||= PLACEHOLDER.every((byte, i) => bytes[start + i] === byte);
+    if (length === 0 || (empty && placeholder)) return !(empty && placeholder);
     let slot = (hash ^ (hash >>> 15)) & (size - 1);
     while ((starts[slot] as number) >= 0) {
       if (same(slot, start, length)) return false;
@@ -29,3 +37,5 @@ export function createDistinct(bytes: Uint8Array, count: number) {
     return true;
   };
 }
+
+const PLACEHOLDER = new TextEncoder().encode("[EMPTY_");

@@ -58,6 +58,8 @@ test.each([
   ["heads for too few layers", { "mystery.attention.head_count": i32s([4]) }, "has 1 values for 2 layers"],
   ["negative heads", { "mystery.attention.head_count": i32s([4, -4]) }, "head_count[1] is -4"],
   ["a token twice", { "tokenizer.ggml.tokens": strings(["a", "b", "c", "a"]) }, "element 3"],
+  ["a token twice up to its zero byte", { "tokenizer.ggml.tokens": strings(["a", "b\0x", "c", "b"]) }, "element 3"],
+  ["a token named like an empty one", { "tokenizer.ggml.tokens": strings(["a", "", "[EMPTY_1]", "b"]) }, "element 2"],
   ["too few token types", { "tokenizer.ggml.token_type": i32s([1]) }, "1 entries for 4 tokens"],
   ["experts without use", { "mystery.expert_count": u32(8) }, "expert_used_count is 0 of 8"],
   ["a part of a split", { "split.count": u32(3) }, "merge the parts"],
@@ -118,13 +120,13 @@ test("tensors of a known architecture must have the shapes that the metadata ask
 });
 
 test("distinct byte strings are told apart, also when their hashes meet", () => {
-  const bytes = new Uint8Array(3000).map((_, i) => (i * 7919) % 251);
+  const bytes = new Uint8Array(3000).map((_, i) => 1 + ((i * 7919) % 251));
   const isNew = createDistinct(bytes, 1000);
   const seen = new Set<string>();
   for (let i = 0; i < 1000; i++) {
     const [start, length] = [(i * 31) % 2900, 1 + (i % 3)];
     const text = bytes.subarray(start, start + length).join();
-    expect(isNew(start, length)).toBe(!seen.has(text));
+    expect(isNew(start, start + length)).toBe(!seen.has(text));
     seen.add(text);
   }
 });

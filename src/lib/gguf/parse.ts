@@ -148,8 +148,7 @@ function walkStrings(reader: Reader, what: string, length: number, distinct: boo
   const isNew = distinct ? createDistinct(reader.bytes, length) : undefined;
   for (let i = 0; i < length; i++) {
     const start = reader.skipString(what, LIMITS.stringBytes);
-    const bytes = reader.at - start;
-    if (bytes > 0 && isNew?.(start, bytes) === false) reader.fail(`element ${i} of ${what} comes twice`);
+    if (isNew && !isNew(start, reader.at)) reader.fail(`element ${i} of ${what} comes twice`);
   }
 }
 
