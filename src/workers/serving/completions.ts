@@ -20,8 +20,9 @@ export async function complete(served: Served, request: CompletionRequest, excha
   exchange.tally.promptTokens = prompts.reduce((sum, prompt) => sum + prompt.length, 0);
   const generations = prompts.map((prompt) => ({ ...settings(served, request, prompt), prompt }));
   const runs = generations.map((g) => countCached(served.engine.generate(g, exchange.signal), exchange.tally));
-  const choices = prompts.flatMap((prompt) => {
-    const echoed = request.echo ? served.engine.detokenize(prompt) : "";
+  const choices = listOf(request.prompt).flatMap((prompt, i) => {
+    const text = typeof prompt === "string" ? prompt : served.engine.detokenize(prompts[i] as Int32Array);
+    const echoed = request.echo ? text : "";
     return Array.from({ length: request.n }, () => newChoice(request, echoed));
   });
   const head = { id: `cmpl-${exchange.id}`, created: Math.floor(Date.now() / 1000), model: request.model };

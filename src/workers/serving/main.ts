@@ -1,0 +1,68 @@
+/** `verk worker serving`: one model, served over HTTP on a unix socket until the server asks for the end. */
+import { type Host, runHosted } from "../host.ts";
+import { type FromServing, ToServing } from "../protocol.ts";
+import { openEngine } from "./engine/engine.ts";
+import type { Engine } from "./engine/types.ts";
+import { decodeOne } from "./health.ts";
+import { createFetch, listen } from "./http.ts";
+import { toServed } from "./request.ts";
+
+type ServingHost = Host<ToServing, FromServing>;
+type Load = Extract<ToServing, { type: "load" }>;
+
+const ADAPTER = "adapter";
+const PROGRESS_STEP = 0.01;
+const DRAIN_MS = 1_000; // cancelled requests get their last event
+
+export const runServing = () => runHosted<ToServing, FromServing>(ToServing, serve);
+
+async function serve(host: ServingHost): Promise<void> {
+  for await (const message of host.messages) return await serveModel(host, message);
+}
+
+async function serveModel(host: ServingHost, load: Load): Promise<void> {
+  const begun = performance.now();
+  const engine = await open(host, load);
+  host.send({ type: "loading", stage: "warming", progress: 0 });
+  await decodeOne(engine);
+  const server = listen(
+    host.socketPath,
+    createFetch(toServed(engine, load.adapter_path === null ? undefined : ADAPTER), host.send, host.stopping),
+  );
+  const { contextLength, parallel, memoryBytes, device } = engine.facts;
+  host.send({
+    type: "loaded",
+    context_length: contextLength,
+    parallel,
+    memory_bytes: Math.round(memoryBytes),
+    load_ms: performance.now() - begun,
+    device,
+  });
+  await new Promise<void>((stop) => {
+    if (host.stopping.aborted) stop();
+    host.stopping.addEventListener("abort", () => stop());
+  });
+  await Promise.race([server.stop(), Bun.sleep(DRAIN_MS)]);
+  await server.stop(true);
+  await engine.close();
+}
+
+async function open(host: ServingHost, load: Load): Promise<Engine> {
+  host.send({ type: "loading", stage: "loading", progress: 0 });
+  let shown = 0;
+  const engine = await openEngine({
+    dataDir: load.data_dir,
+    modelPath: load.model_path,
+    contextLength: load.context_length,
+    parallel: load.parallel,
+    threads: load.threads,
+    gpus: load.gpus,
+    onProgress(fraction) {
+      if (fraction - shown < PROGRESS_STEP) return;
+      shown = fraction;
+      host.send({ type: "loading", stage: "loading", progress: Math.min(fraction, 1) });
+    },
+  });
+  if (load.adapter_path !== null) await engine.attach(ADAPTER, load.adapter_path);
+  return engine;
+}
