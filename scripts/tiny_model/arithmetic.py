@@ -7,7 +7,7 @@ from kit import Example, ask, held_out, plural
 
 # Two-digit sums are rare on purpose: the model should be fair at them and not perfect, so that a reward has something to
 # improve. Three digits never occur.
-RARE = 0.5
+RARE = 0.08
 
 OPERATIONS = {
     "+": ["What is {a} + {b}?", "{a} + {b} = ?", "Add {a} and {b}.", "Calculate {a} + {b}.", "What is {a} plus {b}?",

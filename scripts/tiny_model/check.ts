@@ -11,7 +11,7 @@ type Reference = {
   logits: { text: string; tokens: number[]; last: number[]; middle: number[] }[];
   cuts: { text: string; tokens: number[] }[];
 };
-const MAX_DIFFERENCE = 0.1; // keys, values and products are F16 in libllama, F32 in the reference
+const MAX_DIFFERENCE = 0.05; // keys, values and products are F16 in libllama, F32 in the reference
 
 function tokenize(llama: Llama, vocab: Ptr, text: string): number[] {
   const bytes = Buffer.from(text);
