@@ -1,7 +1,8 @@
 /** Objects and arrays of a JSON schema. Properties come in the order of the schema. */
 
+import { invert, plainClass } from "./char_sets.ts";
 import { isSchema, refuse, type Schema } from "./merge.ts";
-import { classChar, literal, type Rules } from "./rules.ts";
+import { literal, type Rules } from "./rules.ts";
 
 /** Turns a subschema at a place into the name of its rule. */
 export type Visit = (schema: unknown, at: string) => string;
@@ -61,7 +62,7 @@ function furtherMember(names: readonly string[], { rules, visit, at }: Place, re
 /** The rest of a key, quote included, that is none of these. Plain characters only: an escape could spell a name. */
 function otherThan(names: readonly string[], rules: Rules): string {
   const plain = (except: readonly string[]) =>
-    `[^${[0x22, 0x5c, 0x7f].map(classChar).join("")}\\x00-\\x1f${except.map((c) => classChar(c.codePointAt(0) as number)).join("")}]`;
+    plainClass(invert(except.map((char) => [char.codePointAt(0) as number, char.codePointAt(0) as number])));
   const anything = rules.define(`${plain([])}* "\\""`);
   const build = (suffixes: readonly string[][]): string => {
     const here = suffixes.some((suffix) => suffix.length === 0);

@@ -2,12 +2,11 @@
  * A regular expression over the characters of a JSON string → GBNF. What describes a language is taken: literals,
  * classes, groups, alternatives, repetition, ^ and $ at the ends. What looks around or back is refused.
  */
-import { classChar, literal, MAX_REPEAT, type Rules } from "./rules.ts";
+import { invert, LAST, plainClass, type Range } from "./char_sets.ts";
+import { literal, MAX_REPEAT, type Rules } from "./rules.ts";
 
 export class UnsupportedPattern extends Error {}
 
-type Range = readonly [from: number, to: number];
-const LAST = 0x10ffff;
 const DIGIT: Range[] = [[0x30, 0x39]];
 const WORD: Range[] = [...DIGIT, [0x41, 0x5a], [0x5f, 0x5f], [0x61, 0x7a]];
 const SPACE: Range[] = [
@@ -46,14 +45,6 @@ const ESCAPED: [code: number, text: string][] = [
   [0x0d, "\\r"],
   [0x09, "\\t"],
 ];
-const NOT_PLAIN: Range[] = [
-  [0, 0x1f],
-  [0x22, 0x22],
-  [0x5c, 0x5c],
-  [0x7f, 0x7f],
-  [0xd800, 0xdfff],
-];
-
 /** A rule for the strings, quotes included, that the pattern matches. */
 export function patternRule(pattern: string, rules: Rules): string {
   const reader = new Reader([...pattern], rules);
@@ -195,36 +186,13 @@ class Reader {
   }
 }
 
-function normal(ranges: readonly Range[]): Range[] {
-  const sorted = [...ranges].sort((a, b) => a[0] - b[0]);
-  const out: [number, number][] = [];
-  for (const [from, to] of sorted) {
-    const last = out.at(-1);
-    if (last && from <= last[1] + 1) last[1] = Math.max(last[1], to);
-    else out.push([from, to]);
-  }
-  return out;
-}
-
-function invert(ranges: readonly Range[]): Range[] {
-  const out: Range[] = [];
-  let next = 0;
-  for (const [from, to] of normal(ranges)) {
-    if (from > next) out.push([next, from - 1]);
-    next = to + 1;
-  }
-  if (next <= LAST) out.push([next, LAST]);
-  return out;
-}
-
 const includes = (ranges: readonly Range[], code: number) => ranges.some(([from, to]) => from <= code && code <= to);
 
 /** One character of the set as JSON writes it in a string. */
 function setRule(set: readonly Range[]): string {
-  const plain = invert(normal([...invert(set), ...NOT_PLAIN]));
+  const plain = plainClass(set);
   const parts = ESCAPED.filter(([code]) => includes(set, code)).map(([, text]) => literal(text));
-  const shown = plain.map(([from, to]) => (from === to ? classChar(from) : `${classChar(from)}-${classChar(to)}`));
-  if (shown.length > 0) parts.unshift(`[${shown.join("")}]`);
+  if (plain !== undefined) parts.unshift(plain);
   if (parts.length === 0) throw new UnsupportedPattern("a class without characters");
   return parts.length === 1 ? (parts[0] as string) : `(${parts.join(" | ")})`;
 }

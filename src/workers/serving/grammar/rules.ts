@@ -3,6 +3,8 @@
  * Space is bounded everywhere: a model that may write it for ever does.
  */
 
+import { hex, LAST, plainClass } from "./char_sets.ts";
+
 /** llama.cpp refuses to repeat more often than this. */
 export const MAX_REPEAT = 2_000;
 const BLOCK = 1_000;
@@ -12,7 +14,7 @@ const JSON_RULES: Record<string, string> = {
   hex: "[0-9a-fA-F]",
   // no halves of surrogate pairs: what reads as one character counts as one character
   escape: '"\\\\" (["\\\\/bfnrt] | "u" ([0-9a-cA-CeEfF] hex hex hex | [dD] [0-7] hex hex))',
-  char: '[^"\\\\\\x00-\\x1F\\x7F] | escape',
+  char: `${plainClass([[0, LAST]])} | escape`,
   string: '"\\"" char* "\\""',
   integer: '"-"? ("0" | [1-9] [0-9]{0,15})',
   number: '"-"? ("0" | [1-9] [0-9]{0,15}) ("." [0-9]{1,16})? ([eE] [-+]? [0-9]{1,2})?', // no exponent that overflows
@@ -96,13 +98,3 @@ export function literal(text: string): string {
   }
   return `"${out}"`;
 }
-
-/** One character of a class, spelt so that no character is special in it. */
-export const classChar = (code: number) => {
-  if ((code >= 0x30 && code <= 0x39) || (code >= 0x41 && code <= 0x5a) || (code >= 0x61 && code <= 0x7a))
-    return String.fromCharCode(code);
-  if (code <= 0xff) return `\\x${hex(code, 2)}`;
-  return code <= 0xffff ? `\\u${hex(code, 4)}` : `\\U${hex(code, 8)}`;
-};
-
-const hex = (code: number, width: number) => code.toString(16).padStart(width, "0");

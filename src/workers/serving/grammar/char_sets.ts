@@ -1,0 +1,51 @@
+/** Sets of characters. Always spelt by what they hold: llama.cpp's "anything but" includes what is no character. */
+export type Range = readonly [from: number, to: number];
+export const LAST = 0x10ffff;
+
+/** What JSON writes with a backslash, and halves of surrogate pairs. */
+const NOT_PLAIN: Range[] = [
+  [0, 0x1f],
+  [0x22, 0x22],
+  [0x5c, 0x5c],
+  [0x7f, 0x7f],
+  [0xd800, 0xdfff],
+];
+
+export const hex = (code: number, width: number) => code.toString(16).padStart(width, "0");
+
+export function normal(ranges: readonly Range[]): Range[] {
+  const sorted = [...ranges].sort((a, b) => a[0] - b[0]);
+  const out: [number, number][] = [];
+  for (const [from, to] of sorted) {
+    const last = out.at(-1);
+    if (last && from <= last[1] + 1) last[1] = Math.max(last[1], to);
+    else out.push([from, to]);
+  }
+  return out;
+}
+
+export function invert(ranges: readonly Range[]): Range[] {
+  const out: Range[] = [];
+  let next = 0;
+  for (const [from, to] of normal(ranges)) {
+    if (from > next) out.push([next, from - 1]);
+    next = to + 1;
+  }
+  if (next <= LAST) out.push([next, LAST]);
+  return out;
+}
+
+/** One character of a class, spelt so that no character is special in it. */
+const classChar = (code: number) => {
+  if ((code >= 0x30 && code <= 0x39) || (code >= 0x41 && code <= 0x5a) || (code >= 0x61 && code <= 0x7a))
+    return String.fromCharCode(code);
+  if (code <= 0xff) return `\\x${hex(code, 2)}`;
+  return code <= 0xffff ? `\\u${hex(code, 4)}` : `\\U${hex(code, 8)}`;
+};
+
+/** A class of those characters of the set that stand for themselves in a JSON string, if there are any. */
+export function plainClass(set: readonly Range[]): string | undefined {
+  const plain = invert(normal([...invert(set), ...NOT_PLAIN]));
+  if (plain.length === 0) return undefined;
+  return `[${plain.map(([from, to]) => (from === to ? classChar(from) : `${classChar(from)}-${classChar(to)}`)).join("")}]`;
+}
