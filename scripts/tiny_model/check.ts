@@ -44,7 +44,8 @@ const model = loadModel(llama, { path: model_path, devices: [], repack: false })
 const vocab = must(llama.llama_model_get_vocab(model), "vocabulary");
 const wrong = reference.cuts.filter((c) => tokenize(llama, vocab, c.text).join() !== c.tokens.join());
 console.log(`tokens: ${reference.cuts.length - wrong.length} of ${reference.cuts.length} texts equal`);
-for (const { text, tokens } of wrong.slice(0, 3)) console.log(JSON.stringify(text), tokens, tokenize(llama, vocab, text));
+for (const { text, tokens } of wrong.slice(0, 3))
+  console.log(JSON.stringify(text), tokens, tokenize(llama, vocab, text));
 
 const size = { contextTokens: 1024, batchTokens: 1024, microBatchTokens: 512, sequences: 1, threads: 1 };
 const context = openContext(llama, model, { ...size, unified: false, embeddings: false });

@@ -121,7 +121,8 @@ if __name__ == "__main__":
 
     rng = Random(0)
     documents = ["".join(text for text, _ in corpus.document(rng)) for _ in range(60_000)]
-    FILE.write_text(json.dumps({"merges": learn(documents)}, indent=None).replace("], [", "],\n["))
+    lines = ",\n".join(f"    {json.dumps(merge)}" for merge in learn(documents))
+    FILE.write_text(f'{{\n  "merges": [\n{lines}\n  ]\n}}\n')
     made = load()
     sample = documents[:2000]
     tokens = sum(len(made.encode(text)) for text in sample)
