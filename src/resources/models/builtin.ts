@@ -7,7 +7,7 @@ import type { Ctx } from "../../context.ts";
 import { transition } from "../../events/lifecycle.ts";
 import { oncePer } from "../../lib/once_per.ts";
 import { durable, write } from "../../platform/db.ts";
-import { sha256File, writeStreamAtomic } from "../../platform/files.ts";
+import { writeStreamAtomic } from "../../platform/files.ts";
 import { settleFile } from "./check.ts";
 import { machine } from "./machine.ts";
 import * as models from "./service.ts";
@@ -16,7 +16,12 @@ import { models as table } from "./table.ts";
 export const BUILTIN_NAME = "verk-tiny";
 const DIR = join("models", ".builtin");
 
-const hashOf = oncePer((_ctx: object) => sha256File(tiny));
+/** Read as a stream: inside the executable there is nothing to open. */
+const hashOf = oncePer(async (_ctx: object) => {
+  const hasher = new Bun.CryptoHasher("sha256");
+  for await (const chunk of Bun.file(tiny).stream()) hasher.update(chunk);
+  return hasher.digest("hex");
+});
 
 export async function ensureBuiltin(ctx: Ctx) {
   const sha256 = await hashOf(ctx.supervisor);

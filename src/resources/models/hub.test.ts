@@ -2,9 +2,10 @@ import { afterEach, beforeAll, describe, expect, test } from "bun:test";
 import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type FakeRepo, hashOf, ranged, startFakeHub } from "../../../test/fake_hub.ts";
-import { type TestApp, tempDir, testApp, until } from "../../../test/harness.ts";
+import { atEveryFailpoint, type TestApp, tempDir, testApp, until } from "../../../test/harness.ts";
 import { makeModel } from "../../../test/models.ts";
 import { systemClock } from "../../platform/clock.ts";
+import { durable } from "../../platform/db.ts";
 import { scan } from "./folder.ts";
 import { chooseFile } from "./hub.ts";
 import { pullAll } from "./pull.ts";
@@ -161,7 +162,7 @@ test("offline never dials, neither for a new model nor for one that was under wa
   const answer = await app.call("POST", "/v1/models/pull", { name: "acme/tiny" });
   expect(answer).toMatchObject({ status: 404, body: { error: { code: "resource_not_found", param: "/model" } } });
   expect(answer.body.error.message).toContain("verk models import");
-  const again = appOffline(dir, hub.url);
+  const again = reopened(dir, hub.url, { offline: true });
   await pull(again);
   expect(again.ctx.db.$client.query("SELECT status, error FROM models WHERE id = ?").get(id)).toMatchObject({
     status: "failed",
@@ -169,11 +170,9 @@ test("offline never dials, neither for a new model nor for one that was under wa
   expect(hub.requests).toEqual([]);
 });
 
-/** The same data directory, opened anew; the harness would make its workspaces again. */
-function appOffline(dir: string, url: string): TestApp {
-  const app = testApp({ dir, flags: { "hub.endpoint": url, offline: true } });
-  stops.push(() => app.close().then(app.remove));
-  return app;
+/** The same data directory after a restart. */
+function reopened(dir: string, url: string, flags: Record<string, unknown> = {}): TestApp {
+  return appAt(url, flags, dir);
 }
 
 test("two workspaces share the file, and it goes with the last of them", async () => {
@@ -236,6 +235,26 @@ test("a file that had its name when the server was killed is not downloaded agai
   expect(models.mustGet(app.ctx, app.workspaceA, id).status).toBe("ready");
   expect(hub.downloads).toBe(2);
 });
+
+test("wherever it crashes, the model arrives after a restart, whole and announced once", async () => {
+  const hub = hubOf(repo());
+  const crashes = await atEveryFailpoint(async (attempt) => {
+    const app = testApp({ flags: { "hub.endpoint": hub.url, "network.allow": ["127.0.0.1"] }, clock: hurried });
+    const { id } = models.request(app.ctx, app.workspaceA, "acme/tiny");
+    await durable(app.ctx.db);
+    await attempt(() => pull(app)).catch(() => {});
+    await app.close();
+    const after = reopened(app.dir, hub.url);
+    const status = () =>
+      after.ctx.db.$client.query("SELECT * FROM models WHERE id = ?").get(id) as Record<string, string>;
+    if (status()["status"] === "failed") models.request(after.ctx, status()["workspace_id"] ?? "", "acme/tiny");
+    await pull(after);
+    expect(status()).toMatchObject({ status: "ready", sha256: hashOf(small), error: null });
+    expect(hashOf(new Uint8Array(readFileSync(join(app.dir, status()["path"] ?? ""))))).toBe(hashOf(small));
+    expect(after.ctx.db.$client.query("SELECT seq FROM events WHERE type = 'model.ready'").all()).toHaveLength(1);
+  });
+  expect(crashes).toBeGreaterThan(8);
+}, 60_000);
 
 describe("which file a name means", () => {
   const file = (path: string, size = 1) => ({ path, size, sha256: null });

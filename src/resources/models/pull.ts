@@ -6,7 +6,7 @@ import { rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { and, eq } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
-import { durable, write } from "../../platform/db.ts";
+import { write } from "../../platform/db.ts";
 import { StorageError } from "../../platform/files.ts";
 import { checkWhole, download, type Fetched, partPath, type Wanted } from "./download.ts";
 import { FOLDER, HUB } from "./folder.ts";
@@ -79,7 +79,9 @@ function start(ctx: Ctx, row: ModelRow, busy: Set<string>, closing: AbortSignal)
     const known = error instanceof HubError || error instanceof StorageError;
     if (!known) ctx.log.error("a download broke", { model: row.id, error });
     const message = error instanceof StorageError ? error.advice : known ? error.message : "The download broke";
-    write(ctx.db, (tx) => models.refuse(tx, row.id, message, ctx.clock.now()));
+    if (statusOf(ctx, row.id) === "downloading")
+      // what has arrived stays, whatever broke after
+      write(ctx.db, (tx) => models.refuse(tx, row.id, message, ctx.clock.now()));
   });
   return task;
 }
@@ -123,15 +125,13 @@ async function fetchOne(ctx: Ctx, task: Task) {
     };
     const fetched = (await alreadyHere(ctx, wanted)) ?? (await download(ctx, wanted, { signal, onProgress }));
     write(ctx.db, (tx) => models.accept(tx, row.id, { ...fetched, path: wanted.target }, ctx.clock.now()));
-    await durable(ctx.db);
   } finally {
     busy.delete(part);
-    if (isGone(ctx, row.id)) await rm(part, { force: true });
+    if (statusOf(ctx, row.id) === "deleted") await rm(part, { force: true });
   }
 }
 
-const isGone = (ctx: Ctx, id: string) =>
-  ctx.db.select().from(table).where(eq(table.id, id)).get()?.status === "deleted";
+const statusOf = (ctx: Ctx, id: string) => ctx.db.select().from(table).where(eq(table.id, id)).get()?.status;
 
 /** Another version of the file may be in use by another row under the plain name. */
 function targetOf(ctx: Ctx, id: string, repo: string, file: Wanted["file"]): string {
