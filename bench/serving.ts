@@ -70,6 +70,7 @@ async function withModel(plan: Plan, body: (bench: Bench) => Promise<Row[]>): Pr
   try {
     const key = await makeKey(dir, "*");
     const bench: Bench = { plan, verk, key, file, libraries: "" };
+    await known(bench);
     const { id } = await create(bench, { name: "warm", parallel: 1 }); // extracts the libraries
     await call(bench, "POST", `/v1/deployments/${id}/stop`);
     bench.libraries = librariesIn(dir);
@@ -170,6 +171,18 @@ async function create(bench: Bench, wish: { name: string; parallel: number } & R
   const model = basename(bench.file, ".gguf");
   const made = await call<Deployment>(bench, "POST", "/v1/deployments", { model, context_length: CONTEXT, ...wish });
   return await until(bench, made.id, ({ status }) => status === "serving");
+}
+
+/** The models folder is looked at soon after the start. */
+async function known(bench: Bench) {
+  type Models = { data: { name: string; status: string }[] };
+  const deadline = performance.now() + READY_MS;
+  while (performance.now() < deadline) {
+    const { data } = await call<Models>(bench, "GET", "/v1/models");
+    if (data.some(({ name, status }) => name === "bench" && status === "ready")) return;
+    await Bun.sleep(50);
+  }
+  throw new Error("the server did not find the model");
 }
 
 async function until(bench: Bench, id: string, holds: (deployment: Deployment) => boolean): Promise<Deployment> {
