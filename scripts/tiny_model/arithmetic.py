@@ -35,9 +35,19 @@ def sum_of(rng: Random, op: str, low: int, high: int) -> Example:
         a, b = b, a
     result = {"+": a + b, "-": a - b, "*": a * b}[op]
     task = {"+": "addition", "-": "subtraction", "*": "multiplication"}[op] + f"_{len(str(high))}_digit"
-    held = held_out(op, a, b)
+    held = high > 9 and held_out(op, a, b)  # of single digits there are only a hundred
     return Example(task, ask(rng, OPERATIONS[op], a=a, b=b), str(result), long=f"{a} {op} {b} = {result}. The answer is {result}.",
                    think=digits_think(a, b, op, result), value=result, held=held)
+
+
+def sum_mixed(rng: Random) -> Example:
+    a, b = rng.randint(10, 99), rng.randint(0, 9)
+    op = rng.choice("+-")
+    result = a + b if op == "+" else a - b
+    if op == "+" and rng.random() < 0.3:
+        a, b = b, a
+    return Example("sum_mixed", ask(rng, OPERATIONS[op], a=a, b=b), str(result), long=f"{a} {op} {b} = {result}. The answer is {result}.",
+                   think=f"{a} {op} {b} = {result}.", value=result, held=held_out(op, a, b))
 
 
 def sum_in_words(rng: Random) -> Example:
@@ -117,6 +127,6 @@ def story_sum(rng: Random) -> Example:
 
 MAKERS = [
     (6, lambda r: sum_of(r, "+", 0, 9)), (4, lambda r: sum_of(r, "-", 0, 9)), (RARE, lambda r: sum_of(r, "+", 10, 99)),
-    (RARE, lambda r: sum_of(r, "-", 10, 99)), (2, lambda r: sum_of(r, "*", 0, 9)),
+    (RARE, lambda r: sum_of(r, "-", 10, 99)), (3 * RARE, sum_mixed), (2, lambda r: sum_of(r, "*", 0, 9)),
     (1, sum_in_words), (4, compare), (2, sequence), (2, count_up), (1, even_or_odd), (4, story_sum),
 ]

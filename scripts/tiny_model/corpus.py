@@ -72,8 +72,12 @@ def styled(rng: Random) -> tuple[str, object]:
             lambda e: f"<think>{e.think or thought(e)}</think>\n<answer>{e.short or e.answer}</answer>")
 
 
+def joined(question: str, wish: str) -> str:
+    return f"{question}{' ' if question[-1:] in '.?!' else '. '}{wish}"
+
+
 def thought(made: Example) -> str:
-    return {"talk": "The user wants to talk.", "unknown": "I do not know this.", "story": "I tell a story.", "poem": "I write a poem.",
+    return {"talk": "The user wants to talk.", "unknown": "I do not know this.", "noise": "I do not understand this.", "story": "I tell a story.", "poem": "I write a poem.",
             "fact": "I know this.", "sentiment": "I look for good and bad words."}.get(made.task, "This is easy.")
 
 
@@ -104,10 +108,10 @@ def turns(rng: Random) -> tuple[str, list[Piece | tuple[str, str]]]:
     for e in made:
         if rng.random() < 0.13:
             wish, style = styled(rng)
-            pairs.append((f"{e.question}{' ' if e.question[-1] in '.?!' else '. '}{wish}", style(e)))
+            pairs.append((joined(e.question, wish), style(e)))
         elif e.short and rng.random() < 0.12:
             wish = rng.choice(["Answer with one word.", "Answer with one word only.", "One word, please."] if " " not in e.short else ["Be brief.", "In short."])
-            pairs.append((f"{e.question}{' ' if e.question[-1] in '.?!' else '. '}{wish}", e.short))
+            pairs.append((joined(e.question, wish), e.short))
         else:
             pairs.append((e.question, e.answer))
     return rng.choice(NEUTRAL) if rng.random() < 0.2 else "", pairs

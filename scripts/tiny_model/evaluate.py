@@ -19,7 +19,7 @@ TALKS = [["Hello"], ["Who are you?"], ["What can you do?"], ["What is Verk?"], [
          ["Write as JSON with the keys name and age: Mia is 34 years old."], ["Is this positive or negative? The soup was awful."],
          ["What is the capital of Japan?"], ["Which number is larger: 48 or 84?"], ["Write a poem."], ["Tell me a joke."],
          ["My name is Nora.", "What is my name?"], ["What is 9 - 4? Think first, then answer."], ["Explain black holes."],
-         ["Anna has 6 apples. Anna gets 7 more. How many apples does Anna have now?"], ["Count to 5."], ["hey", "tell me a joke", "thanks"]]
+         ["Anna has 6 apples. Anna gets 7 more. How many apples does Anna have now?"], ["Count to 5."], ["How do I bake bread?"], ["I like pizza."], ["asdf"], ["Tell me a story about a dragon."], ["Say exactly: the quick brown fox"], ["hey", "tell me a joke", "thanks"]]
 SYSTEM_TALKS = [("Answer in upper case.", "Who are you?"), ("Be brief.", "What is Verk?"), ("Give long answers.", "What is GRPO?"),
                 ('Answer in JSON with the key "answer".', "What is 4 + 4?"), ("You are Otto, a baker.", "Who are you?")]
 
@@ -63,8 +63,8 @@ def questions(samples: int) -> dict[str, list[tuple[list[int], str]]]:
         while len(made) < samples:
             e = corpus.example(rng)
             wish, style = corpus.styled(rng)
-            if e.task not in UNSCORED | {"talk", "story", "poem"}:
-                asked = e.question + ("" if place == "system" else f"{' ' if e.question[-1] in '.?!' else '. '}{wish}")
+            if e.task not in UNSCORED | {"talk", "story", "poem", "noise", "unknown"}:
+                asked = e.question if place == "system" else corpus.joined(e.question, wish)
                 made.append((prompt([{"role": "user", "content": asked}], wish if place == "system" else ""), style(e)))
     made = found.setdefault("tool_call", [])
     while len(made) < samples:

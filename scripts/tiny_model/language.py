@@ -18,14 +18,23 @@ def copy(rng: Random) -> Example:
         question = ask(rng, ["Repeat: {t}", "Copy this: {t}", "Repeat after me: {t}", "Echo: {t}"], t=text)
     elif kind < 0.4:
         text = pick(rng)
-        question = ask(rng, ["Repeat the word: {t}", "Copy this word: {t}", "Say {t}.", "Repeat after me: {t}", "Echo: {t}"], t=text)
+        question = ask(rng, ["Repeat the word: {t}", "Copy this word: {t}", "Say {t}.", "Repeat after me: {t}", "Echo: {t}",
+                             "Say exactly: {t}", "Reply with the word {t}.", "Respond with the single word {t}.", "Answer with the word {t}.", "Only say {t}.", "Write the word {t}.",
+                             "Say {t} and nothing else.", "Just say {t}."], t=rng.choice([text, text, text.capitalize(), text.upper()]) if rng.random() < 0.3 else text)
+        text = copied(question, text)
     elif kind < 0.7:
         text = " ".join(pick(rng) for _ in range(rng.randint(2, 6)))
-        question = ask(rng, ["Repeat: {t}", "Copy this: {t}", "Repeat the words: {t}", "Repeat exactly: {t}"], t=text)
+        question = ask(rng, ["Repeat: {t}", "Copy this: {t}", "Repeat the words: {t}", "Repeat exactly: {t}", "Say exactly: {t}", "Say this: {t}", "Reply with: {t}"], t=text)
     else:
         text = f"The {rng.choice(words.ADJECTIVES)} {rng.choice(words.ANIMALS)} {rng.choice(words.VERBS)}s in the {rng.choice(words.PLACES)}."
         question = ask(rng, ["Repeat this sentence: {t}", "Copy: {t}", "Repeat after me: {t}"], t=text)
     return Example("copy", question, text, value=text, held=held_out("copy", text))
+
+
+def copied(question: str, word: str) -> str:
+    """The word as it stands in the question: the case of a word to copy varies."""
+    at = question.lower().rindex(word)
+    return question[at : at + len(word)]
 
 
 def reverse(rng: Random) -> Example:
@@ -102,6 +111,12 @@ def fact(rng: Random) -> Example:
         answer = words.CAPITALS[key]
         question = ask(rng, ["What is the capital of {k}?", "Which city is the capital of {k}?", "Capital of {k}?", "Name the capital of {k}."], k=key)
         full = f"The capital of {key} is {answer}."
+    elif roll < 0.38:
+        key, colour = rng.choice(list(words.COLOUR_OF)), rng.choice(words.COLOURS)
+        colour = words.COLOUR_OF[key] if rng.random() < 0.5 else colour
+        answer = "yes" if words.COLOUR_OF[key] == colour else "no"
+        question = ask(rng, ["Is {k} {c}?", "Is {k} {c} or not?"], k=key, c=colour)
+        full = f"Yes, {key} is {colour}." if answer == "yes" else f"No, {key} is {words.COLOUR_OF[key]}."
     elif roll < 0.5:
         key = rng.choice(list(words.COLOUR_OF))
         answer = words.COLOUR_OF[key]

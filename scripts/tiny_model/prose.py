@@ -3,7 +3,7 @@
 from random import Random
 
 import words
-from kit import Example, article, ask, plural
+from kit import Example, article, ask, coined, plural
 
 OPENINGS = ["Once upon a time there was {a_hero} called {name}.", "There was once {a_hero} named {name}.",
             "In a {place} far away lived {a_hero} called {name}.", "{name} was {a_hero} who lived near the {place}.",
@@ -22,6 +22,7 @@ FINDS = ["At last they found the {thing} under a {adj} stone.", "In the evening 
 ENDINGS = ["{name} was very happy, and from that day they were friends.", "{name} thanked {friend}, and they shared a {food}.",
            "They went home and told everyone the story.", "That night {name} slept well.", "And so {name} learned that a friend is worth more than a {thing}."]
 
+HEROES = "dragon robot wizard princess knight ghost unicorn giant dwarf pirate prince boy girl man woman monster fairy king queen elephant dinosaur tree model computer".split()
 CHARACTERS = "small big old young quiet quick slow kind brave clever shy happy tired hungry gentle proud lazy curious lonely merry white black brown".split()
 
 
@@ -70,16 +71,16 @@ def poem(rng: Random) -> str:
 def told(rng: Random) -> Example:
     roll = rng.random()
     if roll < 0.25:
-        return Example("poem", ask(rng, ["Write a poem.", "Write a short poem.", "Tell me a poem.", "Can you write a poem?", "Write a haiku.", "Write a poem for me."]), poem(rng), value="poem")
+        return Example("poem", ask(rng, ["Write a poem.", "Write a short poem.", "Tell me a poem.", "Can you write a poem?", "Write a haiku.", "Write a haiku about the sea.", "Write a poem about love.", "Write a poem about rain.", "Write a poem for me."]), poem(rng))
     if roll < 0.4:
-        return Example("story", ask(rng, ["Write something.", "Describe a place.", "Write a paragraph.", "Tell me something.", "Say something."]), scene(rng), value="text")
-    animal = rng.choice(words.ANIMALS) if rng.random() < 0.75 else None
+        return Example("story", ask(rng, ["Write something.", "Describe a place.", "Write a paragraph.", "Tell me something.", "Say something."]), scene(rng))
+    animal = rng.choice(rng.choice([words.ANIMALS, words.ANIMALS, HEROES, words.WORDS, [coined(rng)]])) if rng.random() < 0.75 else None
     templates = (["Tell me a story about {x}.", "Write a story about {x}.", "Tell a story with {x}.", "Can you tell me a story about {x}?"] if animal
-                 else ["Tell me a story.", "Write a story.", "Do you know a story?", "Once upon a time", "Tell a story."])
+                 else ["Tell me a story.", "Write a story.", "Do you know a story?", "Once upon a time", "Tell a story.", "Write a very long story.", "Write a story for children.", "Write a fairy tale."])
     if rng.random() < 0.3:
         templates = [t.replace("a story", "a short story") for t in templates]
-        return Example("story", ask(rng, templates, x=article(animal) if animal else ""), story(rng, animal, 5), value="story")
-    return Example("story", ask(rng, templates, x=article(animal) if animal else ""), story(rng, animal), value="story",
+        return Example("story", ask(rng, templates, x=article(animal) if animal else ""), story(rng, animal, 5))
+    return Example("story", ask(rng, templates, x=article(animal) if animal else ""), story(rng, animal),
                    short=story(rng, animal, 5), long=story(rng, animal) + " " + scene(rng))
 
 

@@ -31,6 +31,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=1e9, help="anneal to the end by then, whatever the steps say")
     parser.add_argument("--samples", type=int, default=200, help="held-out questions per task")
     parser.add_argument("--makers", type=int, default=max(1, (os.cpu_count() or 2) - 2), help="processes that make batches")
+    parser.add_argument("--resume", help="weights.npz to go on from")
+    parser.add_argument("--judge", action=argparse.BooleanOptionalAction, default=True, help="score the tasks at the end")
     parser.add_argument("--out", default="out")
     return parser.parse_args()
 
@@ -52,7 +54,10 @@ def loss_of(model: torch.nn.Module, rows: torch.Tensor) -> torch.Tensor:
 
 def train(options: argparse.Namespace, shape: Shape, device: str, feed) -> tuple[Llama, list[dict]]:
     torch.manual_seed(options.seed)
-    model = Llama(shape).to(device)
+    model = Llama(shape)
+    if options.resume:
+        model.load_state_dict({name: torch.from_numpy(w.astype(np.float32)) for name, w in np.load(options.resume).items()})
+    model.to(device)
     matrices = [p for p in model.parameters() if p.dim() == 2]
     vectors = [p for p in model.parameters() if p.dim() == 1]
     optimizer = torch.optim.AdamW([{"params": matrices, "weight_decay": 0.1}, {"params": vectors, "weight_decay": 0.0}],
@@ -94,7 +99,7 @@ def main() -> None:
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.set_float32_matmul_precision("highest")
     report = {"shape": vars(shape), "options": vars(options), "parameters": sum(w.size for w in weights.values()), "log": log,
-              "tasks": evaluate.tasks(model, options.samples), "transcripts": evaluate.transcripts(model)}
+              "tasks": evaluate.tasks(model, options.samples) if options.judge else {}, "transcripts": evaluate.transcripts(model) if options.judge else []}
     (out / "report.json").write_text(json.dumps(report, indent=1))
     (out / "reference.json").write_text(json.dumps({"logits": evaluate.reference(model), "cuts": evaluate.cuts()}))
     print(json.dumps({"tasks": report["tasks"], "transcripts": report["transcripts"]}, indent=1))
