@@ -64,7 +64,8 @@ export function createTagParser(): CallParser {
       const out = nothing();
       while (step(out));
       if (!inside) {
-        const keep = called && held.trim() === "" ? held.length : openEnd(held, OPEN);
+        const open = openEnd(held, OPEN);
+        const keep = called && held.slice(0, held.length - open).trim() === "" ? held.length : open;
         out.content += held.slice(0, held.length - keep);
         held = held.slice(held.length - keep);
       }

@@ -38,7 +38,12 @@ export function createChatTemplate(facts: Facts): ChatTemplate {
 }
 
 const PROBE = "zyxprobe";
-const PROBE_TOOL = { type: "function", function: { name: PROBE, description: PROBE, parameters: { type: "object" } } };
+const PROBE_PARAMETERS = {
+  type: "object",
+  properties: { value: { type: "string", description: PROBE } },
+  required: ["value"],
+};
+const PROBE_TOOL = { type: "function", function: { name: PROBE, description: PROBE, parameters: PROBE_PARAMETERS } };
 const ASK: Turn = { role: "user", content: "hello" };
 
 class OneTemplate {
@@ -47,6 +52,7 @@ class OneTemplate {
   private readonly nativeTools: boolean;
   private systemWorks: boolean | undefined;
   private argumentsAsText: boolean | undefined;
+  private overrun: TemplateOverrun | undefined;
 
   constructor(
     private readonly source: string,
@@ -58,37 +64,57 @@ class OneTemplate {
     this.format = known && this.nativeTools ? known : HERMES;
   }
 
-  render({ messages, tools, variables, quote }: Conversation): string {
-    let turns = toTurns(messages).map((turn) => mapTexts(turn, quote));
-    const knowsDeveloper = /["']developer["']/.test(this.source);
-    turns = turns.map((turn) => (turn.role === "developer" && !knowsDeveloper ? { ...turn, role: "system" } : turn));
-    if (!this.nativeTools) {
-      turns = spellOutCalls(turns);
-      if (tools.length > 0) turns = describeTools(turns, tools);
-    } else turns = this.withArguments(turns);
-    if (turns.some((turn) => turn.role === "system") && !this.takesSystem()) turns = foldSystem(turns);
+  render(conversation: Conversation): string {
+    const { tools } = conversation;
     try {
-      return this.run(turns, this.nativeTools ? tools : [], variables);
+      return this.attempt(conversation, this.nativeTools);
+    } catch (error) {
+      // a native template that trips over these tools can still have them described in its own format
+      const another = this.nativeTools && tools.length > 0 && this.format === HERMES && isBug(error);
+      if (!another) throw refusal(error);
+    }
+    try {
+      return this.attempt(conversation, false);
     } catch (error) {
       throw refusal(error);
     }
   }
 
+  private attempt({ messages, tools, variables, quote }: Conversation, native: boolean): string {
+    let turns = toTurns(messages).map((turn) => mapTexts(turn, quote));
+    const knowsDeveloper = /["']developer["']/.test(this.source);
+    turns = turns.map((turn) => (turn.role === "developer" && !knowsDeveloper ? { ...turn, role: "system" } : turn));
+    if (native) turns = this.withArguments(turns);
+    else {
+      turns = spellOutCalls(turns);
+      if (tools.length > 0) turns = describeTools(turns, tools);
+    }
+    if (turns.some((turn) => turn.role === "system") && !this.takesSystem()) turns = foldSystem(turns);
+    return this.run(turns, native ? tools : [], variables);
+  }
+
+  /** No tools are null, as most templates expect; some go through them unasked. */
   private run(turns: readonly Turn[], tools: readonly unknown[], variables: Record<string, unknown> = {}): string {
-    return this.template({
-      ...variables,
+    const fixed = {
       messages: turns,
       add_generation_prompt: true,
       bos_token: this.facts.bosToken,
       eos_token: this.facts.eosToken,
-      ...(tools.length > 0 ? { tools } : {}),
-    });
+    };
+    if (this.overrun) throw this.overrun;
+    try {
+      return this.template({ ...variables, ...fixed, tools: tools.length > 0 ? tools : null });
+    } catch (error) {
+      if (tools.length > 0 || !isBug(error)) throw error;
+      return this.template({ ...variables, ...fixed, tools: [] });
+    }
   }
 
   private shows(turns: readonly Turn[], text: string, tools: readonly unknown[] = []): boolean {
     try {
       return this.run(turns, tools).includes(text);
-    } catch {
+    } catch (error) {
+      if (error instanceof TemplateOverrun) this.overrun = error; // on two words: nobody waits for it again
       return false;
     }
   }
@@ -129,8 +155,9 @@ class OneTemplate {
       },
       { role: "tool", content: "done", name: "f", tool_call_id: "abcdefgh1" },
     ];
-    const key = `"${PROBE}"`;
-    return !this.shows(turns({ [PROBE]: 1 }), key, [PROBE_TOOL]) && this.shows(turns(`{${key}: 1}`), key, [PROBE_TOOL]);
+    const name = `${PROBE}_key`;
+    const key = `"${name}"`;
+    return !this.shows(turns({ [name]: 1 }), key, [PROBE_TOOL]) && this.shows(turns(`{${key}: 1}`), key, [PROBE_TOOL]);
   }
 }
 
@@ -149,6 +176,10 @@ function compiled(source: string): Render {
     };
   }
 }
+
+/** Neither the template's own refusal nor its budget: it met something that it does not handle. */
+const isBug = (error: unknown) =>
+  !(error instanceof AppError || error instanceof TemplateRefusal || error instanceof TemplateOverrun);
 
 function refusal(error: unknown): unknown {
   if (error instanceof AppError) return error;

@@ -1,0 +1,146 @@
+import { describe, expect, test } from "bun:test";
+import type { ChatMessage, Tool } from "../../lib/chat/messages.ts";
+import { AppError } from "../../lib/errors.ts";
+import { createChatTemplate } from "./template.ts";
+
+const PLAIN =
+  "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}";
+const NO_SYSTEM = `{{ bos_token }}{% for m in messages %}{% if m.role == 'system' %}{{ raise_exception('System role not supported') }}{% endif %}<{{ m.role }}>{{ m.content | trim }}{% endfor %}`;
+const DEAF = "{% for m in messages if m.role != 'system' %}<{{ m.role }}>{{ m.content }}{% endfor %}";
+const MISTRAL = `{% for m in messages %}{% if m.role == 'tool' %}[TOOL_RESULTS]{{ m.tool_call_id }}{% if m.tool_call_id | length != 9 %}{{ raise_exception('nine') }}{% endif %}{% elif m.tool_calls %}[TOOL_CALLS]{% for c in m.tool_calls %}{{ c.function | tojson }}{{ c.id }}{% endfor %}{% else %}{{ m.content }}{% endif %}{% endfor %}{% if tools %}{{ tools | tojson }}{% endif %}`;
+const TEXT_ARGUMENTS = `{% if tools %}<tool_call>{{ tools | tojson }}{% endif %}{% for m in messages %}{{ m.content }}{% for c in m.tool_calls or [] %}{{ c.function.name + ':' + c.function.arguments }}{% endfor %}{% endfor %}`;
+const LLAMA = `{% if tools %}<|python_tag|>{{ tools | tojson }}{% endif %}${PLAIN}`;
+
+const facts = { bosToken: "<s>", eosToken: "</s>", toolTemplate: null };
+const make = (chatTemplate: string | null, toolTemplate: string | null = null) =>
+  createChatTemplate({ ...facts, chatTemplate, toolTemplate });
+const tool: Tool = { type: "function", function: { name: "add", parameters: { type: "object" } } };
+const user: ChatMessage = { role: "user", content: "hi" };
+const system: ChatMessage = { role: "system", content: "be brief" };
+const called: ChatMessage[] = [
+  user,
+  {
+    role: "assistant",
+    content: null,
+    tool_calls: [{ id: "call_1", type: "function", function: { name: "add", arguments: '{"a": 1}' } }],
+  },
+  { role: "tool", tool_call_id: "call_1", content: "2" },
+];
+const render = (template: string | null, messages: ChatMessage[], tools: Tool[] = [], variables = {}) =>
+  make(template).render({ messages, tools, variables, quote: (text) => text });
+
+const errorOf = (fn: () => unknown): AppError => {
+  try {
+    fn();
+  } catch (error) {
+    if (error instanceof AppError) return error;
+    throw error;
+  }
+  throw new Error("nothing was thrown");
+};
+
+test("messages go through the template; parts of a content are joined; developer is system", () => {
+  const parts: ChatMessage = {
+    role: "user",
+    content: [
+      { type: "text", text: "a" },
+      { type: "text", text: "b" },
+    ],
+  };
+  expect(render(PLAIN, [{ role: "developer", content: "d" }, parts])).toBe("<system>d<user>ab<assistant>");
+});
+
+test.each([
+  ["refuses it", NO_SYSTEM, "<s><user>be brief\n\nhi"],
+  ["passes it over", DEAF, "<user>be brief\n\nhi"],
+])("the system text opens the first message of the user when the template %s", (_how, template, expected) => {
+  expect(render(template, [system, user])).toBe(expected);
+});
+
+test("a template's refusal is the caller's 400, in the template's words", () => {
+  const template = "{% if messages|length > 1 %}{{ raise_exception('One at a time') }}{% endif %}x";
+  const error = errorOf(() => render(template, [user, user]));
+  expect([error.status, error.param]).toEqual([400, "/messages"]);
+  expect(error.message).toContain("One at a time");
+});
+
+test("a template that cannot be read fails the chat, not the model", () => {
+  const template = make("{% for %}");
+  const error = errorOf(() => template.render({ messages: [user], tools: [], variables: {}, quote: (text) => text }));
+  expect([error.status, error.message.includes("/completions")]).toEqual([400, true]);
+});
+
+test("further variables reach the template but cannot replace what is fixed", () => {
+  const template = "{{ mode }}{{ messages | length }}{% for i in range(2) %}{{ i }}{% endfor %}";
+  expect(render(template, [user], [], { mode: "fast", messages: [], range: 1 })).toBe("fast101");
+});
+
+test("without a template the conversation is a transcript that ends at the next question", () => {
+  const template = make(null);
+  const text = template.render({
+    messages: [system, user, { role: "assistant", content: "ho" }, user],
+    tools: [],
+    variables: {},
+    quote: (t) => t,
+  });
+  expect(text).toBe("be brief\n\nUser: hi\nAssistant: ho\nUser: hi\nAssistant:");
+  expect(template.stop).toEqual(["\nUser:"]);
+});
+
+describe("tools", () => {
+  test.each([
+    ["hermes", `${PLAIN}{% if tools %}<tool_call>{{ tools | tojson }}{% endif %}`],
+    ["mistral", MISTRAL],
+    ["llama", LLAMA],
+  ])("the %s family is known by its template, which shows the tools itself", (name, template) => {
+    expect(make(template).format.name as string).toBe(name);
+    expect(render(template, [user], [tool])).toContain('"name": "add"');
+    expect(render(template, [user], [tool])).not.toContain("can be called");
+  });
+
+  test("a template without tools gets them in the system message, and calls as text", () => {
+    const text = render(PLAIN, [system, ...called], [tool]);
+    expect(make(PLAIN).format.name).toBe("hermes");
+    expect(text).toStartWith("<system>be brief\n\nThese functions can be called");
+    expect(text).toContain('<assistant><tool_call>\n{"name":"add","arguments":{"a":1}}\n</tool_call>');
+    expect(text).toContain("<user><tool_response>\n2\n</tool_response>");
+  });
+
+  test("arguments are an object where the template writes JSON, and text where it wants text", () => {
+    expect(render(MISTRAL, called, [tool])).toContain('{"name": "add", "arguments": {"a": 1}}');
+    expect(render(TEXT_ARGUMENTS, called, [tool])).toContain('add:{"a":1}');
+  });
+
+  test("ids are spelt as the template takes them, the same in call and result", () => {
+    const [, id] = /"arguments": {"a": 1}}(\w{9})\[TOOL_RESULTS\]\1/.exec(render(MISTRAL, called, [tool])) ?? [];
+    expect(id).toBeDefined();
+  });
+
+  test("the template for tools is used when there are tools", () => {
+    const template = make(PLAIN, LLAMA);
+    const said = (tools: Tool[]) => template.render({ messages: [user], tools, variables: {}, quote: (t) => t });
+    expect(said([])).toBe("<user>hi<assistant>");
+    expect(said([tool])).toStartWith("<|python_tag|>");
+  });
+});
+
+describe("a hostile template ends", () => {
+  test.each([
+    ["endless loops", "{% for a in range(100000) %}{% for b in range(100000) %}{% endfor %}{% endfor %}"],
+    ["a huge range", "{% for a in range(10000000000) %}{% endfor %}"],
+    ["a range that does not move", "{% for a in range(0, 1, 0) %}{% endfor %}"],
+    [
+      "text that doubles",
+      "{% set ns = namespace(t='aaaaaaaa') %}{% for a in range(60) %}{% set ns.t = ns.t ~ ns.t %}{% endfor %}{{ ns.t }}",
+    ],
+    ["a macro that calls itself", "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}"],
+  ])(
+    "%s",
+    (_name, template) => {
+      const begun = performance.now();
+      expect(errorOf(() => render(template, [user])).status).toBe(400);
+      expect(performance.now() - begun).toBeLessThan(9_000);
+    },
+    15_000,
+  );
+});
