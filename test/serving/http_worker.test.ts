@@ -96,6 +96,33 @@ test("stop ends the answer before itself", async () => {
   expect(cut.choices[0]?.finish_reason).toBe("stop");
 });
 
+test("more answers than the model has sequences come all the same", async () => {
+  const { choices, usage } = await openai.chat.completions.create({
+    model: "m",
+    messages,
+    n: 7,
+    max_tokens: 9,
+    temperature: 0,
+  });
+  expect(new Set(choices.map((choice) => choice.message.content)).size).toBe(1);
+  expect(choices.map((choice) => choice.index)).toEqual([0, 1, 2, 3, 4, 5, 6]);
+  expect(usage?.completion_tokens).toBe(63);
+});
+
+test("streams that run together have the text that each has alone", async () => {
+  const request = (i: number) => ({ model: "m", prompt: `the story ${i} of`, max_tokens: 20, temperature: 0 });
+  const alone: string[] = [];
+  for (let i = 0; i < 32; i++) alone.push((await openai.completions.create(request(i))).choices[0]?.text as string);
+  const streamed = async (i: number) => {
+    let text = "";
+    for await (const chunk of await openai.completions.create({ ...request(i), stream: true }))
+      text += chunk.choices[0]?.text ?? "";
+    return text;
+  };
+  expect(await Promise.all(alone.map((_, i) => streamed(i)))).toEqual(alone);
+  expect(new Set(alone).size).toBeGreaterThan(8);
+});
+
 test("a client that leaves frees its slot within a second and is reported", async () => {
   const request = { model: "m", messages, temperature: 0, logit_bias: {}, stream: true as const };
   const stream = await openai.chat.completions.create(request);

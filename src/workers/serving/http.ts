@@ -67,7 +67,9 @@ export function createFetch(served: Served, report: (message: Report) => void, s
 
     const controller = new AbortController();
     live.add(controller);
-    request.signal.addEventListener("abort", () => controller.abort(new Left("The client left")));
+    const left = () => controller.abort(new Left("The client left"));
+    if (request.signal.aborted) left();
+    request.signal.addEventListener("abort", left);
     return await exchanged(
       request,
       controller.signal,

@@ -1,6 +1,6 @@
 /** `verk worker serving`: one model, served over HTTP on a unix socket until the server asks for the end. */
 import { type Host, runHosted } from "../host.ts";
-import { type FromServing, ToServing } from "../protocol.ts";
+import { type FromServing, ToServing, WorkerError } from "../protocol.ts";
 import { openEngine } from "./engine/engine.ts";
 import type { Engine } from "./engine/types.ts";
 import { decodeOne } from "./health.ts";
@@ -63,6 +63,14 @@ async function open(host: ServingHost, load: Load): Promise<Engine> {
       host.send({ type: "loading", stage: "loading", progress: Math.min(fraction, 1) });
     },
   });
-  if (load.adapter_path !== null) await engine.attach(ADAPTER, load.adapter_path);
+  if (load.adapter_path !== null) await attach(engine, load.adapter_path);
   return engine;
+}
+
+async function attach(engine: Engine, path: string): Promise<void> {
+  try {
+    await engine.attach(ADAPTER, path);
+  } catch (cause) {
+    throw new WorkerError("data", cause instanceof Error ? cause.message : String(cause), { cause });
+  }
 }
