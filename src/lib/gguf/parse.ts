@@ -16,7 +16,8 @@ export const LIMITS = {
   nameBytes: 63, // a native name has room for 64 with its end
   keys: 4096,
   tensors: 16_384, // native code compares each name with each
-  arrayElements: 64 * 2 ** 20,
+  arrayElements: 8 * 2 ** 20,
+  tokens: 4 * 2 ** 20, // the table that finds doubles takes 24 to 48 bytes for each
   keptNumbers: 1024, // of an array; longer ones are only counted
   alignment: 65_536,
 } as const;
@@ -129,7 +130,7 @@ const readValue = (reader: Reader, type: Exclude<ValueType, "array">, what: stri
 function readArray(reader: Reader, what: string, distinct: boolean): GgufArray {
   const of = readType(reader, what);
   if (of === "array") reader.fail(`${what} is an array of arrays: not supported`);
-  const length = counted(reader, `the length of ${what}`, LIMITS.arrayElements);
+  const length = counted(reader, `the length of ${what}`, distinct ? LIMITS.tokens : LIMITS.arrayElements);
   if (of === "string") {
     walkStrings(reader, what, length, distinct);
     return { of, length, numbers: undefined };

@@ -1,7 +1,7 @@
 import { array, count, has, missing, string } from "./facts.ts";
-import { GgufError, type Header } from "./parse.ts";
+import { GgufError, type Header, LIMITS } from "./parse.ts";
 
-const VOCAB = { min: 4, max: 1 << 24 };
+const VOCAB = { min: 4, max: LIMITS.tokens };
 const ANY = { min: 0, max: 2 ** 32 - 1 };
 
 /** How many tokens there are. Every table that native code indexes by token must be as long. */

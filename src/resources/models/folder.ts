@@ -10,7 +10,7 @@ import { transition } from "../../events/lifecycle.ts";
 import { oncePer } from "../../lib/once_per.ts";
 import { durable, write } from "../../platform/db.ts";
 import { cleanTemp } from "../../platform/files.ts";
-import { ensureBuiltin } from "./builtin.ts";
+import { BUILTIN_NAME, ensureBuiltin } from "./builtin.ts";
 import { settleFile } from "./check.ts";
 import { machine } from "./machine.ts";
 import * as models from "./service.ts";
@@ -50,8 +50,11 @@ async function look(ctx: Ctx): Promise<boolean> {
     const quiet = ctx.clock.now() - file.mtimeMs >= SETTLED_MS || seen.get(file.path) === mark;
     seen.set(file.path, mark);
     if (row && isCurrent(row, file)) continue;
-    if (quiet) await register(ctx, file, row);
-    else moving = true;
+    if (!quiet) moving = true;
+    else
+      await register(ctx, file, row).catch((error) => {
+        ctx.log.error("a file in the models folder could not be taken in", { file: file.path, error }); // the others can
+      });
   }
   for (const row of rows.values()) {
     if (row.status === "missing") continue;
@@ -100,7 +103,9 @@ async function filesOf(ctx: Ctx): Promise<Found[]> {
       }
     else if (here) found.push(here);
   }
-  return found.filter(({ name }) => name.length <= 200 && name.isWellFormed() && !/\p{Cc}/u.test(name));
+  return found.filter(
+    ({ name }) => name !== BUILTIN_NAME && name.length <= 200 && name.isWellFormed() && !/\p{Cc}/u.test(name),
+  );
 }
 
 /** A link to a file elsewhere is as good as the file. */

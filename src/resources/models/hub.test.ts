@@ -160,7 +160,7 @@ test("offline never dials, neither for a new model nor for one that was under wa
   const app = testApp({ dir: tempDir(), flags: { "hub.endpoint": hub.url, offline: true } });
   stops.push(() => app.close().then(app.remove));
   const answer = await app.call("POST", "/v1/models/pull", { name: "acme/tiny" });
-  expect(answer).toMatchObject({ status: 404, body: { error: { code: "resource_not_found", param: "/model" } } });
+  expect(answer).toMatchObject({ status: 404, body: { error: { code: "resource_not_found", param: "/name" } } });
   expect(answer.body.error.message).toContain("verk models import");
   const again = reopened(dir, hub.url, { offline: true });
   await pull(again);

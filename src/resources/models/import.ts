@@ -13,6 +13,7 @@ import { readHeader } from "../../lib/gguf/read.ts";
 import { durable, write } from "../../platform/db.ts";
 import { asStorageError, errorCode, renameDurably, syncDir, tempPath } from "../../platform/files.ts";
 import type { ModelShape } from "../../workers/protocol.ts";
+import { BUILTIN_NAME } from "./builtin.ts";
 import { FOLDER, HUB } from "./folder.ts";
 import { machine } from "./machine.ts";
 import * as models from "./service.ts";
@@ -59,6 +60,7 @@ export function nameFor(path: string, given: string | undefined): string {
     throw refuse(
       `${JSON.stringify(name)} cannot be a model's name: letters, digits, dots, dashes and underscores, at most one slash`,
     );
+  if (name === BUILTIN_NAME) throw new AppError("name_taken", `${name} is built in: choose another name`);
   return name;
 }
 

@@ -14,6 +14,7 @@ type Options = { hash: boolean; onProgress?: (fraction: number) => void };
 type Waiting = { path: string; options: Options; done: (inspection: Inspection) => void };
 
 const IDLE_MS = 5_000;
+const LOOK_MS = 120_000; // a header is read in a moment; a disk that does not answer must not keep the others waiting
 
 /** Hashing a large file takes minutes: whoever only wants to know what a file is does not wait behind it. */
 const linesOf = oncePer((supervisor: Supervisor) => ({ look: createLine(supervisor), hash: createLine(supervisor) }));
@@ -27,6 +28,7 @@ function createLine(supervisor: Supervisor) {
   const queue: Waiting[] = [];
   let worker: Worker<FromInspector, ToInspector> | undefined;
   let idle: ReturnType<typeof setTimeout> | undefined;
+  let late: ReturnType<typeof setTimeout> | undefined;
   let busy = false;
 
   function next() {
@@ -44,9 +46,13 @@ function createLine(supervisor: Supervisor) {
       return settle({ ok: false, error: (error as Error).message, broken: true });
     }
     worker.send({ type: "inspect", path: first.path, hash: first.options.hash });
+    if (first.options.hash) return;
+    late = setTimeout(() => void worker?.stop("the file does not answer"), LOOK_MS);
+    late.unref();
   }
 
   function settle(inspection: Inspection) {
+    clearTimeout(late);
     queue.shift()?.done(inspection);
     next();
   }

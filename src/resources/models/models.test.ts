@@ -9,6 +9,7 @@ import {
   symlinkSync,
   truncateSync,
   utimesSync,
+  writeFileSync,
 } from "node:fs";
 import { join } from "node:path";
 import { type TestApp, tempDir, testApp } from "../../../test/harness.ts";
@@ -57,6 +58,13 @@ describe("the built-in model", () => {
     await scan(app.ctx);
     expect(await Bun.file(models.pathOf(app.ctx, row)).exists()).toBe(true);
     expect(named("verk-tiny")).toMatchObject({ id: row.id, status: "ready" });
+  });
+
+  test("keeps its name: a file of that name in the folder is left alone", async () => {
+    put("verk-tiny.gguf");
+    await scan(app.ctx);
+    expect(named("verk-tiny")).toMatchObject({ source: "builtin", status: "ready" });
+    await expect(importFile(app.ctx, source, "verk-tiny")).rejects.toThrow("built in");
   });
 
   test("cannot be deleted", async () => {
@@ -121,6 +129,25 @@ describe("the models folder", () => {
     expect(names.filter((name: string) => /copying|hidden|deep|directory|pipe/.test(name))).toEqual([]);
   });
 });
+
+test("a sparse file that claims millions of strings is refused soon, in little memory", async () => {
+  const path = folder("monster.gguf");
+  const head = Buffer.alloc(24 + 8 + 1 + 4 + 4 + 8);
+  head.write("GGUF");
+  head.writeUInt32LE(3, 4);
+  head.writeBigUInt64LE(1n, 16); // one key, no tensors
+  head.writeBigUInt64LE(1n, 24);
+  head.write("k", 32);
+  head.writeUInt32LE(9, 33); // an array
+  head.writeUInt32LE(8, 37); // of strings
+  head.writeBigUInt64LE(8_000_000n, 41);
+  writeFileSync(path, head);
+  truncateSync(path, 2 ** 40);
+  utimesSync(path, 1_700_000_000, 1_700_000_000);
+  await scan(app.ctx);
+  expect(named("monster")).toMatchObject({ status: "failed", error: expect.stringContaining("general.architecture") });
+  rmSync(path);
+}, 20_000);
 
 describe("an import", () => {
   test("puts a copy into the folder, ready at once, with its hash", async () => {

@@ -42,7 +42,7 @@ export const routes = (ctx: Ctx) => {
     .post(
       "/pull",
       ({ principal, body, set }) => {
-        const row = models.request(ctx, principal.workspaceId, body.name);
+        const row = models.request(ctx, principal.workspaceId, body.name, "/name");
         set.status = row.status === "ready" ? 200 : 202;
         return present(row);
       },

@@ -75,7 +75,7 @@ export function byJob(ctx: Ctx, workspaceId: string, jobId: string): ModelRow | 
 }
 
 /** A row for a model that is not here yet: the loop `models.download` brings it. */
-export function request(ctx: Ctx, workspaceId: string, hubName: string): ModelRow {
+export function request(ctx: Ctx, workspaceId: string, hubName: string, param = "/model"): ModelRow {
   const known = find(ctx, workspaceId, hubName);
   if (known && known.status !== "failed" && known.status !== "missing") return known;
   if (known && known.source !== "hub") return known;
@@ -83,13 +83,13 @@ export function request(ctx: Ctx, workspaceId: string, hubName: string): ModelRo
     throw new AppError(
       "resource_not_found",
       `No model ${JSON.stringify(hubName.slice(0, 120))} here: \`verk models list\` shows what there is, \`verk models import FILE\` adds a file, and a hub name is owner/repo or owner/repo:QUANT`,
-      { param: "/model" },
+      { param },
     );
   if (ctx.config.offline)
     throw new AppError(
       "resource_not_found",
       `No model ${JSON.stringify(hubName.slice(0, 120))} here, and offline = true forbids to download it: import the file with \`verk models import FILE\``,
-      { param: "/model" },
+      { param },
     );
   const now = ctx.clock.now();
   const row = write(ctx.db, (tx) => {
