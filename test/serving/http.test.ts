@@ -93,17 +93,18 @@ describe("chat", () => {
   });
 
   test("a token is on the wire before the next one exists", async () => {
-    const gate = Promise.withResolvers<void>();
-    scripted("first", gate.promise, "second");
+    const gates = Array.from({ length: 3 }, () => Promise.withResolvers<void>());
+    scripted("one", gates[0]!.promise, "two", gates[1]!.promise, "three", gates[2]!.promise, "four");
     const response = await post("/chat/completions", { ...ASK, stream: true });
     const reader = response.body!.getReader();
     let text = "";
-    while (!text.includes("first")) text += new TextDecoder().decode((await reader.read()).value);
-    expect(text).not.toContain("second");
-    gate.resolve();
+    for (const [i, word] of ["one", "two", "three"].entries()) {
+      while (!text.includes(word)) text += new TextDecoder().decode((await reader.read()).value);
+      gates[i]?.resolve();
+    }
     for (let part = await reader.read(); !part.done; part = await reader.read())
       text += new TextDecoder().decode(part.value);
-    expect(chunks(text).map((part) => part.choices[0]?.delta.content)).toContain("second");
+    expect(chunks(text).map((part) => part.choices[0]?.delta.content)).toContain("four");
   });
 
   test("a client that leaves ends the run at once and is reported as 499", async () => {
