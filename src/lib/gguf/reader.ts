@@ -73,7 +73,7 @@ export function createReader(bytes: Uint8Array, fileSize: number, maxHeaderBytes
   };
 
   function stringSpan(what: string, maxBytes: number): number {
-    const length = u64(`the length of ${what}`);
+    const length = u64(what); // no words are made here: there may be millions of strings
     if (length > maxBytes) fail(`${what} is ${length} bytes long: at most ${maxBytes} are taken`);
     return take(length, what);
   }
