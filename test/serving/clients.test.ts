@@ -18,8 +18,8 @@ const MODEL = "random";
 const messages = [{ role: "user" as const, content: "Tell me something." }];
 
 beforeAll(async () => {
-  server = await startServing({ models: { random: { arch: "llama", type: "F32", context: 512 } } });
-  id = await server.deploy({ model: "random", name: MODEL, parallel: 4, context_length: 512 });
+  server = await startServing({ models: { random: { arch: "llama", type: "F32", context: 1024 } } });
+  id = await server.deploy({ model: "random", name: MODEL, parallel: 4, context_length: 1024 });
   baseURL = `${server.url}/v1/deployments/${id}`;
   openai = new OpenAI({ apiKey: server.key, baseURL, maxRetries: 0 });
 }, 60_000);
@@ -165,14 +165,14 @@ test("openai: completions, the list of models, and errors in their own classes",
   const { choices } = await openai.completions.create({ model: MODEL, prompt: "Once", max_tokens: 4, echo: true });
   expect(choices[0]?.text).toStartWith("Once");
   expect((await openai.models.list()).data.map((model) => model.id)).toEqual([MODEL]);
-  const wrong = openai.chat.completions.create({ model: "other", messages });
-  await expect(wrong).rejects.toBeInstanceOf(OpenAI.NotFoundError);
+  const wrong = async () => await openai.chat.completions.create({ model: "other", messages });
+  await expect(wrong()).rejects.toBeInstanceOf(OpenAI.NotFoundError);
   const long = [{ role: "user" as const, content: "word ".repeat(2000) }];
-  const overflow = openai.chat.completions.create({ model: MODEL, messages: long });
-  await expect(overflow).rejects.toBeInstanceOf(OpenAI.BadRequestError);
-  await expect(overflow).rejects.toThrow(/\d{4} tokens.*512/);
+  const overflow = async () => await openai.chat.completions.create({ model: MODEL, messages: long });
+  await expect(overflow()).rejects.toBeInstanceOf(OpenAI.BadRequestError);
+  await expect(overflow()).rejects.toThrow(/\d{4} tokens.*1024/);
   const stranger = new OpenAI({ apiKey: "vk_nobody", baseURL, maxRetries: 0 });
-  await expect(stranger.models.list()).rejects.toBeInstanceOf(OpenAI.AuthenticationError);
+  await expect((async () => await stranger.models.list())()).rejects.toBeInstanceOf(OpenAI.AuthenticationError);
 });
 
 test("openai: aborting a stream frees its slot within a second", async () => {
@@ -236,7 +236,7 @@ test("LangChain: invoke, stream, bound tools, embeddings", async () => {
     description: "The weather",
     schema: z.object({ city: z.enum(["Oslo"]) }),
   });
-  const bound = new ChatOpenAI({ ...options, maxTokens: 64 }).bindTools([weather], { tool_choice: "required" });
+  const bound = new ChatOpenAI(options).bindTools([weather], { tool_choice: "required" });
   const { tool_calls } = await bound.invoke(asked);
   expect(tool_calls?.[0]).toMatchObject({ name: "get_weather", args: { city: "Oslo" } });
   const embeddings = new OpenAIEmbeddings({ ...options });

@@ -31,8 +31,10 @@ const CLOSING_MS = 5_000; // what is being answered may end well
 async function close(ctx: Ctx) {
   const closing = new AppError("shutting_down", "The server is shutting down", { retryAfterSeconds: 5 });
   for (const live of allLive(ctx)) turnAway(live, closing);
-  await ctx.clock.sleep(CLOSING_MS);
-  for (const { flights } of allLive(ctx)) for (const flight of flights) flight.abort(closing);
+  const flying = () => allLive(ctx).flatMap(({ flights }) => [...flights]);
+  const until = ctx.clock.now() + CLOSING_MS;
+  while (flying().length > 0 && ctx.clock.now() < until) await ctx.clock.sleep(50);
+  for (const flight of flying()) flight.abort(closing);
 }
 
 export async function reconcile(ctx: Ctx): Promise<void> {
