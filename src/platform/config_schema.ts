@@ -114,7 +114,7 @@ const serving = section("Deployments.", {
   parallel: z
     .int()
     .min(1)
-    .max(1024)
+    .max(256)
     .default(8)
     .describe("Sequences that one replica decodes at once, unless asked for."),
   context_length: z

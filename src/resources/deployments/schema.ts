@@ -48,12 +48,14 @@ export const Deployment = z
   .meta({ id: "Deployment" });
 export type Deployment = z.infer<typeof Deployment>;
 
+const MAX_PARALLEL = 256; // of llama.cpp
+
 const scaling = {
   min_replicas: z.int().min(0).max(64),
   max_replicas: z.int().min(1).max(64),
   idle_timeout_seconds: z.int().min(1).max(31_536_000),
   context_length: z.int().min(64).max(16_777_216).nullable(),
-  parallel: z.int().min(1).max(1024).nullable(),
+  parallel: z.int().min(1).max(MAX_PARALLEL).nullable(),
   wake_timeout_seconds: z.int().min(1).max(86_400),
   max_held_requests: z.int().min(0).max(100_000),
   pinned: z.boolean(),

@@ -136,6 +136,16 @@ export function remove(ctx: Ctx, workspaceId: string, name: string): ModelRow {
   return gone ?? row;
 }
 
+/** The workspace is gone, and what it ran is stopped: so are the models that were its own. */
+export function removeAll(ctx: Ctx, workspaceId: string) {
+  const rows = ctx.db
+    .select()
+    .from(models)
+    .where(and(eq(models.workspaceId, workspaceId), here))
+    .all();
+  for (const { id } of rows) remove(ctx, workspaceId, id);
+}
+
 const usedBy = (ctx: Ctx, id: string): string | undefined =>
   ctx.db.get<{ id: string } | undefined>(
     sql`SELECT id FROM deployments WHERE model_id = ${id} AND status NOT IN ('stopped', 'failed') LIMIT 1`,

@@ -3,12 +3,13 @@ import type { Ctx } from "../../context.ts";
 import { consume } from "../../events/consume.ts";
 import { idempotencyKeys } from "../../http/idempotency.ts";
 import * as deployments from "../deployments/service.ts";
+import * as models from "../models/service.ts";
 import * as secrets from "../secrets/service.ts";
 import * as sshKeys from "../ssh_keys/service.ts";
 
 /**
  * A deleted workspace keeps its row, so that old ids and events keep their meaning, but nothing that could be
- * opened or that costs: its deployments stop, its secrets, private keys and stored answers go. Driven by the event, so
+ * opened or that costs: its deployments stop, its models, secrets, private keys and stored answers go. Driven by the event, so
  * a kill only delays it.
  */
 export async function purge(ctx: Ctx) {
@@ -17,6 +18,7 @@ export async function purge(ctx: Ctx) {
       for (const { type, workspaceId } of batch) {
         if (type !== "workspace.deleted") continue;
         deployments.stopAll(ctx, workspaceId);
+        models.removeAll(ctx, workspaceId);
         secrets.removeAll(ctx, workspaceId);
         sshKeys.removeAll(ctx, workspaceId);
         tx.delete(idempotencyKeys).where(eq(idempotencyKeys.workspaceId, workspaceId)).run();

@@ -122,17 +122,22 @@ test("a deleted workspace keeps nothing that could be opened, and its neighbours
   for (const key of [app.keyA, app.keyB]) {
     await app.call("PUT", "/v1/secrets/TOKEN", { value: "v" }, { key });
     await app.call("POST", "/v1/api_keys", { name: "k" }, { key, headers: { "idempotency-key": "i" } });
+    await app.call("POST", "/v1/deployments", { model: "some/model", name: "d" }, { key });
   }
   const count = () =>
     app.ctx.db.$client
-      .query("SELECT (SELECT count(*) FROM secrets) AS secrets, (SELECT count(*) FROM idempotency_keys) AS answers")
+      .query(
+        `SELECT (SELECT count(*) FROM secrets) AS secrets, (SELECT count(*) FROM idempotency_keys) AS answers,
+         (SELECT count(*) FROM deployments WHERE status <> 'stopped') AS deployments,
+         (SELECT count(*) FROM models WHERE status <> 'deleted') AS models`,
+      )
       .get();
   await purge(app.ctx);
-  expect(count()).toEqual({ secrets: 2, answers: 2 });
+  expect(count()).toEqual({ secrets: 2, answers: 2, deployments: 2, models: 2 });
   await app.call("DELETE", `/v1/workspaces/${app.workspaceA}`, undefined, admin(app));
   expect(app.woken).toContain("workspaces.purge");
   await purge(app.ctx);
-  expect(count()).toEqual({ secrets: 1, answers: 1 });
+  expect(count()).toEqual({ secrets: 1, answers: 1, deployments: 1, models: 1 });
   expect((await app.call("GET", "/v1/secrets/TOKEN", undefined, { key: app.keyB })).status).toBe(200);
 });
 
