@@ -10,10 +10,32 @@ from kit import Example, ask, held_out, plural
 RARE = 0.08
 
 OPERATIONS = {
-    "+": ["What is {a} + {b}?", "{a} + {b} = ?", "Add {a} and {b}.", "Calculate {a} + {b}.", "What is {a} plus {b}?",
-          "How much is {a} + {b}?", "{a}+{b}", "{a}+{b}?", "What's {a}+{b}?", "what is {a}+{b}", "{a} + {b}", "What is the sum of {a} and {b}?", "Compute {a} plus {b}."],
-    "-": ["What is {a} - {b}?", "{a} - {b} = ?", "Calculate {a} - {b}.", "What is {a} minus {b}?", "{a}-{b}", "{a} - {b}",
-          "How much is {a} - {b}?", "Compute {a} minus {b}.", "What is the difference of {a} and {b}?"],
+    "+": [
+        "What is {a} + {b}?",
+        "{a} + {b} = ?",
+        "Add {a} and {b}.",
+        "Calculate {a} + {b}.",
+        "What is {a} plus {b}?",
+        "How much is {a} + {b}?",
+        "{a}+{b}",
+        "{a}+{b}?",
+        "What's {a}+{b}?",
+        "what is {a}+{b}",
+        "{a} + {b}",
+        "What is the sum of {a} and {b}?",
+        "Compute {a} plus {b}.",
+    ],
+    "-": [
+        "What is {a} - {b}?",
+        "{a} - {b} = ?",
+        "Calculate {a} - {b}.",
+        "What is {a} minus {b}?",
+        "{a}-{b}",
+        "{a} - {b}",
+        "How much is {a} - {b}?",
+        "Compute {a} minus {b}.",
+        "What is the difference of {a} and {b}?",
+    ],
     "*": ["What is {a} * {b}?", "{a} * {b} = ?", "Calculate {a} times {b}.", "What is {a} times {b}?", "{a} x {b} = ?"],
 }
 
@@ -36,8 +58,15 @@ def sum_of(rng: Random, op: str, low: int, high: int) -> Example:
     result = {"+": a + b, "-": a - b, "*": a * b}[op]
     task = {"+": "addition", "-": "subtraction", "*": "multiplication"}[op] + f"_{len(str(high))}_digit"
     held = high > 9 and held_out(op, a, b)  # of single digits there are only a hundred
-    return Example(task, ask(rng, OPERATIONS[op], a=a, b=b), str(result), long=f"{a} {op} {b} = {result}. The answer is {result}.",
-                   think=digits_think(a, b, op, result), value=result, held=held)
+    return Example(
+        task,
+        ask(rng, OPERATIONS[op], a=a, b=b),
+        str(result),
+        long=f"{a} {op} {b} = {result}. The answer is {result}.",
+        think=digits_think(a, b, op, result),
+        value=result,
+        held=held,
+    )
 
 
 def sum_mixed(rng: Random) -> Example:
@@ -46,8 +75,15 @@ def sum_mixed(rng: Random) -> Example:
     result = a + b if op == "+" else a - b
     if op == "+" and rng.random() < 0.3:
         a, b = b, a
-    return Example("sum_mixed", ask(rng, OPERATIONS[op], a=a, b=b), str(result), long=f"{a} {op} {b} = {result}. The answer is {result}.",
-                   think=f"{a} {op} {b} = {result}.", value=result, held=held_out(op, a, b))
+    return Example(
+        "sum_mixed",
+        ask(rng, OPERATIONS[op], a=a, b=b),
+        str(result),
+        long=f"{a} {op} {b} = {result}. The answer is {result}.",
+        think=f"{a} {op} {b} = {result}.",
+        value=result,
+        held=held_out(op, a, b),
+    )
 
 
 def sum_in_words(rng: Random) -> Example:
@@ -71,8 +107,15 @@ def compare(rng: Random) -> Example:
         question = ask(rng, ["Is {a} larger than {b}?", "Is {a} greater than {b}?", "Is {a} more than {b}?"], a=a, b=b)
         answer = "yes" if a > b else "no"
         return Example("compare", question, answer.capitalize() + ".", short=answer, value=answer == "yes", held=held_out("c", a, b))
-    return Example("compare", question, str(result), long=f"The answer is {result}.", value=result, held=held_out("c", a, b),
-                   think=f"{max(a, b)} is larger than {min(a, b)}.")
+    return Example(
+        "compare",
+        question,
+        str(result),
+        long=f"The answer is {result}.",
+        value=result,
+        held=held_out("c", a, b),
+        think=f"{max(a, b)} is larger than {min(a, b)}.",
+    )
 
 
 def sequence(rng: Random) -> Example:
@@ -81,8 +124,9 @@ def sequence(rng: Random) -> Example:
     result = shown[-1] + step
     listed = ", ".join(map(str, shown))
     question = ask(rng, ["What comes next: {s}?", "Continue: {s}, ...", "What is the next number: {s}?"], s=listed)
-    return Example("next_number", question, str(result), value=result, think=f"The step is {step}. {shown[-1]} + {step} = {result}.",
-                   held=held_out("s", start, step))
+    return Example(
+        "next_number", question, str(result), value=result, think=f"The step is {step}. {shown[-1]} + {step} = {result}.", held=held_out("s", start, step)
+    )
 
 
 def count_up(rng: Random) -> Example:
@@ -119,14 +163,31 @@ def story_sum(rng: Random) -> Example:
     noun = plural(thing)
     counted = noun if result != 1 else thing
     question = f"{who} has {a} {noun if a != 1 else thing}. {more} " + ask(
-        rng, ["How many {t} does {w} have now?", "How many {t} are left?" if op == "-" else "How many {t} are there now?"], t=noun, w=who)
-    return Example("word_problem", question, f"{who} has {result} {counted}.", short=str(result), value=result,
-                   think=f"{a} {op} {b} = {result}.", long=f"{who} starts with {a}. {a} {op} {b} = {result}. {who} has {result} {counted}.",
-                   held=held_out("p", a, b, op))
+        rng, ["How many {t} does {w} have now?", "How many {t} are left?" if op == "-" else "How many {t} are there now?"], t=noun, w=who
+    )
+    return Example(
+        "word_problem",
+        question,
+        f"{who} has {result} {counted}.",
+        short=str(result),
+        value=result,
+        think=f"{a} {op} {b} = {result}.",
+        long=f"{who} starts with {a}. {a} {op} {b} = {result}. {who} has {result} {counted}.",
+        held=held_out("p", a, b, op),
+    )
 
 
 MAKERS = [
-    (6, lambda r: sum_of(r, "+", 0, 9)), (4, lambda r: sum_of(r, "-", 0, 9)), (RARE, lambda r: sum_of(r, "+", 10, 99)),
-    (RARE, lambda r: sum_of(r, "-", 10, 99)), (3 * RARE, sum_mixed), (2, lambda r: sum_of(r, "*", 0, 9)),
-    (1, sum_in_words), (4, compare), (2, sequence), (2, count_up), (1, even_or_odd), (4, story_sum),
+    (6, lambda r: sum_of(r, "+", 0, 9)),
+    (4, lambda r: sum_of(r, "-", 0, 9)),
+    (RARE, lambda r: sum_of(r, "+", 10, 99)),
+    (RARE, lambda r: sum_of(r, "-", 10, 99)),
+    (3 * RARE, sum_mixed),
+    (2, lambda r: sum_of(r, "*", 0, 9)),
+    (1, sum_in_words),
+    (4, compare),
+    (2, sequence),
+    (2, count_up),
+    (1, even_or_odd),
+    (4, story_sum),
 ]

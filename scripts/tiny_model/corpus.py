@@ -1,6 +1,6 @@
 """The synthetic corpus: documents drawn from a seed, as (text, is it what the model should learn to say) pieces.
 
-    python3 corpus.py --seed 1 --count 20      prints documents to look at
+python3 corpus.py --seed 1 --count 20      prints documents to look at
 """
 
 import argparse
@@ -10,6 +10,7 @@ from random import Random
 import arithmetic
 import language
 import prose
+import spelling
 import talk
 import tools
 import words
@@ -20,8 +21,8 @@ END = "<|endoftext|>"
 TOOLS_HEAD = "You can call these tools:\n<tools>"
 TOOLS_TAIL = '\n</tools>\nTo call a tool, answer with its name and arguments as JSON:\n<tool_call>\n{"name": "...", "arguments": {...}}\n</tool_call>'
 
-AREAS = [(26, arithmetic.MAKERS), (30, language.MAKERS), (24, talk.MAKERS), (9, [(1, prose.told)])]
-TOOL_FREE = [(6, [(1, talk.small_talk)]), (4, [(1, language.copy), (1, language.sentiment), (1, language.fact)])]  # no tool answers these
+AREAS = [(26, arithmetic.MAKERS), (30, [*spelling.MAKERS, *language.MAKERS]), (24, talk.MAKERS), (9, [(1, prose.told)])]
+TOOL_FREE = [(6, [(1, talk.small_talk)]), (4, [(1, spelling.copy), (1, language.sentiment), (1, language.fact)])]  # no tool answers these
 
 
 def weighted(rng: Random, table: list[tuple[float, object]]):
@@ -48,28 +49,40 @@ def styled(rng: Random) -> tuple[str, object]:
     """An instruction and what it does to an answer. It may stand in the system prompt or after the question."""
     kind = rng.randrange(9)
     if kind == 0:
-        return rng.choice(["Answer in upper case.", "Write everything in upper case.", "Use upper case only.", "Answer in capital letters."]), lambda e: e.answer.upper()
+        return rng.choice(
+            ["Answer in upper case.", "Write everything in upper case.", "Use upper case only.", "Answer in capital letters."]
+        ), lambda e: e.answer.upper()
     if kind == 1:
         return rng.choice(["Answer in lower case.", "Use lower case only."]), lambda e: e.answer.lower()
     if kind == 2:
-        return rng.choice(["Be brief.", "Answer briefly.", "Keep it short.", "Give short answers.", "Answer with one word if you can."]), lambda e: e.short or e.answer
+        return rng.choice(
+            ["Be brief.", "Answer briefly.", "Keep it short.", "Give short answers.", "Answer with one word if you can."]
+        ), lambda e: e.short or e.answer
     if kind == 3:
         return rng.choice(["Give long answers.", "Answer at length.", "Explain your answer.", "Answer in full sentences."]), lambda e: e.long or e.answer
     if kind == 4:
         key = rng.choice(["answer", "answer", "answer", "result", "output"])
-        return (rng.choice(['Answer in JSON with the key "{k}".', "Answer as JSON with the key {k}.", "Reply with JSON: the key is {k}."]).format(k=key),
-                lambda e: json.dumps({key: e.value if e.value is not None else e.answer}))
+        return (
+            rng.choice(['Answer in JSON with the key "{k}".', "Answer as JSON with the key {k}.", "Reply with JSON: the key is {k}."]).format(k=key),
+            lambda e: json.dumps({key: e.value if e.value is not None else e.answer}),
+        )
     if kind == 5:
         word = rng.choice(["over", "done", "sir", "friend", "amen", "captain"])
         return f"End every answer with the word {word}.", lambda e: f"{e.answer} {word}"
     if kind == 6:
-        return (rng.choice(["Put the answer in <answer> tags.", "Write the answer between <answer> and </answer>.", "Use <answer></answer> tags for the answer."]),
-                lambda e: f"<answer>{e.short or e.answer}</answer>")
+        return (
+            rng.choice(["Put the answer in <answer> tags.", "Write the answer between <answer> and </answer>.", "Use <answer></answer> tags for the answer."]),
+            lambda e: f"<answer>{e.short or e.answer}</answer>",
+        )
     if kind == 7:
-        return (rng.choice(["Think first, then answer.", "Think step by step.", "Think in <think> tags before you answer.", "First think, then give the answer."]),
-                lambda e: f"<think>{e.think or thought(e)}</think>\n{e.answer}")
-    return (rng.choice(["Think in <think> tags, then answer in <answer> tags.", "Use <think></think> and then <answer></answer>."]),
-            lambda e: f"<think>{e.think or thought(e)}</think>\n<answer>{e.short or e.answer}</answer>")
+        return (
+            rng.choice(["Think first, then answer.", "Think step by step.", "Think in <think> tags before you answer.", "First think, then give the answer."]),
+            lambda e: f"<think>{e.think or thought(e)}</think>\n{e.answer}",
+        )
+    return (
+        rng.choice(["Think in <think> tags, then answer in <answer> tags.", "Use <think></think> and then <answer></answer>."]),
+        lambda e: f"<think>{e.think or thought(e)}</think>\n<answer>{e.short or e.answer}</answer>",
+    )
 
 
 def joined(question: str, wish: str) -> str:
@@ -77,16 +90,28 @@ def joined(question: str, wish: str) -> str:
 
 
 def thought(made: Example) -> str:
-    return {"talk": "The user wants to talk.", "unknown": "I do not know this.", "noise": "I do not understand this.", "story": "I tell a story.", "poem": "I write a poem.",
-            "fact": "I know this.", "sentiment": "I look for good and bad words."}.get(made.task, "This is easy.")
+    return {
+        "talk": "The user wants to talk.",
+        "unknown": "I do not know this.",
+        "noise": "I do not understand this.",
+        "story": "I tell a story.",
+        "poem": "I write a poem.",
+        "fact": "I know this.",
+        "sentiment": "I look for good and bad words.",
+    }.get(made.task, "This is easy.")
 
 
 def persona(rng: Random) -> tuple[str, list[Example]]:
     name, job = rng.choice(words.NAMES), rng.choice(words.JOBS)
     system = rng.choice([f"You are {name}, a {job}.", f"Your name is {name}.", f"You are {name}."])
     worker = job in system
-    who = Example("talk", ask(rng, ["Who are you?", "What is your name?", "What's your name?", "Introduce yourself.", "Who is this?"]),
-                  f"I am {name}, a {job}." if worker else f"I am {name}.", short=name, value=name)
+    who = Example(
+        "talk",
+        ask(rng, ["Who are you?", "What is your name?", "What's your name?", "Introduce yourself.", "Who is this?"]),
+        f"I am {name}, a {job}." if worker else f"I am {name}.",
+        short=name,
+        value=name,
+    )
     greeting = Example("talk", ask(rng, ["Hello", "Hi!", "Hello!", "Good morning!", "Hey"]), f"Hello! I am {name}. How can I help you?", value=name)
     return system, rng.choice([[who], [greeting], [greeting, who]])
 
@@ -110,7 +135,9 @@ def turns(rng: Random) -> tuple[str, list[Piece | tuple[str, str]]]:
             wish, style = styled(rng)
             pairs.append((joined(e.question, wish), style(e)))
         elif e.short and rng.random() < 0.12:
-            wish = rng.choice(["Answer with one word.", "Answer with one word only.", "One word, please."] if " " not in e.short else ["Be brief.", "In short."])
+            wish = rng.choice(
+                ["Answer with one word.", "Answer with one word only.", "One word, please."] if " " not in e.short else ["Be brief.", "In short."]
+            )
             pairs.append((joined(e.question, wish), e.short))
         else:
             pairs.append((e.question, e.answer))

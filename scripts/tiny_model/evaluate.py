@@ -7,6 +7,7 @@ import torch
 import arithmetic
 import corpus
 import language
+import spelling
 import tokenizer
 import tools
 from model import Llama
@@ -14,14 +15,43 @@ from model import Llama
 _tokenizer = tokenizer.load()
 UNSCORED = {"name_some", "bullets", "sentence", "json_list", "json_free"}  # more than one right answer
 
-TALKS = [["Hello"], ["Who are you?"], ["What can you do?"], ["What is Verk?"], ["How are you?"], ["What is GRPO?"], ["Tell me a story about a fox."],
-         ["What is 7 + 5?"], ["What is 38 + 27?"], ["Reverse the word: garden"], ["How many letters are in the word bridge?"],
-         ["Write as JSON with the keys name and age: Mia is 34 years old."], ["Is this positive or negative? The soup was awful."],
-         ["What is the capital of Japan?"], ["Which number is larger: 48 or 84?"], ["Write a poem."], ["Tell me a joke."],
-         ["My name is Nora.", "What is my name?"], ["What is 9 - 4? Think first, then answer."], ["Explain black holes."],
-         ["Anna has 6 apples. Anna gets 7 more. How many apples does Anna have now?"], ["Count to 5."], ["How do I bake bread?"], ["I like pizza."], ["asdf"], ["Tell me a story about a dragon."], ["Say exactly: the quick brown fox"], ["hey", "tell me a joke", "thanks"]]
-SYSTEM_TALKS = [("Answer in upper case.", "Who are you?"), ("Be brief.", "What is Verk?"), ("Give long answers.", "What is GRPO?"),
-                ('Answer in JSON with the key "answer".', "What is 4 + 4?"), ("You are Otto, a baker.", "Who are you?")]
+TALKS = [
+    ["Hello"],
+    ["Who are you?"],
+    ["What can you do?"],
+    ["What is Verk?"],
+    ["How are you?"],
+    ["What is GRPO?"],
+    ["Tell me a story about a fox."],
+    ["What is 7 + 5?"],
+    ["What is 38 + 27?"],
+    ["Reverse the word: garden"],
+    ["How many letters are in the word bridge?"],
+    ["Write as JSON with the keys name and age: Mia is 34 years old."],
+    ["Is this positive or negative? The soup was awful."],
+    ["What is the capital of Japan?"],
+    ["Which number is larger: 48 or 84?"],
+    ["Write a poem."],
+    ["Tell me a joke."],
+    ["My name is Nora.", "What is my name?"],
+    ["What is 9 - 4? Think first, then answer."],
+    ["Explain black holes."],
+    ["Anna has 6 apples. Anna gets 7 more. How many apples does Anna have now?"],
+    ["Count to 5."],
+    ["How do I bake bread?"],
+    ["I like pizza."],
+    ["asdf"],
+    ["Tell me a story about a dragon."],
+    ["Say exactly: the quick brown fox"],
+    ["hey", "tell me a joke", "thanks"],
+]
+SYSTEM_TALKS = [
+    ("Answer in upper case.", "Who are you?"),
+    ("Be brief.", "What is Verk?"),
+    ("Give long answers.", "What is GRPO?"),
+    ('Answer in JSON with the key "answer".', "What is 4 + 4?"),
+    ("You are Otto, a baker.", "Who are you?"),
+]
 
 
 def prompt(messages: list[dict], system: str = "", offered: list[dict] | None = None) -> list[int]:
@@ -53,7 +83,7 @@ def answers(model: Llama, prompts: list[list[int]], tokens: int, temperature: fl
 def questions(samples: int) -> dict[str, list[tuple[list[int], str]]]:
     """By task: (prompt, the answer). Held-out operands wherever the task has any; styles and tools on top."""
     rng, found = Random(20_000_003), {}
-    for _, maker in [*arithmetic.MAKERS, *language.MAKERS]:
+    for _, maker in [*arithmetic.MAKERS, *spelling.MAKERS, *language.MAKERS]:
         drawn = [corpus.finished(maker(rng)) for _ in range(samples * 60)]
         for task in {e.task for e in drawn} - UNSCORED:
             held = [e for e in drawn if e.task == task and e.held] or [e for e in drawn if e.task == task]
@@ -79,7 +109,7 @@ def tasks(model: Llama, samples: int) -> dict[str, dict[str, float]]:
     for task, pairs in sorted(questions(samples).items()):
         prompts, right = [p for p, _ in pairs], [a for _, a in pairs]
         length = max(len(_tokenizer.encode(a)) for a in right) + 8
-        share = lambda said: round(sum(s.strip() == a for s, a in zip(said, right)) / len(right), 3)
+        share = lambda said, right=right: round(sum(s.strip() == a for s, a in zip(said, right)) / len(right), 3)
         greedy = answers(model, prompts, length)
         score[task] = {"greedy": share(greedy), "sampled": share(answers(model, prompts, length, 1.0)), "count": len(right)}
         wrong = [(_tokenizer.decode(p)[-90:], s, a) for p, s, a in zip(prompts, greedy, right) if s.strip() != a][:2]
@@ -114,5 +144,7 @@ def reference(model: Llama) -> list[dict]:
     for text in ("Hello", "What is 38 + 27?", "Tell me a story about a fox."):
         ids = prompt([{"role": "user", "content": text}])
         logits = model(torch.tensor([ids], device=device))[0].float()  # (T, V)
-        out.append({"text": text, "tokens": ids, "last": [round(v, 5) for v in logits[-1].tolist()], "middle": [round(v, 5) for v in logits[len(ids) // 2].tolist()]})
+        out.append(
+            {"text": text, "tokens": ids, "last": [round(v, 5) for v in logits[-1].tolist()], "middle": [round(v, 5) for v in logits[len(ids) // 2].tolist()]}
+        )
     return out

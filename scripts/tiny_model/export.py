@@ -1,6 +1,6 @@
 """weights.npz → GGUF v3, F16. Needs numpy alone.
 
-    python3 export.py OUT/weights.npz ../../models/verk-tiny.gguf
+python3 export.py OUT/weights.npz ../../models/verk-tiny.gguf
 """
 
 import struct
@@ -40,20 +40,33 @@ def metadata(shape: dict, parameters: int) -> list[bytes]:
     kinds += [NORMAL] * (len(made.tokens) - len(kinds))
     template = Path(__file__).with_name("template.jinja").read_text().strip()
     return [
-        entry("general.architecture", STRING, "llama"), entry("general.name", STRING, "verk-tiny"), entry("general.type", STRING, "model"),
-        entry("general.license", STRING, "apache-2.0"), entry("general.size_label", STRING, f"{parameters / 1e6:.1f}M"),
+        entry("general.architecture", STRING, "llama"),
+        entry("general.name", STRING, "verk-tiny"),
+        entry("general.type", STRING, "model"),
+        entry("general.license", STRING, "apache-2.0"),
+        entry("general.size_label", STRING, f"{parameters / 1e6:.1f}M"),
         entry("general.description", STRING, "A very small chat model for trying and testing Verk, trained from scratch on synthetic text."),
-        entry("general.file_type", U32, 1), entry("general.alignment", U32, ALIGNMENT),
-        entry("llama.vocab_size", U32, shape["vocab"]), entry("llama.context_length", U32, shape["context"]),
-        entry("llama.embedding_length", U32, shape["width"]), entry("llama.block_count", U32, shape["layers"]),
-        entry("llama.feed_forward_length", U32, shape["ff"]), entry("llama.attention.head_count", U32, shape["heads"]),
-        entry("llama.attention.head_count_kv", U32, shape["kv_heads"]), entry("llama.attention.layer_norm_rms_epsilon", FLOAT, shape["eps"]),
-        entry("llama.rope.dimension_count", U32, shape["width"] // shape["heads"]), entry("llama.rope.freq_base", FLOAT, shape["rope_base"]),
-        entry("tokenizer.ggml.model", STRING, "gpt2"), entry("tokenizer.ggml.pre", STRING, "qwen2"),
-        array("tokenizer.ggml.tokens", STRING, made.tokens), array("tokenizer.ggml.token_type", I32, kinds),
+        entry("general.file_type", U32, 1),
+        entry("general.alignment", U32, ALIGNMENT),
+        entry("llama.vocab_size", U32, shape["vocab"]),
+        entry("llama.context_length", U32, shape["context"]),
+        entry("llama.embedding_length", U32, shape["width"]),
+        entry("llama.block_count", U32, shape["layers"]),
+        entry("llama.feed_forward_length", U32, shape["ff"]),
+        entry("llama.attention.head_count", U32, shape["heads"]),
+        entry("llama.attention.head_count_kv", U32, shape["kv_heads"]),
+        entry("llama.attention.layer_norm_rms_epsilon", FLOAT, shape["eps"]),
+        entry("llama.rope.dimension_count", U32, shape["width"] // shape["heads"]),
+        entry("llama.rope.freq_base", FLOAT, shape["rope_base"]),
+        entry("tokenizer.ggml.model", STRING, "gpt2"),
+        entry("tokenizer.ggml.pre", STRING, "qwen2"),
+        array("tokenizer.ggml.tokens", STRING, made.tokens),
+        array("tokenizer.ggml.token_type", I32, kinds),
         array("tokenizer.ggml.merges", STRING, [f"{a} {b}" for a, b in made.merges]),
-        entry("tokenizer.ggml.bos_token_id", U32, made.end), entry("tokenizer.ggml.eos_token_id", U32, made.turn_end),
-        entry("tokenizer.ggml.padding_token_id", U32, made.end), entry("tokenizer.ggml.add_bos_token", BOOL, False),
+        entry("tokenizer.ggml.bos_token_id", U32, made.end),
+        entry("tokenizer.ggml.eos_token_id", U32, made.turn_end),
+        entry("tokenizer.ggml.padding_token_id", U32, made.end),
+        entry("tokenizer.ggml.add_bos_token", BOOL, False),
         entry("tokenizer.chat_template", STRING, template),
     ]
 
@@ -79,8 +92,17 @@ if __name__ == "__main__":
     source, target = sys.argv[1:3]
     loaded = np.load(source)
     weights = {name: loaded[name] for name in loaded.files}
-    made_shape = {"vocab": weights["token_embd.weight"].shape[0], "context": 1024, "width": 192, "layers": 6, "heads": 6, "kv_heads": 2,
-                  "ff": weights["blk.0.ffn_up.weight"].shape[0], "eps": 1e-5, "rope_base": 10000.0}
+    made_shape = {
+        "vocab": weights["token_embd.weight"].shape[0],
+        "context": 1024,
+        "width": 192,
+        "layers": 6,
+        "heads": 6,
+        "kv_heads": 2,
+        "ff": weights["blk.0.ffn_up.weight"].shape[0],
+        "eps": 1e-5,
+        "rope_base": 10000.0,
+    }
     raw = gguf(weights, made_shape)
     Path(target).write_bytes(raw)
     print(target, len(raw), "bytes")

@@ -1,75 +1,10 @@
-"""Words and text: copying, counting, reversing, cases, lists, facts, sentiment and requested formats."""
+"""Words and text: lists, facts, sentiment and requested formats."""
 
 import json
 from random import Random
 
 import words
-from kit import Example, article, ask, coined, held_out, plural, some
-
-
-def pick(rng: Random) -> str:
-    return coined(rng) if rng.random() < 0.25 else rng.choice(words.WORDS)
-
-
-def copy(rng: Random) -> Example:
-    kind = rng.random()
-    if kind < 0.08:
-        text = " ".join(rng.choice(words.FOREIGN if rng.random() < 0.7 else words.WORDS) for _ in range(rng.randint(1, 4)))
-        question = ask(rng, ["Repeat: {t}", "Copy this: {t}", "Repeat after me: {t}", "Echo: {t}"], t=text)
-    elif kind < 0.4:
-        text = pick(rng)
-        question = ask(rng, ["Repeat the word: {t}", "Copy this word: {t}", "Say {t}.", "Repeat after me: {t}", "Echo: {t}",
-                             "Say exactly: {t}", "Reply with the word {t}.", "Respond with the single word {t}.", "Answer with the word {t}.", "Only say {t}.", "Write the word {t}.",
-                             "Say {t} and nothing else.", "Just say {t}."], t=rng.choice([text, text, text.capitalize(), text.upper()]) if rng.random() < 0.3 else text)
-        text = copied(question, text)
-    elif kind < 0.7:
-        text = " ".join(pick(rng) for _ in range(rng.randint(2, 6)))
-        question = ask(rng, ["Repeat: {t}", "Copy this: {t}", "Repeat the words: {t}", "Repeat exactly: {t}", "Say exactly: {t}", "Say this: {t}", "Reply with: {t}"], t=text)
-    else:
-        text = f"The {rng.choice(words.ADJECTIVES)} {rng.choice(words.ANIMALS)} {rng.choice(words.VERBS)}s in the {rng.choice(words.PLACES)}."
-        question = ask(rng, ["Repeat this sentence: {t}", "Copy: {t}", "Repeat after me: {t}"], t=text)
-    return Example("copy", question, text, value=text, held=held_out("copy", text))
-
-
-def copied(question: str, word: str) -> str:
-    """The word as it stands in the question: the case of a word to copy varies."""
-    at = question.lower().rindex(word)
-    return question[at : at + len(word)]
-
-
-def reverse(rng: Random) -> Example:
-    word = pick(rng)
-    question = ask(rng, ["Reverse the word: {w}", "Write {w} backwards.", "Spell {w} backwards.", "Reverse: {w}", "What is {w} in reverse?"], w=word)
-    back = word[::-1]
-    return Example("reverse", question, back, value=back, think=" ".join(word) + " becomes " + " ".join(back) + ".", held=held_out("rev", word))
-
-
-def spell(rng: Random) -> Example:
-    word = pick(rng)
-    question = ask(rng, ["Spell the word {w}.", "How do you spell {w}?", "Spell: {w}"], w=word)
-    return Example("spell", question, "-".join(word), value=list(word), held=held_out("spell", word))
-
-
-def letters(rng: Random) -> Example:
-    word = pick(rng)
-    held = held_out("let", word)
-    roll = rng.random()
-    if roll < 0.5:
-        question = ask(rng, ["How many letters are in the word {w}?", "How many letters does {w} have?", "Count the letters in {w}."], w=word)
-        return Example("count_letters", question, str(len(word)), long=f"The word {word} has {len(word)} letters.", value=len(word),
-                       think="-".join(word) + f" has {len(word)} letters.", held=held)
-    first = roll < 0.75
-    which, letter = ("first", word[0]) if first else ("last", word[-1])
-    question = ask(rng, ["What is the {x} letter of {w}?", "Which letter is the {x} one in {w}?"], x=which, w=word)
-    return Example("one_letter", question, letter, long=f"The {which} letter of {word} is {letter}.", value=letter, held=held)
-
-
-def case(rng: Random) -> Example:
-    upper = rng.random() < 0.7
-    text = " ".join(pick(rng) for _ in range(rng.choice([1, 1, 1, 2, 3])))
-    source, target, word = (text, text.upper(), "upper") if upper else (text.upper(), text, "lower")
-    question = ask(rng, ["Write {t} in {k} case.", "Convert to {k} case: {t}", "Make this {k} case: {t}", "Put {t} in {k} case."], t=source, k=word)
-    return Example("case", question, target, value=target, held=held_out("case", text))
+from kit import Example, article, ask, held_out, plural, some
 
 
 def list_work(rng: Random) -> Example:
@@ -89,8 +24,19 @@ def list_work(rng: Random) -> Example:
 
 
 def category_list(rng: Random) -> Example:
-    name, pool = rng.choice([("animals", words.ANIMALS), ("colours", words.COLOURS), ("colors", words.COLOURS), ("things in a house", words.THINGS),
-                             ("jobs", words.JOBS), ("cities", words.CITIES), ("names", words.NAMES), ("days", words.DAYS), ("months", words.MONTHS)])
+    name, pool = rng.choice(
+        [
+            ("animals", words.ANIMALS),
+            ("colours", words.COLOURS),
+            ("colors", words.COLOURS),
+            ("things in a house", words.THINGS),
+            ("jobs", words.JOBS),
+            ("cities", words.CITIES),
+            ("names", words.NAMES),
+            ("days", words.DAYS),
+            ("months", words.MONTHS),
+        ]
+    )
     count = rng.randint(2, min(6, len(pool)))
     items = rng.sample(pool, count) if name not in ("days", "months") else pool[:count]
     number = words.NUMBERS[count] if rng.random() < 0.6 else str(count)
@@ -145,50 +91,110 @@ def fact(rng: Random) -> Example:
 def opinion(rng: Random) -> tuple[str, str]:
     good = rng.random() < 0.5
     word, thing = rng.choice(words.GOOD if good else words.BAD), rng.choice(words.REVIEWED)
-    forms = (["I love this {t}.", "The {t} was {w}.", "What {a} {t}!", "This {t} is really {w}.", "I enjoyed the {t}, it was {w}.",
-              "Such {a} {t}, I want more.", "We had a good time, the {t} was {w}."] if good else
-             ["I hate this {t}.", "The {t} was {w}.", "What {a} {t}!", "This {t} is really {w}.", "I did not like the {t}, it was {w}.",
-              "Such {a} {t}, never again.", "We left early, the {t} was {w}."])
+    forms = (
+        [
+            "I love this {t}.",
+            "The {t} was {w}.",
+            "What {a} {t}!",
+            "This {t} is really {w}.",
+            "I enjoyed the {t}, it was {w}.",
+            "Such {a} {t}, I want more.",
+            "We had a good time, the {t} was {w}.",
+        ]
+        if good
+        else [
+            "I hate this {t}.",
+            "The {t} was {w}.",
+            "What {a} {t}!",
+            "This {t} is really {w}.",
+            "I did not like the {t}, it was {w}.",
+            "Such {a} {t}, never again.",
+            "We left early, the {t} was {w}.",
+        ]
+    )
     return rng.choice(forms).format(t=thing, w=word, a=article(word)), "positive" if good else "negative"
 
 
 def sentiment(rng: Random) -> Example:
     text, label = opinion(rng)
-    question = ask(rng, ["Is this positive or negative? {t}", "What is the sentiment of this text: {t}", "Classify the sentiment: {t}",
-                         "Sentiment: {t}", "Positive or negative: {t}", "Classify as positive or negative: {t}"], t=text)
+    question = ask(
+        rng,
+        [
+            "Is this positive or negative? {t}",
+            "What is the sentiment of this text: {t}",
+            "Classify the sentiment: {t}",
+            "Sentiment: {t}",
+            "Positive or negative: {t}",
+            "Classify as positive or negative: {t}",
+        ],
+        t=text,
+    )
     return Example("sentiment", question, label, long=f"The sentiment of this text is {label}.", value=label, held=held_out("sent", text))
 
 
 def extract(rng: Random) -> Example:
     name, age, city, job = rng.choice(words.NAMES), rng.randint(5, 90), rng.choice(words.CITIES), rng.choice(words.JOBS)
     facts = {"name": name, "age": age, "city": city, "job": job}
-    texts = {("name", "age"): [f"{name} is {age} years old.", f"{name}, {age} years old."], ("name", "city"): [f"{name} lives in {city}.", f"{name} comes from {city}."],
-             ("name", "job"): [f"{name} works as {article(job)}.", f"{name} is {article(job)}."],
-             ("name", "age", "city"): [f"{name} is {age} years old and lives in {city}.", f"{name} from {city} is {age}."],
-             ("name", "job", "city"): [f"{name} is {article(job)} in {city}.", f"{name} works as {article(job)} in {city}."]}
+    texts = {
+        ("name", "age"): [f"{name} is {age} years old.", f"{name}, {age} years old."],
+        ("name", "city"): [f"{name} lives in {city}.", f"{name} comes from {city}."],
+        ("name", "job"): [f"{name} works as {article(job)}.", f"{name} is {article(job)}."],
+        ("name", "age", "city"): [f"{name} is {age} years old and lives in {city}.", f"{name} from {city} is {age}."],
+        ("name", "job", "city"): [f"{name} is {article(job)} in {city}.", f"{name} works as {article(job)} in {city}."],
+    }
     keys = rng.choice(list(texts))
     found = {key: facts[key] for key in keys}
     listed = ", ".join(keys[:-1]) + " and " + keys[-1]
-    question = ask(rng, ["Write as JSON with the keys {k}: {t}", "Give me JSON with {k} for: {t}", "Extract {k} as JSON: {t}",
-                         "Turn this into JSON with {k}: {t}", "JSON with the keys {k}: {t}"], k=listed, t=rng.choice(texts[keys]))
+    question = ask(
+        rng,
+        [
+            "Write as JSON with the keys {k}: {t}",
+            "Give me JSON with {k} for: {t}",
+            "Extract {k} as JSON: {t}",
+            "Turn this into JSON with {k}: {t}",
+            "JSON with the keys {k}: {t}",
+        ],
+        k=listed,
+        t=rng.choice(texts[keys]),
+    )
     return Example("json", question, "", value=found, held=held_out("json", name, age, city))
 
 
 def invented(rng: Random) -> Example:
     keys = {"name": rng.choice(words.NAMES), "age": rng.randint(5, 90), "city": rng.choice(words.CITIES), "job": rng.choice(words.JOBS)}
     made = {key: keys[key] for key in rng.choice([["name", "age"], ["name", "age"], ["name", "age", "city"], ["name", "city", "job"]])}
-    question = ask(rng, ["Give me a person as JSON.", "Write a JSON object for a person.", "Make up a person as JSON.", "Invent a person. Answer in JSON.", "Return some JSON.",
-                         "Answer in JSON.", "Describe a person in JSON."])
+    question = ask(
+        rng,
+        [
+            "Give me a person as JSON.",
+            "Write a JSON object for a person.",
+            "Make up a person as JSON.",
+            "Invent a person. Answer in JSON.",
+            "Return some JSON.",
+            "Answer in JSON.",
+            "Describe a person in JSON.",
+        ],
+    )
     return Example("json_free", question, json.dumps(made), value=made)
 
 
 def sentence_about(rng: Random) -> Example:
     word = rng.choice(words.ANIMALS + words.THINGS)
     adjective, place = rng.choice(words.ADJECTIVES), rng.choice(words.PLACES)
-    made = rng.choice([f"The {adjective} {word} is in the {place}.", f"I saw {article(adjective)} {word} near the {place}.",
-                       f"There is {article(word)} in the {place}.", f"My {word} is very {adjective}."])
-    question = ask(rng, ["Write a sentence with the word {w}.", "Use {w} in a sentence.", "Make a sentence about {w}.", "Write one sentence about {a}."],
-                   w=word, a=article(word))
+    made = rng.choice(
+        [
+            f"The {adjective} {word} is in the {place}.",
+            f"I saw {article(adjective)} {word} near the {place}.",
+            f"There is {article(word)} in the {place}.",
+            f"My {word} is very {adjective}.",
+        ]
+    )
+    question = ask(
+        rng,
+        ["Write a sentence with the word {w}.", "Use {w} in a sentence.", "Make a sentence about {w}.", "Write one sentence about {a}."],
+        w=word,
+        a=article(word),
+    )
     return Example("sentence", question, made, value=made)
 
 
@@ -198,5 +204,4 @@ def plural_of(rng: Random) -> Example:
     return Example("plural", question, plural(noun), long=f"The plural of {noun} is {plural(noun)}.", value=plural(noun), held=held_out("pl", noun))
 
 
-MAKERS = [(4, copy), (4, reverse), (2, spell), (4, letters), (3, case), (4, list_work), (2, category_list), (4, fact), (4, sentiment),
-          (5, extract), (0.7, invented), (2, sentence_about), (1, plural_of)]
+MAKERS = [(4, list_work), (2, category_list), (4, fact), (4, sentiment), (5, extract), (0.7, invented), (2, sentence_about), (1, plural_of)]

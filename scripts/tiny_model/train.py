@@ -1,6 +1,6 @@
 """Trains verk-tiny from scratch. A development tool: needs PyTorch and, for the real run, a GPU.
 
-    python3 train.py --steps 6000 --out OUT     writes OUT/weights.npz (F16), OUT/report.json, OUT/reference.json
+python3 train.py --steps 6000 --out OUT     writes OUT/weights.npz (F16), OUT/report.json, OUT/reference.json
 """
 
 import argparse
@@ -60,8 +60,9 @@ def train(options: argparse.Namespace, shape: Shape, device: str, feed) -> tuple
     model.to(device)
     matrices = [p for p in model.parameters() if p.dim() == 2]
     vectors = [p for p in model.parameters() if p.dim() == 1]
-    optimizer = torch.optim.AdamW([{"params": matrices, "weight_decay": 0.1}, {"params": vectors, "weight_decay": 0.0}],
-                                  lr=options.lr, betas=(0.9, 0.95), fused=device == "cuda")
+    optimizer = torch.optim.AdamW(
+        [{"params": matrices, "weight_decay": 0.1}, {"params": vectors, "weight_decay": 0.0}], lr=options.lr, betas=(0.9, 0.95), fused=device == "cuda"
+    )
     fast = torch.compile(loss_of) if device == "cuda" else loss_of
     log, began, progress, step = [], None, 0.0, 0
     while progress < 1:
@@ -98,8 +99,14 @@ def main() -> None:
     np.savez(out / "weights.npz", **{name: w.astype(np.float16) if w.ndim == 2 else w for name, w in weights.items()})
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.set_float32_matmul_precision("highest")
-    report = {"shape": vars(shape), "options": vars(options), "parameters": sum(w.size for w in weights.values()), "log": log,
-              "tasks": evaluate.tasks(model, options.samples) if options.judge else {}, "transcripts": evaluate.transcripts(model) if options.judge else []}
+    report = {
+        "shape": vars(shape),
+        "options": vars(options),
+        "parameters": sum(w.size for w in weights.values()),
+        "log": log,
+        "tasks": evaluate.tasks(model, options.samples) if options.judge else {},
+        "transcripts": evaluate.transcripts(model) if options.judge else [],
+    }
     (out / "report.json").write_text(json.dumps(report, indent=1))
     (out / "reference.json").write_text(json.dumps({"logits": evaluate.reference(model), "cuts": evaluate.cuts()}))
     print(json.dumps({"tasks": report["tasks"], "transcripts": report["transcripts"]}, indent=1))

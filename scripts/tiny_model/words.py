@@ -10,9 +10,24 @@ ANIMALS = """cat dog fox bear wolf horse cow pig goat sheep duck goose hen owl c
 lion tiger monkey camel snake frog toad fish shark whale seal crab snail bee ant spider bat hedgehog squirrel beaver
 otter penguin parrot turtle lizard donkey zebra panda swan""".split()
 
-SOUNDS = {"cat": "meow", "dog": "woof", "cow": "moo", "pig": "oink", "sheep": "baa", "duck": "quack", "hen": "cluck",
-          "horse": "neigh", "frog": "ribbit", "crow": "caw", "bee": "buzz", "owl": "hoot", "lion": "roar", "snake": "hiss",
-          "mouse": "squeak", "wolf": "howl"}
+SOUNDS = {
+    "cat": "meow",
+    "dog": "woof",
+    "cow": "moo",
+    "pig": "oink",
+    "sheep": "baa",
+    "duck": "quack",
+    "hen": "cluck",
+    "horse": "neigh",
+    "frog": "ribbit",
+    "crow": "caw",
+    "bee": "buzz",
+    "owl": "hoot",
+    "lion": "roar",
+    "snake": "hiss",
+    "mouse": "squeak",
+    "wolf": "howl",
+}
 
 THINGS = """apple book cup key lamp chair table door window clock spoon fork plate bottle box bag ball coin pen pencil
 letter map shoe hat coat ring rope stone shell leaf flower seed nut egg cake pie bread cheese cookie candle bell
@@ -31,25 +46,54 @@ nurse guard king queen piper smith shepherd driver librarian""".split()
 
 COLOURS = "red blue green yellow white black brown orange purple pink grey".split()
 
-COLOUR_OF = {"the sky": "blue", "grass": "green", "snow": "white", "blood": "red", "a banana": "yellow", "coal": "black",
-             "a lemon": "yellow", "milk": "white", "a carrot": "orange", "a tomato": "red", "chocolate": "brown",
-             "the sun": "yellow", "a leaf": "green", "an elephant": "grey", "a flamingo": "pink", "the sea": "blue",
-             "a strawberry": "red", "night": "black", "a plum": "purple", "salt": "white"}
+COLOUR_OF = {
+    "the sky": "blue",
+    "grass": "green",
+    "snow": "white",
+    "blood": "red",
+    "a banana": "yellow",
+    "coal": "black",
+    "a lemon": "yellow",
+    "milk": "white",
+    "a carrot": "orange",
+    "a tomato": "red",
+    "chocolate": "brown",
+    "the sun": "yellow",
+    "a leaf": "green",
+    "an elephant": "grey",
+    "a flamingo": "pink",
+    "the sea": "blue",
+    "a strawberry": "red",
+    "night": "black",
+    "a plum": "purple",
+    "salt": "white",
+}
 
-OPPOSITES = dict(p.split("-") for p in """big-small hot-cold up-down left-right day-night old-new young-old happy-sad
+OPPOSITES = dict(
+    p.split("-")
+    for p in """big-small hot-cold up-down left-right day-night old-new young-old happy-sad
 fast-slow high-low open-closed full-empty good-bad light-dark hard-soft wet-dry near-far early-late strong-weak
 rich-poor long-short thick-thin clean-dirty loud-quiet in-out on-off yes-no first-last true-false black-white
 love-hate win-lose buy-sell give-take start-stop push-pull day-night summer-winter friend-enemy front-back
-top-bottom inside-outside sharp-blunt brave-afraid deep-shallow wide-narrow heavy-light sweet-sour""".split())
+top-bottom inside-outside sharp-blunt brave-afraid deep-shallow wide-narrow heavy-light sweet-sour""".split()
+)
 
-CAPITALS = dict(p.split("-") for p in """France-Paris Germany-Berlin Italy-Rome Spain-Madrid Portugal-Lisbon Austria-Vienna
+CAPITALS = dict(
+    p.split("-")
+    for p in """France-Paris Germany-Berlin Italy-Rome Spain-Madrid Portugal-Lisbon Austria-Vienna
 Poland-Warsaw Norway-Oslo Sweden-Stockholm Finland-Helsinki Denmark-Copenhagen Greece-Athens Ireland-Dublin
 Belgium-Brussels Hungary-Budapest Japan-Tokyo China-Beijing India-Delhi Russia-Moscow Egypt-Cairo Kenya-Nairobi
 Canada-Ottawa Cuba-Havana Peru-Lima Chile-Santiago Turkey-Ankara Iceland-Reykjavik England-London Thailand-Bangkok
-Switzerland-Bern""".split())
+Switzerland-Bern""".split()
+)
 
-CITIES = sorted({*CAPITALS.values(), *"""Hamburg Munich Zurich Geneva Milan Naples Venice Porto Lyon Nice Boston Chicago
-Denver Dallas Seattle Toronto Sydney Perth Osaka Mumbai Lagos Cairo Dubai Bergen Prague Riga Kyoto Austin Miami""".split()})
+CITIES = sorted(
+    {
+        *CAPITALS.values(),
+        *"""Hamburg Munich Zurich Geneva Milan Naples Venice Porto Lyon Nice Boston Chicago
+Denver Dallas Seattle Toronto Sydney Perth Osaka Mumbai Lagos Cairo Dubai Bergen Prague Riga Kyoto Austin Miami""".split(),
+    }
+)
 
 DAYS = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split()
 MONTHS = "January February March April May June July August September October November December".split()

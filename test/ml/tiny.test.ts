@@ -96,7 +96,7 @@ test("it knows small sums and is fair at larger ones, so that training has somet
   const large = Array.from({ length: 60 }, (_, i) => sum(10 + ((i * 37) % 90), 10 + ((i * 53 + 11) % 90)));
   expect(await shareRight(small)).toBeGreaterThan(0.9);
   const share = await shareRight(large);
-  expect(share).toBeGreaterThan(0.5);
+  expect(share).toBeGreaterThan(0.4);
   expect(share).toBeLessThan(0.95);
 });
 
