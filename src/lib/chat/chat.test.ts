@@ -1,0 +1,92 @@
+import { describe, expect, test } from "bun:test";
+import { ChatCompletionRequest } from "./chat_completion.ts";
+import { CompletionRequest } from "./completion.ts";
+import { EmbeddingRequest } from "./embedding.ts";
+
+const ASK = { model: "m", messages: [{ role: "user", content: "hi" }] };
+const tool = { type: "function", function: { name: "add" } };
+
+/** The paths of what is wrong, the deepest first. */
+function wrong(request: unknown): string[] {
+  const { error } = ChatCompletionRequest.safeParse(request);
+  type Issue = { path: PropertyKey[]; errors?: Issue[][] };
+  const paths = (issue: Issue, above: PropertyKey[] = []): string[] => [
+    [...above, ...issue.path].join("."),
+    ...(issue.errors ?? []).flat().flatMap((inner) => paths(inner, [...above, ...issue.path])),
+  ];
+  return (error?.issues ?? []).flatMap((issue) => paths(issue as Issue)).sort((a, b) => b.length - a.length);
+}
+
+test("what is absent or null takes its default", () => {
+  const plain = ChatCompletionRequest.parse(ASK);
+  expect(plain).toMatchObject({ temperature: 1, top_p: 1, top_k: 0, n: 1, stream: false, stop: [], tools: [] });
+  const names = [
+    "temperature",
+    "top_p",
+    "n",
+    "stop",
+    "stream",
+    "tools",
+    "tool_choice",
+    "response_format",
+    "logit_bias",
+  ];
+  expect(ChatCompletionRequest.parse({ ...ASK, ...Object.fromEntries(names.map((name) => [name, null])) })).toEqual(
+    plain,
+  );
+});
+
+test("a parsed request parses to itself, so that it can be passed on", () => {
+  const request = {
+    ...ASK,
+    stop: "x",
+    tools: [tool],
+    tool_choice: "required",
+    logprobs: true,
+    top_logprobs: 3,
+    seed: 1,
+  };
+  const once = ChatCompletionRequest.parse(request);
+  expect(ChatCompletionRequest.parse(JSON.parse(JSON.stringify(once)))).toEqual(once);
+  const prompt = CompletionRequest.parse({ model: "m", prompt: [1, 2] });
+  expect(CompletionRequest.parse(JSON.parse(JSON.stringify(prompt)))).toEqual(prompt);
+});
+
+test("fields that are not known are dropped", () => {
+  expect(ChatCompletionRequest.parse({ ...ASK, user: "u", store: true })).toEqual(ChatCompletionRequest.parse(ASK));
+});
+
+describe("what is wrong is named", () => {
+  test.each<[string, object, string]>([
+    [
+      "an image",
+      { messages: [{ role: "user", content: [{ type: "image_url", image_url: {} }] }] },
+      "messages.0.content.0.type",
+    ],
+    ["an unknown role", { messages: [{ role: "robot", content: "x" }] }, "messages.0.role"],
+    ["no messages", { messages: [] }, "messages"],
+    ["a temperature beyond 2", { temperature: 2.1 }, "temperature"],
+    ["too many answers", { n: 17 }, "n"],
+    ["a bias beyond 100", { logit_bias: { "5": 101 } }, "logit_bias.5"],
+    ["top_logprobs alone", { top_logprobs: 2 }, "top_logprobs"],
+    ["a demanded call without tools", { tool_choice: "required" }, "tool_choice"],
+    [
+      "a demanded call of no tool",
+      { tools: [tool], tool_choice: { type: "function", function: { name: "x" } } },
+      "tool_choice.function.name",
+    ],
+    ["two tools of one name", { tools: [tool, tool] }, "tools.1.function.name"],
+    ["an empty stop", { stop: [""] }, "stop.0"],
+  ])("%s", (_name, change, path) => {
+    expect(wrong({ ...ASK, ...change })).toContain(path);
+  });
+});
+
+test("completions take texts and tokens, one or many, and no suffix", () => {
+  for (const prompt of ["a", [1], ["a", "b"], [[1], [2, 3]]])
+    expect(CompletionRequest.parse({ model: "m", prompt })).toMatchObject({ prompt, max_tokens: 16 });
+  expect(CompletionRequest.safeParse({ model: "m", prompt: [] }).success).toBe(false);
+  expect(CompletionRequest.safeParse({ model: "m", prompt: "a", suffix: "b" }).success).toBe(false);
+  expect(CompletionRequest.safeParse({ model: "m", prompt: "a", echo: true, logprobs: 1 }).success).toBe(false);
+  expect(EmbeddingRequest.parse({ model: "m", input: "a" }).encoding_format).toBe("float");
+});
