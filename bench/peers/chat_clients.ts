@@ -1,6 +1,7 @@
 /**
  * N clients that stream at once, in a process of their own. argv: JSON of Job. Prints JSON of Outcome: counts are the
- * server's own usage, times are what a client sees.
+ * server's own usage, times are what a client sees. With clients = 0 it answers every line on standard input with one of
+ * First, the time to the first token of a request.
  */
 export type Job = {
   /** The address of one deployment: /chat/completions and /completions are under it. */
@@ -9,10 +10,9 @@ export type Job = {
   model: string;
   clients: number;
   tokens: number;
-  /** Instead of N at once: this many one after the other, for the time to the first token. */
-  firsts?: number;
 };
-export type Outcome = { perSecond: number; tokens: number; promptTokens: number; firstMs: number[] };
+export type Outcome = { perSecond: number; tokens: number; promptTokens: number; firstMs: number };
+export type First = { firstMs: number; promptTokens: number };
 
 type Usage = { prompt_tokens: number; completion_tokens: number };
 type Chunk = {
@@ -67,23 +67,19 @@ async function together(): Promise<Outcome> {
     perSecond: tokens / seconds,
     tokens,
     promptTokens: answers[0]?.usage.prompt_tokens ?? 0,
-    firstMs: answers.map(({ firstMs }) => firstMs),
+    firstMs: answers[0]?.firstMs ?? 0,
   };
 }
 
 /** Different from the first letter on: nothing of a prompt is in the cache already. */
-async function inTurn(times: number): Promise<Outcome> {
-  const answers: Answer[] = [];
-  const prompt = () => `${salt()}${salt()}${salt()}`;
-  for (let i = 0; i < 3; i++) await ask("/completions", { prompt: prompt(), max_tokens: 2 });
-  for (let i = 0; i < times; i++) answers.push(await ask("/completions", { prompt: prompt(), max_tokens: 2, seed: 1 }));
-  return {
-    perSecond: 0,
-    tokens: 0,
-    promptTokens: answers[0]?.usage.prompt_tokens ?? 0,
-    firstMs: answers.map(({ firstMs }) => firstMs),
-  };
+async function one(): Promise<First> {
+  const { firstMs, usage } = await ask("/completions", { prompt: salt() + salt() + salt(), max_tokens: 2, seed: 1 });
+  return { firstMs, promptTokens: usage.prompt_tokens };
 }
 
 const salt = () => crypto.getRandomValues(new Uint32Array(1))[0]!.toString(36).padStart(7, "q").slice(0, 7);
-console.log(JSON.stringify(job.firsts === undefined ? await together() : await inTurn(job.firsts)));
+if (job.clients > 0) console.log(JSON.stringify(await together()));
+else {
+  for (let i = 0; i < 3; i++) await one(); // warm
+  for await (const line of console) if (line) console.log(JSON.stringify(await one()));
+}

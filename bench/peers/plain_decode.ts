@@ -1,6 +1,7 @@
 /**
  * What the library itself can do: one decode call for N sequences, a sampler chain each, the next call. No HTTP, no
- * scheduler, no text. argv: JSON of Job. Prints JSON of Outcome.
+ * scheduler, no text. argv: JSON of Job. With tokens it prints JSON of Outcome; with tokens = 0 it answers every line on
+ * standard input with one of First.
  */
 import { dlopen, FFIType, type Pointer, ptr } from "bun:ffi";
 import { readdirSync } from "node:fs";
@@ -15,10 +16,9 @@ export type Job = {
   promptTokens: number;
   tokens: number;
   vocab: number;
-  /** Measure the time to the first token of one sequence this many times instead. */
-  firsts?: number;
 };
-export type Outcome = { perSecond: number; stepMs: number; firstMs: number[] };
+export type Outcome = { perSecond: number; stepMs: number };
+export type First = { firstMs: number };
 
 const BATCH = 2048;
 const job = JSON.parse(process.argv[2] as string) as Job;
@@ -88,10 +88,11 @@ const counts = new Int32Array(BATCH).fill(1);
 const sequence = new Int32Array(BATCH);
 const sequences = BigUint64Array.from({ length: BATCH }, (_, i) => BigInt(ptr(sequence)) + BigInt(i * 4));
 const wanted = new Int8Array(BATCH);
-const at = [token, position, counts, sequences, wanted].map((array) => ptr(array)) as Pointer[];
 
+/** Asks for the addresses each time: an array that nothing mentions any more is collected under the library's hands. */
 function decode(count: number) {
-  const [tokens, positions, lengths, ids, logits] = at as [Pointer, Pointer, Pointer, Pointer, Pointer];
+  const [tokens, positions, lengths] = [ptr(token), ptr(position), ptr(counts)];
+  const [ids, logits] = [ptr(sequences), ptr(wanted)];
   const code = llama.llama_decode(context, 0, 0, 0, 0, 0, count, tokens, null, positions, lengths, ids, logits);
   if (code !== 0) throw new Error(`decode gave ${code}`);
 }
@@ -148,15 +149,13 @@ function first(salt: number): number {
   return performance.now() - began;
 }
 
-const outcome: Outcome = { perSecond: 0, stepMs: 0, firstMs: [] };
-if (job.firsts !== undefined) {
-  for (let i = 0; i < 3; i++) first(i); // warm
-  outcome.firstMs = Array.from({ length: job.firsts }, (_, i) => first(i * 31));
+for (let i = 0; i < 3; i++) first(i); // warm
+if (job.tokens === 0) {
+  let salt = 0;
+  for await (const line of console)
+    if (line) console.log(JSON.stringify({ firstMs: first(++salt * 31) } satisfies First));
 } else {
-  first(1);
   const { seconds, stepMs } = generate(5);
-  outcome.perSecond = (job.sequences * job.tokens) / seconds;
-  outcome.stepMs = stepMs;
+  console.log(JSON.stringify({ perSecond: (job.sequences * job.tokens) / seconds, stepMs } satisfies Outcome));
 }
-console.log(JSON.stringify(outcome));
 process.exit(0); // the library's own teardown is not ours to time
