@@ -1,0 +1,308 @@
+import { afterAll, describe, expect, test } from "bun:test";
+import { BadGrammar, ContextOverflow } from "../../src/workers/serving/engine/types.ts";
+import { tempDir, until } from "../harness.ts";
+import { type ModelOptions, makeAdapter, makeModel } from "../models.ts";
+import { closeEngines, GREEDY, RANDOM, say, sayOne, testEngine, tokens } from "./engines.ts";
+import { greedy, meanState, type Reference } from "./reference.ts";
+
+afterAll(closeEngines);
+const dir = tempDir();
+const model = makeModel(dir, { arch: "llama", type: "F32" });
+const ask = (text: string) => `<|im_start|>user\n${text}<|im_end|>\n<|im_start|>assistant\n`;
+const COUNT = 40;
+
+/** `expect().rejects` holds up the event loop, and with it the messages of a thread. */
+const refusal = (promise: Promise<unknown>) =>
+  promise.then(
+    () => () => {},
+    (error) => () => {
+      throw error;
+    },
+  );
+
+/** A model whose greedy text leads clearly: where two tokens tie, either is right. */
+async function clearModel(options: Omit<ModelOptions, "seed">, text: string) {
+  for (let seed = 1; ; seed++) {
+    const path = makeModel(dir, { ...options, seed });
+    const engine = await testEngine(path, { parallel: 9 });
+    const prompt = tokens(engine, text);
+    const reference: Reference = greedy(path, prompt, COUNT);
+    if (reference.lead > 0.03) return { engine, prompt, reference };
+    await engine.close();
+    if (seed === 40) throw new Error("no clear model among 40");
+  }
+}
+
+describe("greedy text equals llama.cpp's own", () => {
+  const kinds = (["llama", "qwen2", "qwen3"] as const).flatMap((arch) =>
+    (["F32", "F16", "Q8_0"] as const).map((type) => [arch, type] as const),
+  );
+  test.each(kinds)(
+    "%s %s: alone, beside eight others, and from the cache",
+    async (arch, type) => {
+      const { engine, prompt, reference } = await clearModel({ arch, type }, ask("Tell me of the sea and of the land"));
+      expect((await sayOne(engine, { prompt, maxTokens: COUNT })).tokens).toEqual(reference.tokens);
+      const others = Array.from({ length: 8 }, (_, i) =>
+        say(engine, { prompt: tokens(engine, ask(`${i} things`.repeat(i + 1))), sampling: RANDOM, maxTokens: 60 }),
+      );
+      const beside = await sayOne(engine, { prompt, maxTokens: COUNT });
+      await Promise.all(others);
+      expect(beside.tokens).toEqual(reference.tokens);
+      const before = engine.stats().cachedTokens;
+      expect((await sayOne(engine, { prompt, maxTokens: COUNT })).tokens).toEqual(reference.tokens);
+      expect(engine.stats().cachedTokens).toBeGreaterThan(before);
+      await engine.close();
+    },
+    60_000,
+  );
+});
+
+test("a long prompt is read in parts beside a running stream and answered the same", async () => {
+  const path = makeModel(dir, { arch: "qwen3", type: "F32", context: 2048 });
+  const engine = await testEngine(path, { contextLength: 2048, parallel: 2 });
+  const long = tokens(engine, "the and ing hello ".repeat(200)).slice(0, 500);
+  const bare = await testEngine(path, { contextLength: 2048, parallel: 1 });
+  const alone = await sayOne(bare, { prompt: long, maxTokens: 12 });
+  const stream = say(engine, { prompt: tokens(engine, ask("go on")), maxTokens: 400, sampling: RANDOM });
+  await until("the stream runs", () => engine.stats().completionTokens > 3);
+  expect((await sayOne(engine, { prompt: long, maxTokens: 12 })).tokens).toEqual(alone.tokens);
+  await stream;
+});
+
+test("the beginning that two prompts share is computed once, also from another slot that is still busy", async () => {
+  const engine = await testEngine(model);
+  const shared = "A long beginning that both of them have, word for word. ".repeat(2);
+  const busy = new AbortController();
+  const first = say(engine, { prompt: tokens(engine, `${shared}One`), maxTokens: 100, ignoreEos: true }, busy.signal);
+  await until("the first runs", () => engine.stats().completionTokens > 0);
+  const prompt = tokens(engine, `${shared}Two`);
+  const run = engine.generate({ prompt, maxTokens: 8, sampling: GREEDY, samples: 1, stop: [] });
+  let text = "";
+  for await (const deltas of run) for (const delta of deltas) text += delta.text;
+  expect(await run.cachedTokens).toBeGreaterThanOrEqual(tokens(engine, shared).length - 1);
+  busy.abort();
+  await first;
+  const fresh = await testEngine(model, { parallel: 1 });
+  expect(text).toBe((await sayOne(fresh, { prompt, maxTokens: 8 })).text);
+});
+
+test("a seed gives the same text again, also in company; another seed another", async () => {
+  const engine = await testEngine(model, { parallel: 8 });
+  const prompt = tokens(engine, ask("dice"));
+  const roll = (seed: number) => sayOne(engine, { prompt, sampling: { ...RANDOM, seed }, maxTokens: 32 });
+  const alone = await roll(7);
+  const [again, ...others] = await Promise.all([7, 1, 2, 3, 4, 5].map(roll));
+  expect(again!.tokens).toEqual(alone.tokens);
+  expect(new Set(others.map((other) => other.text)).size).toBe(5);
+  const free = await Promise.all([1, 2].map(() => sayOne(engine, { prompt, sampling: RANDOM, maxTokens: 32 })));
+  expect(free[0]!.text).not.toBe(free[1]!.text);
+});
+
+test("the samples of a request share its prompt and draw with seed, seed + 1, …", async () => {
+  const engine = await testEngine(model, { parallel: 4 });
+  const prompt = tokens(engine, ask("once upon a time in the west"));
+  const before = engine.stats().promptTokens;
+  const three = await say(engine, { prompt, samples: 3, sampling: { ...RANDOM, seed: 100 } });
+  expect(engine.stats().promptTokens - before).toBe(prompt.length + 2); // the last token's logits are computed thrice
+  const second = await sayOne(engine, { prompt, sampling: { ...RANDOM, seed: 101 } });
+  expect(three[1]!.tokens).toEqual(second.tokens);
+  expect(new Set(three.map((one) => one.text)).size).toBe(3);
+});
+
+test("rollouts: more samples than slots over one shared pool, the prompt read once, ids and logprobs of every token", async () => {
+  const engine = await testEngine(model, { parallel: 4, unified: true });
+  const prompt = tokens(engine, ask("seven times eight is"));
+  const sampling = { ...RANDOM, seed: 3 };
+  const group = await say(engine, { prompt, samples: 10, sampling, topLogprobs: 0, maxTokens: 16 });
+  expect(engine.stats().promptTokens).toBe(prompt.length + 9);
+  for (const { tokens: ids, logprobs, completionTokens, finish } of group) {
+    expect(ids).toHaveLength(completionTokens + (finish === "stop" ? 1 : 0));
+    expect(logprobs.map((one) => one.token)).toEqual(ids);
+    expect(logprobs.every((one) => one.logprob < 0)).toBe(true);
+  }
+  const separate = await testEngine(model, { parallel: 10 });
+  const same = await say(separate, { prompt, samples: 10, sampling, maxTokens: 16 });
+  expect(same.map((one) => one.text)).toEqual(group.map((one) => one.text));
+});
+
+test("logprobs are those of the raw logits and of a distribution, whatever the sampling does", async () => {
+  const engine = await testEngine(model);
+  const prompt = tokens(engine, ask("odds"));
+  const { logits, tokens: ids } = greedy(model, prompt, 6);
+  const sampling = { ...GREEDY, frequencyPenalty: 1e-6 };
+  const { logprobs } = await sayOne(engine, { prompt, maxTokens: 6, topLogprobs: 20, sampling });
+  logprobs.forEach(({ token, logprob, top }, i) => {
+    const norm = Math.log(logits[i]!.reduce((sum, logit) => sum + Math.exp(logit), 0));
+    expect(token).toBe(ids[i]!);
+    expect(logprob).toBeCloseTo(logits[i]![token]! - norm, 3);
+    expect(top).toHaveLength(20);
+    expect(top[0]!.token).toBe(token);
+    for (const other of top) expect(other.logprob).toBeCloseTo(logits[i]![other.token]! - norm, 3);
+    expect(top.map((t) => t.logprob)).toEqual(top.map((t) => t.logprob).sort((a, b) => b - a));
+    expect(top.reduce((sum, t) => sum + Math.exp(t.logprob), 0)).toBeLessThanOrEqual(1);
+  });
+});
+
+test("a stop string ends the text before it and is never seen, nor is its beginning", async () => {
+  const engine = await testEngine(model);
+  const prompt = tokens(engine, ask("stop"));
+  const free = await sayOne(engine, { prompt, maxTokens: 40 });
+  const stop = free.text.slice(10, 14);
+  const { text, finish, parts } = await sayOne(engine, { prompt, maxTokens: 40, stop: [stop, "never said"] });
+  expect({ text, finish }).toEqual({ text: free.text.slice(0, free.text.indexOf(stop)), finish: "stop" });
+  expect(parts.join("")).toBe(text);
+  await until("the slot is free", () => engine.stats().active === 0);
+});
+
+test("characters of several tokens come whole; one that never ends becomes U+FFFD", async () => {
+  const path = makeModel(dir, { arch: "llama", type: "F32", extraVocab: ["🙂"] });
+  const engine = await testEngine(path);
+  const prompt = tokens(engine, ask("smile"));
+  const grammar = 'root ::= "né" "⚓" "🙂" "🦊" "x"'; // only 🙂 is one token
+  const { parts, text } = await sayOne(engine, { prompt, grammar });
+  expect(text).toBe("né⚓🙂🦊x");
+  expect(parts.join("|")).not.toContain("\ufffd");
+  const cut = await sayOne(engine, { prompt, grammar, maxTokens: 3 }); // n, two bytes of é
+  expect(cut.text).toBe("né");
+  expect((await sayOne(engine, { prompt, grammar, maxTokens: 4 })).text).toBe("né\ufffd");
+});
+
+test("a grammar holds at any temperature, ends the text, and is explained when it does not parse", async () => {
+  const engine = await testEngine(model, { parallel: 8 });
+  const prompt = tokens(engine, ask("json"));
+  const grammar = String.raw`root ::= "{\"a\": [" number ("," number){0,3} "]}"
+number ::= "-"? [1-9] [0-9]{0,2}`;
+  const sampling = { ...RANDOM, temperature: 1.5, frequencyPenalty: 0.2, seed: 1 };
+  const all = await say(engine, { prompt, samples: 8, grammar, sampling, maxTokens: 60, topLogprobs: 0 });
+  for (const { text, finish, logprobs } of all) {
+    expect(JSON.parse(text).a.length).toBeGreaterThan(0);
+    expect(finish).toBe("stop");
+    expect(logprobs.length).toBeGreaterThan(8);
+  }
+  expect(() =>
+    engine.generate({ prompt, maxTokens: 1, sampling, samples: 1, stop: [], grammar: "root ::= (" }),
+  ).toThrow(BadGrammar);
+});
+
+test("biases, penalties and cuts do what they say", async () => {
+  const engine = await testEngine(model);
+  const prompt = tokens(engine, ask("bias"));
+  const [x] = tokens(engine, "x") as unknown as [number];
+  const biased = await sayOne(engine, { prompt, maxTokens: 5, sampling: { ...GREEDY, logitBias: [[x, 100]] } });
+  expect(biased.text).toBe("xxxxx");
+  const repelled = { ...GREEDY, logitBias: [[x, 4]] as const, presencePenalty: 2, frequencyPenalty: 2 };
+  const spread = await sayOne(engine, { prompt, maxTokens: 30, sampling: repelled });
+  const plain = await sayOne(engine, { prompt, maxTokens: 30 });
+  expect(new Set(spread.tokens).size).toBeGreaterThan(new Set(plain.tokens).size);
+  for (const cut of [{ topK: 1 }, { topP: 1e-6 }, { minP: 1 }]) {
+    expect((await sayOne(engine, { prompt, sampling: { ...RANDOM, ...cut } })).tokens).toEqual(
+      plain.tokens.slice(0, 24),
+    );
+  }
+});
+
+test("the end token ends the text, is not shown and not counted; ignoreEos goes on", async () => {
+  const engine = await testEngine(model);
+  const prompt = tokens(engine, ask("end"));
+  const [end] = tokens(engine, "<|im_end|>") as unknown as [number];
+  const sampling = { ...GREEDY, logitBias: [[end, 100]] as const };
+  const said = await sayOne(engine, { prompt, sampling, wantTokens: false });
+  expect(said).toMatchObject({ text: "", finish: "stop", completionTokens: 0, tokens: [] });
+  expect((await sayOne(engine, { prompt, sampling })).tokens).toEqual([end]); // a rollout must know
+  expect(await sayOne(engine, { prompt, sampling, ignoreEos: true, maxTokens: 9 })).toMatchObject({
+    finish: "length",
+    completionTokens: 9,
+  });
+});
+
+test("aborting frees the slot for the next in line; leaving the loop does too", async () => {
+  const engine = await testEngine(model, { parallel: 1, contextLength: 512 });
+  const prompt = tokens(engine, ask("wait"));
+  const abort = new AbortController();
+  const endless = { prompt, maxTokens: 100_000, ignoreEos: true };
+  const first = say(engine, endless, abort.signal);
+  const second = sayOne(engine, { prompt, maxTokens: 4 });
+  await until("the first runs", () => engine.stats().completionTokens > 2);
+  expect(engine.stats()).toMatchObject({ active: 1, waiting: 1 });
+  abort.abort();
+  expect((await first)[0]!.finish).toBe("cancelled");
+  expect((await second).finish).toBe("length");
+  for await (const _ of engine.generate({ ...endless, sampling: GREEDY, samples: 1, stop: [] })) break;
+  expect((await sayOne(engine, { prompt, maxTokens: 4 })).finish).toBe("length");
+  await until("all is quiet", () => engine.stats().active + engine.stats().waiting === 0);
+});
+
+test("64 streams over 16 slots finish complete and unmixed", async () => {
+  const engine = await testEngine(model, { parallel: 16 });
+  const prompts = Array.from({ length: 64 }, (_, i) => tokens(engine, ask(`stream ${i} of many`)));
+  const together = await Promise.all(prompts.map((prompt) => sayOne(engine, { prompt, maxTokens: 20 })));
+  expect(together.every((one) => one.completionTokens === 20 && one.finish === "length")).toBe(true);
+  const single = await testEngine(model, { parallel: 1 });
+  for (const i of [0, 13, 40, 63]) {
+    expect((await sayOne(single, { prompt: prompts[i]!, maxTokens: 20 })).tokens).toEqual(together[i]!.tokens);
+  }
+});
+
+test("adapters change the text of those who name them, can be replaced, and leave no trace", async () => {
+  const engine = await testEngine(model);
+  const prompt = tokens(engine, ask("who are you, and what do you know of the sea?"));
+  const bare = await sayOne(engine, { prompt });
+  const options = { arch: "llama", type: "F32", strength: 2 } as const;
+  await engine.attach("a", makeAdapter(dir, { ...options, adapterSeed: 1 }));
+  const [a, still, b] = await Promise.all([
+    sayOne(engine, { prompt, adapter: "a" }),
+    sayOne(engine, { prompt }),
+    sayOne(engine, { prompt, adapter: "a" }),
+  ]);
+  expect([still.text, b.text]).toEqual([bare.text, a.text]);
+  expect(a.text).not.toBe(bare.text);
+  await engine.attach("a", makeAdapter(dir, { ...options, adapterSeed: 2 }));
+  const replaced = await sayOne(engine, { prompt, adapter: "a" });
+  expect([a.text, bare.text]).not.toContain(replaced.text);
+  await engine.detach("a");
+  expect((await sayOne(engine, { prompt })).text).toBe(bare.text);
+  expect(() => engine.generate({ prompt, maxTokens: 1, sampling: GREEDY, samples: 1, stop: [], adapter: "a" })).toThrow(
+    'no adapter "a"',
+  );
+  expect(await refusal(engine.attach("b", model))).toThrow("is no adapter of this model");
+});
+
+test("an embedding is the mean of the last hidden states, of length 1, in the order asked", async () => {
+  const engine = await testEngine(model, { contextLength: 256 });
+  const prompts = ["hello", "a much longer text, ".repeat(12)].map((text) => tokens(engine, text)); // more than one part
+  const stream = say(engine, { prompt: tokens(engine, ask("meanwhile")), maxTokens: 50 });
+  const vectors = await engine.embed(prompts);
+  await stream;
+  vectors.forEach((vector, i) => {
+    const direct = meanState(model, prompts[i]!);
+    expect(vector).toHaveLength(64);
+    vector.forEach((value, k) => {
+      expect(value).toBeCloseTo(direct[k]!, 4);
+    });
+    expect(Math.hypot(...vector)).toBeCloseTo(1, 5);
+  });
+});
+
+test("a prompt that does not fit is refused with both numbers; a full context ends the text", async () => {
+  const engine = await testEngine(model, { contextLength: 32, parallel: 2 });
+  const prompt = new Int32Array(32).fill(65);
+  const request = { prompt, maxTokens: 5, sampling: GREEDY, samples: 1, stop: [] };
+  expect(() => engine.generate(request)).toThrow(new ContextOverflow(32, 5, 32));
+  expect(() => engine.generate(request)).toThrow("32 tokens and the context holds 32");
+  expect(await refusal(engine.embed([new Int32Array(33).fill(65)]))).toThrow(ContextOverflow);
+  const said = await sayOne(engine, { prompt: prompt.slice(0, 31), maxTokens: 100, ignoreEos: true });
+  expect(said).toMatchObject({ finish: "length", completionTokens: 2 }); // one in the last place, one beyond it
+});
+
+test("a file that is no model is refused with the library's reason", async () => {
+  expect(await refusal(testEngine(import.meta.path))).toThrow(/does not load: .*GGUF/);
+});
+
+test("closing ends what runs, and says so", async () => {
+  const engine = await testEngine(model);
+  const running = say(engine, { prompt: tokens(engine, ask("bye")), maxTokens: 100_000, ignoreEos: true });
+  running.catch(() => {});
+  await until("it runs", () => engine.stats().completionTokens > 2);
+  await engine.close();
+  expect(await refusal(running)).toThrow("the engine is closed");
+});

@@ -1,0 +1,83 @@
+/** llama.cpp itself, in the plainest way: one sequence, the whole prompt at once, then the most likely token, again and again. */
+import { ptr, toArrayBuffer } from "bun:ffi";
+import { loadModel, openContext } from "../../src/native/llama_load.ts";
+import { type Llama, must, openLlama, type Ptr } from "../../src/native/llama_symbols.ts";
+import { tempDir } from "../harness.ts";
+
+export type Reference = {
+  tokens: number[];
+  /** Of each step, as the model gave them. */
+  logits: Float32Array[];
+  /** The smallest lead that a chosen token had over the second: near 0, another order of additions may choose that. */
+  lead: number;
+};
+type Loaded = { llama: Llama; model: Ptr; vocabSize: number };
+
+export function withModel<T>(path: string, use: (loaded: Loaded) => T): T {
+  const llama = openLlama(tempDir(), { cuda: false });
+  const model = loadModel(llama, { path, devices: [], repack: true });
+  try {
+    const vocab = must(llama.llama_model_get_vocab(model), "vocab");
+    return use({ llama, model, vocabSize: llama.llama_vocab_n_tokens(vocab) });
+  } finally {
+    llama.llama_model_free(model);
+  }
+}
+
+export function greedy(path: string, prompt: Int32Array, count: number): Reference {
+  return withModel(path, (loaded) => {
+    const context = openPlainContext(loaded, false);
+    const result: Reference = { tokens: [], logits: [], lead: Number.POSITIVE_INFINITY };
+    let input = prompt;
+    let position = 0;
+    while (result.tokens.length < count) {
+      decode(loaded.llama, context, input, position);
+      position += input.length;
+      const at = must(loaded.llama.llama_get_logits_ith(context, input.length - 1), "logits");
+      const logits = new Float32Array(toArrayBuffer(at, 0, loaded.vocabSize * 4)).slice();
+      const [best, second] = Array.from(logits.keys()).sort((a, b) => logits[b]! - logits[a]!) as [number, number];
+      result.tokens.push(best);
+      result.logits.push(logits);
+      result.lead = Math.min(result.lead, logits[best]! - logits[second]!);
+      input = Int32Array.of(best);
+    }
+    loaded.llama.llama_free(context);
+    return result;
+  });
+}
+
+/** The mean of the last hidden states, made to length 1. */
+export function meanState(path: string, prompt: Int32Array): Float32Array {
+  return withModel(path, (loaded) => {
+    const { llama, model } = loaded;
+    const context = openPlainContext(loaded, true);
+    decode(llama, context, prompt, 0);
+    const size = llama.llama_model_n_embd_out(model);
+    const sum = new Float64Array(size);
+    for (let row = 0; row < prompt.length; row++) {
+      const at = must(llama.llama_get_embeddings_ith(context, row), "embeddings");
+      new Float32Array(toArrayBuffer(at, 0, size * 4)).forEach((value, i) => {
+        sum[i]! += value;
+      });
+    }
+    llama.llama_free(context);
+    const length = Math.hypot(...sum);
+    return Float32Array.from(sum, (value) => value / length);
+  });
+}
+
+function openPlainContext({ llama, model }: Loaded, embeddings: boolean): Ptr {
+  const size = { contextTokens: 512, batchTokens: 512, microBatchTokens: 512 };
+  return openContext(llama, model, { ...size, sequences: 1, threads: 1, unified: false, embeddings });
+}
+
+function decode(llama: Llama, context: Ptr, tokens: Int32Array, position: number) {
+  const n = tokens.length;
+  const positions = Int32Array.from(tokens, (_, i) => position + i);
+  const sequences = new Int32Array(n);
+  const lists = new BigUint64Array(n).fill(BigInt(ptr(sequences)));
+  const ones = new Int32Array(n).fill(1);
+  const wants = new Int8Array(n).fill(1);
+  const code = llama.llama_decode(context, 0, 0, 0, 0, 0, n, tokens, null, positions, ones, lists, wants);
+  if (code !== 0) throw new Error(`llama_decode returned ${code}`);
+}
