@@ -1,0 +1,17 @@
+import { expect, test } from "bun:test";
+import { logprobs } from "./logprobs.ts";
+
+test("the logprob of the token and the likeliest, in order", () => {
+  const odds = [0.1, 0.4, 0.05, 0.3, 0.15];
+  const logits = Float32Array.from(odds, (p) => Math.log(p) + 100); // a constant changes nothing
+  const [own, ...top] = logprobs(logits, 2, 3);
+  expect(Math.exp(own!)).toBeCloseTo(0.05, 4);
+  expect(top.filter((_, i) => i % 2 === 0)).toEqual([1, 3, 4]);
+  expect(top.filter((_, i) => i % 2 === 1).map((lp) => Math.exp(lp).toFixed(3))).toEqual(["0.400", "0.300", "0.150"]);
+});
+
+test("all of a small vocabulary, however it is ordered, and impossible tokens last", () => {
+  const logits = Float32Array.of(3, Number.NEGATIVE_INFINITY, 1, 2);
+  expect(Array.from(logprobs(logits, 1, 4)).filter((_, i) => i % 2 === 1)).toEqual([0, 3, 2, 1]);
+  expect(logprobs(logits, 1, 0)[0]).toBe(Number.NEGATIVE_INFINITY);
+});

@@ -1,0 +1,69 @@
+import { describe, expect, test } from "bun:test";
+import { newSlots, nextAdapter, place, promptBudget, type Slot } from "./slots.ts";
+
+type Sketch = { holds?: string; busy?: boolean; usedAt?: number; adapter?: number };
+const ids = (text: string) => Int32Array.from(text, (char) => char.charCodeAt(0));
+function slots(...sketches: Sketch[]): Slot[] {
+  return newSlots(sketches.length, 64).map((slot, i) => {
+    const { holds = "", busy = false, usedAt = 0, adapter = 0 } = sketches[i]!;
+    slot.tokens.set(ids(holds));
+    return { ...slot, length: holds.length, busy, usedAt, adapter };
+  });
+}
+const RULES = { copyMin: 4, reuse: true };
+const put = (prompt: string, on: Slot[], rules = RULES) => place(ids(prompt), 0, on, rules);
+
+describe("placement", () => {
+  test("waits when every slot is busy", () => {
+    expect(put("abc", slots({ busy: true }, { busy: true }))).toBeUndefined();
+  });
+  test("continues where the same conversation left off", () => {
+    const table = slots({ holds: "xyz", usedAt: 1 }, { holds: "hello", usedAt: 9 });
+    expect(put("hello world", table)).toEqual({ slot: 1, from: 1, keep: 5 });
+  });
+  test("leaves the last token of a known prompt to compute: its logits are needed", () => {
+    expect(put("hello", slots({ holds: "hello" }))).toEqual({ slot: 0, from: 0, keep: 4 });
+  });
+  test("copies a beginning out of a busy slot, and out of a free one that holds much more", () => {
+    expect(put("hello you", slots({ holds: "hello w", busy: true }, {}))).toEqual({ slot: 1, from: 0, keep: 6 });
+    const long = { holds: "hello and a long answer", usedAt: 9 };
+    expect(put("hello you", slots(long, {}))).toEqual({ slot: 1, from: 0, keep: 6 });
+  });
+  test("does not copy a few tokens, but uses them where it lands", () => {
+    expect(put("abc", slots({ holds: "abxxxxxx", busy: true }, {}))).toEqual({ slot: 1, from: 1, keep: 0 });
+    expect(put("abc", slots({ holds: "abxxxxxx" }))).toEqual({ slot: 0, from: 0, keep: 2 });
+  });
+  test("never reuses what another adapter computed", () => {
+    expect(put("hello you", slots({ holds: "hello w", adapter: 3 }))).toEqual({ slot: 0, from: 0, keep: 0 });
+  });
+  test("keeps nothing where a state cannot be cut back", () => {
+    expect(put("hello you", slots({ holds: "hello " }), { ...RULES, reuse: false })?.keep).toBe(0);
+  });
+  test("gives away the slot unused for longest", () => {
+    expect(put("z", slots({ usedAt: 5 }, { usedAt: 2 }, { usedAt: 7 }))?.slot).toBe(1);
+  });
+  test("stays beside those that run: a gap between them is filled first", () => {
+    const table = slots({ usedAt: 1 }, { busy: true }, { usedAt: 9 }, { busy: true }, { usedAt: 0 });
+    expect(put("z", table)?.slot).toBe(2);
+    table[2]!.busy = true;
+    expect(put("z", table)?.slot).toBe(4);
+  });
+});
+
+test.each([
+  ["an idle engine takes the whole batch", { decoding: 0, batchTokens: 512, promptMsPerToken: 5 }, 512],
+  ["running streams are delayed by about 60 ms", { decoding: 4, batchTokens: 512, promptMsPerToken: 1 }, 60],
+  ["a slow machine still gets on", { decoding: 4, batchTokens: 512, promptMsPerToken: 50 }, 16],
+  ["a fast one fills the batch", { decoding: 12, batchTokens: 512, promptMsPerToken: 0.01 }, 500],
+  ["before the first measurement it is careful", { decoding: 1, batchTokens: 512, promptMsPerToken: 0 }, 64],
+])("%s", (_name, load, tokens) => expect(promptBudget(load)).toBe(tokens));
+
+test.each([
+  ["nothing to run", [], 0, 0, undefined],
+  ["stays with the current adapter for its turn", [2, 1, 2], 1, 3, 1],
+  ["then the next in line", [2, 1, 3], 1, 8, 2],
+  ["goes on when nobody else waits", [1, 1], 1, 99, 1],
+  ["leaves an adapter that nobody uses", [3], 1, 1, 3],
+])("adapters: %s", (_name, waiting, current, so_far, next) => {
+  expect(nextAdapter(waiting, current, so_far, 8)).toBe(next as number);
+});
