@@ -3,7 +3,7 @@
  * the same threads and sampler chain; the time to the first token; a wake. By itself:
  * `bun bench/serving.ts --gpu` takes a model of Qwen2.5-0.5B's shape and N = 1, 32, 128; VERK_BINARY names the build.
  */
-import { closeSync, copyFileSync, existsSync, globSync, mkdirSync, openSync, readSync, statSync } from "node:fs";
+import { closeSync, existsSync, globSync, mkdirSync, openSync, readSync, renameSync, statSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { type ModelOptions, makeModel } from "../test/models.ts";
 import type { First as ClientFirst, Job as ClientJob, Outcome as ClientOutcome } from "./peers/chat_clients.ts";
@@ -64,7 +64,7 @@ async function withModel(plan: Plan, body: (bench: Bench) => Promise<Row[]>): Pr
   mkdirSync(join(dir, "models"));
   const made = makeModel(join(dir, "made"), plan.model);
   const file = join(dir, "models", "bench.gguf");
-  copyFileSync(made, file);
+  renameSync(made, file);
   await Bun.write(join(dir, "bench.toml"), `offline = true\n[serving]\nthreads = ${plan.threads}\n`);
   const verk = await startVerk(dir, [], ["--config", join(dir, "bench.toml")]);
   try {
