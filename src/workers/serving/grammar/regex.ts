@@ -3,6 +3,7 @@
  * classes, groups, alternatives, repetition, ^ and $ at the ends. What looks around or back is refused.
  */
 import { invert, LAST, plainClass, type Range } from "./char_sets.ts";
+import { ANY, either, inOrder, ONE, type Part, times, tooHard } from "./regex_parts.ts";
 import { literal, MAX_REPEAT, type Rules } from "./rules.ts";
 
 export class UnsupportedPattern extends Error {}
@@ -45,13 +46,18 @@ const ESCAPED: [code: number, text: string][] = [
   [0x0d, "\\r"],
   [0x09, "\\t"],
 ];
-/** A rule for the strings, quotes included, that the pattern matches. */
-export function patternRule(pattern: string, rules: Rules): string {
+
+/** A rule for the strings, quotes included, that the pattern matches; a pattern of our own may be hard to follow. */
+export function patternRule(pattern: string, rules: Rules, own = false): string {
   const reader = new Reader([...pattern], rules);
   const whole = reader.alternatives(true);
   if (!reader.done) throw new UnsupportedPattern(`unexpected ${reader.peek()}`);
-  return rules.define(`"\\"" (${whole}) "\\""`);
+  if (!own && tooHard(whole))
+    throw new UnsupportedPattern("too many ways to read a text: repeat less inside repetitions");
+  return rules.define(`"\\"" (${whole.body}) "\\""`);
 }
+
+const setPart = (set: readonly Range[]): Part => ({ ...ONE, body: setRule(set) });
 
 class Reader {
   private at = 0;
@@ -72,35 +78,35 @@ class Reader {
     return true;
   }
 
-  alternatives(top: boolean): string {
+  alternatives(top: boolean): Part {
     const parts = [this.sequence(top)];
     while (this.take("|")) parts.push(this.sequence(top));
-    return parts.join(" | ");
+    return either(parts);
   }
 
-  private sequence(top: boolean): string {
-    const parts: string[] = [];
-    if (top && !this.take("^")) parts.push("char*");
+  private sequence(top: boolean): Part {
+    const parts: Part[] = [];
+    if (top && !this.take("^")) parts.push(ANY);
     let ended = false;
     while (!this.done && this.peek() !== "|" && this.peek() !== ")") {
       if (ended) throw new UnsupportedPattern("$ before the end");
       if (top && this.take("$")) ended = true;
       else parts.push(this.repeated());
     }
-    if (top && !ended) parts.push("char*");
-    return parts.length > 0 ? parts.join(" ") : '""';
+    if (top && !ended) parts.push(ANY);
+    return inOrder(parts);
   }
 
-  private repeated(): string {
+  private repeated(): Part {
     const atom = this.atom();
-    const times = this.quantifier();
-    if (!times) return atom;
+    const found = this.quantifier();
+    if (!found) return atom;
     this.take("?"); // lazy: the same language
-    const [min, max] = times;
+    const [min, max] = found;
     if (max < min) throw new UnsupportedPattern(`{${min},${max}}`);
     if (min > MAX_REPEAT || (max !== Number.POSITIVE_INFINITY && max > MAX_REPEAT))
       throw new UnsupportedPattern(`more than ${MAX_REPEAT} repetitions`);
-    return max === 0 ? '""' : this.rules.repeat(this.rules.define(atom), min, max);
+    return times(atom, min, max, this.rules);
   }
 
   private quantifier(): [min: number, max: number] | undefined {
@@ -116,28 +122,28 @@ class Reader {
     return [min, braces[3] ? Number(braces[3]) : infinite];
   }
 
-  private atom(): string {
+  private atom(): Part {
     if (this.take("(")) return this.group();
-    if (this.take("[")) return setRule(this.characterClass());
-    if (this.take(".")) return setRule(invert(NEWLINE));
+    if (this.take("[")) return setPart(this.characterClass());
+    if (this.take(".")) return setPart(invert(NEWLINE));
     const char = this.peek() as string;
     if (char === "\\") {
       this.at++;
-      return setRule(this.escape());
+      return setPart(this.escape());
     }
     if ("^$*+?{".includes(char)) throw new UnsupportedPattern(`${char} in this place`);
     this.at++;
-    return setRule([[char.codePointAt(0) as number, char.codePointAt(0) as number]]);
+    return setPart([[char.codePointAt(0) as number, char.codePointAt(0) as number]]);
   }
 
-  private group(): string {
+  private group(): Part {
     if (this.take("?")) {
       if (this.take("<") && this.peek() !== "=" && this.peek() !== "!") while (!this.done && !this.take(">")) this.at++;
       else if (!this.take(":")) throw new UnsupportedPattern("looking ahead or behind");
     }
-    const body = this.alternatives(false);
+    const part = this.alternatives(false);
     if (!this.take(")")) throw new UnsupportedPattern("a group that does not end");
-    return `(${body})`;
+    return { ...part, body: `(${part.body})` };
   }
 
   private escape(): Range[] {

@@ -180,6 +180,13 @@ test.each<[string, unknown, string]>([
   ["an unknown type", { type: "text" }, "/s/type"],
   ["an unknown format", { type: "string", format: "colour" }, "/s/format"],
   ["looking ahead", { type: "string", pattern: "^(?=a)b$" }, "/s/pattern"],
+  ["repetitions inside repetitions", { type: "string", pattern: "^(a{0,2000}){0,2000}b$" }, "/s/pattern"],
+  ["a long row of what may be missing", { type: "string", pattern: ".*".repeat(200) }, "/s/pattern"],
+  [
+    "many alternatives, over and over",
+    { type: "string", pattern: `^(${Array(240).fill("a*").join("|")})*$` },
+    "/s/pattern",
+  ],
   ["a broken pattern", { type: "string", pattern: "(" }, "/s/pattern"],
   ["a reference to elsewhere", { $ref: "https://example.com/s" }, "/s/$ref"],
   ["a reference to nothing", { items: { $ref: "#/$defs/x" } }, "/s/items/$ref"],
@@ -189,6 +196,18 @@ test.each<[string, unknown, string]>([
   ["a slash in a name", { properties: { "a/b~": { not: {} } } }, "/s/properties/a~1b~0/not"],
 ])("%s is refused with its place", (_name, schema, param) => {
   expect(refusal(schema)).toBe(param);
+});
+
+test.each([
+  "^[a-z]+(-[a-z0-9]+)*$",
+  "^[A-Za-z0-9._%+-]+@[A-Za-z0-9.-]+\\.[A-Za-z]{2,6}$",
+  "^#([0-9a-f]{3}|[0-9a-f]{6})$",
+  "^\\+?[0-9 ()-]{7,20}$",
+  "^(\\w+\\s?){1,10}$",
+  `^(${Array.from({ length: 200 }, (_, i) => `code${i}`).join("|")})$`,
+  "^[A-Z]{2}\\d{2}( ?[A-Z0-9]{4}){2,7}$",
+])("a pattern as people write them is taken: %s", (pattern) => {
+  allValid({ type: "string", pattern }, 20);
 });
 
 test("a schema that is too large is refused, not compiled for ever", () => {

@@ -1,6 +1,8 @@
 /**
  * JSON schema → GBNF: what the model writes under it satisfies the schema. A keyword that could not be kept is refused
  * with its place, never passed over. oneOf is read as anyOf. Objects are closed unless the schema opens them.
+ * Not covered: alternatives that begin alike at every level of a recursive schema can be slow to follow; a model that
+ * stops decoding over one is found by its health check.
  */
 
 import { constrains, isSchema, merge, refuse, type Schema } from "./merge.ts";

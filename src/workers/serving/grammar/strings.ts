@@ -10,7 +10,7 @@ const DATE = `[12][0-9]{3}-${MONTH_DAY}`; // the 29th of February is left to tho
 const TIME = "([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\\.[0-9]{1,6})?(Z|[+-](0[0-9]|1[0-4]):[0-5][0-9])";
 const OCTET = "(25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])";
 const LABEL = "[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?";
-const HOST = `${LABEL}(\\.${LABEL}){0,5}`;
+const HOST = `${LABEL}(\\.${LABEL}){0,3}`;
 
 const FORMATS: Record<string, string> = {
   date: DATE,
@@ -22,7 +22,7 @@ const FORMATS: Record<string, string> = {
   hostname: HOST,
   ipv4: `${OCTET}(\\.${OCTET}){3}`,
   ipv6: "[0-9a-f]{1,4}(:[0-9a-f]{1,4}){7}",
-  uri: `https?://${HOST}(:[1-9][0-9]{0,3})?(/[A-Za-z0-9._~-]{0,60}){0,10}(\\?[A-Za-z0-9._~=&-]{0,200})?`,
+  uri: `https?://${HOST}(:[1-9][0-9]{0,3})?(/[A-Za-z0-9._~-]{0,30}){0,5}(\\?[A-Za-z0-9._~=&-]{0,60})?`,
 };
 
 export function stringRule(schema: Schema, rules: Rules, at: string): string {
@@ -38,7 +38,7 @@ export function stringRule(schema: Schema, rules: Rules, at: string): string {
     const known = Object.hasOwn(FORMATS, format) ? FORMATS[format] : undefined;
     if (!known)
       throw refuse(pointerTo(at, "format"), `${format} is not supported: use ${Object.keys(FORMATS).join(", ")}`);
-    return patternRule(`^${known}$`, rules);
+    return patternRule(`^${known}$`, rules, true);
   }
   if (!bounded) return "string";
   if (min > max) throw refuse(pointerTo(at, "minLength"), "is larger than maxLength");
