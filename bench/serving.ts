@@ -7,7 +7,7 @@ import { closeSync, existsSync, globSync, mkdirSync, openSync, readSync, renameS
 import { basename, dirname, join } from "node:path";
 import { type ModelOptions, makeModel } from "../test/models.ts";
 import type { First as ClientFirst, Job as ClientJob, Outcome as ClientOutcome } from "./peers/chat_clients.ts";
-import type { First as PlainFirst, Job as PlainJob, Outcome as PlainOutcome } from "./peers/plain_decode.ts";
+import type { First as PlainFirst, Job as PlainJob, Outcome as PlainOutcome } from "./peers/library.ts";
 import { BINARY, makeKey, median, pinned, ROOT, type Row, type Running, remove, startVerk, tempDir } from "./tools.ts";
 
 type Plan = { model: ModelOptions; counts: number[]; tokens: number; rounds: number; threads: number };
@@ -216,7 +216,7 @@ const clients = (...args: Parameters<typeof clientsOf>) => once<ClientOutcome>(c
 type Work = Pick<PlainJob, "sequences" | "promptTokens" | "tokens">;
 const libraryOf = ({ plan: { threads, model }, file, libraries }: Bench, work: Work) => {
   const job: PlainJob = { libraries, model: file, threads, vocab: model.vocabSize ?? 0, ...work };
-  return peer("plain_decode.ts", job);
+  return peer("library.ts", job);
 };
 const library = (...args: Parameters<typeof libraryOf>) => once<PlainOutcome>(libraryOf(...args));
 
