@@ -4,6 +4,8 @@ import { invert, plainClass } from "./char_sets.ts";
 import { isSchema, refuse, type Schema } from "./merge.ts";
 import { literal, type Rules } from "./rules.ts";
 
+const ENDLESS = 1_000_000; // items that no context holds
+
 /** Turns a subschema at a place into the name of its rule. */
 export type Visit = (schema: unknown, at: string) => string;
 export type Place = { rules: Rules; visit: Visit; at: string };
@@ -84,7 +86,8 @@ export function arrayRule(schema: Schema, { rules, visit, at }: Place): string {
   const key = Array.isArray(schema["items"]) ? "additionalItems" : "items";
   const rest = schema[key] ?? true;
   const min = typeof schema["minItems"] === "number" ? schema["minItems"] : 0;
-  const max = typeof schema["maxItems"] === "number" ? schema["maxItems"] : Number.POSITIVE_INFINITY;
+  const given = typeof schema["maxItems"] === "number" ? schema["maxItems"] : Number.POSITIVE_INFINITY;
+  const max = given > ENDLESS ? Number.POSITIVE_INFINITY : given;
   const most = rest === false ? Math.min(max, prefix.length) : max;
   if (min > most) throw refuse(pointerTo(at, "minItems"), `no array has ${min} items and at most ${most}`);
 

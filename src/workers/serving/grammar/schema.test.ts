@@ -65,6 +65,7 @@ describe("what is written under a grammar satisfies the schema", () => {
     ["an enum with a type", { type: "string", enum: ["a", 1, "b"] }],
     ["const", { const: "é😀" }],
     ["a list", { type: "array", items: { type: "boolean" }, minItems: 2, maxItems: 4 }],
+    ["a list of at most very many", { type: "array", items: { type: "null" }, maxItems: 2147483647 }],
     ["a list of at most none", { type: "array", maxItems: 0 }],
     ["a tuple", { type: "array", prefixItems: [{ type: "integer" }, { type: "string" }], items: false, minItems: 1 }],
     ["a tuple and more", { type: "array", prefixItems: [{ type: "integer" }], items: { type: "null" }, maxItems: 4 }],
