@@ -12,7 +12,7 @@ import { arrayRule, objectRule, type Place, pointerTo } from "./objects.ts";
 import { createRules, literal, type Rules } from "./rules.ts";
 import { stringRule } from "./strings.ts";
 
-const MAX_NODES = 2_000; // a grammar of more takes llama.cpp so long to read that streams stutter
+const MAX_NODES = 1_000; // a grammar of more takes llama.cpp so long to read that streams stutter
 const MAX_DEPTH = 100;
 const TYPES = ["object", "array", "string", "number", "integer", "boolean", "null"] as const;
 type Type = (typeof TYPES)[number];
