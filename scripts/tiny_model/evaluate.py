@@ -1,5 +1,9 @@
-"""What the model can do: exact answers on held-out questions, greedy and sampled; transcripts; logits for the export check."""
+"""What the model can do: exact answers on held-out questions, greedy and sampled; transcripts; logits for the export check.
 
+python3 evaluate.py > questions.json     the questions, for score.ts
+"""
+
+import json
 from random import Random
 
 import torch
@@ -148,3 +152,8 @@ def reference(model: Llama) -> list[dict]:
             {"text": text, "tokens": ids, "last": [round(v, 5) for v in logits[-1].tolist()], "middle": [round(v, 5) for v in logits[len(ids) // 2].tolist()]}
         )
     return out
+
+
+if __name__ == "__main__":
+    asked = {task: [{"prompt": p, "answer": a} for p, a in pairs] for task, pairs in sorted(questions(200).items())}
+    print(json.dumps(asked))
