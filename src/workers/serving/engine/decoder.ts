@@ -41,6 +41,7 @@ type Sequence = {
   over: boolean;
 };
 
+const NOBODY: ReadonlyMap<number, number> = new Map();
 const TURN = 8; // batches with one adapter while another waits
 
 export class Decoder {
@@ -204,9 +205,14 @@ export class Decoder {
     this.#batch.clear();
     const owners = this.#owners;
     let decoding = 0;
-    for (const owner of owners) if (owner !== null && owner.next >= 0 && owner.adapter.key === adapter) decoding++;
-    const load = { decoding, batchTokens: this.#batch.capacity, promptMsPerToken: this.#promptMsPerToken };
-    const share = this.#shares(adapter, promptBudget(load));
+    let reading = 0;
+    for (const owner of owners) {
+      if (owner === null || owner.adapter.key !== adapter) continue;
+      if (owner.next >= 0) decoding++;
+      else reading++;
+    }
+    const load = { decoding, reading, batchTokens: this.#batch.capacity, promptMsPerToken: this.#promptMsPerToken };
+    const share = reading === 0 ? NOBODY : this.#shares(adapter, promptBudget(load));
     let prompts = 0;
     for (let slot = 0; slot < owners.length; slot++) {
       const owner = owners[slot];
@@ -225,7 +231,6 @@ export class Decoder {
   #shares(adapter: number, budget: number): Map<number, number> {
     const shares = new Map<number, number>();
     const reading = this.#owners.filter((o) => o !== null && o.next < 0 && o.adapter.key === adapter) as Sequence[];
-    if (reading.length === 0) return shares;
     let left = budget;
     for (const sequence of reading.sort((a, b) => a.id - b.id)) {
       const share = Math.min(left, sequence.submit.prompt.length - this.#slots[sequence.slot]!.length);

@@ -40,7 +40,9 @@ export async function openEngine(options: EngineOptions): Promise<Engine> {
     if (data.type === "unopened") reject(new Error(data.error));
   };
   const { onProgress, unified = false, ...rest } = options;
-  thread.postMessage({ type: "open", ...rest, unified, wantsProgress: onProgress !== undefined } satisfies OpenMessage);
+  thread.postMessage([
+    { type: "open", ...rest, unified, wantsProgress: onProgress !== undefined } satisfies OpenMessage,
+  ]);
   try {
     const { model, facts } = await promise;
     const vocab = new Vocab(llama, model as Ptr);
@@ -70,6 +72,7 @@ class ThreadedEngine implements Engine {
   readonly #touched = new Set<ActiveRun>();
   #counters: Counters = { decodeCalls: 0, promptTokens: 0, cachedTokens: 0, completionTokens: 0 };
   #decodedAt = Number.NEGATIVE_INFINITY;
+  readonly #outbox: ToThread[] = [];
   #lastId = 0;
   #broken: Error | null = null;
 
@@ -245,8 +248,10 @@ class ThreadedEngine implements Engine {
     place.run.token(place.sample, token, scored);
   }
 
+  /** Requests of the same turn arrive together, so that they are read in one batch. */
   #post(message: ToThread) {
-    this.#thread.postMessage(message);
+    if (this.#outbox.push(message) > 1) return;
+    queueMicrotask(() => this.#thread.postMessage(this.#outbox.splice(0)));
   }
 
   /** From now on nothing works; whoever waits is told why. `spare` is the question that ends it. */

@@ -51,11 +51,21 @@ describe("placement", () => {
 });
 
 test.each([
-  ["an idle engine takes the whole batch", { decoding: 0, batchTokens: 512, promptMsPerToken: 5 }, 512],
-  ["running streams are delayed by about 60 ms", { decoding: 4, batchTokens: 512, promptMsPerToken: 1 }, 60],
-  ["a slow machine still gets on", { decoding: 4, batchTokens: 512, promptMsPerToken: 50 }, 16],
-  ["a fast one fills the batch", { decoding: 12, batchTokens: 512, promptMsPerToken: 0.01 }, 500],
-  ["before the first measurement it is careful", { decoding: 1, batchTokens: 512, promptMsPerToken: 0 }, 64],
+  ["an idle engine takes the whole batch", { decoding: 0, reading: 3, batchTokens: 512, promptMsPerToken: 5 }, 512],
+  [
+    "running streams are delayed by about 60 ms",
+    { decoding: 4, reading: 2, batchTokens: 512, promptMsPerToken: 1 },
+    60,
+  ],
+  ["longer when more wait than run", { decoding: 4, reading: 12, batchTokens: 512, promptMsPerToken: 1 }, 180],
+  ["but never very long", { decoding: 1, reading: 99, batchTokens: 512, promptMsPerToken: 1 }, 240],
+  ["a slow machine still gets on", { decoding: 4, reading: 1, batchTokens: 512, promptMsPerToken: 50 }, 16],
+  ["a fast one fills the batch", { decoding: 12, reading: 1, batchTokens: 512, promptMsPerToken: 0.01 }, 500],
+  [
+    "before the first measurement it is careful",
+    { decoding: 1, reading: 1, batchTokens: 512, promptMsPerToken: 0 },
+    64,
+  ],
 ])("%s", (_name, load, tokens) => expect(promptBudget(load)).toBe(tokens));
 
 test.each([

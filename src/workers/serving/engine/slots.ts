@@ -91,6 +91,8 @@ function emptiest(slots: readonly Slot[]): number {
 export type Load = {
   /** Sequences that take one token each in the next batch. */
   decoding: number;
+  /** Sequences whose prompts are being read. */
+  reading: number;
   /** What a batch may hold. */
   batchTokens: number;
   /** Measured; 0 before the first prompt. */
@@ -98,13 +100,15 @@ export type Load = {
 };
 
 const STALL_MS = 60; // a running stream waits no longer than about this for somebody's prompt
+const CROWD = 4; //     or this many times as long, when those who wait to begin are so many times more
 const LEAST = 16;
 
-/** How many prompt tokens fit beside the running sequences without a visible pause in them. */
-export function promptBudget({ decoding, batchTokens, promptMsPerToken }: Load): number {
+/** How many prompt tokens fit beside the running sequences without a long pause in them. */
+export function promptBudget({ decoding, reading, batchTokens, promptMsPerToken }: Load): number {
   const room = batchTokens - decoding;
   if (decoding === 0) return room;
-  const unseen = promptMsPerToken > 0 ? Math.floor(STALL_MS / promptMsPerToken) : 4 * LEAST;
+  const patience = STALL_MS * Math.min(CROWD, Math.max(1, reading / decoding));
+  const unseen = promptMsPerToken > 0 ? Math.floor(patience / promptMsPerToken) : 4 * LEAST;
   return Math.min(room, Math.max(LEAST, unseen));
 }
 

@@ -3,9 +3,9 @@
  * between two steps.
  */
 import { type Decoding, openDecoding } from "./decoding.ts";
-import type { FromThread, ToThread } from "./messages.ts";
+import type { FromThread, OpenMessage, ToThread } from "./messages.ts";
 
-declare const self: { onmessage: (event: { data: ToThread }) => void; postMessage: (message: FromThread) => void };
+declare const self: { onmessage: (event: { data: ToThread[] }) => void; postMessage: (message: FromThread) => void };
 
 let decoding: Decoding | null = null;
 let turning = false;
@@ -13,24 +13,26 @@ let turning = false;
 const post = (message: FromThread) => self.postMessage(message);
 const reason = (error: unknown) => (error instanceof Error ? error.message : String(error));
 
-self.onmessage = ({ data: message }) => {
-  if (message.type === "open") {
-    try {
-      const opened = openDecoding(message, post);
-      decoding = opened.decoding;
-      post({ type: "opened", model: opened.model, facts: opened.facts });
-    } catch (error) {
-      post({ type: "unopened", error: reason(error) });
-    }
-    return;
+self.onmessage = ({ data: messages }) => {
+  for (const message of messages) {
+    if (message.type === "open") open(message);
+    else if (decoding) handle(decoding, message);
   }
-  if (!decoding) throw new Error(`${message.type} before open`);
-  handle(decoding, message);
   if (!turning && decoding?.idle === false) {
     turning = true;
     setImmediate(turn);
   }
 };
+
+function open(message: OpenMessage) {
+  try {
+    const opened = openDecoding(message, post);
+    decoding = opened.decoding;
+    post({ type: "opened", model: opened.model, facts: opened.facts });
+  } catch (error) {
+    post({ type: "unopened", error: reason(error) });
+  }
+}
 
 function handle(open: Decoding, message: Exclude<ToThread, { type: "open" }>) {
   if (message.type === "submit") return open.submit(message);
