@@ -58,6 +58,7 @@ export class Decoder {
   #step = 0;
   #turn = 0;
   #promptMsPerToken = 0;
+  #urgent = false; // a first token, an end, or a long step ahead
   readonly #logits = new Map<Ptr, Float32Array>();
 
   constructor(options: DecoderOptions) {
@@ -108,12 +109,12 @@ export class Decoder {
     for (const sequence of [...this.#owners, ...this.#waiting]) if (sequence !== null) this.#end(sequence);
   }
 
-  /** One batch. Returns what happened, or null when nothing did. */
-  step(): Float64Array | null {
+  /** One batch, if there is anything to decode. */
+  step() {
     this.#step++;
     this.#admit();
     const adapter = this.#chooseAdapter();
-    if (adapter === undefined) return this.#frame.empty ? null : this.#frame.take(this.counters);
+    if (adapter === undefined) return;
     const prompts = this.#compose(adapter);
     const before = performance.now();
     const code = this.#batch.decode(this.#llama, this.#options.native.context);
@@ -121,7 +122,13 @@ export class Decoder {
     if (code === 0) this.#harvest();
     else this.#refused(code);
     if (code === 0 && prompts >= 16) this.#measure((performance.now() - before) / this.#batch.length);
-    return this.#frame.empty ? null : this.#frame.take(this.counters);
+  }
+
+  /** What happened since the last time, or null; without `all`, only if somebody waits for it. */
+  take(all: boolean): Float64Array | null {
+    if (this.#frame.empty || !(all || this.#urgent)) return null;
+    this.#urgent = false;
+    return this.#frame.take(this.counters);
   }
 
   #measure(msPerToken: number) {
@@ -224,6 +231,7 @@ export class Decoder {
       else prompts += this.#feedPrompt(owner, share.get(owner.id) ?? 0);
     }
     this.counters.promptTokens += prompts;
+    if (prompts > 0) this.#urgent = true;
     return prompts;
   }
 
@@ -300,6 +308,7 @@ export class Decoder {
   }
 
   #finish(owner: Sequence, reason: Reason, end: EndToken) {
+    this.#urgent = true;
     this.#frame.finish(owner.id, reason, end);
     this.#end(owner);
   }
