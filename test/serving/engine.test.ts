@@ -125,6 +125,24 @@ test("rollouts: more samples than slots over one shared pool, the prompt read on
   expect(same.map((one) => one.text)).toEqual(group.map((one) => one.text));
 });
 
+test("tokens drawn inside the graph: the same greedy text, seeds that hold, beside requests that need their logits", async () => {
+  const engine = await testEngine(model, { parallel: 6, deviceSampling: true });
+  const prompt = tokens(engine, ask("device"));
+  const { tokens: expected } = greedy(model, prompt, 24);
+  const roll = (seed: number) => sayOne(engine, { prompt, sampling: { ...RANDOM, topK: 20, topP: 0.9, seed } });
+  const alone = await roll(5);
+  const [again, other, plain, scored] = await Promise.all([
+    roll(5),
+    roll(6),
+    sayOne(engine, { prompt }),
+    sayOne(engine, { prompt, topLogprobs: 1, sampling: { ...GREEDY, presencePenalty: 1e-6 } }),
+  ]);
+  expect([again.tokens, plain.tokens, scored.tokens]).toEqual([alone.tokens, expected, expected]);
+  expect(other.tokens).not.toEqual(alone.tokens);
+  const many = await Promise.all([1, 2, 3, 4, 5, 6, 5, 5].map(roll)); // more than slots: their chains are used again
+  for (const i of [4, 6, 7]) expect(many[i]!.tokens).toEqual(alone.tokens);
+});
+
 test("logprobs are those of the raw logits and of a distribution, whatever the sampling does", async () => {
   const engine = await testEngine(model);
   const prompt = tokens(engine, ask("odds"));

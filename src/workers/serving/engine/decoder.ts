@@ -7,6 +7,7 @@ import { toArrayBuffer } from "bun:ffi";
 import { type Llama, must, type Ptr } from "../../../native/llama_symbols.ts";
 import type { Adapter, Adapters } from "./adapters.ts";
 import { Batch } from "./batch.ts";
+import { DeviceSampling } from "./device_sampling.ts";
 import { type Counters, type EndToken, FrameWriter, NO_END, type Reason } from "./frame.ts";
 import { END } from "./kinds.ts";
 import { logprobs } from "./logprobs.ts";
@@ -22,6 +23,7 @@ export type DecoderOptions = {
   /** Keys and values in one pool: a copy between slots is free and may be partial. */
   unified: boolean;
   reuse: boolean;
+  deviceSampling: boolean;
   onFailed: (sequence: number, error: string) => void;
 };
 
@@ -53,6 +55,7 @@ export class Decoder {
   readonly #batch: Batch;
   readonly #frame = new FrameWriter();
   readonly #candidates: Candidates;
+  readonly #device: DeviceSampling | null;
   readonly #owners: (Sequence | null)[];
   #waiting: Sequence[] = [];
   #step = 0;
@@ -70,6 +73,7 @@ export class Decoder {
     this.#rules = { reuse: options.reuse, copyMin: options.unified ? 1 : 32 };
     this.#batch = new Batch(options.batchTokens);
     this.#candidates = new Candidates(native.vocabSize);
+    this.#device = options.deviceSampling ? new DeviceSampling(native, native.context) : null;
   }
 
   get idle() {
@@ -105,8 +109,11 @@ export class Decoder {
     }
   }
 
+  /** Ends everything, and the context with it. */
   close() {
     for (const sequence of [...this.#owners, ...this.#waiting]) if (sequence !== null) this.#end(sequence);
+    this.#llama.llama_free(this.#options.native.context);
+    this.#device?.free();
   }
 
   /** One batch, if there is anything to decode. */
@@ -152,13 +159,14 @@ export class Decoder {
 
   /** False when the sequence is over before it began. */
   #start(sequence: Sequence): boolean {
-    const { prompt, sampling, seeds, grammar, ignoreEos, sequence: first } = sequence.submit;
+    const { prompt, sampling, seeds, grammar, ignoreEos, topLogprobs, sequence: first } = sequence.submit;
     const rules = sequence.leader === null ? this.#rules : { ...this.#rules, copyMin: 1 };
     const placement = place(prompt, sequence.adapter.key, this.#slots, rules);
     if (!placement) return false;
     try {
-      const seed = seeds[sequence.id - first]!;
-      sequence.sampler = new Sampler(this.#options.native, { sampling, seed, grammar, ignoreEos });
+      const choice = { sampling, seed: seeds[sequence.id - first]!, grammar, ignoreEos };
+      const attached = this.#device?.use(placement.slot, choice, topLogprobs >= 0) ?? null;
+      sequence.sampler = new Sampler(this.#options.native, choice, attached);
     } catch (error) {
       this.#options.onFailed(sequence.id, error instanceof Error ? error.message : String(error));
       this.#end(sequence);

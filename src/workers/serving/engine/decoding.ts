@@ -104,7 +104,6 @@ type DecodingOptions = { llama: Llama; model: Ptr; open: OpenMessage; post: Post
 
 export class Decoding {
   readonly #options: DecodingOptions;
-  readonly #context: Ptr;
   readonly #adapters: Adapters;
   readonly #decoder: Decoder;
   readonly #embedder: Embedder;
@@ -117,7 +116,7 @@ export class Decoding {
     const vocab = must(llama.llama_model_get_vocab(model), "llama_model_get_vocab");
     const batchTokens = open.gpus.length > 0 ? GPU_BATCH : CPU_BATCH;
     this.#options = options;
-    this.#context = openContext(llama, model, {
+    const context = openContext(llama, model, {
       contextTokens: contextLength * parallel,
       batchTokens,
       microBatchTokens: MICRO_BATCH,
@@ -134,13 +133,14 @@ export class Decoding {
         vocabSize: llama.llama_vocab_n_tokens(vocab),
         contextLength,
         kinds: new TokenKinds(llama, vocab),
-        context: this.#context,
-        memory: must(llama.llama_get_memory(this.#context), "llama_get_memory"),
+        context,
+        memory: must(llama.llama_get_memory(context), "llama_get_memory"),
       },
       adapters: this.#adapters,
       parallel,
       batchTokens,
       unified,
+      deviceSampling: open.deviceSampling,
       reuse: !llama.llama_model_is_recurrent(model) && !llama.llama_model_is_hybrid(model),
       onFailed: (sequence, error) => post({ type: "failed", sequence, error }),
     });
@@ -213,7 +213,6 @@ export class Decoding {
     const { llama, model } = this.#options;
     this.#decoder.close();
     this.#embedder.free();
-    llama.llama_free(this.#context);
     llama.llama_model_free(model);
   }
 }

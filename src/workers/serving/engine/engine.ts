@@ -39,10 +39,10 @@ export async function openEngine(options: EngineOptions): Promise<Engine> {
     if (data.type === "opened") resolve(data);
     if (data.type === "unopened") reject(new Error(data.error));
   };
-  const { onProgress, unified = false, ...rest } = options;
-  thread.postMessage([
-    { type: "open", ...rest, unified, wantsProgress: onProgress !== undefined } satisfies OpenMessage,
-  ]);
+  const { onProgress, unified = false, deviceSampling = options.gpus.length > 0, ...rest } = options;
+  const wantsProgress = onProgress !== undefined;
+  const message: OpenMessage = { type: "open", ...rest, unified, deviceSampling, wantsProgress };
+  thread.postMessage([message]);
   try {
     const { model, facts } = await promise;
     const vocab = new Vocab(llama, model as Ptr);

@@ -10,6 +10,7 @@ export type OpenMessage = {
   threads: number;
   gpus: readonly number[];
   unified: boolean;
+  deviceSampling: boolean;
   wantsProgress: boolean;
 };
 

@@ -30,14 +30,17 @@ export class Sampler {
   readonly chain: Ptr;
   readonly #grammar: Ptr | null;
   readonly #counts: boolean; // whether the chain remembers tokens, so that it may see only those that were taken
+  readonly #owned: boolean;
   readonly #native: SamplerNative;
 
-  constructor(native: SamplerNative, choice: Choice) {
+  /** `attached`: a chain that the context draws with, and that is not ours to free. */
+  constructor(native: SamplerNative, choice: Choice, attached: Ptr | null) {
     const { frequencyPenalty, presencePenalty } = choice.sampling;
     this.#native = native;
     this.#counts = frequencyPenalty !== 0 || presencePenalty !== 0;
     this.#grammar = choice.grammar === null ? null : openGrammar(native.llama, native.vocab, choice.grammar);
-    this.chain = openChain(native, choice);
+    this.#owned = attached === null;
+    this.chain = attached ?? openChain(native, choice);
   }
 
   /** Draws from the logits of `row` of the last decode, and remembers the token for the next draw. */
@@ -62,7 +65,7 @@ export class Sampler {
   }
 
   free() {
-    this.#native.llama.llama_sampler_free(this.chain);
+    if (this.#owned) this.#native.llama.llama_sampler_free(this.chain);
     if (this.#grammar !== null) this.#native.llama.llama_sampler_free(this.#grammar);
   }
 }
@@ -77,7 +80,7 @@ export function openGrammar(llama: Llama, vocab: Ptr, grammar: string): Ptr {
   return must(sampler, "grammar");
 }
 
-function openChain({ llama, vocabSize, contextLength, kinds }: SamplerNative, choice: Choice): Ptr {
+export function openChain({ llama, vocabSize, contextLength, kinds }: SamplerNative, choice: Choice): Ptr {
   const { sampling, seed, grammar } = choice;
   const chain = must(llama.llama_sampler_chain_init(1), "llama_sampler_chain_init");
   const add = (sampler: Pointer | bigint | null) => llama.llama_sampler_chain_add(chain, must(sampler, "sampler"));

@@ -105,6 +105,8 @@ export type EngineOptions = {
   gpus: readonly number[];
   /** Keys and values in one pool shared by all sequences: for groups that share a long prompt. */
   unified?: boolean;
+  /** Tokens are drawn on the device where the request allows it. Absent: with a GPU. */
+  deviceSampling?: boolean;
   onProgress?: (fraction: number) => void;
 };
 
