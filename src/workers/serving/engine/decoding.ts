@@ -1,6 +1,13 @@
 /** One open model on the decoding thread: what is loaded, who decodes, and the end of it. */
 import { readFileSync } from "node:fs";
-import { type Device, freeBytes, listGpus, loadModel, openContext } from "../../../native/llama_load.ts";
+import {
+  type Device,
+  freeBytes,
+  gainsFromRepack,
+  listGpus,
+  loadModel,
+  openContext,
+} from "../../../native/llama_load.ts";
 import { cstr, type Llama, must, openLlama, type Ptr, text } from "../../../native/llama_symbols.ts";
 import { Adapters } from "./adapters.ts";
 import { Decoder } from "./decoder.ts";
@@ -27,7 +34,7 @@ export function openDecoding(open: OpenMessage, post: Post): Opened {
   const model = loadModel(llama, {
     path: open.modelPath,
     devices: devices.map((d) => d.device),
-    repack: devices.length === 0,
+    repack: devices.length === 0 && gainsFromRepack(open.modelPath),
     onProgress: open.wantsProgress ? inSteps((fraction) => post({ type: "progress", fraction })) : undefined,
   });
   try {
