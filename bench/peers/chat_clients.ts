@@ -11,7 +11,15 @@ export type Job = {
   clients: number;
   tokens: number;
 };
-export type Outcome = { perSecond: number; tokens: number; promptTokens: number; firstMs: number };
+export type Outcome = {
+  /** From the first request to the last answer's end, prompts and all. */
+  perSecond: number;
+  /** While all N were being decoded: from the last first token to the first end. */
+  steadyPerSecond: number;
+  tokens: number;
+  promptTokens: number;
+  firstMs: number;
+};
 export type First = { firstMs: number; promptTokens: number };
 
 type Usage = { prompt_tokens: number; completion_tokens: number };
@@ -20,7 +28,8 @@ type Chunk = {
   usage?: Usage;
   error?: { message: string };
 };
-type Answer = { firstMs: number; usage: Usage };
+type Piece = { at: number; letters: number };
+type Answer = { firstMs: number; usage: Usage; pieces: Piece[] };
 
 const job = JSON.parse(process.argv[2] as string) as Job;
 const headers = { authorization: `Bearer ${job.key}`, "content-type": "application/json" };
@@ -33,24 +42,33 @@ async function ask(path: string, wish: object): Promise<Answer> {
   const response = await fetch(`${job.base}${path}`, { method: "POST", headers, body });
   if (!response.ok || !response.body) throw new Error(`${response.status}: ${await response.text()}`);
   const decoder = new TextDecoder();
-  let firstMs = 0;
+  const pieces: Piece[] = [];
   let usage: Usage | undefined;
   let pending = "";
   for await (const bytes of response.body) {
     const blocks = (pending + decoder.decode(bytes, { stream: true })).split("\n\n");
     pending = blocks.pop() ?? "";
-    if (firstMs > 0 && !blocks.some((block) => block.includes('"usage":{') || block.includes('"error":{'))) continue;
     for (const block of blocks) {
       if (!block.startsWith("data: {")) continue;
       const chunk = JSON.parse(block.slice(6)) as Chunk;
       if (chunk.error) throw new Error(chunk.error.message);
-      if (firstMs === 0 && (chunk.choices?.[0]?.delta?.content || chunk.choices?.[0]?.text))
-        firstMs = performance.now() - began;
+      const text = chunk.choices?.[0]?.delta?.content ?? chunk.choices?.[0]?.text;
+      if (text) pieces.push({ at: performance.now(), letters: text.length });
       usage = chunk.usage ?? usage;
     }
   }
   if (!usage) throw new Error("an answer without usage");
-  return { firstMs, usage };
+  return { firstMs: (pieces[0]?.at ?? Number.NaN) - began, usage, pieces };
+}
+
+/** A piece may hold several tokens, and only their sum is told: letters say which part of it fell into the window. */
+function steadyRate(answers: readonly Answer[], tokens: number): number {
+  const from = Math.max(...answers.map(({ pieces }) => pieces[0]?.at ?? Number.POSITIVE_INFINITY));
+  const upTo = Math.min(...answers.map(({ pieces }) => pieces.at(-1)?.at ?? 0));
+  const letters = (pieces: readonly Piece[]) => pieces.reduce((sum, piece) => sum + piece.letters, 0);
+  const all = answers.flatMap(({ pieces }) => pieces);
+  const within = letters(all.filter(({ at }) => at > from && at <= upTo));
+  return upTo > from ? (1000 * tokens * (within / letters(all))) / (upTo - from) : 0;
 }
 
 async function together(): Promise<Outcome> {
@@ -65,6 +83,7 @@ async function together(): Promise<Outcome> {
   const tokens = answers.reduce((sum, { usage }) => sum + usage.completion_tokens, 0);
   return {
     perSecond: tokens / seconds,
+    steadyPerSecond: steadyRate(answers, tokens),
     tokens,
     promptTokens: answers[0]?.usage.prompt_tokens ?? 0,
     firstMs: answers[0]?.firstMs ?? 0,
