@@ -261,6 +261,19 @@ test("64 streams over 16 slots finish complete and unmixed", async () => {
   }
 });
 
+test("streams that end between running ones disturb neither those nor what they leave in the cache", async () => {
+  const engine = await testEngine(model, { parallel: 7 });
+  const prompts = Array.from({ length: 7 }, (_, i) => tokens(engine, ask(`number ${i} of a row of seven people`)));
+  const length = (i: number) => (i % 2 === 0 ? 60 : 6); // every other one ends early
+  const together = await Promise.all(prompts.map((prompt, i) => sayOne(engine, { prompt, maxTokens: length(i) })));
+  const again = await Promise.all(prompts.map((prompt, i) => sayOne(engine, { prompt, maxTokens: length(i) })));
+  const single = await testEngine(model, { parallel: 1 });
+  for (const [i, prompt] of prompts.entries()) {
+    const alone = await sayOne(single, { prompt, maxTokens: length(i) });
+    expect([together[i]!.tokens, again[i]!.tokens]).toEqual([alone.tokens, alone.tokens]);
+  }
+});
+
 test("adapters change the text of those who name them, can be replaced, and leave no trace", async () => {
   const engine = await testEngine(model);
   const prompt = tokens(engine, ask("who are you, and what do you know of the sea?"));

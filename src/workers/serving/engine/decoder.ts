@@ -3,76 +3,66 @@
  * prompts of those that begin. A sequence owns a slot from the first token of its prompt to its end; what it leaves in
  * the cache serves whoever begins alike.
  */
-import { toArrayBuffer } from "bun:ffi";
-import { type Llama, must, type Ptr } from "../../../native/llama_symbols.ts";
-import type { Adapter, Adapters } from "./adapters.ts";
+import type { Llama, Ptr } from "../../../native/llama_symbols.ts";
+import type { Adapters } from "./adapters.ts";
 import { Batch } from "./batch.ts";
+import { Cache } from "./cache.ts";
 import { DeviceSampling } from "./device_sampling.ts";
 import { type Counters, type EndToken, FrameWriter, NO_END, type Reason } from "./frame.ts";
 import { END } from "./kinds.ts";
+import { Logits } from "./logits.ts";
 import { logprobs } from "./logprobs.ts";
 import type { SubmitMessage } from "./messages.ts";
 import { Candidates, NOTHING_LEFT, Sampler, type SamplerNative } from "./sampler.ts";
-import { newSlots, nextAdapter, type PlaceRules, place, promptBudget, type Slot } from "./slots.ts";
+import { newSequences, type Sequence } from "./sequence.ts";
+import { fillers, nextAdapter, promptBudget } from "./slots.ts";
 
 export type DecoderOptions = {
   native: SamplerNative & { context: Ptr; memory: Ptr };
   adapters: Adapters;
   parallel: number;
   batchTokens: number;
-  /** Keys and values in one pool: a copy between slots is free and may be partial. */
   unified: boolean;
   reuse: boolean;
   deviceSampling: boolean;
+  /** Idle slots that may be decoded along between two working ones. */
+  fillMost: number;
   onFailed: (sequence: number, error: string) => void;
 };
 
-type Sequence = {
-  id: number;
-  submit: SubmitMessage;
-  /** Its prompt is copied from this one's slot: it begins when that one has read it. */
-  leader: Sequence | null;
-  adapter: Adapter;
-  sampler: Sampler | null;
-  slot: number; // -1 = waits
-  /** Sampled and not yet in the cache; -1 while the prompt is being read. */
-  next: number;
-  left: number;
-  row: number; // of the current batch, whose logits it draws from; -1 = none
-  before: number; // tokens in its slot before the current batch
-  over: boolean;
-};
-
 const NOBODY: ReadonlyMap<number, number> = new Map();
+const FILLER = 0; // any token: its result is not looked at
 const TURN = 8; // batches with one adapter while another waits
 
 export class Decoder {
   readonly counters: Counters = { decodeCalls: 0, promptTokens: 0, cachedTokens: 0, completionTokens: 0 };
   readonly #options: DecoderOptions;
   readonly #llama: Llama;
-  readonly #slots: Slot[];
-  readonly #rules: PlaceRules;
+  readonly #cache: Cache;
   readonly #batch: Batch;
   readonly #frame = new FrameWriter();
   readonly #candidates: Candidates;
   readonly #device: DeviceSampling | null;
   readonly #owners: (Sequence | null)[];
+  readonly #fillMost: number;
   #waiting: Sequence[] = [];
+  #fill: readonly number[] = []; // slots decoded along in the current batch
   #step = 0;
   #turn = 0;
   #promptMsPerToken = 0;
   #urgent = false; // a first token, an end, or a long step ahead
-  readonly #logits = new Map<Ptr, Float32Array>();
+  readonly #logits: Logits;
 
   constructor(options: DecoderOptions) {
-    const { native, parallel } = options;
+    const { native } = options;
     this.#options = options;
     this.#llama = native.llama;
-    this.#slots = newSlots(parallel, native.contextLength);
-    this.#owners = this.#slots.map(() => null);
-    this.#rules = { reuse: options.reuse, copyMin: options.unified ? 1 : 32 };
+    this.#cache = new Cache({ ...native, ...options });
+    this.#owners = this.#cache.slots.map(() => null);
+    this.#fillMost = options.unified || !options.reuse ? 0 : options.fillMost;
     this.#batch = new Batch(options.batchTokens);
     this.#candidates = new Candidates(native.vocabSize);
+    this.#logits = new Logits(native, 4 * options.parallel);
     this.#device = options.deviceSampling ? new DeviceSampling(native, native.context) : null;
   }
 
@@ -81,25 +71,7 @@ export class Decoder {
   }
 
   submit(submit: SubmitMessage) {
-    let leader: Sequence | null = null;
-    for (let i = 0; i < submit.seeds.length; i++) {
-      const adapter = this.#options.adapters.use(submit.adapter);
-      const sequence: Sequence = {
-        id: submit.sequence + i,
-        submit,
-        leader,
-        adapter,
-        sampler: null,
-        slot: -1,
-        next: -1,
-        left: submit.maxTokens,
-        row: -1,
-        before: 0,
-        over: false,
-      };
-      leader ??= sequence;
-      this.#waiting.push(sequence);
-    }
+    this.#waiting.push(...newSequences(submit, () => this.#options.adapters.use(submit.adapter)));
   }
 
   cancel(ids: readonly number[]) {
@@ -160,48 +132,22 @@ export class Decoder {
   /** False when the sequence is over before it began. */
   #start(sequence: Sequence): boolean {
     const { prompt, sampling, seeds, grammar, ignoreEos, topLogprobs, sequence: first } = sequence.submit;
-    const rules = sequence.leader === null ? this.#rules : { ...this.#rules, copyMin: 1 };
-    const placement = place(prompt, sequence.adapter.key, this.#slots, rules);
-    if (!placement) return false;
+    const taken = this.#cache.take(prompt, sequence.adapter.key, sequence.leader !== null);
+    if (!taken) return false;
+    sequence.slot = taken.at;
+    this.#owners[taken.at] = sequence;
     try {
       const choice = { sampling, seed: seeds[sequence.id - first]!, grammar, ignoreEos };
-      const attached = this.#device?.use(placement.slot, choice, topLogprobs >= 0) ?? null;
+      const attached = this.#device?.use(taken.at, choice, topLogprobs >= 0) ?? null;
       sequence.sampler = new Sampler(this.#options.native, choice, attached);
     } catch (error) {
       this.#options.onFailed(sequence.id, error instanceof Error ? error.message : String(error));
       this.#end(sequence);
       return false;
     }
-    const { slot: target, from, keep } = placement;
-    const slot = this.#slots[target]!;
-    this.#keepPrefix(target, from, keep);
-    slot.tokens.set(prompt.subarray(0, keep));
-    slot.length = keep;
-    slot.adapter = sequence.adapter.key;
-    slot.busy = true;
-    sequence.slot = target;
-    this.#owners[target] = sequence;
-    this.counters.cachedTokens += keep;
-    this.#frame.prompted(sequence.id, keep);
+    this.counters.cachedTokens += taken.keep;
+    this.#frame.prompted(sequence.id, taken.keep);
     return true;
-  }
-
-  /** Afterwards the cache of `target` holds exactly `keep` tokens. */
-  #keepPrefix(target: number, from: number, keep: number) {
-    const { memory } = this.#options.native;
-    if (from !== target) {
-      this.#llama.llama_memory_seq_rm(memory, target, -1, -1);
-      // Between separate caches only a whole one can be copied; the rest is cut off.
-      this.#llama.llama_memory_seq_cp(
-        memory,
-        from,
-        target,
-        this.#options.unified ? 0 : -1,
-        this.#options.unified ? keep : -1,
-      );
-    }
-    if (this.#slots[target]!.length > keep || from !== target)
-      this.#llama.llama_memory_seq_rm(memory, target, keep, -1);
   }
 
   #chooseAdapter(): number | undefined {
@@ -228,15 +174,20 @@ export class Decoder {
     }
     const load = { decoding, reading, batchTokens: this.#batch.capacity, promptMsPerToken: this.#promptMsPerToken };
     const share = reading === 0 ? NOBODY : this.#shares(adapter, promptBudget(load));
+    const works = (owner: Sequence | null) =>
+      owner !== null && owner.adapter.key === adapter && (owner.next >= 0 || (share.get(owner.id) ?? 0) > 0);
+    this.#fill = decoding + reading < 2 || this.#fillMost === 0 ? [] : fillers(owners.map(works), this.#fillMost);
     let prompts = 0;
-    for (let slot = 0; slot < owners.length; slot++) {
-      const owner = owners[slot];
-      if (owner === null || owner === undefined) continue;
-      owner.row = -1;
-      owner.before = this.#slots[slot]!.length;
-      if (owner.adapter.key !== adapter) continue;
-      if (owner.next >= 0) owner.row = this.#feed(owner.next, slot, true);
-      else prompts += this.#feedPrompt(owner, share.get(owner.id) ?? 0);
+    for (let at = 0; at < owners.length; at++) {
+      const owner = owners[at] ?? null;
+      if (owner !== null) {
+        owner.row = -1;
+        owner.before = this.#cache.slots[at]!.length;
+      }
+      if (owner !== null && works(owner)) {
+        if (owner.next >= 0) owner.row = this.#feed(owner.next, at, true);
+        else prompts += this.#feedPrompt(owner, share.get(owner.id) ?? 0);
+      } else if (this.#fill.includes(at)) this.#batch.add(FILLER, this.#cache.spare(at), at, false);
     }
     this.counters.promptTokens += prompts;
     if (prompts > 0) this.#urgent = true;
@@ -249,7 +200,7 @@ export class Decoder {
     const reading = this.#owners.filter((o) => o !== null && o.next < 0 && o.adapter.key === adapter) as Sequence[];
     let left = budget;
     for (const sequence of reading.sort((a, b) => a.id - b.id)) {
-      const share = Math.min(left, sequence.submit.prompt.length - this.#slots[sequence.slot]!.length);
+      const share = Math.min(left, sequence.submit.prompt.length - this.#cache.slots[sequence.slot]!.length);
       shares.set(sequence.id, share);
       left -= share;
     }
@@ -258,7 +209,7 @@ export class Decoder {
 
   #feedPrompt(owner: Sequence, count: number): number {
     const { prompt } = owner.submit;
-    const slot = this.#slots[owner.slot]!;
+    const slot = this.#cache.slots[owner.slot]!;
     for (let i = 0; i < count; i++) {
       const last = slot.length === prompt.length - 1;
       const row = this.#feed(prompt[slot.length]!, owner.slot, last);
@@ -268,15 +219,12 @@ export class Decoder {
   }
 
   #feed(token: number, at: number, wantsOutput: boolean): number {
-    const slot = this.#slots[at]!;
-    const row = this.#batch.add(token, slot.length, at, wantsOutput);
-    slot.tokens[slot.length++] = token;
-    slot.usedAt = this.#step;
-    return row;
+    return this.#batch.add(token, this.#cache.append(at, token, this.#step), at, wantsOutput);
   }
 
   #harvest() {
     const { native } = this.#options;
+    for (const at of this.#fill) this.#cache.unspare(at);
     for (const owner of this.#owners) {
       if (owner === null || owner.row < 0) continue;
       const { row } = owner;
@@ -290,7 +238,7 @@ export class Decoder {
   #took(owner: Sequence, token: number, row: number) {
     const { native } = this.#options;
     const { topLogprobs, ignoreEos } = owner.submit;
-    const scored = topLogprobs < 0 ? null : logprobs(this.#logitsOf(row), token, topLogprobs);
+    const scored = topLogprobs < 0 ? null : logprobs(this.#logits.row(row), token, topLogprobs);
     if (!ignoreEos && native.kinds.of(token) === END) {
       return this.#finish(owner, "stop", { token, logprob: scored?.[0] ?? Number.NaN });
     }
@@ -298,21 +246,8 @@ export class Decoder {
     else this.#frame.token(owner.id, token);
     this.counters.completionTokens++;
     owner.next = token;
-    const full = this.#slots[owner.slot]!.length >= native.contextLength;
+    const full = this.#cache.slots[owner.slot]!.length >= native.contextLength;
     if (--owner.left <= 0 || full) this.#finish(owner, "length", NO_END);
-  }
-
-  /** A view of the library's own array; its rows stay where they are from step to step. */
-  #logitsOf(row: number): Float32Array {
-    const { native } = this.#options;
-    const at = must(this.#llama.llama_get_logits_ith(native.context, row), "llama_get_logits_ith");
-    let values = this.#logits.get(at);
-    if (!values) {
-      if (this.#logits.size > 4 * this.#slots.length) this.#logits.clear(); // they moved
-      values = new Float32Array(toArrayBuffer(at, 0, native.vocabSize * 4));
-      this.#logits.set(at, values);
-    }
-    return values;
   }
 
   #finish(owner: Sequence, reason: Reason, end: EndToken) {
@@ -330,25 +265,21 @@ export class Decoder {
       this.#waiting = this.#waiting.filter((other) => other !== sequence);
       return;
     }
-    this.#slots[sequence.slot]!.busy = false;
+    this.#cache.release(sequence.slot);
     this.#owners[sequence.slot] = null;
     sequence.slot = -1;
   }
 
   /** 1 = the cache has no room and is as before: the youngest sequence gives way. Else nobody knows what it holds. */
   #refused(code: number) {
-    const { native, onFailed } = this.#options;
     const running = this.#owners.filter((owner) => owner !== null).sort((a, b) => b.id - a.id);
     const error = code === 1 ? "the cache has no room left" : `llama_decode returned ${code}`;
-    for (const owner of running) this.#slots[owner.slot]!.length = owner.before;
+    for (const owner of running) this.#cache.cut(owner.slot, owner.before);
     for (const victim of code === 1 ? running.slice(0, 1) : running) {
-      this.#slots[victim.slot]!.length = 0;
-      this.#llama.llama_memory_seq_rm(native.memory, victim.slot, -1, -1);
-      onFailed(victim.id, error);
+      this.#cache.cut(victim.slot, 0);
+      this.#options.onFailed(victim.id, error);
       this.#end(victim);
     }
-    if (code === 1) return;
-    for (const slot of this.#slots) slot.length = 0;
-    this.#llama.llama_memory_clear(native.memory, true);
+    if (code !== 1) this.#cache.clear();
   }
 }

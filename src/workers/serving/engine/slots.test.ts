@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { newSlots, nextAdapter, place, promptBudget, type Slot } from "./slots.ts";
+import { fillers, newSlots, nextAdapter, place, promptBudget, type Slot } from "./slots.ts";
 
 type Sketch = { holds?: string; busy?: boolean; usedAt?: number; adapter?: number };
 const ids = (text: string) => Int32Array.from(text, (char) => char.charCodeAt(0));
@@ -48,6 +48,19 @@ describe("placement", () => {
     table[2]!.busy = true;
     expect(put("z", table)?.slot).toBe(4);
   });
+});
+
+test.each([
+  ["neighbours need none", "11100", []],
+  ["a gap is filled, the ends are not", "01010", [2]],
+  ["a wide gap is not", "100001101", [7]],
+])("fillers: %s", (_name, working, fill) => {
+  expect(
+    fillers(
+      Array.from(working, (bit) => bit === "1"),
+      3,
+    ),
+  ).toEqual(fill);
 });
 
 test.each([

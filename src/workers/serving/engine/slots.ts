@@ -88,6 +88,21 @@ function emptiest(slots: readonly Slot[]): number {
   return best;
 }
 
+/**
+ * The native batch is cut in two wherever a slot between two working ones does nothing, and two small batches cost much
+ * more than one. These are the idle slots to decode along, for nothing: in gaps of `most` at most.
+ */
+export function fillers(working: readonly boolean[], most: number): number[] {
+  const fill: number[] = [];
+  let last = -1;
+  for (let i = 0; i < working.length; i++) {
+    if (!working[i]) continue;
+    if (last >= 0 && i - last - 1 <= most) for (let gap = last + 1; gap < i; gap++) fill.push(gap);
+    last = i;
+  }
+  return fill;
+}
+
 export type Load = {
   /** Sequences that take one token each in the next batch. */
   decoding: number;

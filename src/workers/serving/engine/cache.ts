@@ -1,0 +1,91 @@
+/** The native cache of keys and values, slot by slot, and what this program knows of its content: the two never part. */
+import type { Llama, Ptr } from "../../../native/llama_symbols.ts";
+import { newSlots, type PlaceRules, place, type Slot } from "./slots.ts";
+
+export type CacheOptions = {
+  llama: Llama;
+  memory: Ptr;
+  parallel: number;
+  contextLength: number;
+  /** Keys and values in one pool: a copy between slots is free and may be partial. */
+  unified: boolean;
+  /** Whether a sequence can be cut back to a prefix. */
+  reuse: boolean;
+};
+
+const COPY_MIN = 32;
+
+export class Cache {
+  readonly slots: readonly Slot[];
+  readonly #options: CacheOptions;
+  readonly #rules: PlaceRules;
+  readonly #siblingRules: PlaceRules;
+
+  constructor(options: CacheOptions) {
+    this.#options = options;
+    this.slots = newSlots(options.parallel, options.contextLength);
+    this.#rules = { reuse: options.reuse, copyMin: options.unified ? 1 : COPY_MIN };
+    this.#siblingRules = { ...this.#rules, copyMin: 1 };
+  }
+
+  /** A free slot for the prompt, cut to what it shares with it: `keep` tokens. Null when every slot is busy. */
+  take(prompt: Int32Array, adapter: number, sibling: boolean): { at: number; keep: number } | null {
+    const placement = place(prompt, adapter, this.slots, sibling ? this.#siblingRules : this.#rules);
+    if (!placement) return null;
+    const { slot: at, from, keep } = placement;
+    const slot = this.slots[at]!;
+    if (from !== at) this.#copy(from, at, keep);
+    if (slot.length > keep || from !== at) this.#remove(at, keep);
+    slot.tokens.set(prompt.subarray(0, keep));
+    slot.length = keep;
+    slot.adapter = adapter;
+    slot.busy = true;
+    return { at, keep };
+  }
+
+  release(at: number) {
+    this.slots[at]!.busy = false;
+  }
+
+  /** The token is about to be decoded; returns its position. */
+  append(at: number, token: number, step: number): number {
+    const slot = this.slots[at]!;
+    const position = slot.length++;
+    slot.tokens[position] = token;
+    slot.usedAt = step;
+    return position;
+  }
+
+  /** Room for one token that is not meant to stay. */
+  spare(at: number): number {
+    const slot = this.slots[at]!;
+    if (slot.length === slot.tokens.length) this.cut(at, slot.length - 1);
+    return slot.length;
+  }
+
+  /** Takes out what `spare` made room for. */
+  unspare(at: number) {
+    this.#remove(at, this.slots[at]!.length);
+  }
+
+  cut(at: number, length: number) {
+    this.slots[at]!.length = length;
+    this.#remove(at, length);
+  }
+
+  clear() {
+    for (const slot of this.slots) slot.length = 0;
+    this.#options.llama.llama_memory_clear(this.#options.memory, true);
+  }
+
+  #copy(from: number, to: number, keep: number) {
+    const { llama, memory, unified } = this.#options;
+    llama.llama_memory_seq_rm(memory, to, -1, -1);
+    // Between separate caches only a whole one can be copied; the rest is cut off.
+    llama.llama_memory_seq_cp(memory, from, to, unified ? 0 : -1, unified ? keep : -1);
+  }
+
+  #remove(at: number, from: number) {
+    this.#options.llama.llama_memory_seq_rm(this.#options.memory, at, from, -1);
+  }
+}

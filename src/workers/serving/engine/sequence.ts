@@ -1,0 +1,41 @@
+import type { Adapter } from "./adapters.ts";
+import type { SubmitMessage } from "./messages.ts";
+import type { Sampler } from "./sampler.ts";
+
+/** One sample of a request, on the decoding thread. */
+export type Sequence = {
+  id: number;
+  submit: SubmitMessage;
+  /** Its prompt is copied from this one's slot: it begins when that one has read it. */
+  leader: Sequence | null;
+  adapter: Adapter;
+  sampler: Sampler | null;
+  slot: number; // -1 = waits
+  /** Sampled and not yet in the cache; -1 while the prompt is being read. */
+  next: number;
+  left: number;
+  row: number; // of the current batch, whose logits it draws from; -1 = none
+  before: number; // tokens in its slot before the current batch
+  over: boolean;
+};
+
+/** All samples of a request; the first leads. `use` counts one use of the adapter for each. */
+export function newSequences(submit: SubmitMessage, use: () => Adapter): Sequence[] {
+  const sequences: Sequence[] = [];
+  for (let i = 0; i < submit.seeds.length; i++) {
+    sequences.push({
+      id: submit.sequence + i,
+      submit,
+      leader: sequences[0] ?? null,
+      adapter: use(),
+      sampler: null,
+      slot: -1,
+      next: -1,
+      left: submit.maxTokens,
+      row: -1,
+      before: 0,
+      over: false,
+    });
+  }
+  return sequences;
+}
