@@ -166,10 +166,12 @@ test("a stop string ends the text before it and is never seen, nor is its beginn
   const prompt = tokens(engine, ask("stop"));
   const free = await sayOne(engine, { prompt, maxTokens: 40 });
   const stop = free.text.slice(10, 14);
-  const { text, finish, parts } = await sayOne(engine, { prompt, maxTokens: 40, stop: [stop, "never said"] });
+  const before = engine.stats().completionTokens;
+  const { text, finish, parts } = await sayOne(engine, { prompt, maxTokens: 220, stop: [stop, "never said"] });
   expect({ text, finish }).toEqual({ text: free.text.slice(0, free.text.indexOf(stop)), finish: "stop" });
   expect(parts.join("")).toBe(text);
-  await until("the slot is free", () => engine.stats().active === 0);
+  await until("all is quiet", () => engine.stats().active === 0);
+  expect(engine.stats().completionTokens - before).toBeLessThan(100); // the slot was freed, not filled
 });
 
 test("characters of several tokens come whole; one that never ends becomes U+FFFD", async () => {

@@ -50,7 +50,7 @@ export class Decoder {
   #step = 0;
   #turn = 0;
   #promptMsPerToken = 0;
-  #urgent = false; // a first token, an end, or a long step ahead
+  #urgent = false; // a first token, an end, or one that somebody must see before the next
   readonly #logits: Logits;
 
   constructor(options: DecoderOptions) {
@@ -237,7 +237,7 @@ export class Decoder {
 
   #took(owner: Sequence, token: number, row: number) {
     const { native } = this.#options;
-    const { topLogprobs, ignoreEos } = owner.submit;
+    const { topLogprobs, ignoreEos, watched } = owner.submit;
     const scored = topLogprobs < 0 ? null : logprobs(this.#logits.row(row), token, topLogprobs);
     if (!ignoreEos && native.kinds.of(token) === END) {
       return this.#finish(owner, "stop", { token, logprob: scored?.[0] ?? Number.NaN });
@@ -245,6 +245,7 @@ export class Decoder {
     if (scored) this.#frame.logprobs(owner.id, token, scored[0]!, scored.subarray(1));
     else this.#frame.token(owner.id, token);
     this.counters.completionTokens++;
+    if (watched) this.#urgent = true;
     owner.next = token;
     const full = this.#cache.slots[owner.slot]!.length >= native.contextLength;
     if (--owner.left <= 0 || full) this.#finish(owner, "length", NO_END);

@@ -140,6 +140,7 @@ class ThreadedEngine implements Engine {
       grammar: generation.grammar ?? null,
       ignoreEos: generation.ignoreEos === true,
       adapter: generation.adapter ?? null,
+      watched: generation.stop.length > 0,
     });
   }
 

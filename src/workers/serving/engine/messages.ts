@@ -27,6 +27,8 @@ export type SubmitMessage = {
   grammar: string | null;
   ignoreEos: boolean;
   adapter: string | null;
+  /** The main thread looks for stop strings: what it learns late is decoded for nothing. */
+  watched: boolean;
 };
 
 /** Asked and answered once; the answer names the id. */
