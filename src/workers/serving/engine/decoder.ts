@@ -15,7 +15,7 @@ import { logprobs } from "./logprobs.ts";
 import type { SubmitMessage } from "./messages.ts";
 import { Candidates, NOTHING_LEFT, Sampler, type SamplerNative } from "./sampler.ts";
 import { newSequences, type Sequence } from "./sequence.ts";
-import { fillers, nextAdapter, promptBudget } from "./slots.ts";
+import { fillers, nextAdapter, promptBudget, promptShares } from "./slots.ts";
 
 export type DecoderOptions = {
   native: SamplerNative & { context: Ptr; memory: Ptr };
@@ -194,17 +194,13 @@ export class Decoder {
     return prompts;
   }
 
-  /** The budget goes to the oldest first. */
+  /** By sequence: how many tokens of its prompt the next batch takes. */
   #shares(adapter: number, budget: number): Map<number, number> {
-    const shares = new Map<number, number>();
     const reading = this.#owners.filter((o) => o !== null && o.next < 0 && o.adapter.key === adapter) as Sequence[];
-    let left = budget;
-    for (const sequence of reading.sort((a, b) => a.id - b.id)) {
-      const share = Math.min(left, sequence.submit.prompt.length - this.#cache.slots[sequence.slot]!.length);
-      shares.set(sequence.id, share);
-      left -= share;
-    }
-    return shares;
+    reading.sort((a, b) => a.id - b.id);
+    const left = reading.map(({ submit, slot }) => submit.prompt.length - this.#cache.slots[slot]!.length);
+    const shares = promptShares(left, budget);
+    return new Map(reading.map((sequence, i) => [sequence.id, shares[i]!]));
   }
 
   #feedPrompt(owner: Sequence, count: number): number {

@@ -205,6 +205,7 @@ class ThreadedEngine implements Engine {
     } else if (message.type === "answer") {
       const answer = this.#answers.get(message.id);
       this.#answers.delete(message.id);
+      if (message.vectors) this.#decodedAt = performance.now();
       if (message.error === undefined) answer?.resolve(message.vectors ?? []);
       else answer?.reject(new Error(message.error));
     }

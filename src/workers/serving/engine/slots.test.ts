@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { fillers, newSlots, nextAdapter, place, promptBudget, type Slot } from "./slots.ts";
+import { fillers, newSlots, nextAdapter, place, promptBudget, promptShares, type Slot } from "./slots.ts";
 
 type Sketch = { holds?: string; busy?: boolean; usedAt?: number; adapter?: number };
 const ids = (text: string) => Int32Array.from(text, (char) => char.charCodeAt(0));
@@ -64,22 +64,23 @@ test.each([
 });
 
 test.each([
-  ["an idle engine takes the whole batch", { decoding: 0, reading: 3, batchTokens: 512, promptMsPerToken: 5 }, 512],
-  [
-    "running streams are delayed by about 60 ms",
-    { decoding: 4, reading: 2, batchTokens: 512, promptMsPerToken: 1 },
-    60,
-  ],
-  ["longer when more wait than run", { decoding: 4, reading: 12, batchTokens: 512, promptMsPerToken: 1 }, 180],
-  ["but never very long", { decoding: 1, reading: 99, batchTokens: 512, promptMsPerToken: 1 }, 240],
-  ["a slow machine still gets on", { decoding: 4, reading: 1, batchTokens: 512, promptMsPerToken: 50 }, 16],
-  ["a fast one fills the batch", { decoding: 12, reading: 1, batchTokens: 512, promptMsPerToken: 0.01 }, 500],
-  [
-    "before the first measurement it is careful",
-    { decoding: 1, reading: 1, batchTokens: 512, promptMsPerToken: 0 },
-    64,
-  ],
-])("%s", (_name, load, tokens) => expect(promptBudget(load)).toBe(tokens));
+  ["an idle engine takes what it reads in 400 ms", { decoding: 0, reading: 3, promptMsPerToken: 2 }, 200],
+  ["or the whole batch", { decoding: 0, reading: 3, promptMsPerToken: 0.1 }, 512],
+  ["running streams are delayed by about 60 ms", { decoding: 4, reading: 2, promptMsPerToken: 1 }, 60],
+  ["longer when more wait than run", { decoding: 4, reading: 12, promptMsPerToken: 1 }, 180],
+  ["but never very long", { decoding: 1, reading: 99, promptMsPerToken: 1 }, 240],
+  ["a slow machine still gets on", { decoding: 4, reading: 1, promptMsPerToken: 50 }, 16],
+  ["a fast one fills the batch", { decoding: 12, reading: 1, promptMsPerToken: 0.01 }, 500],
+  ["before the first measurement it is careful", { decoding: 1, reading: 1, promptMsPerToken: 0 }, 64],
+])("%s", (_name, load, tokens) => expect(promptBudget({ ...load, batchTokens: 512 })).toBe(tokens));
+
+test.each([
+  ["the oldest first", [100, 100], 128, [100, 28]],
+  ["a short one goes before a long one", [1000, 8], 128, [120, 8]],
+  ["short ones leave half to the oldest", [1000, 30, 30, 30], 100, [50, 30, 20, 0]],
+  ["what is left over goes round again", [10, 30, 30, 30], 100, [10, 30, 30, 30]],
+  ["nobody gets more than there is", [5], 512, [5]],
+])("shares: %s", (_name, left, budget, shares) => expect(promptShares(left, budget)).toEqual(shares));
 
 test.each([
   ["nothing to run", [], 0, 0, undefined],

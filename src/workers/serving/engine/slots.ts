@@ -114,17 +114,41 @@ export type Load = {
   promptMsPerToken: number;
 };
 
-const STALL_MS = 60; // a running stream waits no longer than about this for somebody's prompt
-const CROWD = 4; //     or this many times as long, when those who wait to begin are so many times more
+const STALL_MS = 60; //  a running stream waits no longer than about this for somebody's prompt
+const CROWD = 4; //      or this many times as long, when those who wait to begin are so many times more
+const STEP_MS = 400; //  nobody is running: as long as a newcomer or a cancellation may wait
 const LEAST = 16;
+const UNMEASURED = 64;
 
-/** How many prompt tokens fit beside the running sequences without a long pause in them. */
+/** How many prompt tokens fit into the next batch without a long pause for those who run or come. */
 export function promptBudget({ decoding, reading, batchTokens, promptMsPerToken }: Load): number {
   const room = batchTokens - decoding;
-  if (decoding === 0) return room;
-  const patience = STALL_MS * Math.min(CROWD, Math.max(1, reading / decoding));
-  const unseen = promptMsPerToken > 0 ? Math.floor(patience / promptMsPerToken) : 4 * LEAST;
-  return Math.min(room, Math.max(LEAST, unseen));
+  const patience = decoding === 0 ? STEP_MS : STALL_MS * Math.min(CROWD, Math.max(1, reading / decoding));
+  const bearable = promptMsPerToken > 0 ? Math.floor(patience / promptMsPerToken) : UNMEASURED;
+  return Math.min(room, Math.max(LEAST, bearable));
+}
+
+const SHORT = 32;
+
+/**
+ * Splits the budget among prompts, oldest first; `left` is what each has yet to read. Short ones go before, with half
+ * of the budget at most: a question of ten tokens does not wait behind a book, nor a book behind endless questions.
+ */
+export function promptShares(left: readonly number[], budget: number): number[] {
+  const shares = left.map(() => 0);
+  let rest = budget;
+  const give = (i: number, most: number) => {
+    const more = Math.min(left[i]! - shares[i]!, most);
+    shares[i]! += more;
+    rest -= more;
+  };
+  left.forEach((tokens, i) => {
+    if (tokens <= SHORT) give(i, Math.max(0, rest - Math.floor(budget / 2)));
+  });
+  left.forEach((_, i) => {
+    give(i, rest);
+  });
+  return shares;
 }
 
 /**
