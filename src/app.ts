@@ -9,6 +9,7 @@ import { UsageError } from "./lib/errors.ts";
 import { formatListen, parseListen } from "./lib/listen.ts";
 import { VERSION } from "./lib/version.ts";
 import { loops } from "./loops.ts";
+import { groups } from "./native/embedded.ts";
 import { removeOtherVersions } from "./native/extract.ts";
 import { forbidCoreDumps } from "./native/libc.ts";
 import { type Clock, systemClock } from "./platform/clock.ts";
@@ -28,8 +29,11 @@ import { openLocalStorage } from "./platform/storage/local.ts";
 import { createSupervisor } from "./platform/supervisor.ts";
 import { authenticate, recordUses } from "./resources/api_keys/authenticate.ts";
 import { begin as beginDeployments } from "./resources/deployments/reconcile.ts";
+import * as gpu from "./resources/gpu/service.ts";
 import * as setup from "./resources/setup/service.ts";
 import { mount } from "./routes.ts";
+
+const canUseGpus = groups["llama-cuda"] !== undefined;
 
 type Options = { clock?: Clock; log?: Log };
 type Opened = { ctx: Ctx; loops: Map<string, Loop>; closing: AbortController };
@@ -60,6 +64,7 @@ export async function startServer(config: Config, options: Options = {}): Promis
     await ctx.supervisor.sweep();
     if (compiled) removeOtherVersions(config.data_dir);
     const prepared = setup.prepare(ctx);
+    if (!canUseGpus) gpu.useProbe(ctx, async () => []); // without the library a card is of no use
     beginDeployments(ctx);
     await durable(db);
     for (const spec of loops(ctx)) opened.loops.set(spec.name, startLoop(durably(db, spec), { log, clock }));

@@ -50,7 +50,7 @@ export function pretendServing(app: TestApp, id: string) {
     progress: 1,
     parallel: 1,
     inflight: 0,
-    startedAt: now,
+    loadUntil: now,
     provedAt: now,
     probing: false,
     untold: new Map(),

@@ -36,6 +36,8 @@ export type WorkerOptions<In extends WorkerMessage> = {
   socketDir: string;
   /** The server's environment; a worker gets a few names of it. */
   env?: Record<string, string | undefined>;
+  /** For this worker alone, on top of that. */
+  extraEnv?: Record<string, string>;
   /** argv of this program, when not the running one. */
   program?: readonly string[];
   log: Log;

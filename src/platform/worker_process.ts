@@ -94,10 +94,10 @@ class WorkerProcess<In extends WorkerMessage, Out> implements Worker<In, Out> {
   }
 
   private spawn() {
-    const { program, args = [], socketDir, env = {} } = this.#options;
+    const { program, args = [], socketDir, env = {}, extraEnv = {} } = this.#options;
     return Bun.spawn([...(program ?? self()), "worker", this.kind, ...args], {
       cwd: socketDir, // not ours: the runtime reads .env from the working directory
-      env: workerEnv(env, { id: this.id, dir: socketDir }),
+      env: { ...workerEnv(env, { id: this.id, dir: socketDir }), ...extraEnv },
       stdin: "ignore",
       stdout: "ignore", // /dev/null: no amount of it blocks the child or costs us anything
       stderr: "pipe",

@@ -22,7 +22,8 @@ export type Replica = {
   progress: number;
   parallel: number;
   inflight: number;
-  startedAt: number;
+  /** A load that lasts longer is hung. */
+  loadUntil: number;
   /** When it last showed that it decodes. */
   provedAt: number;
   probing: boolean;
@@ -45,6 +46,8 @@ export type Live = {
   queuedAs: string | undefined;
   /** When a request last began or ended. */
   usedAt: number;
+  /** A further replica could not be had while others serve: not before this. */
+  growAt: number;
 };
 
 const fleetOf = oncePer((_db: Db) => new Map<string, Live>());
@@ -53,7 +56,7 @@ export function liveOf(ctx: Ctx, id: string): Live {
   const fleet = fleetOf(ctx.db);
   const known = fleet.get(id);
   if (known) return known;
-  const counters = { launching: 0, ordinal: 0, queuedAs: undefined, usedAt: ctx.clock.now() };
+  const counters = { launching: 0, ordinal: 0, queuedAs: undefined, usedAt: ctx.clock.now(), growAt: 0 };
   const live: Live = { id, replicas: new Set(), held: new Set(), flights: new Set(), ...counters };
   fleet.set(id, live);
   return live;

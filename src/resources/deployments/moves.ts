@@ -1,5 +1,5 @@
 /** Every change of a deployment's row that is not a caller's: what happened to its replicas, and what follows. */
-import { eq } from "drizzle-orm";
+import { eq, isNotNull } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { transition } from "../../events/lifecycle.ts";
 import { type Tx, write } from "../../platform/db.ts";
@@ -59,6 +59,18 @@ export function keepAccount(ctx: Ctx, row: DeploymentRow) {
     if (fresh?.status !== "serving") return;
     const patch = { ...settle(tx, fresh, now, false), ...(forgiven ? { attempts: 0, error: null } : {}) };
     tx.update(deployments).set(patch).where(eq(deployments.id, row.id)).run();
+  });
+}
+
+/** Before an orderly stop: nothing of the present minute is lost. */
+export function keepAllAccounts(ctx: Ctx) {
+  const now = ctx.clock.now();
+  write(ctx.db, (tx) => {
+    for (const row of tx.select().from(deployments).where(isNotNull(deployments.upSince)).all())
+      tx.update(deployments)
+        .set(settle(tx, row, now, true))
+        .where(eq(deployments.id, row.id))
+        .run();
   });
 }
 

@@ -11,7 +11,7 @@ import type { ModelRow } from "../models/table.ts";
 import { allLive, inflightOf, type Live, liveOf, type Replica, readyOf, startingOf, turnAway } from "./fleet.ts";
 import * as moves from "./moves.ts";
 import { desiredReplicas, isParkable, mayPark, type Traffic } from "./policy.ts";
-import { launch, prove, reapHung, retire, unqueue } from "./replica.ts";
+import { gone, launch, prove, reapHung, retire, unqueue } from "./replica.ts";
 import { type DeploymentRow, deployments } from "./table.ts";
 
 /** Once, at the start: nothing runs yet, whatever the rows say. */
@@ -19,7 +19,8 @@ export function begin(ctx: Ctx) {
   gpu.clear(ctx);
   moves.recover(ctx);
   gpu.onFreed(ctx, () => ctx.wake("deployments.reconcile"));
-  ctx.closing.addEventListener("abort", () => void close(ctx));
+  const broken = (error: unknown) => ctx.log.error("deployments did not close in order", { error });
+  ctx.closing.addEventListener("abort", () => void close(ctx).catch(broken));
   gpu.registerKind(ctx, "deployment", {
     idle: () => idleHolders(ctx),
     evict: (holder, why) => giveWay(ctx, holder, why),
@@ -30,6 +31,7 @@ const CLOSING_MS = 5_000; // what is being answered may end well
 
 async function close(ctx: Ctx) {
   const closing = new AppError("shutting_down", "The server is shutting down", { retryAfterSeconds: 5 });
+  moves.keepAllAccounts(ctx);
   for (const live of allLive(ctx)) turnAway(live, closing);
   const flying = () => allLive(ctx).flatMap(({ flights }) => [...flights]);
   const until = ctx.clock.now() + CLOSING_MS;
@@ -60,20 +62,22 @@ function drive(ctx: Ctx, row: DeploymentRow) {
   const traffic = trafficOf(ctx, row, live);
   if (mayPark(row, traffic)) return park(ctx, live, "idle");
   moves.keepAccount(ctx, row);
-  const model = usableModel(ctx, row);
-  if (!model) return;
   for (const replica of live.replicas) {
-    reapHung(ctx, replica, model.sizeBytes ?? 0);
+    reapHung(ctx, replica);
     void prove(ctx, live, replica);
   }
-  scale(ctx, row, live, { model, want: desiredReplicas(row, traffic) });
+  scale(ctx, row, live, desiredReplicas(row, traffic));
 }
 
-function scale(ctx: Ctx, row: DeploymentRow, live: Live, { model, want }: { model: ModelRow; want: number }) {
+/** Only a replica to come needs the model's file: one that runs has it open. */
+function scale(ctx: Ctx, row: DeploymentRow, live: Live, want: number) {
   const running = [...readyOf(live), ...startingOf(live)];
   const have = running.length + live.launching;
-  const due = (row.nextAttemptAt ?? 0) <= ctx.clock.now();
+  const due = Math.max(row.nextAttemptAt ?? 0, live.growAt) <= ctx.clock.now();
+  if (have >= want) unqueue(ctx, live);
   if (have < want && live.launching === 0 && due) {
+    const model = usableModel(ctx, row, live);
+    if (!model) return;
     launch(ctx, row, model).catch((error) =>
       ctx.log.error("a replica could not be launched", { deployment: row.id, error }),
     );
@@ -84,18 +88,27 @@ function scale(ctx: Ctx, row: DeploymentRow, live: Live, { model, want }: { mode
 }
 
 /** The model as a file that can be opened; until then the deployment waits, and fails with the model. */
-function usableModel(ctx: Ctx, row: DeploymentRow): ModelRow | undefined {
+function usableModel(ctx: Ctx, row: DeploymentRow, live: Live): ModelRow | undefined {
   const model = models.find(ctx, row.workspaceId, row.modelId ?? row.model);
-  if (model?.status === "ready" && model.path !== null) return model;
+  const file = model?.status === "ready" ? models.fileOf(ctx, model) : undefined;
+  if (file === "same") return model;
+  if (file === "changed" && model?.workspaceId === null) {
+    moves.waits(ctx, row, "the model's file has changed and is being checked");
+    ctx.wake("models.scan");
+    return undefined;
+  }
   if (model?.status === "downloading" || model?.status === "pending") {
     const percent = Math.floor((model.progress ?? 0) * 100);
     moves.waits(ctx, row, model.status === "pending" ? "the model is being checked" : `downloading ${percent} %`);
     return undefined;
   }
-  const why = model === undefined ? "is gone" : `is ${model.status}${model.error ? `: ${model.error}` : ""}`;
-  moves.lose(ctx, row.id, `The model ${row.model} ${why}`, false);
+  const why = file ? `has a file that is ${file}: delete the model and fetch it again` : stateOf(model);
+  gone(ctx, live, `The model ${row.model} ${why}`, false);
   return undefined;
 }
+
+const stateOf = (model: ModelRow | undefined) =>
+  model === undefined ? "is gone" : `is ${model.status}${model.error ? `: ${model.error}` : ""}`;
 
 export function trafficOf(ctx: Ctx, row: DeploymentRow, live: Live): Traffic {
   const ready = readyOf(live);

@@ -44,7 +44,7 @@ export async function launch(ctx: Ctx, row: DeploymentRow, model: ModelRow): Pro
     if (!fresh || fresh.parked || fresh.status === "stopped" || fresh.status === "failed" || ctx.closing.aborted)
       return gpu.release(ctx, holder);
     if (fresh.status === "queued") moves.move(ctx, row.id, "place", { queueReason: null });
-    spawn(ctx, live, holder, {
+    const load: ToServing = {
       type: "load",
       data_dir: ctx.config.data_dir,
       model_path: models.pathOf(ctx, model),
@@ -52,8 +52,10 @@ export async function launch(ctx: Ctx, row: DeploymentRow, model: ModelRow): Pro
       context_length: size.contextLength,
       parallel: size.parallel,
       threads: ctx.config.serving.threads || Math.max(1, availableParallelism() - 1),
-      gpus: [...grant.devices],
-    });
+      gpus: grant.devices.map((_, i) => i), // of those that it can see
+    };
+    const loadUntil = ctx.clock.now() + loadDeadlineMs(model.sizeBytes ?? 0);
+    spawn(ctx, live, { holder, load, loadUntil, cards: grant.devices.length > 0 ? grant.deviceIds : [] });
   } catch (error) {
     gpu.release(ctx, holder);
     throw error;
@@ -62,11 +64,14 @@ export async function launch(ctx: Ctx, row: DeploymentRow, model: ModelRow): Pro
   }
 }
 
-function spawn(ctx: Ctx, live: Live, holder: string, load: ToServing) {
+type Start = { holder: string; load: ToServing; loadUntil: number; cards: readonly string[] };
+
+function spawn(ctx: Ctx, live: Live, { holder, load, loadUntil, cards }: Start) {
   const now = ctx.clock.now();
   const worker = ctx.supervisor.spawn<FromServing, ToServing>({
     kind: "serving",
     incoming: FromServing,
+    extraEnv: { CUDA_VISIBLE_DEVICES: cards.join() }, // by UUID: the driver's numbering is not nvidia-smi's
     onMessage: (message) => hear(ctx, live, replica, message),
     onExit: (exit) => bury(ctx, live, replica, exit),
   });
@@ -78,7 +83,7 @@ function spawn(ctx: Ctx, live: Live, holder: string, load: ToServing) {
     progress: 0,
     parallel: load.parallel,
     inflight: 0,
-    startedAt: now,
+    loadUntil,
     provedAt: now,
     probing: false,
     untold: new Map(),
@@ -122,10 +127,15 @@ async function bury(ctx: Ctx, live: Live, replica: Replica, exit: Exit) {
   ctx.wake("deployments.reconcile");
 }
 
+const GROW_AGAIN_MS = 30_000;
+
 /** A replica is lost or cannot be had. While another one serves, the deployment does not notice. */
-function gone(ctx: Ctx, live: Live, error: string, canRetry: boolean) {
+export function gone(ctx: Ctx, live: Live, error: string, canRetry: boolean) {
   ctx.log.warn("a replica was lost", { deployment: live.id, error });
-  if (readyOf(live).length > 0) return;
+  if (readyOf(live).length > 0) {
+    live.growAt = ctx.clock.now() + GROW_AGAIN_MS;
+    return;
+  }
   const verdict = moves.lose(ctx, live.id, error, canRetry);
   const [line] = error.split("\n", 1);
   if (verdict === "doze")
@@ -173,10 +183,8 @@ async function probe(replica: Replica, patienceMs: number): Promise<string | und
 }
 
 /** A load that hangs is ended; what it was is told by its exit. */
-export function reapHung(ctx: Ctx, replica: Replica, weightBytes: number) {
-  const limit = loadDeadlineMs(weightBytes);
-  if (replica.state === "starting" && ctx.clock.now() - replica.startedAt > limit)
-    process.kill(replica.worker.pid, "SIGKILL");
+export function reapHung(ctx: Ctx, replica: Replica) {
+  if (replica.state === "starting" && ctx.clock.now() > replica.loadUntil) process.kill(replica.worker.pid, "SIGKILL");
 }
 
 /** A replica to send a request to, counted as at work from here on. */

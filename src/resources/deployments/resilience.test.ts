@@ -1,7 +1,13 @@
 import { afterEach, expect, test } from "bun:test";
+import { readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { type DeployingApp, deploying, eventsOf } from "../../../test/fake_replicas.ts";
 import { atEveryFailpoint, fakeClock, testApp, until } from "../../../test/harness.ts";
-import { durable } from "../../platform/db.ts";
+import { transition } from "../../events/lifecycle.ts";
+import { durable, write } from "../../platform/db.ts";
+import { register } from "../models/folder.ts";
+import { machine as modelMachine } from "../models/machine.ts";
+import * as models from "../models/service.ts";
 import { liveOf } from "./fleet.ts";
 import * as moves from "./moves.ts";
 
@@ -162,4 +168,67 @@ test("wherever it crashes, a change of status and its event exist together or no
     await after.close().then(after.remove);
   });
   expect(crashes).toBeGreaterThan(4);
+});
+
+test("those who wait for a model that will never come are told so at once", async () => {
+  const on = await app();
+  const id = await on.deploy({ model: "nobody/nothing", name: "hopeless" });
+  const waiting = on.call("POST", `/v1/deployments/${id}/chat/completions`, { ...CHAT, model: "hopeless" });
+  await until("it to be held", () => liveOf(on.ctx, id).held.size === 1);
+  const { modelId } = moves.current(on.ctx.db, id) as { modelId: string };
+  write(on.ctx.db, (tx) => void models.refuse(tx, modelId, "the hub says no", on.ctx.clock.now()));
+  on.ctx.wake("deployments.reconcile");
+  expect((await waiting).body.error).toMatchObject({ code: "worker_failed" });
+  expect((await on.reaches(id, "failed")).error).toContain("the hub says no");
+});
+
+test("a model file that vanishes does not disturb what serves; one that was exchanged is not opened", async () => {
+  const on = await app();
+  const id = await on.deploy();
+  await on.reaches(id, "serving");
+  const file = join(on.dir, "models", "random.gguf");
+  const content = readFileSync(file);
+  rmSync(file);
+  const lose = { id: moves.current(on.ctx.db, id)?.modelId as string, now: on.ctx.clock.now() };
+  write(on.ctx.db, (tx) => void transition(tx, modelMachine, "lose", lose));
+  on.ctx.wake("deployments.reconcile");
+  expect((await on.call("POST", `/v1/deployments/${id}/chat/completions`, CHAT)).status).toBe(200);
+  expect((await on.call("GET", `/v1/deployments/${id}`)).body.status).toBe("serving");
+
+  writeFileSync(file, content);
+  await register(on.ctx, { name: "random", path: "models/random.gguf" });
+  writeFileSync(file, content.subarray(0, content.length - 4)); // after the check
+  const second = await on.deploy({ name: "second" });
+  const queued = await until("it to wait", async () => {
+    const { body } = await on.call("GET", `/v1/deployments/${second}`);
+    return body.load.reason === null ? undefined : body;
+  });
+  expect(queued.load.reason).toContain("being checked");
+  expect(on.starts()).toHaveLength(1);
+  expect(on.woken).toContain("models.scan");
+});
+
+test("unpinning reaches the lease that is held", async () => {
+  const on = await app();
+  const id = await on.deploy({ pinned: true });
+  await on.reaches(id, "serving");
+  const pinned = async () => (await on.call("GET", "/v1/gpu")).body.data[0].leases[0].pinned;
+  expect(await pinned()).toBe(true);
+  await on.call("PATCH", `/v1/deployments/${id}`, { pinned: false });
+  expect(await pinned()).toBe(false);
+});
+
+test("an orderly stop accounts for the time up to it", async () => {
+  const clock = fakeClock();
+  const on = await app({ clock });
+  const id = await on.deploy();
+  await on.reaches(id, "serving");
+  clock.advance(42_000);
+  moves.keepAllAccounts(on.ctx);
+  await durable(on.ctx.db);
+  await on.close();
+  open.pop();
+  const after = await app({ dir: on.dir, lives: [{ gate: "/nonexistent/never" }] });
+  const { body } = await after.call("GET", `/v1/deployments/${id}/metrics`, undefined, { key: on.keyA });
+  expect(body.uptime_seconds).toBe(42);
 });

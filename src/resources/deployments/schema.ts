@@ -128,7 +128,11 @@ export const DeploymentMetrics = z
     total_completion_tokens: z.int(),
     total_cost_usd: z.number(),
     avg_latency_ms: z.number(),
-    error_rate: z.number().min(0).max(1).describe("Requests that were answered with a status of 400 or more"),
+    error_rate: z
+      .number()
+      .min(0)
+      .max(1)
+      .describe("The share of requests answered with a status of 400 or more; clients that left (499) do not count"),
     uptime_seconds: z.number(),
   })
   .meta({ id: "DeploymentMetrics" });

@@ -213,6 +213,7 @@ export function update(ctx: Ctx, workspaceId: string, id: string, input: UpdateD
       return changed;
     }),
   );
+  if (row.pinned !== before.pinned) for (const { holder } of liveOf(ctx, id).replicas) gpu.pin(ctx, holder, row.pinned);
   if (row.contextLength !== before.contextLength || row.parallel !== before.parallel) reload(ctx, row);
   ctx.wake("deployments.reconcile");
   return moves.current(ctx.db, id) ?? row;

@@ -35,7 +35,7 @@ const lookOf = (ctx: Ctx): Look => {
   return look;
 };
 
-/** For tests: these are the cards from now on. */
+/** These are the cards from now on. */
 export function probeWith(ctx: Ctx, probe: Probe) {
   looks.delete(ctx.db);
   lookOf(ctx).probe = probe;

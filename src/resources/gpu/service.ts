@@ -56,7 +56,7 @@ export function onFreed(ctx: Ctx, listener: () => void): () => void {
   return () => void listeners.delete(listener);
 }
 
-/** For tests: these are the cards from now on. */
+/** These are the cards from now on: for builds that cannot use any, and for tests. */
 export const useProbe = probeWith;
 
 /** At the start, before anything acquires: no holder outlives the server. Takes the first look at the devices. */
@@ -193,6 +193,15 @@ export function correct(ctx: Ctx, holder: string, bytes: number) {
     tx.update(gpuLeases).set(set).where(eq(gpuLeases.holder, holder)).run();
     if (leases.some((lease) => lease.bytes > each)) freed(ctx, tx);
     if (leases.length > 0) stateOf(ctx.db).settled.add(holder);
+  });
+}
+
+/** From now on it may not, or may, be asked to give way. */
+export function pin(ctx: Ctx, holder: string, pinned: boolean) {
+  write(ctx.db, (tx) => {
+    const set = { pinned, updatedAt: ctx.clock.now() };
+    tx.update(gpuLeases).set(set).where(eq(gpuLeases.holder, holder)).run();
+    if (!pinned) freed(ctx, tx); // whoever waits may ask it now
   });
 }
 

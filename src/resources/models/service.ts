@@ -1,4 +1,5 @@
 /** The registry of models: what is built in, what lies in the models folder, what came from the hub. */
+import { statSync } from "node:fs";
 import { join } from "node:path";
 import { and, desc, eq, isNull, ne, or, sql } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
@@ -107,6 +108,14 @@ export function pathOf(ctx: Ctx, row: ModelRow): string {
       param: "/model",
     });
   return join(ctx.config.data_dir, row.path);
+}
+
+/** Whether the file is still the one whose header was checked; if not, native code must not see it. */
+export function fileOf(ctx: Ctx, row: ModelRow): "same" | "changed" | "gone" {
+  const there = statSync(pathOf(ctx, row), { throwIfNoEntry: false });
+  if (!there) return "gone";
+  const same = there.size === row.sizeBytes && Math.floor(there.mtimeMs) === row.fileMtimeMs;
+  return same ? "same" : "changed";
 }
 
 export function shapeOf(row: ModelRow): ModelShape {
