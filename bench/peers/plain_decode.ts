@@ -3,7 +3,7 @@
  * engine, and nothing else. One round: read every prompt, then `tokens` steps of one batch.
  */
 import { ptr } from "bun:ffi";
-import { gainsFromRepack, loadModel, openContext } from "../../src/native/llama_load.ts";
+import { loadModel, openContext } from "../../src/native/llama_load.ts";
 import { type Llama, must, openLlama, type Ptr } from "../../src/native/llama_symbols.ts";
 
 export type PlainOptions = {
@@ -31,7 +31,7 @@ function chain(llama: Llama, seed: number): Ptr {
 
 export function openPlain({ dataDir, modelPath, streams, contextLength, threads }: PlainOptions): Plain {
   const llama = openLlama(dataDir, { cuda: false });
-  const model = loadModel(llama, { path: modelPath, devices: [], repack: gainsFromRepack(modelPath) });
+  const model = loadModel(llama, { path: modelPath, devices: [], repack: true });
   const context = openContext(llama, model, {
     contextTokens: contextLength * streams,
     batchTokens: 2048,

@@ -122,6 +122,10 @@ const serving = section("Deployments.", {
     .min(64)
     .default(8192)
     .describe("Tokens of context for each sequence, unless asked for; never more than the model has."),
+  standby: z
+    .boolean()
+    .default(true)
+    .describe("While a deployment is parked, keep one process (about 70 MB) ready for it: a wake is faster."),
   health_interval_ms: milliseconds
     .default(10_000)
     .describe("A silent replica proves that it decodes this often; one that serves requests has proved it."),

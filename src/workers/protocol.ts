@@ -83,6 +83,8 @@ export type ToFake = z.infer<typeof ToFake>;
 export const STAGES = ["queued", "downloading", "starting", "loading", "warming", "ready"] as const;
 
 export const ToServing = z.discriminatedUnion("type", [
+  /** There will be a model for it one day: until then, whatever can be done without one. */
+  z.strictObject({ type: z.literal("prepare"), data_dir: z.string() }),
   z.strictObject({
     type: z.literal("load"),
     data_dir: z.string(),
@@ -92,6 +94,8 @@ export const ToServing = z.discriminatedUnion("type", [
     parallel: z.int().positive(),
     threads: z.int().positive(),
     gpus: z.array(z.int().min(0)),
+    /** Somebody waits for it: rather loaded soon than fast. */
+    hurry: z.boolean(),
   }),
 ]);
 export type ToServing = z.infer<typeof ToServing>;

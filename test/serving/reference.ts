@@ -1,6 +1,6 @@
 /** llama.cpp itself, in the plainest way: one sequence, the whole prompt at once, then the most likely token, again and again. */
 import { ptr, toArrayBuffer } from "bun:ffi";
-import { gainsFromRepack, loadModel, openContext } from "../../src/native/llama_load.ts";
+import { loadModel, openContext } from "../../src/native/llama_load.ts";
 import { type Llama, must, openLlama, type Ptr } from "../../src/native/llama_symbols.ts";
 import { tempDir } from "../harness.ts";
 
@@ -15,7 +15,7 @@ type Loaded = { llama: Llama; model: Ptr; vocabSize: number };
 
 export function withModel<T>(path: string, use: (loaded: Loaded) => T): T {
   const llama = openLlama(tempDir(), { cuda: false });
-  const model = loadModel(llama, { path, devices: [], repack: gainsFromRepack(path) });
+  const model = loadModel(llama, { path, devices: [], repack: true });
   try {
     const vocab = must(llama.llama_model_get_vocab(model), "vocab");
     return use({ llama, model, vocabSize: llama.llama_vocab_n_tokens(vocab) });

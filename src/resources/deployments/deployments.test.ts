@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { type DeployingApp, deploying, eventsOf } from "../../../test/fake_replicas.ts";
 import { fakeClock, until } from "../../../test/harness.ts";
 import { durable } from "../../platform/db.ts";
+import { liveOf } from "./fleet.ts";
 
 const CHAT = { model: "d", messages: [{ role: "user", content: "hi" }] };
 const open: DeployingApp[] = [];
@@ -15,7 +16,7 @@ const app = async (...args: Parameters<typeof deploying>) => {
 afterEach(async () => {
   for (const each of open.splice(0)) await each.close().then(each.remove);
 });
-const replicas = (on: DeployingApp) => on.ctx.supervisor.live().filter(({ kind }) => kind === "fake_serving");
+const replicas = (on: DeployingApp, id: string) => [...liveOf(on.ctx, id).replicas];
 /** A second at a time: the loop looks after each. */
 const parks = (on: DeployingApp, clock: ReturnType<typeof fakeClock>, id: string) =>
   until("it to be parked", async () => {
@@ -54,7 +55,7 @@ test("a deployment is queued, loads, serves, and is stopped, with one event for 
   const stopped = await on.call("POST", `/v1/deployments/${id}/stop`);
   expect(stopped.body).toMatchObject({ id, object: "deployment", status: "stopped" });
   expect(stopped.body.stopped_at).toBeString();
-  await until("the process to be gone", () => replicas(on).length === 0);
+  await until("the process to be gone", () => replicas(on, id).length === 0);
   expect((await on.call("POST", `/v1/deployments/${id}/stop`)).body).toEqual(stopped.body);
   expect(eventsOf(on, id)).toEqual(["deployment.created", "deployment.serving", "deployment.stopped"]);
   expect((await on.call("GET", "/v1/gpu")).body.data[0].leases).toEqual([]);
@@ -106,7 +107,7 @@ test("a thousand requests during a wake are one load and one event, and all are 
   const id = await on.deploy({ min_replicas: 0, idle_timeout_seconds: 60, max_held_requests: 2000 });
   await on.reaches(id, "serving");
   await parks(on, clock, id);
-  await until("the process to be gone", () => replicas(on).length === 0);
+  await until("the process to be gone", () => replicas(on, id).length === 0);
   expect((await on.call("GET", `/v1/deployments/${id}`)).body).toMatchObject({
     status: "serving",
     replicas: { ready: 0 },
@@ -252,4 +253,24 @@ test("other settings are taken on by a new load; the requests of the meantime wa
   expect(on.starts()).toHaveLength(2);
   const greedy = await on.call("PATCH", `/v1/deployments/${id}`, { min_replicas: 5 });
   expect([greedy.status, greedy.body.error.param]).toEqual([422, "/min_replicas"]);
+});
+
+test("while one is parked a process without a model waits for it, and only then", async () => {
+  const clock = fakeClock();
+  const on = await app({ clock });
+  const processes = () => on.ctx.supervisor.live().filter(({ kind }) => kind === "fake_serving");
+  const id = await on.deploy({ min_replicas: 0, idle_timeout_seconds: 60 });
+  await on.reaches(id, "serving");
+  const [first] = processes();
+  await parks(on, clock, id);
+  const spare = await until("the spare one alone", () => {
+    clock.advance(1_000);
+    return processes().length === 1 && processes()[0] !== first ? processes()[0] : undefined;
+  });
+  expect(on.starts()).toHaveLength(1);
+  expect((await chat(on, id)).status).toBe(200);
+  expect(processes()).toEqual([spare]); // it is the one that serves now
+  expect(on.starts()).toEqual([expect.any(String), String(spare.pid)]);
+  await on.call("POST", `/v1/deployments/${id}/stop`);
+  await until("nothing to be left", () => processes().length === 0);
 });

@@ -6,9 +6,9 @@ import type { Ctx } from "../../context.ts";
 import { AppError } from "../../lib/errors.ts";
 import { oncePer } from "../../lib/once_per.ts";
 import type { Db } from "../../platform/db.ts";
-import type { Worker } from "../../platform/worker.ts";
-import type { FromServing, STAGES, ToServing } from "../../workers/protocol.ts";
+import type { FromServing, STAGES } from "../../workers/protocol.ts";
 import type { Load } from "./schema.ts";
+import type { ServingWorker } from "./spare.ts";
 import type { DeploymentRow } from "./table.ts";
 
 export type Usage = Extract<FromServing, { type: "served" }>;
@@ -16,7 +16,7 @@ export type Usage = Extract<FromServing, { type: "served" }>;
 export type Replica = {
   /** In the memory ledger: the deployment's id and a number. */
   readonly holder: string;
-  readonly worker: Worker<FromServing, ToServing>;
+  readonly worker: ServingWorker;
   state: "starting" | "ready" | "leaving";
   stage: (typeof STAGES)[number];
   progress: number;
@@ -46,6 +46,8 @@ export type Live = {
   queuedAs: string | undefined;
   /** When a request last began or ended. */
   usedAt: number;
+  /** The GPUs of its last replica; undefined: it had none yet. */
+  cards: readonly string[] | undefined;
   /** A further replica could not be had while others serve: not before this. */
   growAt: number;
 };
@@ -56,7 +58,14 @@ export function liveOf(ctx: Ctx, id: string): Live {
   const fleet = fleetOf(ctx.db);
   const known = fleet.get(id);
   if (known) return known;
-  const counters = { launching: 0, ordinal: 0, queuedAs: undefined, usedAt: ctx.clock.now(), growAt: 0 };
+  const counters = {
+    launching: 0,
+    ordinal: 0,
+    queuedAs: undefined,
+    cards: undefined,
+    usedAt: ctx.clock.now(),
+    growAt: 0,
+  };
   const live: Live = { id, replicas: new Set(), held: new Set(), flights: new Set(), ...counters };
   fleet.set(id, live);
   return live;

@@ -12,6 +12,7 @@ import { allLive, inflightOf, type Live, liveOf, type Replica, readyOf, starting
 import * as moves from "./moves.ts";
 import { desiredReplicas, isParkable, mayPark, type Traffic } from "./policy.ts";
 import { gone, launch, prove, reapHung, retire, unqueue } from "./replica.ts";
+import { keepSpare } from "./spare.ts";
 import { type DeploymentRow, deployments } from "./table.ts";
 
 /** Once, at the start: nothing runs yet, whatever the rows say. */
@@ -52,6 +53,9 @@ export async function reconcile(ctx: Ctx): Promise<void> {
       ctx.log.error("a deployment could not be driven", { deployment: row.id, error }); // its siblings go on
     }
   }
+  const sleeps = (row: DeploymentRow) => row.parked || (row.waking && liveOf(ctx, row.id).replicas.size === 0);
+  const sleeper = ctx.config.serving.standby ? rows.find(sleeps) : undefined;
+  keepSpare(ctx, sleeper && (liveOf(ctx, sleeper.id).cards ?? (sleeper.gpuType === "cpu" ? [] : undefined)));
   const active = new Set(rows.map((row) => row.id));
   for (const live of allLive(ctx)) if (!active.has(live.id)) endAll(ctx, live, "the deployment is over");
 }

@@ -3,13 +3,14 @@ import { availableParallelism } from "node:os";
 import type { Ctx } from "../../context.ts";
 import { AppError } from "../../lib/errors.ts";
 import type { Exit } from "../../platform/worker.ts";
-import { FAILURES, FromServing, type ToServing } from "../../workers/protocol.ts";
+import { FAILURES, type FromServing, type ToServing } from "../../workers/protocol.ts";
 import * as gpu from "../gpu/service.ts";
 import * as models from "../models/service.ts";
 import type { ModelRow } from "../models/table.ts";
 import { choose, type Live, letGo, liveOf, type Replica, readyOf, turnAway } from "./fleet.ts";
 import * as moves from "./moves.ts";
 import { loadDeadlineMs } from "./policy.ts";
+import { obtain } from "./spare.ts";
 import type { DeploymentRow } from "./table.ts";
 
 /** The size of a replica: as asked for, or as configured, and never more context than the model was made for. */
@@ -44,7 +45,7 @@ export async function launch(ctx: Ctx, row: DeploymentRow, model: ModelRow): Pro
     if (!fresh || fresh.parked || fresh.status === "stopped" || fresh.status === "failed" || ctx.closing.aborted)
       return gpu.release(ctx, holder);
     if (fresh.status === "queued") moves.move(ctx, row.id, "place", { queueReason: null });
-    const load: ToServing = {
+    const load: LoadMessage = {
       type: "load",
       data_dir: ctx.config.data_dir,
       model_path: models.pathOf(ctx, model),
@@ -53,6 +54,7 @@ export async function launch(ctx: Ctx, row: DeploymentRow, model: ModelRow): Pro
       parallel: size.parallel,
       threads: ctx.config.serving.threads || Math.max(1, availableParallelism() - 1),
       gpus: grant.devices.map((_, i) => i), // of those that it can see
+      hurry: row.minReplicas === 0,
     };
     const loadUntil = ctx.clock.now() + loadDeadlineMs(model.sizeBytes ?? 0);
     spawn(ctx, live, { holder, load, loadUntil, cards: grant.devices.length > 0 ? grant.deviceIds : [] });
@@ -64,16 +66,15 @@ export async function launch(ctx: Ctx, row: DeploymentRow, model: ModelRow): Pro
   }
 }
 
-type Start = { holder: string; load: ToServing; loadUntil: number; cards: readonly string[] };
+type LoadMessage = Extract<ToServing, { type: "load" }>;
+type Start = { holder: string; load: LoadMessage; loadUntil: number; cards: readonly string[] };
 
 function spawn(ctx: Ctx, live: Live, { holder, load, loadUntil, cards }: Start) {
   const now = ctx.clock.now();
-  const worker = ctx.supervisor.spawn<FromServing, ToServing>({
-    kind: "serving",
-    incoming: FromServing,
-    extraEnv: { CUDA_VISIBLE_DEVICES: cards.join() }, // by UUID: the driver's numbering is not nvidia-smi's
-    onMessage: (message) => hear(ctx, live, replica, message),
-    onExit: (exit) => bury(ctx, live, replica, exit),
+  live.cards = cards;
+  const worker = obtain(ctx, cards, {
+    hear: (message) => hear(ctx, live, replica, message),
+    bury: (exit) => bury(ctx, live, replica, exit),
   });
   const replica: Replica = {
     holder,

@@ -24,9 +24,9 @@ type ServingHost = Host<ToServing, FromServing>;
 
 export const runFakeServing = (script: string) =>
   runHosted<ToServing, FromServing>(ToServing, async (host) => {
-    const life = begin(script);
     for await (const message of host.messages) {
       if (message.type !== "load") continue;
+      const life = begin(script);
       host.send({ type: "loading", stage: "loading", progress: 0.4 });
       while (life.gate !== undefined && !existsSync(life.gate)) await Bun.sleep(2);
       if (life.fail === "crash") {

@@ -1,11 +1,11 @@
 /** `verk worker serving`: one model, served over HTTP on a unix socket until the server asks for the end. */
 import { type Host, runHosted } from "../host.ts";
 import { type FromServing, ToServing, WorkerError } from "../protocol.ts";
-import { openEngine } from "./engine/engine.ts";
+import { openEngine, type Prepared, prepareEngine } from "./engine/engine.ts";
 import type { Engine } from "./engine/types.ts";
 import { decodeOne } from "./health.ts";
 import { createFetch, listen } from "./http.ts";
-import { toServed } from "./request.ts";
+import { type Served, toServed } from "./request.ts";
 
 type ServingHost = Host<ToServing, FromServing>;
 type Load = Extract<ToServing, { type: "load" }>;
@@ -17,18 +17,22 @@ const DRAIN_MS = 1_000; // cancelled requests get their last event
 export const runServing = () => runHosted<ToServing, FromServing>(ToServing, serve);
 
 async function serve(host: ServingHost): Promise<void> {
-  for await (const message of host.messages) return await serveModel(host, message);
+  let prepared: Prepared | undefined;
+  for await (const message of host.messages) {
+    if (message.type === "load") return await serveModel(host, message, prepared);
+    prepared ??= prepareEngine(message.data_dir);
+  }
 }
 
-async function serveModel(host: ServingHost, load: Load): Promise<void> {
+async function serveModel(host: ServingHost, load: Load, prepared: Prepared | undefined): Promise<void> {
   const begun = performance.now();
-  const engine = await open(host, load);
+  const engine = await open(host, load, prepared);
   host.send({ type: "loading", stage: "warming", progress: 0 });
-  await decodeOne(engine);
-  const server = listen(
-    host.socketPath,
-    createFetch(toServed(engine, load.adapter_path === null ? undefined : ADAPTER), host.send, host.stopping),
-  );
+  const decoded = decodeOne(engine);
+  const served = toServed(engine, load.adapter_path === null ? undefined : ADAPTER);
+  rehearse(served); // on this thread, while the other one decodes
+  await decoded;
+  const server = listen(host.socketPath, createFetch(served, host.send, host.stopping));
   const { contextLength, parallel, memoryBytes, device } = engine.facts;
   host.send({
     type: "loaded",
@@ -47,22 +51,37 @@ async function serveModel(host: ServingHost, load: Load): Promise<void> {
   await engine.close();
 }
 
-async function open(host: ServingHost, load: Load): Promise<Engine> {
+/** The first request finds its way already trodden. A template that does not like it will say so to a client. */
+function rehearse({ template, newQuotes }: Served) {
+  const { quote, tokenize } = newQuotes();
+  try {
+    const messages = [{ role: "user" as const, content: "hello" }];
+    tokenize(template.render({ messages, tools: [], variables: {}, quote }));
+  } catch (error) {
+    console.error(error);
+  }
+}
+
+async function open(host: ServingHost, load: Load, prepared: Prepared | undefined): Promise<Engine> {
   host.send({ type: "loading", stage: "loading", progress: 0 });
   let shown = 0;
-  const engine = await openEngine({
-    dataDir: load.data_dir,
-    modelPath: load.model_path,
-    contextLength: load.context_length,
-    parallel: load.parallel,
-    threads: load.threads,
-    gpus: load.gpus,
-    onProgress(fraction) {
-      if (fraction - shown < PROGRESS_STEP) return;
-      shown = fraction;
-      host.send({ type: "loading", stage: "loading", progress: Math.min(fraction, 1) });
+  const engine = await openEngine(
+    {
+      dataDir: load.data_dir,
+      modelPath: load.model_path,
+      contextLength: load.context_length,
+      parallel: load.parallel,
+      threads: load.threads,
+      gpus: load.gpus,
+      hurry: load.hurry,
+      onProgress(fraction) {
+        if (fraction - shown < PROGRESS_STEP) return;
+        shown = fraction;
+        host.send({ type: "loading", stage: "loading", progress: Math.min(fraction, 1) });
+      },
     },
-  });
+    prepared,
+  );
   if (load.adapter_path !== null) await attach(engine, load.adapter_path);
   return engine;
 }

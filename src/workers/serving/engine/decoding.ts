@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import {
   type Device,
   freeBytes,
-  gainsFromRepack,
+  gainsMuchFromRepack,
   listGpus,
   loadModel,
   openContext,
@@ -25,7 +25,7 @@ const MICRO_BATCH = 512;
 const CPU_FILL = 8; // measured: cutting a batch of 8 costs as much as 10 more rows
 const GPU_FILL = 32;
 const MOST_SEQUENCES = 256; // of the library
-const PROGRESS_STEP = 0.01;
+const PROGRESS_MS = 50;
 const LONGEST_HOLD_MS = 16;
 
 export function openDecoding(open: OpenMessage, post: Post): Opened {
@@ -36,7 +36,7 @@ export function openDecoding(open: OpenMessage, post: Post): Opened {
   const model = loadModel(llama, {
     path: open.modelPath,
     devices: devices.map((d) => d.device),
-    repack: devices.length === 0 && gainsFromRepack(open.modelPath),
+    repack: devices.length === 0 && (!open.hurry || gainsMuchFromRepack(open.modelPath)),
     onProgress: open.wantsProgress ? inSteps((fraction) => post({ type: "progress", fraction })) : undefined,
   });
   try {
@@ -76,10 +76,10 @@ function memoryMeter(llama: Llama, devices: readonly Device[]): () => number {
 }
 
 function inSteps(report: (fraction: number) => void): (fraction: number) => void {
-  let last = -1;
+  let last = performance.now();
   return (fraction) => {
-    if (fraction < 1 && fraction - last < PROGRESS_STEP) return;
-    last = fraction;
+    if (fraction < 1 && performance.now() - last < PROGRESS_MS) return;
+    last = performance.now();
     report(fraction);
   };
 }

@@ -28,9 +28,19 @@ import { Vocab } from "./vocab.ts";
 /** In the executable the thread is an entry of its own, beside the main one (scripts/build.ts). */
 const THREAD = compiled ? "/$bunfs/root/workers/serving/engine/thread.js" : new URL("./thread.ts", import.meta.url);
 
-export async function openEngine(options: EngineOptions): Promise<Engine> {
+/** A thread that may have its libraries already: what a process can do before it knows its model. */
+export type Prepared = { thread: Worker };
+
+export function prepareEngine(dataDir: string): Prepared {
+  const thread = new Worker(THREAD); // begins on another core while the libraries are loaded here
+  openLlama(dataDir, { cuda: false });
+  thread.postMessage([{ type: "prepare", dataDir, cuda: false }]);
+  return { thread };
+}
+
+export async function openEngine(options: EngineOptions, prepared?: Prepared): Promise<Engine> {
+  const thread = prepared?.thread ?? new Worker(THREAD);
   const llama = openLlama(options.dataDir, { cuda: options.gpus.length > 0 }); // before the thread does: it loads the devices
-  const thread = new Worker(THREAD);
   const { promise, resolve, reject } = Promise.withResolvers<Extract<FromThread, { type: "opened" }>>();
   thread.onerror = (event) => reject(new Error(event.message));
   thread.onmessage = ({ data }: MessageEvent<FromThread>) => {
@@ -39,9 +49,9 @@ export async function openEngine(options: EngineOptions): Promise<Engine> {
     if (data.type === "opened") resolve(data);
     if (data.type === "unopened") reject(new Error(data.error));
   };
-  const { onProgress, unified = false, deviceSampling = options.gpus.length > 0, ...rest } = options;
+  const { onProgress, unified = false, deviceSampling = options.gpus.length > 0, hurry = false, ...rest } = options;
   const wantsProgress = onProgress !== undefined;
-  const message: OpenMessage = { type: "open", ...rest, unified, deviceSampling, wantsProgress };
+  const message: OpenMessage = { type: "open", ...rest, unified, deviceSampling, hurry, wantsProgress };
   thread.postMessage([message]);
   try {
     const { model, facts } = await promise;

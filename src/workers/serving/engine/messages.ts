@@ -11,6 +11,7 @@ export type OpenMessage = {
   gpus: readonly number[];
   unified: boolean;
   deviceSampling: boolean;
+  hurry: boolean;
   wantsProgress: boolean;
 };
 
@@ -38,7 +39,15 @@ export type Question =
   | { type: "detach"; id: number; name: string }
   | { type: "close"; id: number };
 
-export type ToThread = OpenMessage | SubmitMessage | { type: "cancel"; sequences: readonly number[] } | Question;
+/** Ahead of `open`: the libraries are loaded. */
+export type PrepareMessage = { type: "prepare"; dataDir: string; cuda: boolean };
+
+export type ToThread =
+  | PrepareMessage
+  | OpenMessage
+  | SubmitMessage
+  | { type: "cancel"; sequences: readonly number[] }
+  | Question;
 
 export type FromThread =
   | Float64Array

@@ -2,6 +2,7 @@
  * The decoding thread: `llama_decode` blocks whoever calls it, and the main thread must answer. Messages are handled
  * between two steps.
  */
+import { openLlama } from "../../../native/llama_symbols.ts";
 import { type Decoding, openDecoding } from "./decoding.ts";
 import type { FromThread, OpenMessage, ToThread } from "./messages.ts";
 
@@ -15,7 +16,8 @@ const reason = (error: unknown) => (error instanceof Error ? error.message : Str
 
 self.onmessage = ({ data: messages }) => {
   for (const message of messages) {
-    if (message.type === "open") open(message);
+    if (message.type === "prepare") openLlama(message.dataDir, { cuda: message.cuda });
+    else if (message.type === "open") open(message);
     else if (decoding) handle(decoding, message);
   }
   if (!turning && decoding?.idle === false) {
@@ -34,7 +36,7 @@ function open(message: OpenMessage) {
   }
 }
 
-function handle(open: Decoding, message: Exclude<ToThread, { type: "open" }>) {
+function handle(open: Decoding, message: Exclude<ToThread, { type: "open" | "prepare" }>) {
   if (message.type === "submit") return open.submit(message);
   if (message.type === "cancel") return open.cancel(message.sequences);
   try {

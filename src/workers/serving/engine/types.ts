@@ -107,6 +107,8 @@ export type EngineOptions = {
   unified?: boolean;
   /** Tokens are drawn on the device where the request allows it. Absent: with a GPU. */
   deviceSampling?: boolean;
+  /** Rather loaded soon than fast: weights that gain little from it are not rearranged. */
+  hurry?: boolean;
   onProgress?: (fraction: number) => void;
 };
 

@@ -1,0 +1,57 @@
+/**
+ * Processes for replicas, and one to spare while a deployment is parked: it has everything but a model, so that a wake
+ * does not wait for a process, a thread and the libraries. It holds no memory of a GPU.
+ */
+import type { Ctx } from "../../context.ts";
+import { oncePer } from "../../lib/once_per.ts";
+import type { Db } from "../../platform/db.ts";
+import type { Exit, Worker } from "../../platform/worker.ts";
+import { FromServing, type ToServing } from "../../workers/protocol.ts";
+
+export type ServingWorker = Worker<FromServing, ToServing>;
+/** Who hears what a process says, and of its end. */
+export type Owner = { hear: (message: FromServing) => unknown; bury: (exit: Exit) => unknown };
+
+type Spare = { worker: ServingWorker; cards: string; owner: Owner | undefined };
+
+const spares = oncePer((_db: Db): { current: Spare | undefined } => ({ current: undefined }));
+
+/** `cards`: UUIDs of the GPUs that it sees, in this order, since the driver numbers them its own way; none: the CPU. */
+export function obtain(ctx: Ctx, cards: readonly string[], owner: Owner): ServingWorker {
+  const kept = spares(ctx.db);
+  const found = kept.current?.cards === cards.join() ? kept.current : undefined;
+  if (found) kept.current = undefined;
+  const spare = found ?? start(ctx, cards);
+  spare.owner = owner;
+  return spare.worker;
+}
+
+/** Undefined: none is needed. */
+export function keepSpare(ctx: Ctx, cards: readonly string[] | undefined) {
+  const kept = spares(ctx.db);
+  const wanted = cards?.join();
+  if (kept.current?.cards === wanted || ctx.closing.aborted) return;
+  void kept.current?.worker.stop("it is not needed");
+  kept.current = cards && start(ctx, cards);
+  const worker = kept.current?.worker;
+  worker?.ready.then(
+    () => cards?.length === 0 && worker.send({ type: "prepare", data_dir: ctx.config.data_dir }),
+    () => {}, // its end is told below
+  );
+}
+
+function start(ctx: Ctx, cards: readonly string[]): Spare {
+  const kept = spares(ctx.db);
+  const spare: Omit<Spare, "worker"> = { cards: cards.join(), owner: undefined };
+  const worker = ctx.supervisor.spawn<FromServing, ToServing>({
+    kind: "serving",
+    incoming: FromServing,
+    extraEnv: { CUDA_VISIBLE_DEVICES: spare.cards },
+    onMessage: (message) => spare.owner?.hear(message),
+    onExit: (exit) => {
+      if (kept.current?.worker === worker) kept.current = undefined;
+      return spare.owner?.bury(exit);
+    },
+  });
+  return Object.assign(spare, { worker });
+}
