@@ -172,11 +172,13 @@ export class Decoder {
       if (owner.next >= 0) decoding++;
       else reading++;
     }
-    const load = { decoding, reading, batchTokens: this.#batch.capacity, promptMsPerToken: this.#promptMsPerToken };
+    const mayFill = decoding + reading >= 2 && this.#fillMost > 0;
+    const batchTokens = this.#batch.capacity - (mayFill ? owners.length - decoding : 0); // a longer batch aborts the process
+    const load = { decoding, reading, batchTokens, promptMsPerToken: this.#promptMsPerToken };
     const share = reading === 0 ? NOBODY : this.#shares(adapter, promptBudget(load));
     const works = (owner: Sequence | null) =>
       owner !== null && owner.adapter.key === adapter && (owner.next >= 0 || (share.get(owner.id) ?? 0) > 0);
-    this.#fill = decoding + reading < 2 || this.#fillMost === 0 ? [] : fillers(owners.map(works), this.#fillMost);
+    this.#fill = mayFill ? fillers(owners.map(works), this.#fillMost) : [];
     let prompts = 0;
     for (let at = 0; at < owners.length; at++) {
       const owner = owners[at] ?? null;

@@ -1,0 +1,20 @@
+import { afterAll, expect, test } from "bun:test";
+import { tempDir } from "../harness.ts";
+import { makeModel } from "../models.ts";
+import { closeEngines, say, sayOne, testEngine } from "./engines.ts";
+
+afterAll(closeEngines);
+const dir = tempDir();
+const model = makeModel(dir, { arch: "llama", type: "F32", context: 4096 });
+const numbers = (count: number, step: number) => Int32Array.from({ length: count }, (_, i) => 10 + ((i * step) % 200));
+
+test("a batch stays within its size when a long prompt, a stream and the idle slot between them share it", async () => {
+  const engine = await testEngine(model, { contextLength: 4096, parallel: 3 });
+  await say(engine, { prompt: numbers(600, 3), maxTokens: 1 }); // its speed is known: the next prompts come in large parts
+  const [, stream, long] = await Promise.all([
+    sayOne(engine, { prompt: numbers(8, 7), maxTokens: 1 }), // the slot in the middle, idle soon
+    sayOne(engine, { prompt: numbers(8, 5), maxTokens: 100, ignoreEos: true }),
+    sayOne(engine, { prompt: numbers(3000, 11), maxTokens: 4, ignoreEos: true }),
+  ]);
+  expect([stream.completionTokens, long.completionTokens]).toEqual([100, 4]);
+});
