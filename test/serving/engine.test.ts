@@ -1,5 +1,6 @@
 import { afterAll, describe, expect, test } from "bun:test";
 import { BadGrammar, ContextOverflow } from "../../src/workers/serving/engine/types.ts";
+import { decodeOne } from "../../src/workers/serving/health.ts";
 import { tempDir, until } from "../harness.ts";
 import { type ModelOptions, makeAdapter, makeModel } from "../models.ts";
 import { closeEngines, GREEDY, RANDOM, say, sayOne, testEngine, tokens } from "./engines.ts";
@@ -338,4 +339,19 @@ test("closing ends what runs, and says so", async () => {
   await until("it runs", () => engine.stats().completionTokens > 2);
   await engine.close();
   expect(await refusal(running)).toThrow("the engine is closed");
+});
+
+test("a proof of life costs nobody the cache, and changes nothing in it", async () => {
+  const engine = await testEngine(model, { parallel: 1 });
+  const prompt = tokens(engine, ask("Remember this for the next turn"));
+  const first = await sayOne(engine, { prompt, maxTokens: 12 });
+  const calls = engine.stats().decodeCalls;
+  for (let i = 0; i < 3; i++) await decodeOne(engine);
+  expect(engine.stats().decodeCalls).toBe(calls + 3);
+  const again = engine.generate({ prompt, maxTokens: 12, sampling: GREEDY, samples: 1, stop: [], wantTokens: true });
+  const said: number[] = [];
+  for await (const deltas of again) for (const delta of deltas) said.push(...(delta.tokens ?? []));
+  expect(said).toEqual([...first.tokens]);
+  expect(await again.cachedTokens).toBe(prompt.length - 1);
+  await engine.close();
 });

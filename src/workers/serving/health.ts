@@ -12,7 +12,8 @@ export async function decodeOne(engine: Engine, signal?: AbortSignal): Promise<n
   const begun = performance.now();
   const prompt = engine.tokenize("a", { addBos: engine.facts.addsBos, special: false });
   let tokens = 0;
-  for await (const deltas of engine.generate({ prompt, maxTokens: 1, sampling: GREEDY, samples: 1, stop: [] }, signal))
+  const probe = { prompt, maxTokens: 1, sampling: GREEDY, samples: 1, stop: [], probe: true };
+  for await (const deltas of engine.generate(probe, signal))
     for (const { finish } of deltas) if (finish === "stop" || finish === "length") tokens++;
   if (tokens === 0) throw new AppError("worker_failed", "The model did not decode a token");
   return performance.now() - begun;

@@ -43,6 +43,14 @@ export class Cache {
     return { at, keep };
   }
 
+  /** What an idle slot holds, the one unused for longest; undefined when there is none. */
+  idle(): Int32Array | undefined {
+    let found: Slot | undefined;
+    for (const slot of this.slots)
+      if (!slot.busy && slot.length > 0 && slot.adapter === 0 && (!found || slot.usedAt < found.usedAt)) found = slot;
+    return found?.tokens.slice(0, found.length);
+  }
+
   release(at: number) {
     this.slots[at]!.busy = false;
   }

@@ -70,7 +70,8 @@ export class Decoder {
     return this.#waiting.length === 0 && this.#owners.every((owner) => owner === null);
   }
 
-  submit(submit: SubmitMessage) {
+  submit(asked: SubmitMessage) {
+    const submit = asked.probe ? { ...asked, prompt: this.#cache.idle() ?? asked.prompt } : asked;
     this.#waiting.push(...newSequences(submit, () => this.#options.adapters.use(submit.adapter)));
   }
 
@@ -131,14 +132,15 @@ export class Decoder {
 
   /** False when the sequence is over before it began. */
   #start(sequence: Sequence): boolean {
-    const { prompt, sampling, seeds, grammar, ignoreEos, topLogprobs, sequence: first } = sequence.submit;
+    const { prompt, sampling, seeds, grammar, ignoreEos, topLogprobs, probe, sequence: first } = sequence.submit;
     const taken = this.#cache.take(prompt, sequence.adapter.key, sequence.leader !== null);
     if (!taken) return false;
     sequence.slot = taken.at;
     this.#owners[taken.at] = sequence;
     try {
       const choice = { sampling, seed: seeds[sequence.id - first]!, grammar, ignoreEos };
-      const attached = this.#device?.use(taken.at, choice, topLogprobs >= 0) ?? null;
+      const device = this.#device;
+      const attached = (probe ? device?.of(taken.at) : device?.use(taken.at, choice, topLogprobs >= 0)) ?? null;
       sequence.sampler = new Sampler(this.#options.native, choice, attached);
     } catch (error) {
       this.#options.onFailed(sequence.id, error instanceof Error ? error.message : String(error));

@@ -44,6 +44,11 @@ export class DeviceSampling {
     return chain;
   }
 
+  /** The chain that is there already: to leave everything as it is. */
+  of(slot: number): Ptr | null {
+    return this.#attached.get(slot)?.chain ?? null;
+  }
+
   #detach(slot: number) {
     const old = this.#attached.get(slot);
     if (!old) return;

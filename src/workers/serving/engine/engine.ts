@@ -151,6 +151,7 @@ class ThreadedEngine implements Engine {
       ignoreEos: generation.ignoreEos === true,
       adapter: generation.adapter ?? null,
       watched: generation.stop.length > 0,
+      probe: generation.probe === true,
     });
   }
 

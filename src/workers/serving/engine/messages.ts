@@ -30,6 +30,8 @@ export type SubmitMessage = {
   adapter: string | null;
   /** The main thread looks for stop strings: what it learns late is decoded for nothing. */
   watched: boolean;
+  /** `prompt` only where no cache is idle. */
+  probe: boolean;
 };
 
 /** Asked and answered once; the answer names the id. */

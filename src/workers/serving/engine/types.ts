@@ -35,6 +35,8 @@ export type Generation = {
   adapter?: string;
   /** Rollouts want the ids. */
   wantTokens?: boolean;
+  /** A proof that it decodes: the last token of some idle cache again, so that nobody's cache is lost to it. */
+  probe?: boolean;
 };
 
 export type TokenLogprob = {
