@@ -52,7 +52,9 @@ export function merge(a: Schema, b: Schema, at: string): Schema {
   for (const [keyword, value] of Object.entries(b)) {
     const present = out[keyword];
     if (NUMERIC.has(keyword) || ANNOTATIONS.has(keyword)) continue;
-    out[keyword] = present === undefined ? value : mergeKeyword(keyword, present, value, at);
+    if (value === null && keyword !== "const") continue; // as good as absent
+    const absent = present === undefined || (present === null && keyword !== "const");
+    out[keyword] = absent ? value : mergeKeyword(keyword, present, value, at);
   }
   Object.assign(out, numericBounds(a, b));
   mergeProperties(out, a, b);

@@ -5,6 +5,8 @@ import { isSchema, refuse, type Schema } from "./merge.ts";
 import { literal, type Rules } from "./rules.ts";
 
 const ENDLESS = 1_000_000; // items that no context holds
+const MAX_NAME = 256; // beside further properties: their names are told apart from these letter by letter
+const MAX_NAMES = 20_000;
 
 /** Turns a subschema at a place into the name of its rule. */
 export type Visit = (schema: unknown, at: string) => string;
@@ -19,7 +21,7 @@ export function objectRule(schema: Schema, { rules, visit, at }: Place): string 
   const required = new Set(Array.isArray(schema["required"]) ? (schema["required"] as string[]) : []);
   const rest = restOf(schema, names);
   for (const name of required) {
-    if (name in properties) continue;
+    if (Object.hasOwn(properties, name)) continue;
     if (rest === false) throw refuse(pointerTo(at, "required"), `${name} is required but not among the properties`);
     names.push(name);
   }
@@ -30,7 +32,7 @@ export function objectRule(schema: Schema, { rules, visit, at }: Place): string 
   let first = further ? rules.define(`${further} ("," ws ${further})* ws "}" | "}"`) : '"}"';
   let next = further ? rules.define(`("," ws ${further})* ws "}"`) : 'ws "}"';
   for (const name of names.reverse()) {
-    const schemaOf = name in properties ? properties[name] : rest;
+    const schemaOf = Object.hasOwn(properties, name) ? properties[name] : rest;
     const value = visit(schemaOf, pointerTo(at, "properties", name));
     const member = rules.define(`${literal(JSON.stringify(name))} ":" " "? ${value}`);
     const skip = required.has(name) ? ["", ""] : [` | ${first}`, ` | ${next}`];
@@ -57,6 +59,8 @@ function checkCounts(schema: Schema, have: { named: number; required: number; op
 }
 
 function furtherMember(names: readonly string[], { rules, visit, at }: Place, rest: unknown): string {
+  if (names.some((name) => name.length > MAX_NAME) || names.join("").length > MAX_NAMES)
+    throw refuse(pointerTo(at, "additionalProperties"), "must be false beside so many or such long names");
   const value = visit(rest, pointerTo(at, "additionalProperties"));
   return rules.define(`"\\"" ${otherThan(names, rules)} ":" " "? ${value}`);
 }

@@ -26,7 +26,12 @@ const JSON_RULES: Record<string, string> = {
   value: "object | array | string | number | boolean | null",
 };
 
+/** llama.cpp reads a grammar of this weight in about a tenth of a second, during which no stream goes on. */
+export const MAX_WEIGHT = 100_000;
+
 export type Rules = {
+  /** How much work the grammar is to read, so far. */
+  weight: () => number;
   /** The name of a rule with this body; equal bodies share one. */
   define: (body: string) => string;
   /** A name before its body is known, for what refers to itself. */
@@ -40,9 +45,14 @@ export function createRules(): Rules {
   const bodies = new Map<string, string>();
   const names = new Map<string, string>();
   let count = 0;
+  let weight = 0;
   const reserve = () => {
     const name = `r${++count}`;
-    return { name, is: (body: string) => void bodies.set(name, body) };
+    const is = (body: string) => {
+      weight += weightOf(body);
+      bodies.set(name, body);
+    };
+    return { name, is };
   };
   const define = (body: string) => {
     const known = names.get(body);
@@ -53,6 +63,7 @@ export function createRules(): Rules {
     return name;
   };
   return {
+    weight: () => weight,
     define,
     reserve,
     repeat(rule, min, max) {
@@ -68,6 +79,15 @@ export function createRules(): Rules {
       return `${lines.join("\n")}\n`;
     },
   };
+}
+
+/** Repetitions are written out by the reader, and its time grows with the square of the alternatives of one rule. */
+function weightOf(body: string): number {
+  let weight = body.length / 20;
+  for (const [, least, most] of body.matchAll(/\{(\d+)(?:,(\d+))?\}/g))
+    weight += Math.min(Number(most ?? least), MAX_REPEAT);
+  const alternatives = body.split(" | ").length;
+  return weight + (alternatives * alternatives) / 500;
 }
 
 type Define = (body: string) => string;

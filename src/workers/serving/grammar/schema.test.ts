@@ -194,9 +194,35 @@ test.each<[string, unknown, string]>([
   ["a circle of references", { allOf: [{ $ref: "#/$defs/a" }], $defs: { a: { $ref: "#/$defs/a" } } }, "/s/allOf/0"],
   ["bounds without a number between", { type: "integer", minimum: 3, maximum: 2 }, "/s"],
   ["types that exclude each other", { allOf: [{ type: "string" }, { type: "null" }] }, "/s"],
+  ["values that the bounds exclude", { enum: [1, 2], minimum: 3 }, "/s/enum"],
+  ["a value that is not listed", { const: 1, enum: [2] }, "/s/enum"],
+  ["a pattern beside values", { enum: ["a", "b"], pattern: "^b" }, "/s/pattern"],
+  ["a pattern beside a format", { type: "string", pattern: "^2", format: "date" }, "/s/pattern"],
+  ["a length beside a format", { type: "string", maxLength: 5, format: "date" }, "/s/format"],
+  ["a required name that every object has", { properties: { a: {} }, required: ["toString"] }, "/s/required"],
+  ["names that are no texts", { type: "object", required: [1] }, "/s/required"],
+  ["names that are no list, to be merged", { allOf: [{ required: 5 }, { required: ["a"] }] }, "/s/allOf/0/required"],
+  ["an enum that is no list", { enum: "a" }, "/s/enum"],
+  ["a count that is no number", { type: "array", minItems: "3" }, "/s/minItems"],
+  ["a count that is not whole", { type: "array", minItems: 1.5 }, "/s/minItems"],
+  ["an infinite bound", { type: "integer", minimum: Number.POSITIVE_INFINITY }, "/s/minimum"],
+  ["a reference that cannot be decoded", { $ref: "#/%zz" }, "/s/$ref"],
   ["a slash in a name", { properties: { "a/b~": { not: {} } } }, "/s/properties/a~1b~0/not"],
 ])("%s is refused with its place", (_name, schema, param) => {
   expect(refusal(schema)).toBe(param);
+});
+
+test.each<[string, object, string[]]>([
+  ["bounds", { type: "integer", enum: [1, 3, 5, 7], minimum: 3, exclusiveMaximum: 7 }, ["3", "5"]],
+  ["bounds of another part", { allOf: [{ enum: [1, 2, 3] }, { minimum: 3 }] }, ["3"]],
+  ["lengths, in characters", { enum: ["a", "😀😀", "ccc"], minLength: 2, maxLength: 2 }, ['"😀😀"']],
+  ["counts", { enum: [[1], [2, 3]], minItems: 2 }, ["[2,3]"]],
+  ["required names", { enum: [{ a: 1 }, { b: 1 }], required: ["b"] }, ['{"b":1}']],
+  ["what is null says nothing", { enum: ["a"], minLength: null, pattern: null }, ['"a"']],
+])("values are kept as far as the other keywords allow them: %s", (_name, schema, expected) => {
+  const rules = parseGbnf(schemaGrammar(schema, "/s"));
+  const texts = Array.from({ length: 40 }, (_, seed) => sentence(rules, randomFrom(seed)));
+  expect([...new Set(texts)].sort()).toEqual(expected);
 });
 
 test.each([
@@ -219,4 +245,12 @@ test("a schema that is too large is refused, not compiled for ever", () => {
   expect(refusal(wide)).toStartWith("/s/");
   const deep = Array.from({ length: 200 }).reduce<object>((inner) => ({ items: inner }), { type: "null" });
   expect(refusal(deep)).toStartWith("/s/items");
+  const values = Array.from({ length: 20_000 }, (_, i) => `value ${i}`);
+  expect(refusal({ enum: values })).toBe("/s");
+  expect(refusal({ enum: values.slice(0, 3_000) })).toBe("accepted");
+  const long = Array.from({ length: 500 }, (_, i) => [`p${i}`, { type: "string", maxLength: 1000 + i }]);
+  expect(refusal({ properties: Object.fromEntries(long) })).toStartWith("/s/properties/");
+  expect(refusal({ properties: { ["p".repeat(100_000)]: true }, additionalProperties: true })).toBe(
+    "/s/additionalProperties",
+  );
 });

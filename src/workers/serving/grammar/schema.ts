@@ -9,8 +9,10 @@ import { constrains, isSchema, merge, refuse, type Schema } from "./merge.ts";
 import { integerBetween, numberBetween } from "./numbers.ts";
 import { boundsOf } from "./numeric_bounds.ts";
 import { arrayRule, objectRule, type Place, pointerTo } from "./objects.ts";
-import { createRules, literal, type Rules } from "./rules.ts";
+import { createRules, literal, MAX_WEIGHT, type Rules } from "./rules.ts";
+import { checkShape } from "./shape.ts";
 import { stringRule } from "./strings.ts";
+import { allowedValues } from "./values.ts";
 
 const MAX_NODES = 1_000; // a grammar of more takes llama.cpp so long to read that streams stutter
 const MAX_DEPTH = 100;
@@ -91,7 +93,10 @@ class Compiler {
     if (++this.nodes > MAX_NODES) throw refuse(at, `the schema has more than ${MAX_NODES} parts`);
     if (++this.depth > MAX_DEPTH) throw refuse(at, `the schema is nested more than ${MAX_DEPTH} levels deep`);
     try {
-      return this.visitObject(schema, at);
+      const rule = this.visitObject(schema, at);
+      if (this.rules.weight() > MAX_WEIGHT)
+        throw refuse(at, "the schema is too large: fewer values, shorter lengths or smaller counts are needed");
+      return rule;
     } finally {
       this.depth--;
     }
@@ -103,6 +108,7 @@ class Compiler {
       if (harmless && value !== undefined && !harmless(value))
         throw refuse(pointerTo(at, keyword), `${keyword} is not supported: leave it out or say it another way`);
     }
+    checkShape(schema, at);
     if (!constrains(schema)) return "value";
     const { $ref, allOf, anyOf, oneOf, nullable, ...rest } = schema;
     if ($ref !== undefined) return this.visitReference($ref, { ...schema, $ref: undefined }, at);
@@ -135,6 +141,7 @@ class Compiler {
   private plain(part: unknown, at: string, hops = 0): Schema {
     if (part === true) return {};
     if (!isSchema(part)) throw refuse(at, "a schema is an object, true or false");
+    checkShape(part, at);
     if (typeof part["$ref"] !== "string") return part;
     if (hops > MAX_DEPTH) throw refuse(at, "the references lead in a circle");
     const { $ref, ...rest } = part;
@@ -162,7 +169,7 @@ class Compiler {
     if (!/^#($|\/)/.test(ref)) throw refuse(at, `${ref} is outside this schema: only #/… is followed`);
     let found = this.document;
     for (const part of ref.split("/").slice(1)) {
-      const key = decodeURIComponent(part).replaceAll("~1", "/").replaceAll("~0", "~");
+      const key = decoded(part).replaceAll("~1", "/").replaceAll("~0", "~");
       found =
         typeof found === "object" && found !== null && Object.hasOwn(found, key) ? (found as Schema)[key] : undefined;
       if (found === undefined) throw refuse(at, `${ref} leads nowhere`);
@@ -171,17 +178,11 @@ class Compiler {
   }
 
   private byType(schema: Schema, at: string): string {
-    const values = "const" in schema && schema["const"] !== undefined ? [schema["const"]] : schema["enum"];
-    if (Array.isArray(values)) return this.oneOfValues(values, schema, at);
+    const types = schema["type"] === undefined ? undefined : typesOf(schema, at);
+    const values = allowedValues(schema, at, (value) => types?.some((type) => isOf(value, type)) ?? true);
+    if (values) return this.rules.define(values.map((value) => literal(JSON.stringify(value))).join(" | "));
     const names = typesOf(schema, at).map((type) => this.typed(type, schema, at));
     return names.length === 1 ? (names[0] as string) : this.rules.define([...new Set(names)].join(" | "));
-  }
-
-  private oneOfValues(values: readonly unknown[], schema: Schema, at: string): string {
-    const types = schema["type"] === undefined ? undefined : typesOf(schema, at);
-    const fitting = types ? values.filter((value) => types.some((type) => isOf(value, type))) : values;
-    if (fitting.length === 0) throw refuse(pointerTo(at, "enum"), "none of the values has the type");
-    return this.rules.define(fitting.map((value) => literal(JSON.stringify(value))).join(" | "));
   }
 
   private typed(type: Type, schema: Schema, at: string): string {
@@ -202,6 +203,15 @@ class Compiler {
     const body = whole ? integerBetween(low, high) : numberBetween(min, max);
     if (body === undefined) throw refuse(at, "no number lies between the bounds");
     return this.rules.define(body);
+  }
+}
+
+/** A lone % is itself. */
+function decoded(part: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
   }
 }
 

@@ -4,6 +4,7 @@ import { pointerTo } from "./objects.ts";
 import { patternRule, UnsupportedPattern } from "./regex.ts";
 import type { Rules } from "./rules.ts";
 
+const ENDLESS = 1_000_000; // characters that no context holds
 const MONTH_DAY =
   "((0[13578]|1[02])-(0[1-9]|[12][0-9]|3[01])|(0[469]|11)-(0[1-9]|[12][0-9]|30)|02-(0[1-9]|1[0-9]|2[0-8]))";
 const DATE = `[12][0-9]{3}-${MONTH_DAY}`; // the 29th of February is left to those who do not need a check
@@ -11,6 +12,20 @@ const TIME = "([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\\.[0-9]{1,6})?(Z|[+-](0[
 const OCTET = "(25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])";
 const LABEL = "[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?";
 const HOST = `${LABEL}(\\.${LABEL}){0,3}`;
+
+/** The shortest and the longest text of each format as it is written here. */
+const LENGTHS: Record<string, readonly [number, number]> = {
+  date: [10, 10],
+  time: [9, 21],
+  "date-time": [20, 32],
+  duration: [3, 7],
+  uuid: [36, 36],
+  email: [5, 246],
+  hostname: [1, 131],
+  ipv4: [7, 15],
+  ipv6: [15, 39],
+  uri: [8, 360],
+};
 
 const FORMATS: Record<string, string> = {
   date: DATE,
@@ -27,31 +42,28 @@ const FORMATS: Record<string, string> = {
 
 export function stringRule(schema: Schema, rules: Rules, at: string): string {
   const { pattern, format } = schema;
-  const min = lengthOf(schema, "minLength", 0, at);
-  const max = lengthOf(schema, "maxLength", Number.POSITIVE_INFINITY, at);
+  const min = (schema["minLength"] ?? 0) as number;
+  const most = (schema["maxLength"] ?? ENDLESS) as number;
+  const max = most >= ENDLESS ? Number.POSITIVE_INFINITY : most;
   const bounded = min > 0 || max !== Number.POSITIVE_INFINITY;
   if (typeof pattern === "string") {
     if (bounded) throw refuse(pointerTo(at, "pattern"), "cannot be kept together with a length: say it in the pattern");
+    if (typeof format === "string")
+      throw refuse(pointerTo(at, "pattern"), "cannot be kept together with a format: leave one of them out");
     return byPattern(pattern, pointerTo(at, "pattern"), rules);
   }
   if (typeof format === "string") {
     const known = Object.hasOwn(FORMATS, format) ? FORMATS[format] : undefined;
     if (!known)
       throw refuse(pointerTo(at, "format"), `${format} is not supported: use ${Object.keys(FORMATS).join(", ")}`);
+    const [shortest, longest] = LENGTHS[format] as readonly [number, number];
+    if (min > shortest || max < longest)
+      throw refuse(pointerTo(at, "format"), `cannot be kept together with a length: ${format} has its own`);
     return patternRule(`^${known}$`, rules, true);
   }
   if (!bounded) return "string";
   if (min > max) throw refuse(pointerTo(at, "minLength"), "is larger than maxLength");
   return rules.define(max === 0 ? '"\\"\\""' : `"\\"" ${rules.repeat("char", min, max)} "\\""`);
-}
-
-function lengthOf(schema: Schema, keyword: string, otherwise: number, at: string): number {
-  const given = schema[keyword];
-  if (given === undefined) return otherwise;
-  if (typeof given !== "number" || !Number.isInteger(given) || given < 0)
-    throw refuse(pointerTo(at, keyword), "must be a whole number, 0 or more");
-  if (given > 1_000_000) return keyword === "maxLength" ? Number.POSITIVE_INFINITY : 1_000_000;
-  return given;
 }
 
 function byPattern(pattern: string, at: string, rules: Rules): string {

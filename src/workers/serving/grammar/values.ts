@@ -11,12 +11,17 @@ const UNCHECKED = {
 };
 
 /** The values of const or enum that the other keywords allow; undefined when the schema has neither. */
-export function allowedValues(schema: Schema, at: string): readonly unknown[] | undefined {
-  const { const: one, enum: listed } = schema;
+export function allowedValues(
+  schema: Schema,
+  at: string,
+  hasType: (value: unknown) => boolean,
+): readonly unknown[] | undefined {
+  const one = schema["const"];
+  const listed = (schema["enum"] ?? undefined) as readonly unknown[] | undefined;
   if (one === undefined && listed === undefined) return undefined;
-  const all = (listed ?? [one]) as readonly unknown[];
+  const all = listed ?? [one];
   const values = one === undefined ? all : all.filter((value) => Bun.deepEquals(value, one));
-  const allowed = values.filter((value) => satisfies(value, schema, at));
+  const allowed = values.filter((value) => hasType(value) && satisfies(value, schema, at));
   if (allowed.length > 0) return allowed;
   throw refuse(pointerTo(at, listed === undefined ? "const" : "enum"), "the other keywords allow none of the values");
 }
