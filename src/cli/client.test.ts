@@ -7,6 +7,9 @@ const answers: Record<string, () => Response> = {
       { error: { type: "validation_error", code: "schema", message: "must not be empty", param: "/name" } },
       { status: 422, headers: { "x-request-id": "req_1" } },
     ),
+  "/page": () => new Response("<html>Welcome</html>"),
+  "/nothing": () => Response.json(null),
+  "/garbage": () => new Response("data: {not json\n\n"),
   "/proxy": () => new Response("<h1>Bad Gateway</h1>", { status: 502 }),
 };
 let server: Bun.Server<undefined>;
@@ -14,7 +17,8 @@ beforeAll(() => {
   server = Bun.serve({
     port: 0,
     fetch: (request) =>
-      answers[new URL(request.url).pathname]?.() ?? Response.json({ auth: request.headers.get("authorization") }),
+      answers[new URL(request.url).pathname]?.() ??
+      Response.json({ object: "auth", auth: request.headers.get("authorization") }),
   });
 });
 afterAll(() => server.stop(true));
@@ -37,6 +41,50 @@ test("an answer that is not ours still tells its status", async () => {
   expect((await failure("/proxy")).message).toContain("502");
 });
 
+test("a page of another program at the address is said to be none of ours", async () => {
+  for (const [path, said] of [
+    ["/page", "<html>Welcome"],
+    ["/nothing", "null"],
+  ] as const) {
+    const { message, status } = await failure(path);
+    expect(message).toContain(`${server.url.origin} is no Verk server`);
+    expect(message).toContain(said);
+    expect(status).toBe(0);
+  }
+});
+
+const failureOfStream = async (path: string, url = server.url.origin) => {
+  const events = createClient({ url }).stream(path, new AbortController().signal);
+  return await Array.fromAsync(events).then(
+    () => undefined,
+    (error: unknown) => error,
+  );
+};
+
+test("a stream that is no stream of events is an error in words", async () => {
+  const error = await failureOfStream("/garbage");
+  expect(error).toBeInstanceOf(ApiError);
+  expect((error as Error).message).toBe("The server sent what is no event: {not json");
+});
+
+test("a connection that breaks in the middle of a stream is an error in words", async () => {
+  const wire = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: 9000\r\n\r\ndata: 1\r\n\r\n";
+  const broken = Bun.listen({
+    hostname: "127.0.0.1",
+    port: 0,
+    socket: {
+      data(socket) {
+        socket.write(wire);
+        socket.end();
+      },
+    },
+  });
+  const error = await failureOfStream("/", `http://127.0.0.1:${broken.port}`);
+  broken.stop(true);
+  expect(error).toBeInstanceOf(ApiError);
+  expect((error as Error).message).toContain(`The connection to http://127.0.0.1:${broken.port} broke`);
+});
+
 test("a server that is not there is named", async () => {
   const gone = Bun.serve({ port: 0, fetch: () => new Response() });
   const url = gone.url.origin;
@@ -52,8 +100,8 @@ test("the key goes along as a bearer token", async () => {
 test("events are read whole however the bytes are cut", async () => {
   const wire =
     'retry: 3000\n\nid: evt_1\nevent: a.b\ndata: {"x":"é"}\n\n: heartbeat\n\ndata: [1,\ndata: 2]\n\ndata: [DONE]\n\ndata: "cut off';
-  const bytes = new TextEncoder().encode(wire);
-  for (const size of [1, 3, 7, 1000]) {
+  for (const [size, end] of [1, 3, 7, 1000].flatMap((size) => [[size, "\n"] as const, [size, "\r\n"] as const])) {
+    const bytes = new TextEncoder().encode(wire.replaceAll("\n", end));
     const chunks = new ReadableStream<Uint8Array>({
       start(controller) {
         for (let at = 0; at < bytes.length; at += size) controller.enqueue(bytes.subarray(at, at + size));

@@ -53,15 +53,41 @@ export function createClient({ url, key }: { url: string; key?: string }): Clien
         ...(body === undefined ? {} : { body: JSON.stringify(body) }),
         ...(signal ? { signal } : {}),
       });
-      return { status: response.status, body: (await response.json()) as T, headers: response.headers };
+      const text = await response.text().catch((cause) => {
+        throw signal?.aborted ? cause : brokenAt(url, cause);
+      });
+      return { status: response.status, body: readBody<T>(url, text), headers: response.headers };
     },
     async *stream(path, signal, { body, onComment } = {}) {
       const headers = headersOf({ accept: "text/event-stream", "content-type": "application/json" });
       const post = body === undefined ? {} : { method: "POST", body: JSON.stringify(body) };
       const response = await send(path, { headers, signal, ...post, timeout: false }); // a wake takes as long as it takes
-      if (response.body) yield* readEvents(response.body, onComment);
+      try {
+        if (response.body) yield* readEvents(response.body, onComment);
+      } catch (cause) {
+        throw signal.aborted || cause instanceof ApiError ? cause : brokenAt(url, cause);
+      }
     },
   };
+}
+
+const brokenAt = (url: string, cause: unknown) =>
+  new ApiError(`The connection to ${url} broke: ${(cause as Error).message}`, 0, null, { cause });
+
+/** Every answer of ours says what it is; a page of another program at that address does not. */
+function readBody<T>(url: string, text: string): T {
+  const body = parsed(text) as { object?: unknown } | null | undefined;
+  if (typeof body?.object === "string") return body as T;
+  const told = text.slice(0, 100).trim() || "nothing";
+  throw new ApiError(`${url} is no Verk server, or something between answers for it: it said ${told}`, 0);
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
 }
 
 /** The envelope in words; a body that is not ours (a proxy's page) still gives the status. */
@@ -85,7 +111,7 @@ export async function* readEvents(
 ): AsyncGenerator<ServerEvent> {
   let pending = "";
   for await (const chunk of body.pipeThrough(new TextDecoderStream() as ReadableWritablePair<string, Uint8Array>)) {
-    pending += chunk;
+    pending = (pending + chunk).replaceAll("\r\n", "\n"); // some proxies rewrite the ends of lines
     const blocks = pending.split("\n\n");
     pending = blocks.pop() ?? "";
     for (const block of blocks) {
@@ -104,7 +130,8 @@ function readBlock(block: string): ServerEvent | undefined {
     else if (name) fields.set(name, value);
   }
   const data = fields.get("data");
-  return data === undefined || data === "[DONE]"
-    ? undefined
-    : { id: fields.get("id"), event: fields.get("event") ?? "message", data: JSON.parse(data) };
+  if (data === undefined || data === "[DONE]") return undefined;
+  const value = parsed(data);
+  if (value === undefined) throw new ApiError(`The server sent what is no event: ${data.slice(0, 100)}`, 0);
+  return { id: fields.get("id"), event: fields.get("event") ?? "message", data: value };
 }

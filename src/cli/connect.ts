@@ -5,7 +5,7 @@ import { ambientEnv, type Config } from "../platform/config.ts";
 import { isHeld } from "../platform/data_lock.ts";
 import { writeFileAtomicSync } from "../platform/files.ts";
 import { EXIT } from "./args.ts";
-import { type Client, createClient } from "./client.ts";
+import { ApiError, type Client, createClient } from "./client.ts";
 import { settingsOf } from "./settings.ts";
 
 export type Where = { url?: string | undefined; data?: string | undefined; config?: string | undefined };
@@ -53,10 +53,7 @@ const KEY_FILE = "cli.key";
 async function ownKey(settings: Config, url: string): Promise<string> {
   const path = join(settings.data_dir, KEY_FILE);
   const kept = existsSync(path) ? readFileSync(path, "utf8").trim() : "";
-  if (kept !== "") {
-    const { status } = await fetch(`${url}/v1/account`, { headers: { authorization: `Bearer ${kept}` } });
-    if (status !== 401) return kept;
-  }
+  if (kept !== "" && !(await isRefused(url, kept))) return kept;
   const { DEFAULT_WORKSPACE, keys, mustFindWorkspace, offline } = await import("./offline.ts");
   const { key } = await offline(settings, (ctx) =>
     keys.create(ctx, mustFindWorkspace(ctx, DEFAULT_WORKSPACE).id, {
@@ -70,3 +67,14 @@ async function ownKey(settings: Config, url: string): Promise<string> {
   writeFileAtomicSync(path, `${key}\n`, { mode: 0o600 });
   return key;
 }
+
+const isRefused = (url: string, key: string) =>
+  createClient({ url, key })
+    .call("GET", "/v1/account")
+    .then(
+      () => false,
+      (error: unknown) => {
+        if (error instanceof ApiError && error.status > 0) return error.status === 401;
+        throw error;
+      },
+    );

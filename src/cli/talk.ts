@@ -43,7 +43,7 @@ export function createTalk(client: Client, { id, name }: Partner, wishes: Wishes
           body,
           onComment,
         })) {
-          const { choices, error } = data as Chunk;
+          const { choices, error } = (data ?? {}) as Chunk;
           if (error) throw new ApiError(`${error.message} (${error.code ?? "error"})`, 502, error.code);
           const piece = choices?.[0]?.delta?.content;
           ending = choices?.[0]?.finish_reason ?? ending;
