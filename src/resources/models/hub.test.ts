@@ -207,6 +207,36 @@ test("a deleted model ends its download and leaves nothing", async () => {
   expect(parts(app)).toEqual([]);
 });
 
+test("a model that is deleted while its file is being checked leaves no file", async () => {
+  const hub = hubOf({ "acme/big": { files: { "big.gguf": large } } });
+  const app = appAt(hub.url);
+  const { id } = models.request(app.ctx, app.workspaceA, "acme/big");
+  const pulling = pull(app);
+  const part = join(app.dir, "models/.downloads", `${hashOf(large)}.part`);
+  await until("all of it to be here", () => existsSync(part) && Bun.file(part).size === large.byteLength);
+  await app.call("DELETE", `/v1/models/${id}`);
+  await pulling;
+  expect(parts(app)).toEqual([]);
+  expect(readdirSync(join(app.dir, "models/hub/acme/big"))).toEqual([]);
+});
+
+test("the file of a deleted model stays while it is being fetched again, and goes when it is not", async () => {
+  const hub = hubOf(repo());
+  const app = appAt(hub.url);
+  const { id } = models.request(app.ctx, app.workspaceA, "acme/tiny");
+  await pull(app);
+  const path = models.pathOf(app.ctx, models.mustGet(app.ctx, app.workspaceA, id));
+  await app.call("DELETE", `/v1/models/${id}`);
+  const again = models.request(app.ctx, app.workspaceA, "acme/tiny");
+  await scan(app.ctx);
+  expect(existsSync(path)).toBe(true);
+  await pull(app);
+  expect(hub.downloads).toBe(1);
+  await app.call("DELETE", `/v1/models/${again.id}`);
+  await scan(app.ctx);
+  expect(existsSync(path)).toBe(false);
+});
+
 test("a file that was removed by hand is missing, and comes back when it is asked for", async () => {
   const hub = hubOf(repo());
   const app = appAt(hub.url);
@@ -279,5 +309,20 @@ describe("which file a name means", () => {
     expect(() => choose(undefined, [file("m-00001-of-00002.gguf")])).toThrow("several parts");
     expect(() => choose(undefined, [file("model.safetensors"), file("README.md")])).toThrow("it has .safetensors, .md");
     expect(() => choose(undefined, [file("../../etc/x.gguf")])).toThrow("no GGUF file");
+    expect(() => choose(undefined, [file(`${"x".repeat(251)}.gguf`)])).toThrow("no GGUF file");
+  });
+
+  test("a list that lies does not become a long error", () => {
+    const long = Array.from({ length: 50 }, (_, i) => file(`${i}.${"y".repeat(100_000)}`));
+    const message = (files: ReturnType<typeof file>[]) => {
+      try {
+        return choose("Q6_K", files);
+      } catch (error) {
+        return (error as Error).message;
+      }
+    };
+    expect(message(long).length).toBeLessThan(600);
+    const named = Array.from({ length: 50 }, (_, i) => file(`${"z/".repeat(5)}${i}${"z".repeat(200)}.gguf`));
+    expect(message(named).length).toBeLessThan(3_500);
   });
 });

@@ -109,12 +109,17 @@ const base = (ctx: Ctx) => ctx.config.hub.endpoint.replace(/\/+$/, "");
 const PREFERRED = ["Q4_K_M", "Q8_0", "F16", "BF16", "F32"];
 const SAFE_PATH = /^(?!.*\.\.)[A-Za-z0-9_][\w.+ -]*(\/[A-Za-z0-9_][\w.+ -]*){0,5}$/;
 
+const LONGEST_PATH = 240; // with the suffix of a second version still a file name everywhere
+
 /** The file that a name means. Pure. */
 export function chooseFile(repo: string, files: readonly HubFile[], wanted: string | undefined): HubFile {
-  const models = files.filter(({ path }) => /\.gguf$/i.test(path) && SAFE_PATH.test(path));
+  const models = files.filter(
+    ({ path }) => path.length <= LONGEST_PATH && /\.gguf$/i.test(path) && SAFE_PATH.test(path),
+  );
   const whole = models.filter(({ path }) => !/-\d{5}-of-\d{5}\.gguf$/i.test(path) && !/(^|\/)mmproj[^/]*$/i.test(path));
   if (models.length === 0) {
-    const kinds = [...new Set(files.map(({ path }) => /\.[^./]+$/.exec(path)?.[0] ?? path))].slice(0, 8).join(", ");
+    const kindOf = (path: string) => (/\.[^./]+$/.exec(path.slice(-LONGEST_PATH))?.[0] ?? path).slice(0, 24);
+    const kinds = [...new Set(files.map(({ path }) => kindOf(path)))].slice(0, 8).join(", ");
     throw new HubError(`${repo} has no GGUF file (it has ${kinds || "nothing"}): look for a GGUF version of it`, false);
   }
   const fitting = whole.filter(({ path }) => fileMatches(path, wanted));

@@ -36,7 +36,7 @@ function createLine(supervisor: Supervisor) {
     const [first] = queue;
     busy = first !== undefined;
     if (!first) {
-      idle = setTimeout(() => void worker?.stop("no work"), IDLE_MS);
+      idle = setTimeout(dismiss, IDLE_MS);
       idle.unref();
       return;
     }
@@ -49,6 +49,12 @@ function createLine(supervisor: Supervisor) {
     if (first.options.hash) return;
     late = setTimeout(() => void worker?.stop("the file does not answer"), LOOK_MS);
     late.unref();
+  }
+
+  /** Forgotten at once: a file that comes before it has ended needs another. */
+  function dismiss() {
+    void worker?.stop("no work");
+    worker = undefined;
   }
 
   function settle(inspection: Inspection) {

@@ -74,16 +74,23 @@ function start(ctx: Ctx, row: ModelRow, busy: Set<string>, closing: AbortSignal)
   const stop = new AbortController();
   const signal = AbortSignal.any([closing, stop.signal]);
   const task: Task = { row, stop, signal, busy, progress: row.progress ?? 0, told: row.progress ?? 0, over: DONE };
-  task.over = persist(ctx, task).catch((error) => {
-    if (signal.aborted) return;
-    const known = error instanceof HubError || error instanceof StorageError;
-    if (!known) ctx.log.error("a download broke", { model: row.id, error });
-    const message = error instanceof StorageError ? error.advice : known ? error.message : "The download broke";
-    if (statusOf(ctx, row.id) === "downloading")
-      // what has arrived stays, whatever broke after
-      write(ctx.db, (tx) => models.refuse(tx, row.id, message, ctx.clock.now()));
-  });
+  task.over = persist(ctx, task)
+    .catch((error) => giveUp(ctx, task, error))
+    .catch((error) => {
+      ctx.log.error("a download's end was not recorded", { model: row.id, error });
+      return ctx.clock.sleep(LOOK_MS, signal); // it is due again at once
+    });
   return task;
+}
+
+/** What has arrived stays, whatever broke after. */
+function giveUp(ctx: Ctx, { row, signal }: Task, error: unknown) {
+  if (signal.aborted) return;
+  const known = error instanceof HubError || error instanceof StorageError;
+  if (!known) ctx.log.error("a download broke", { model: row.id, error });
+  const message = error instanceof StorageError ? error.advice : known ? error.message : "The download broke";
+  if (statusOf(ctx, row.id) === "downloading")
+    write(ctx.db, (tx) => models.refuse(tx, row.id, message, ctx.clock.now()));
 }
 
 /** Tries again after passing trouble; each byte of progress buys new patience. */
@@ -125,9 +132,11 @@ async function fetchOne(ctx: Ctx, task: Task) {
     };
     const fetched = (await alreadyHere(ctx, wanted)) ?? (await download(ctx, wanted, { signal, onProgress }));
     write(ctx.db, (tx) => models.accept(tx, row.id, { ...fetched, path: wanted.target }, ctx.clock.now()));
+    if (statusOf(ctx, row.id) === "deleted" && !otherAt(ctx, wanted.target, row.id))
+      await rm(join(ctx.config.data_dir, wanted.target), { force: true }); // deleted while it was checked
   } finally {
-    busy.delete(part);
     if (statusOf(ctx, row.id) === "deleted") await rm(part, { force: true });
+    busy.delete(part); // from here on another may write it
   }
 }
 

@@ -5,6 +5,7 @@ import { and, eq, isNotNull, ne } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { transition } from "../../events/lifecycle.ts";
 import { write } from "../../platform/db.ts";
+import { parseHubName } from "./hub_name.ts";
 import { machine } from "./machine.ts";
 import { models as table } from "./table.ts";
 
@@ -19,6 +20,15 @@ export const otherAt = (ctx: Ctx, path: string, exceptId: string) =>
     .where(and(eq(table.path, path), ne(table.id, exceptId), ne(table.status, "deleted")))
     .get();
 
+/** Repositories of which something is on its way: a download looks first whether the file is here already. */
+function onTheWay(ctx: Ctx): Set<string | undefined> {
+  const rows = ctx.db.select({ name: table.name }).from(table).where(eq(table.status, "downloading")).all();
+  return new Set(rows.map(({ name }) => parseHubName(name)?.repo));
+}
+
+/** The part owner/repo of models/hub/owner/repo/file. */
+const repoOf = (path: string) => path.split("/").slice(2, 4).join("/");
+
 /** Files of deleted rows that no other row names. */
 export async function removeUnused(ctx: Ctx) {
   const gone = ctx.db
@@ -27,6 +37,7 @@ export async function removeUnused(ctx: Ctx) {
     .where(and(eq(table.status, "deleted"), eq(table.source, "hub"), isNotNull(table.path)))
     .all();
   for (const { id, path } of gone) {
+    if (path !== null && onTheWay(ctx).has(repoOf(path))) continue; // the next look decides
     if (path !== null && !otherAt(ctx, path, id)) await rm(join(ctx.config.data_dir, path), { force: true });
     write(ctx.db, (tx) => tx.update(table).set({ path: null }).where(eq(table.id, id)).run());
   }
