@@ -121,7 +121,7 @@ async function bury(ctx: Ctx, live: Live, replica: Replica, exit: Exit) {
   for (const tell of replica.untold.values()) tell(undefined);
   gpu.release(ctx, replica.holder);
   if (!expected && !ctx.closing.aborted) {
-    const tail = exit.tail.trim();
+    const tail = exit.tail.trim().replaceAll(`${ctx.config.data_dir}/`, ""); // where files lie is no caller's business
     const retry = FAILURES[exit.kind as keyof typeof FAILURES]?.retry ?? true;
     gone(ctx, live, tail === "" ? exit.message : `${exit.message}\n${tail}`, retry);
   }

@@ -1,10 +1,11 @@
 /** POST /chat/completions. */
 import type { ChatCompletionRequest, FinishReason } from "../../lib/chat/chat_completion.ts";
+import { AppError } from "../../lib/errors.ts";
 import { type ChatChoice, chatCompletion, createChunkWriter, newToolCall, type ToolCallOut } from "./answer.ts";
 import type { CallParser, Parsed } from "./call_parsers.ts";
-import type { Delta, Generation, Run } from "./engine/types.ts";
+import { BadGrammar, type Delta, type Generation, type Run } from "./engine/types.ts";
 import { roomFor } from "./prompt.ts";
-import { countCached, type Exchange, finishOf, type Served, toSampling, usageOf } from "./request.ts";
+import { countCached, countTokens, type Exchange, finishOf, type Served, toSampling, usageOf } from "./request.ts";
 import { DONE, streamed } from "./sse.ts";
 import { type Plan, planAnswer } from "./tools.ts";
 
@@ -12,11 +13,14 @@ export async function chat(served: Served, request: ChatCompletionRequest, excha
   const plan = planAnswer(request, served.template.format);
   const generation = toGeneration(served, request, plan);
   exchange.tally.promptTokens = generation.prompt.length;
-  const run = countCached(served.engine.generate(generation, exchange.signal), exchange.tally);
+  const run = countCached(start(served, generation, plan, exchange), exchange.tally);
   const head = { id: `chatcmpl-${exchange.id}`, created: Math.floor(Date.now() / 1000), model: request.model };
   const choices = Array.from({ length: request.n }, () => newChoice(request, plan));
   if (!request.stream) {
-    for await (const deltas of run) for (const delta of deltas) read(choices, delta, exchange);
+    for await (const deltas of run) {
+      countTokens(deltas, exchange.tally);
+      for (const delta of deltas) read(choices, delta, exchange);
+    }
     return Response.json(chatCompletion(head, choices, usageOf(exchange.tally)));
   }
   const withUsage = request.stream_options?.include_usage === true;
@@ -25,6 +29,16 @@ export async function chat(served: Served, request: ChatCompletionRequest, excha
     await relay(run, choices, { chunks, write, exchange });
     write((withUsage ? chunks.usage(usageOf(exchange.tally)) : "") + DONE);
   });
+}
+
+function start({ engine }: Served, generation: Generation, plan: Plan, { signal }: Exchange): Run {
+  try {
+    return engine.generate(generation, signal);
+  } catch (cause) {
+    if (!(cause instanceof BadGrammar)) throw cause;
+    const message = `A schema in ${plan.grammarOf.slice(1)} cannot be turned into a grammar: ${cause.message}`;
+    throw new AppError("schema", message, { param: plan.grammarOf, cause });
+  }
 }
 
 function toGeneration(served: Served, request: ChatCompletionRequest, plan: Plan): Generation {
@@ -72,7 +86,6 @@ function addCalls(choice: Choice, { calls }: Parsed): ToolCallOut[] {
 }
 
 function finishReason(choice: Choice, delta: Delta, exchange: Exchange): FinishReason {
-  exchange.tally.completionTokens += delta.completionTokens ?? 0;
   const reason = finishOf(delta.finish ?? "stop", exchange.signal);
   return choice.calls.length > 0 ? "tool_calls" : reason;
 }
@@ -99,6 +112,7 @@ type Relay = {
 
 async function relay(run: Run, choices: readonly Choice[], { chunks, write, exchange }: Relay) {
   for await (const deltas of run) {
+    countTokens(deltas, exchange.tally);
     let events = "";
     for (const delta of deltas) {
       const index = delta.sample;

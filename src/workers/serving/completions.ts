@@ -3,7 +3,16 @@ import type { Completion, CompletionLogprobs, CompletionRequest, Texts } from ".
 import { finite, type Head } from "./answer.ts";
 import type { Delta, Run, TokenLogprob } from "./engine/types.ts";
 import { promptTokens, roomFor } from "./prompt.ts";
-import { countCached, type Exchange, finishOf, type Served, toSampling, usageOf } from "./request.ts";
+import {
+  countCached,
+  countTokens,
+  type Exchange,
+  finishOf,
+  type Served,
+  type Tally,
+  toSampling,
+  usageOf,
+} from "./request.ts";
 import { DONE, streamed } from "./sse.ts";
 
 type Choice = { echoed: string; text: string; offset: number; logprobs: CompletionLogprobs | null; begun: boolean };
@@ -31,7 +40,7 @@ export async function complete(served: Served, request: CompletionRequest, excha
   const withUsage = request.stream_options?.include_usage === true;
   return streamed(exchange, async (write) => {
     const event = createEvents(head, withUsage);
-    await each(runs, request.n, (index, delta) => {
+    await each(runs, request.n, exchange.tally, (index, delta) => {
       const choice = choices[index] as Choice;
       const text = choice.begun ? delta.text : choice.echoed + delta.text;
       choice.begun = true;
@@ -69,18 +78,20 @@ function newChoice(request: CompletionRequest, echoed: string): Choice {
   return { echoed, text: echoed, offset: echoed.length, logprobs, begun: false };
 }
 
-async function each(runs: readonly Run[], samples: number, onDelta: (index: number, delta: Delta) => void) {
+type OnDelta = (index: number, delta: Delta) => void;
+
+async function each(runs: readonly Run[], samples: number, tally: Tally, onDelta: OnDelta) {
   await Promise.all(
     runs.map(async (run, i) => {
-      for await (const deltas of run) for (const delta of deltas) onDelta(i * samples + delta.sample, delta);
+      for await (const deltas of run) {
+        countTokens(deltas, tally);
+        for (const delta of deltas) onDelta(i * samples + delta.sample, delta);
+      }
     }),
   );
 }
 
-function ended(delta: Delta, { tally, signal }: Exchange): Reason {
-  tally.completionTokens += delta.completionTokens ?? 0;
-  return finishOf(delta.finish ?? "stop", signal);
-}
+const ended = (delta: Delta, { signal }: Exchange): Reason => finishOf(delta.finish ?? "stop", signal);
 
 const headOf = ({ id, created, model }: Head) => ({ id, object: "text_completion" as const, created, model });
 
@@ -90,7 +101,7 @@ async function whole(
   { head, choices, exchange }: { head: Head; choices: Choice[]; exchange: Exchange },
 ): Promise<Response> {
   const reasons: Reason[] = choices.map(() => "stop");
-  await each(runs, request.n, (index, delta) => {
+  await each(runs, request.n, exchange.tally, (index, delta) => {
     const choice = choices[index] as Choice;
     choice.text += delta.text;
     if (delta.logprobs && choice.logprobs) append(choice.logprobs, legacyLogprobs(delta.logprobs, choice));

@@ -12,7 +12,7 @@ import type { FromServing } from "../protocol.ts";
 import { chat } from "./chat.ts";
 import { complete } from "./completions.ts";
 import { embed } from "./embeddings.ts";
-import { BadGrammar, ContextOverflow } from "./engine/types.ts";
+import { ContextOverflow } from "./engine/types.ts";
 import { checkHealth } from "./health.ts";
 import { abortReason, type Exchange, Left, type Served, type Tally } from "./request.ts";
 import { envelopeOf } from "./sse.ts";
@@ -134,11 +134,6 @@ async function bodyOf(request: Request): Promise<unknown> {
 function toAppError(error: unknown, signal: AbortSignal): AppError {
   if (error instanceof AppError) return error;
   if (error instanceof ContextOverflow) return new AppError("context_length_exceeded", error.message, { cause: error });
-  if (error instanceof BadGrammar)
-    return new AppError("schema", `The schema cannot be turned into a grammar: ${error.message}`, {
-      param: "/response_format",
-      cause: error,
-    });
   if (signal.aborted && signal.reason instanceof AppError) return signal.reason;
   return new AppError("internal", "Unexpected error of the model; the log has the details", { cause: error });
 }

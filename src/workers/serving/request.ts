@@ -1,6 +1,6 @@
 /** What every route of the worker gets with a request, and what it must say when the request is over. */
 import { AppError } from "../../lib/errors.ts";
-import type { Engine, Run, Sampling } from "./engine/types.ts";
+import type { Delta, Engine, Run, Sampling } from "./engine/types.ts";
 import { createQuoting, type Quotes } from "./prompt.ts";
 import { type ChatTemplate, createChatTemplate } from "./template.ts";
 
@@ -75,6 +75,11 @@ export function countCached(run: Run, tally: Tally): Run {
     () => {},
   );
   return run;
+}
+
+/** Before anything looks at how a sample ended: those that were cancelled have cost their tokens too. */
+export function countTokens(deltas: readonly Delta[], tally: Tally) {
+  for (const { completionTokens = 0 } of deltas) tally.completionTokens += completionTokens;
 }
 
 export const usageOf = ({ promptTokens, cachedTokens, completionTokens }: Tally) => ({

@@ -10,6 +10,8 @@ export type Plan = {
   /** The tools that the prompt shows. */
   shown: readonly Tool[];
   grammar?: string;
+  /** The field that the grammar comes from. */
+  grammarOf: "/tools" | "/response_format";
   /** Ends the prompt. */
   opening: string;
   stop: readonly string[];
@@ -20,20 +22,28 @@ export type Plan = {
 type Request = Pick<ChatCompletionRequest, "tools" | "tool_choice" | "parallel_tool_calls" | "response_format">;
 
 const NO_PARAMETERS = { type: "object", properties: {}, additionalProperties: false };
-const SCHEMA_AT = "/response_format/json_schema/schema";
+const FORMAT_AT = "/response_format";
+const SCHEMA_AT = `${FORMAT_AT}/json_schema/schema`;
 
 export function planAnswer(request: Request, format: CallFormat): Plan {
   const { tools, tool_choice: choice, parallel_tool_calls: parallel } = request;
   const rules = createRules();
   const answer = answerRule(request, rules);
   if (tools.length === 0 || choice === "none")
-    return { shown: [], opening: "", stop: [], ...(answer ? { grammar: rules.toGrammar(answer) } : {}) };
+    return {
+      shown: [],
+      grammarOf: FORMAT_AT,
+      opening: "",
+      stop: [],
+      ...(answer ? { grammar: rules.toGrammar(answer) } : {}),
+    };
 
   const forced = choice !== "auto";
   const callable = typeof choice === "object" ? tools.filter((t) => t.function.name === choice.function.name) : tools;
   const one = !parallel || typeof choice === "object";
   const plan: Plan = {
     shown: tools,
+    grammarOf: "/tools",
     opening: forced ? format.opening : "",
     stop: one && !forced ? format.stopAfterOne : [],
     newParser: () => format.createParser(tools, forced),

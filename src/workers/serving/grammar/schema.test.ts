@@ -192,6 +192,7 @@ test.each<[string, unknown, string]>([
   ["a reference to elsewhere", { $ref: "https://example.com/s" }, "/s/$ref"],
   ["a reference to nothing", { items: { $ref: "#/$defs/x" } }, "/s/items/$ref"],
   ["a circle of references", { allOf: [{ $ref: "#/$defs/a" }], $defs: { a: { $ref: "#/$defs/a" } } }, "/s/allOf/0"],
+  ["a schema that is only itself", { anyOf: [{ type: "null" }, { $ref: "#" }] }, "/s/anyOf/1/$ref"],
   ["bounds without a number between", { type: "integer", minimum: 3, maximum: 2 }, "/s"],
   ["types that exclude each other", { allOf: [{ type: "string" }, { type: "null" }] }, "/s"],
   ["values that the bounds exclude", { enum: [1, 2], minimum: 3 }, "/s/enum"],

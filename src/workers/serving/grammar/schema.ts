@@ -73,6 +73,7 @@ export function compileSchema(schema: unknown, at: string, rules: Rules): string
 
 class Compiler {
   private readonly references = new Map<string, string>();
+  private entered = new Set<string>(); // references followed since the last bracket: to meet one again is no way on
   private nodes = 0;
   private depth = 0;
 
@@ -100,6 +101,14 @@ class Compiler {
     } finally {
       this.depth--;
     }
+  };
+
+  private visitInside = (schema: unknown, at: string): string => {
+    const before = this.entered;
+    this.entered = new Set();
+    const rule = this.visit(schema, at);
+    this.entered = before;
+    return rule;
   };
 
   private visitObject(schema: Schema, at: string): string {
@@ -156,12 +165,15 @@ class Compiler {
   }
 
   private reference(ref: string, at: string): string {
+    if (this.entered.has(ref)) throw refuse(at, `${ref} leads back to itself with nothing between`);
     const known = this.references.get(ref);
     if (known) return known;
     const target = this.lookUp(ref, at);
     const { name, is } = this.rules.reserve();
     this.references.set(ref, name);
+    this.entered.add(ref);
     is(this.visit(target, `${this.root}${ref.slice(1)}`));
+    this.entered.delete(ref);
     return name;
   }
 
@@ -186,7 +198,7 @@ class Compiler {
   }
 
   private typed(type: Type, schema: Schema, at: string): string {
-    const place: Place = { rules: this.rules, visit: this.visit, at };
+    const place: Place = { rules: this.rules, visit: this.visitInside, at };
     if (type === "object") return objectRule(schema, place);
     if (type === "array") return arrayRule(schema, place);
     if (type === "string") return stringRule(schema, this.rules, at);
