@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { ChatCompletion, ChatCompletionChunk } from "../../src/lib/chat/chat_completion.ts";
 import { Completion } from "../../src/lib/chat/completion.ts";
 import { EmbeddingList } from "../../src/lib/chat/embedding.ts";
+import { BadGrammar } from "../../src/workers/serving/engine/types.ts";
 import { createFetch, listen } from "../../src/workers/serving/http.ts";
 import { toServed } from "../../src/workers/serving/request.ts";
 import { tempDir, until } from "../harness.ts";
@@ -307,6 +308,20 @@ describe("response_format", () => {
       "/response_format/json_schema/schema/properties/a/not",
     ]);
   });
+});
+
+test.each([
+  ["/tools", { tools: [{ type: "function", function: { name: "f", parameters: {} } }], tool_choice: "required" }],
+  ["/response_format", { response_format: { type: "json_object" } }],
+])("a grammar that the engine refuses is the fault of %s, which is named", async (param, fields) => {
+  const { generate } = engine;
+  engine.generate = () => {
+    throw new BadGrammar("left recursion");
+  };
+  const answer = await post("/chat/completions", { ...ASK, ...fields });
+  engine.generate = generate;
+  expect(answer.status).toBe(422);
+  expect((await json(answer)).error).toMatchObject({ param, message: expect.stringContaining("left recursion") });
 });
 
 describe("the other routes", () => {

@@ -195,6 +195,21 @@ test("completions and embeddings", async () => {
   expect(data[0]?.embedding).toEqual(data[1]?.embedding as number[]);
 });
 
+test("a client that leaves n answers is reported with the tokens of all of them", async () => {
+  const decoded = (await get("/stats")).completion_tokens;
+  const stream = await openai.chat.completions.create(
+    { model: "m", messages, n: 4, max_tokens: 900, stream: true },
+    { headers: { "x-verk-request": "req_four" } },
+  );
+  let chunks = 0;
+  for await (const chunk of stream) if (chunk.choices[0]?.index === 3 && ++chunks === 100) break;
+  stream.controller.abort();
+  const report = await until("the report", () => said.find((m) => m.type === "served" && m.request === "req_four"));
+  expect((report as { completion_tokens: number }).completion_tokens).toBeGreaterThan(
+    0.4 * ((await get("/stats")).completion_tokens - decoded),
+  );
+});
+
 test("asked to stop in the middle of a stream it ends the stream with an error and exits in time", async () => {
   const request = { model: "m", messages, temperature: 0, stream: true as const };
   const stream = await openai.chat.completions.create(request);
