@@ -1,6 +1,6 @@
 /** A file from elsewhere on this machine into the models folder. It has its name only when it is whole. */
 import { constants } from "node:fs";
-import { copyFile, type FileHandle, mkdir, open, rename, rm, stat, statfs } from "node:fs/promises";
+import { copyFile, type FileHandle, lstat, mkdir, open, rename, rm, stat, statfs } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { and, eq, isNull } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
@@ -56,10 +56,9 @@ export async function openSource(path: string): Promise<Source> {
 /** `--name`, or the file's own name. */
 export function nameFor(path: string, given: string | undefined): string {
   const name = given ?? basename(path).replace(/\.gguf$/i, "");
-  if (!NAME.test(name) || name.split("/")[0] === HUB)
-    throw refuse(
-      `${JSON.stringify(name)} cannot be a model's name: letters, digits, dots, dashes and underscores, at most one slash`,
-    );
+  const cannot = `${JSON.stringify(name)} cannot be a model's name`;
+  if (name.split("/")[0] === HUB) throw refuse(`${cannot}: the folder ${HUB} is for what comes from the hub`);
+  if (!NAME.test(name)) throw refuse(`${cannot}: letters, digits, dots, dashes and underscores, at most one slash`);
   if (name === BUILTIN_NAME) throw new AppError("name_taken", `${name} is built in: choose another name`);
   return name;
 }
@@ -82,9 +81,10 @@ export async function place(dataDir: string, source: Source, placing: Placing): 
   }
 }
 
-/** False on another file system, or where the source is not ours to move. */
+/** False on another file system, where the source is not ours to move, and for a link: it may lead nowhere from here. */
 async function moveTo(source: Source, target: string): Promise<boolean> {
   try {
+    if ((await lstat(source.path)).isSymbolicLink()) return false;
     await rename(source.path, target);
     await syncDir(dirname(target));
     return true;

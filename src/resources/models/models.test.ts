@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import {
   copyFileSync,
   existsSync,
+  lstatSync,
   mkdirSync,
   readdirSync,
   renameSync,
@@ -174,6 +175,20 @@ describe("an import", () => {
     await expect(importFile(app.ctx, join(app.dir, "absent.gguf"))).rejects.toThrow("there is no such file");
     await expect(importFile(app.ctx, app.dir)).rejects.toThrow("is not a file");
     expect(existsSync(folder("notes.gguf"))).toBe(false);
+  });
+
+  test("a link that is to be moved gives its file's content, not itself", async () => {
+    const dir = tempDir();
+    copyFileSync(source, join(dir, "real.gguf"));
+    symlinkSync("real.gguf", join(dir, "link.gguf"));
+    const opened = await openSource(join(dir, "link.gguf"));
+    const placed = await place(app.dir, opened, { name: "by-link", move: true });
+    await opened.handle.close();
+    expect(placed.sizeBytes).toBe(Bun.file(source).size);
+    expect(lstatSync(folder("by-link.gguf")).isFile()).toBe(true);
+    expect(readdirSync(dir)).toEqual(["real.gguf"]);
+    registerChecked(app.ctx, placed, opened.shape);
+    rmSync(dir, { recursive: true });
   });
 
   test("moves the file where it may, and replaces a model where it is told to", async () => {
