@@ -6,7 +6,7 @@ const FIRST_CONTROL = 70_000;
 const encoder = new TextEncoder();
 
 export type Step = string | Promise<unknown> | Error;
-export type Script = (generation: Generation, sample: number) => readonly Step[];
+export type Script = (generation: Generation, sample: number) => Iterable<Step>;
 export type FakeEngine = Engine & { asked: Generation[]; open: number };
 
 const FACTS: ModelFacts = {

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { connect } from "node:net";
 import { join } from "node:path";
 import { ChatCompletion, ChatCompletionChunk } from "../../src/lib/chat/chat_completion.ts";
 import { Completion } from "../../src/lib/chat/completion.ts";
@@ -129,6 +130,26 @@ describe("chat", () => {
     leaving.abort();
     expect(await gone).toBe("gone");
     await until("the run to end", () => engine.open === 0, 1000);
+  });
+
+  test("a client that stops reading is given up before its answer fills the memory", async () => {
+    const turn = () => new Promise((done) => setImmediate(done));
+    const mebibyte = "x".repeat(1024 * 1024);
+    let said = 0;
+    say = () => ({
+      *[Symbol.iterator]() {
+        for (; said < 100; said++) yield* [mebibyte, turn()];
+      },
+    });
+    reports.length = 0;
+    const body = JSON.stringify({ ...ASK, stream: true });
+    const head = `POST /chat/completions HTTP/1.1\r\nhost: worker\r\ncontent-length: ${body.length}\r\n\r\n`;
+    const client = connect(socket).pause();
+    client.write(head + body);
+    const report = await until("the report", () => reports[0]);
+    client.destroy();
+    expect(report).toMatchObject({ status: 499, error: expect.stringContaining("does not read") });
+    expect(said).toBeLessThan(40);
   });
 
   test("an error after the first token is an event in the envelope, and no [DONE] follows", async () => {

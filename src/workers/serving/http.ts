@@ -139,6 +139,7 @@ function toAppError(error: unknown, signal: AbortSignal): AppError {
 }
 
 function outcome(error: unknown, signal: AbortSignal): [status: number, message: string | null] {
+  if (error instanceof Left) return [CLIENT_LEFT, error.message];
   if (signal.aborted && abortReason(signal) instanceof Left) return [CLIENT_LEFT, "The client left"];
   const shown = toAppError(error, signal);
   if (shown.code === "internal") console.error(error); // the tail of stderr is what an operator sees

@@ -3,14 +3,39 @@
  * still has its own status; what goes wrong later is an event in the envelope, and then no [DONE].
  */
 import type { AppError } from "../../lib/errors.ts";
-import type { Exchange } from "./request.ts";
+import { type Exchange, Left } from "./request.ts";
 
 export const DONE = "data: [DONE]\n\n";
+const MAX_UNREAD = 16 * 1024 * 1024; // characters: a client that is this far behind does not read
 const HEADERS = { "content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache" };
 
 export const envelopeOf = ({ type, code, message, param }: AppError) => ({ error: { type, code, message, param } });
 
 export const eventOf = (payload: unknown) => `data: ${JSON.stringify(payload)}\n\n`;
+
+type Controller = { write: (text: string) => unknown; flush: () => unknown };
+
+/** What a client does not fetch is kept for it, within bounds. */
+class Sink {
+  #unread = 0;
+  #full: Promise<unknown> | undefined; // until the socket takes more
+
+  constructor(private readonly controller: Controller) {}
+
+  write(events: string) {
+    if (this.#unread > MAX_UNREAD) throw new Left("The client does not read its answer");
+    const taken = this.controller.write(events);
+    this.controller.flush();
+    if (!(taken instanceof Promise)) return;
+    this.#unread += events.length;
+    if (this.#full === taken) return;
+    this.#full = taken;
+    const drained = () => {
+      if (this.#full === taken) this.#unread = 0;
+    };
+    taken.then(drained, drained);
+  }
+}
 
 /** `produce` writes whole events and ends after the last one. */
 export async function streamed(
@@ -18,13 +43,11 @@ export async function streamed(
   produce: (write: (events: string) => void) => Promise<void>,
 ): Promise<Response> {
   let early = "";
-  let sink: { write: (text: string) => unknown; flush: () => unknown } | undefined;
+  let sink: Sink | undefined;
   const begun = Promise.withResolvers<void>();
   const over = produce((events) => {
-    if (sink) {
-      sink.write(events);
-      sink.flush();
-    } else {
+    if (sink) sink.write(events);
+    else {
       early += events;
       begun.resolve();
     }
@@ -33,9 +56,8 @@ export async function streamed(
   const source: Bun.DirectUnderlyingSource<Uint8Array> = {
     type: "direct",
     async pull(controller) {
-      controller.write(early);
-      controller.flush();
-      sink = controller;
+      sink = new Sink(controller);
+      sink.write(early);
       try {
         await over;
       } catch (error) {
