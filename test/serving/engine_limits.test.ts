@@ -1,7 +1,7 @@
 import { afterAll, expect, test } from "bun:test";
 import { tempDir } from "../harness.ts";
 import { makeModel } from "../models.ts";
-import { closeEngines, say, sayOne, testEngine } from "./engines.ts";
+import { closeEngines, GREEDY, say, sayOne, testEngine } from "./engines.ts";
 
 afterAll(closeEngines);
 const dir = tempDir();
@@ -17,4 +17,14 @@ test("a batch stays within its size when a long prompt, a stream and the idle sl
     sayOne(engine, { prompt: numbers(3000, 11), maxTokens: 4, ignoreEos: true }),
   ]);
   expect([stream.completionTokens, long.completionTokens]).toEqual([100, 4]);
+});
+
+test("a temperature next to nothing takes the likeliest token, as 0 does", async () => {
+  const engine = await testEngine(model);
+  const prompt = numbers(20, 13);
+  const greedy = await sayOne(engine, { prompt });
+  for (const temperature of [1e-300, 1e-40, 1e-38, 1e-6]) {
+    const { tokens } = await sayOne(engine, { prompt, sampling: { ...GREEDY, temperature } });
+    expect(tokens).toEqual(greedy.tokens);
+  }
 });

@@ -23,6 +23,9 @@ export type SamplerNative = {
   kinds: TokenKinds;
 };
 
+/** Below this only the likeliest token is left, and logits divided by it overflow. */
+const GREEDY_BELOW = 1e-5;
+
 /** A grammar left no token: the text is complete. */
 export const NOTHING_LEFT = -1;
 
@@ -99,7 +102,7 @@ export function openChain({ llama, vocabSize, contextLength, kinds }: SamplerNat
   if (frequencyPenalty !== 0 || presencePenalty !== 0) {
     add(llama.llama_sampler_init_penalties(vocabSize, contextLength, 1, frequencyPenalty, presencePenalty));
   }
-  if (temperature <= 0) {
+  if (temperature < GREEDY_BELOW) {
     add(llama.llama_sampler_init_greedy());
     return chain;
   }

@@ -81,10 +81,11 @@ function firstStop(text: string, stops: readonly string[]): number {
 /** How many code units at the end may still become a stop string. */
 function pendingStop(text: string, stops: readonly string[]): number {
   let longest = 0;
+  const last = text.charCodeAt(text.length - 1);
   for (const stop of stops) {
     const most = Math.min(stop.length - 1, text.length);
     for (let length = most; length > longest; length--) {
-      if (text.endsWith(stop.slice(0, length))) longest = length;
+      if (stop.charCodeAt(length - 1) === last && text.endsWith(stop.slice(0, length))) longest = length;
     }
   }
   return longest;
