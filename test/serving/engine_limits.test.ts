@@ -1,6 +1,7 @@
 import { afterAll, expect, test } from "bun:test";
+import { decodeOne } from "../../src/workers/serving/health.ts";
 import { tempDir } from "../harness.ts";
-import { makeModel } from "../models.ts";
+import { makeAdapter, makeModel } from "../models.ts";
 import { closeEngines, GREEDY, say, sayOne, testEngine } from "./engines.ts";
 
 afterAll(closeEngines);
@@ -27,4 +28,18 @@ test("a temperature next to nothing takes the likeliest token, as 0 does", async
     const { tokens } = await sayOne(engine, { prompt, sampling: { ...GREEDY, temperature } });
     expect(tokens).toEqual(greedy.tokens);
   }
+});
+
+test("a proof of life does not cost the cache of an adapter's conversation either", async () => {
+  const options = { arch: "llama", type: "F32", context: 4096 } as const;
+  const engine = await testEngine(model, { parallel: 1 });
+  await engine.attach("a", makeAdapter(dir, options));
+  const prompt = numbers(50, 3);
+  await sayOne(engine, { prompt, adapter: "a", maxTokens: 4 });
+  await decodeOne(engine);
+  const before = engine.stats().cachedTokens;
+  await sayOne(engine, { prompt, adapter: "a", maxTokens: 4 });
+  expect(engine.stats().cachedTokens - before).toBe(49);
+  await engine.detach("a");
+  expect(await decodeOne(engine)).toBeGreaterThan(0);
 });

@@ -40,6 +40,12 @@ export class Adapters {
     this.#freeUnused(adapter);
   }
 
+  /** The name that `use` takes; undefined when it has been replaced or detached. */
+  nameOf(key: number): string | null | undefined {
+    if (key === 0) return null;
+    return [...this.#byName].find(([, adapter]) => adapter.key === key)?.[0];
+  }
+
   /** Every use is released once. */
   use(name: string | null): Adapter {
     const adapter = name === null ? this.#none : this.#byName.get(name);

@@ -43,12 +43,13 @@ export class Cache {
     return { at, keep };
   }
 
-  /** What an idle slot holds, the one unused for longest; undefined when there is none. */
-  idle(): Int32Array | undefined {
+  /** What an idle slot holds and whose it is, of the one unused for longest; undefined when nothing can be used again. */
+  idle(): { prompt: Int32Array; adapter: number } | undefined {
     let found: Slot | undefined;
+    if (!this.#options.reuse) return undefined;
     for (const slot of this.slots)
-      if (!slot.busy && slot.length > 0 && slot.adapter === 0 && (!found || slot.usedAt < found.usedAt)) found = slot;
-    return found?.tokens.slice(0, found.length);
+      if (!slot.busy && slot.length > 0 && (!found || slot.usedAt < found.usedAt)) found = slot;
+    return found && { prompt: found.tokens.slice(0, found.length), adapter: found.adapter };
   }
 
   release(at: number) {

@@ -71,8 +71,11 @@ export class Decoder {
   }
 
   submit(asked: SubmitMessage) {
-    const submit = asked.probe ? { ...asked, prompt: this.#cache.idle() ?? asked.prompt } : asked;
-    this.#waiting.push(...newSequences(submit, () => this.#options.adapters.use(submit.adapter)));
+    const { adapters } = this.#options;
+    const idle = asked.probe ? this.#cache.idle() : undefined;
+    const adapter = idle && adapters.nameOf(idle.adapter);
+    const submit = idle && adapter !== undefined ? { ...asked, prompt: idle.prompt, adapter } : asked;
+    this.#waiting.push(...newSequences(submit, () => adapters.use(submit.adapter)));
   }
 
   cancel(ids: readonly number[]) {
