@@ -230,6 +230,24 @@ describe("what the engine is asked", () => {
     expect(error.message).toContain("4096");
   });
 
+  test.each([
+    ["/chat/completions", { messages: [{ role: "user", content: "<a>".repeat(200_000) }] }],
+    ["/completions", { prompt: "x".repeat(600_000) }],
+    ["/embeddings", { input: "x".repeat(600_000) }],
+  ])("%s does not even read a text that no context of this size holds", async (path, fields) => {
+    const { tokenize } = engine;
+    engine.tokenize = () => {
+      throw new Error("was asked");
+    };
+    const answer = await post(path, { model: "m", ...fields });
+    engine.tokenize = tokenize;
+    expect(answer.status).toBe(400);
+    expect((await json(answer)).error).toMatchObject({
+      code: "context_length_exceeded",
+      message: expect.stringMatching(/60000\d characters and the context holds 4096 tokens/),
+    });
+  });
+
   test("a bias for a token that the model does not have is refused by name", async () => {
     const response = await post("/chat/completions", { ...ASK, logit_bias: { "900000": 1 } });
     expect([response.status, (await json(response)).error.param]).toEqual([422, "/logit_bias/900000"]);

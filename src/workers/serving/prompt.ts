@@ -10,6 +10,7 @@ import type { Engine } from "./engine/types.ts";
 
 const CANDIDATES = [/<[^<>\s]{1,62}>/g, /\[[^[\]\s]{1,62}\]/g];
 const MAX_KNOWN = 10_000;
+const LONGEST_TOKEN = 128; // characters: a run of spaces
 const OPEN = "\uE0F0";
 const CLOSE = "\uE0F1";
 
@@ -34,8 +35,13 @@ export function createQuoting(engine: Tokenizer): () => Quotes {
     const quoted: string[] = [];
     const nonce = crypto.randomUUID().slice(0, 8); // nobody can write a mark of this request
     const mark = (text: string) => (isControl(text) ? `${OPEN}${nonce}${quoted.push(text) - 1}${CLOSE}` : text);
+    let characters = 0;
     return {
-      quote: (text) => CANDIDATES.reduce((out, pattern) => out.replace(pattern, mark), text),
+      quote(text) {
+        characters += text.length;
+        refuseHopeless(characters, engine.facts.contextLength);
+        return CANDIDATES.reduce((out, pattern) => out.replace(pattern, mark), text);
+      },
       tokenize(rendered) {
         const { bosToken, addsBos } = engine.facts;
         const hasBos = bosToken !== "" && rendered.startsWith(bosToken);
@@ -54,6 +60,16 @@ export function createQuoting(engine: Tokenizer): () => Quotes {
   };
 }
 
+/** Ten megabytes take seconds to become tokens, in which no stream goes on: what cannot fit is not even tried. */
+function refuseHopeless(characters: number, contextLength: number, param?: string) {
+  if (characters <= contextLength * LONGEST_TOKEN) return;
+  throw new AppError(
+    "context_length_exceeded",
+    `The prompt has ${characters} characters and the context holds ${contextLength} tokens: shorten it, or deploy with a larger context_length`,
+    param === undefined ? {} : { param },
+  );
+}
+
 function joined(parts: readonly Int32Array[]): Int32Array {
   const out = new Int32Array(parts.reduce((sum, part) => sum + part.length, 0));
   let at = 0;
@@ -66,8 +82,9 @@ function joined(parts: readonly Int32Array[]): Int32Array {
 
 /** A prompt of /completions or /embeddings: text, or the tokens themselves. */
 export function promptTokens(engine: Tokenizer, prompt: string | readonly number[], at: string): Int32Array {
-  const { addsBos, vocabSize } = engine.facts;
+  const { addsBos, vocabSize, contextLength } = engine.facts;
   if (typeof prompt === "string") {
+    refuseHopeless(prompt.length, contextLength, at);
     const tokens = engine.tokenize(prompt, { addBos: addsBos, special: true });
     if (tokens.length === 0) throw new AppError("schema", `${at.slice(1)}: is empty`, { param: at });
     return tokens;
