@@ -35,15 +35,14 @@ export function createQuoting(engine: Tokenizer): () => Quotes {
     const quoted: string[] = [];
     const nonce = crypto.randomUUID().slice(0, 8); // nobody can write a mark of this request
     const mark = (text: string) => (isControl(text) ? `${OPEN}${nonce}${quoted.push(text) - 1}${CLOSE}` : text);
-    let characters = 0;
     return {
       quote(text) {
-        characters += text.length;
-        refuseHopeless(characters, engine.facts.contextLength);
+        refuseHopeless(text.length, engine.facts.contextLength);
         return CANDIDATES.reduce((out, pattern) => out.replace(pattern, mark), text);
       },
       tokenize(rendered) {
-        const { bosToken, addsBos } = engine.facts;
+        const { bosToken, addsBos, contextLength } = engine.facts;
+        refuseHopeless(rendered.length, contextLength);
         const hasBos = bosToken !== "" && rendered.startsWith(bosToken);
         const addBos = addsBos && !hasBos;
         if (quoted.length === 0) return engine.tokenize(rendered, { addBos, special: true });
