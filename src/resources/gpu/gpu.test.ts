@@ -1,5 +1,7 @@
 import { afterAll, beforeEach, describe, expect, test } from "bun:test";
 import { fakeClock, testApp, until } from "../../../test/harness.ts";
+import { durable } from "../../platform/db.ts";
+import { failpoints } from "../../platform/failpoint.ts";
 import type { Gpu } from "../../platform/hardware.ts";
 import * as gpu from "./service.ts";
 
@@ -57,6 +59,22 @@ beforeEach(() => {
 });
 
 describe("leases", () => {
+  test("what was given back in a commit that was lost is free for the next request", async () => {
+    expect(await statusOf("a", 8)).toBe("granted");
+    failpoints.hit = (name) => {
+      if (name === "db.before_commit") throw Object.assign(new Error("no space"), { code: "SQLITE_FULL" });
+    };
+    gpu.release(ctx, "a");
+    await expect(durable(ctx.db)).rejects.toThrow("full");
+    delete failpoints.hit;
+    expect(await statusOf("b", 8)).toBe("granted");
+    expect(await statusOf("c", 8)).toBe("waiting");
+    clock.advance(1);
+    gpu.release(ctx, "b");
+    expect(await statusOf("b", 8)).toBe("waiting"); // behind c: its place is not the one it gave up
+    expect(await statusOf("c", 8)).toBe("granted");
+  });
+
   test("requests at the same moment never get the same bytes", async () => {
     const statuses = await Promise.all(Array.from({ length: 8 }, (_, i) => statusOf(`dep_${i}`, 3)));
     expect(statuses.filter((status) => status === "granted")).toHaveLength(3);

@@ -35,11 +35,19 @@ type State = {
   evicting: Map<string, Promise<boolean>>;
   /** Holders whose lease is what they measured. */
   settled: Set<string>;
+  /** Holders that are gone, until that is committed: on a full disk it may take more than one try. */
+  leaving: Set<string>;
 };
 
 // By database: a test's context is a copy of the server's.
 const stateOf = oncePer(
-  (_db: Db): State => ({ kinds: new Map(), listeners: new Set(), evicting: new Map(), settled: new Set() }),
+  (_db: Db): State => ({
+    kinds: new Map(),
+    listeners: new Set(),
+    evicting: new Map(),
+    settled: new Set(),
+    leaving: new Set(),
+  }),
 );
 
 const EVICTION_MS = 60_000; // longer than a drain and an orderly end of a worker
@@ -65,7 +73,9 @@ export function clear(ctx: Ctx) {
     tx.delete(gpuLeases).run();
     tx.delete(gpuWaits).run();
   });
-  stateOf(ctx.db).settled.clear();
+  const { settled, leaving } = stateOf(ctx.db);
+  settled.clear();
+  leaving.clear();
   void devices(ctx);
 }
 
@@ -107,7 +117,10 @@ type Attempt = { refused: ReadonlySet<string>; queued: boolean };
 
 /** Decision and row in one synchronous write: two requests cannot be given the same bytes. */
 function decide(ctx: Ctx, seen: Seen[], request: Request, { refused, queued }: Attempt): Placement {
+  const { leaving } = stateOf(ctx.db);
   return write(ctx.db, (tx) => {
+    for (const holder of leaving) strike(ctx, tx, holder);
+    leaving.delete(request.holder); // it is back
     const leases = tx.select().from(gpuLeases).all();
     const own = leases.filter(({ holder }) => holder === request.holder);
     if (own.length > 0) return { outcome: "granted", devices: devicesOf(own, seen) };
@@ -176,12 +189,20 @@ function evict(ctx: Ctx, holder: string, why: string): Promise<boolean> {
 
 /** Gives back what the holder has, or its place in the queue. Nothing of either: nothing happens. */
 export function release(ctx: Ctx, holder: string) {
+  const { settled, leaving } = stateOf(ctx.db);
+  settled.delete(holder);
+  leaving.add(holder);
   write(ctx.db, (tx) => {
-    const leases = tx.delete(gpuLeases).where(eq(gpuLeases.holder, holder)).returning().all();
-    const waits = tx.delete(gpuWaits).where(eq(gpuWaits.holder, holder)).returning().all();
-    if (leases.length + waits.length > 0) freed(ctx, tx); // one who leaves the queue may have held up others
+    if (strike(ctx, tx, holder)) freed(ctx, tx); // one who leaves the queue may have held up others
   });
-  stateOf(ctx.db).settled.delete(holder);
+}
+
+/** Whether it had anything. */
+function strike(ctx: Ctx, tx: Tx, holder: string): boolean {
+  const leases = tx.delete(gpuLeases).where(eq(gpuLeases.holder, holder)).returning().all();
+  const waits = tx.delete(gpuWaits).where(eq(gpuWaits.holder, holder)).returning().all();
+  afterCommit(tx, () => stateOf(ctx.db).leaving.delete(holder));
+  return leases.length + waits.length > 0;
 }
 
 /** What the worker measured, on all its devices together. */
