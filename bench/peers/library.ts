@@ -1,7 +1,6 @@
 /**
- * What the library itself can do, in a process of its own: one decode call for N sequences, a sampler chain each, the next call. No HTTP, no
- * scheduler, no text. argv: JSON of Job. With tokens it prints JSON of Outcome; with tokens = 0 it answers every line on
- * standard input with one of First.
+ * What the library itself can do, in a process of its own: one decode call for N sequences, a sampler chain each, the
+ * next call. No HTTP, no scheduler, no text. argv: JSON of Job. Prints JSON of Outcome.
  */
 import { dlopen, FFIType, type Pointer, ptr } from "bun:ffi";
 import { readdirSync, writeSync } from "node:fs";
@@ -18,7 +17,6 @@ export type Job = {
   vocab: number;
 };
 export type Outcome = { perSecond: number; stepMs: number };
-export type First = { firstMs: number };
 
 const BATCH = 2048;
 const job = JSON.parse(process.argv[2] as string) as Job;
@@ -141,21 +139,13 @@ function generate(salt: number): { seconds: number; stepMs: number } {
   return { seconds: (end - began) / 1000, stepMs: (end - read) / Math.max(1, job.tokens - 1) };
 }
 
-function first(salt: number): number {
+function warm(salt: number) {
   clear();
-  const chains = [chainOf(1)];
-  const began = performance.now();
-  prefill(chains, new Int32Array(1), salt);
-  return performance.now() - began;
+  prefill([chainOf(1)], new Int32Array(1), salt);
 }
 
-const tell = (outcome: Outcome | First) => void writeSync(1, `${JSON.stringify(outcome)}\n`); // before the exit, surely
-for (let i = 0; i < 3; i++) first(i); // warm
-if (job.tokens === 0) {
-  let salt = 0;
-  for await (const line of console) if (line) tell({ firstMs: first(++salt * 31) });
-} else {
-  const { seconds, stepMs } = generate(5);
-  tell({ perSecond: (job.sequences * job.tokens) / seconds, stepMs });
-}
+const tell = (outcome: Outcome) => void writeSync(1, `${JSON.stringify(outcome)}\n`); // before the exit, surely
+for (let i = 0; i < 3; i++) warm(i);
+const { seconds, stepMs } = generate(5);
+tell({ perSecond: (job.sequences * job.tokens) / seconds, stepMs });
 process.exit(0); // the library's own teardown is not ours to time
