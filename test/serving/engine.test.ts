@@ -355,3 +355,10 @@ test("a proof of life costs nobody the cache, and changes nothing in it", async 
   expect(await again.cachedTokens).toBe(prompt.length - 1);
   await engine.close();
 });
+
+test("closing tells those who still wait for an embedding", async () => {
+  const engine = await testEngine(model, { parallel: 1 });
+  const waiting = refusal(engine.embed([tokens(engine, "one"), tokens(engine, "two")]));
+  await engine.close();
+  expect(await waiting).toThrow("closed");
+});

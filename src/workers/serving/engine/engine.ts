@@ -185,7 +185,7 @@ class ThreadedEngine implements Engine {
   close = async () => {
     if (this.#broken) return;
     const closed = this.#ask((id) => ({ type: "close", id }));
-    this.#break(new Error("the engine is closed"), closed);
+    this.#break(new Error("the engine is closed"), this.#lastId);
     await closed;
     this.#thread.terminate();
   };
@@ -268,13 +268,15 @@ class ThreadedEngine implements Engine {
   }
 
   /** From now on nothing works; whoever waits is told why. `spare` is the question that ends it. */
-  #break(error: Error, spare?: Promise<unknown>) {
+  #break(error: Error, spare?: number) {
     this.#broken = error;
     for (const { run } of [...this.#places.values()]) run.fail(error);
     this.#places.clear();
-    if (spare) return;
-    for (const answer of this.#answers.values()) answer.reject(error);
-    this.#answers.clear();
+    for (const [id, answer] of this.#answers) {
+      if (id === spare) continue;
+      this.#answers.delete(id);
+      answer.reject(error);
+    }
   }
 }
 
