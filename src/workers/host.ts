@@ -85,7 +85,7 @@ let failing = false;
 async function fail(error: unknown): Promise<never> {
   if (failing) return new Promise<never>(() => {}); // the first failure is on its way out
   failing = true;
-  console.error(error);
+  console.error(error instanceof Error ? (error.stack ?? error.message) : error); // the error alone brings source lines
   const kind = error instanceof WorkerError ? error.kind : "crashed";
   await flush({ type: "failed", kind, message: error instanceof Error ? error.message : String(error) });
   return process.exit(1);

@@ -57,7 +57,7 @@ async function answer(talk: Talk, question: string, signal: AbortSignal): Promis
       const { done, value } = await pieces.next();
       if (done) return value;
       if (said === "") progress.end();
-      process.stdout.write(value);
+      process.stdout.write(process.stdout.isTTY ? visible(value) : value);
       said = value;
     }
   } finally {
@@ -65,6 +65,10 @@ async function answer(talk: Talk, question: string, signal: AbortSignal): Promis
     if (said !== "" && !said.endsWith("\n")) process.stdout.write("\n");
   }
 }
+
+/** What a model says may not steer the terminal: control characters other than tab and newline are left out. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is left out
+const visible = (text: string) => text.replaceAll(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g, "");
 
 function remark(ending: Ending) {
   if (ending === "length") note("(cut off at the longest answer: --max-tokens changes it)");

@@ -37,18 +37,22 @@ export async function answer(ctx: Ctx, row: DeploymentRow, request: Request, ask
   const live = liveOf(ctx, row.id);
   const gone = new AbortController();
   request.signal.addEventListener("abort", () => gone.abort(LEFT), { once: true });
+  if (request.signal.aborted) gone.abort(LEFT);
   live.flights.add(gone);
   const flight: Flight = { ctx, row, live, ask, record: record(ctx, row, live), gone };
   const replica = take(live);
   if (replica) flight.replica = replica;
-  else if (ask.body.stream) return stream(flight, wakeAndRelay(flight));
   try {
-    flight.replica ??= await waitFor(flight);
+    const held = replica ?? waitFor(flight); // a full house is a status, not an event
+    if (!replica && ask.body.stream) return stream(flight, wakeAndRelay(flight, held));
+    flight.replica = await held;
     const got = await send(flight);
     if (got.ok && ask.body.stream && got.body) return stream(flight, chunksOf(got.body));
     const text = await got.text();
     land(flight, { status: got.status, error: got.ok ? null : messageOf(text) });
-    return new Response(text, { status: got.status, headers: { "content-type": "application/json" } });
+    const retry = got.headers.get("retry-after");
+    const headers = { "content-type": "application/json", ...(retry === null ? {} : { "retry-after": retry }) };
+    return new Response(text, { status: got.status, headers });
   } catch (error) {
     const cause = causeOf(flight, error);
     land(flight, outcomeOf(cause));
@@ -93,7 +97,7 @@ function land(flight: Flight, outcome: Outcome) {
   live.flights.delete(gone);
   if (replica) {
     replica.inflight--;
-    if (outcome.status < 500) replica.provedAt = ctx.clock.now();
+    if (outcome.status < 400) replica.provedAt = ctx.clock.now(); // who gives up waiting proves nothing
     if (replica.inflight === 0) ctx.wake("deployments.reconcile");
   }
   record.finish(outcome);
@@ -115,9 +119,8 @@ function stream(flight: Flight, source: AsyncIterator<Uint8Array>): Response {
 }
 
 /** A client that streams hears how far the wake is from the first moment on; errors come as events. */
-async function* wakeAndRelay(flight: Flight): AsyncGenerator<Uint8Array> {
+async function* wakeAndRelay(flight: Flight, held: Replica | Promise<Replica>): AsyncGenerator<Uint8Array> {
   const { ctx, row, live } = flight;
-  const held = waitFor(flight);
   for (let said = ""; !flight.replica; ) {
     const { stage, progress, reason } = seenLoad(moves.current(ctx.db, row.id) ?? row, live);
     const now = `waking: ${reason ?? `${stage} ${Math.round(progress * 100)} %`}`;

@@ -86,8 +86,8 @@ export function choose(live: Live): Replica | undefined {
   return best;
 }
 
-/** Waits for a replica: until one is ready, the patience is over, or the client has left. */
-export async function hold(ctx: Ctx, row: DeploymentRow, signal: AbortSignal): Promise<Replica> {
+/** Waits for a replica: until one is ready, the patience is over, or the client has left. Throws when it is full. */
+export function hold(ctx: Ctx, row: DeploymentRow, signal: AbortSignal): Promise<Replica> {
   const live = liveOf(ctx, row.id);
   if (live.held.size >= row.maxHeldRequests)
     throw new AppError("rate_limited", `${live.held.size} requests wait for ${row.name} already: try again soon`, {
@@ -103,16 +103,15 @@ export async function hold(ctx: Ctx, row: DeploymentRow, signal: AbortSignal): P
   };
   const leave = () => giveUp(signal.reason);
   live.held.add(held);
+  if (signal.aborted) leave();
   signal.addEventListener("abort", leave, { once: true });
   void ctx.clock.sleep(row.wakeTimeoutSeconds * 1000, over.signal).then(() => {
     if (!over.signal.aborted) giveUp(stillWaking(row, seenLoad(row, live)));
   });
-  try {
-    return await promise;
-  } finally {
+  return promise.finally(() => {
     over.abort();
     signal.removeEventListener("abort", leave);
-  }
+  });
 }
 
 function stillWaking(row: DeploymentRow, load: Load): AppError {

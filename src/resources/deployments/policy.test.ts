@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { desiredReplicas, isParkable, judgeLoss, loadDeadlineMs, mayPark, restartDelayMs } from "./policy.ts";
+import { desiredReplicas, isParkable, judgeLoss, loadDeadlineMs, mayPark, restartDelayMs, whyNever } from "./policy.ts";
 
 const row = {
   status: "serving" as const,
@@ -65,4 +65,16 @@ test("restarts wait 1, 2, 4 seconds and five minutes at most", () => {
 
 test("a load of 100 GB from a slow disk is not taken for hung", () => {
   expect(loadDeadlineMs(100e9)).toBeGreaterThan(2_000_000);
+});
+
+test("what can never run here is told why, with both numbers", () => {
+  const two = [
+    { type: "H200", capacityBytes: 100e9 },
+    { type: "H200", capacityBytes: 80e9 },
+    { type: "L40S", capacityBytes: 40e9 },
+  ];
+  expect(whyNever(two, { type: "H200", count: 1, bytes: 100e9 })).toBeUndefined();
+  expect(whyNever(two, { type: "H200", count: 2, bytes: 160e9 })).toBeUndefined();
+  expect(whyNever(two, { type: "H200", count: 2, bytes: 162e9 })).toContain("75.4 GiB on each, and there are 74.5 GiB");
+  expect(whyNever(two, { type: "L40S", count: 2, bytes: 1 })).toBe("this machine has 1 of type L40S, not 2");
 });

@@ -1,4 +1,5 @@
 /** What a deployment should do next, as pure functions of what is known of it. */
+import { formatBytes } from "../../lib/bytes.ts";
 import type { DeploymentRow } from "./table.ts";
 
 export type Traffic = {
@@ -50,6 +51,18 @@ export function judgeLoss(row: Loss, canRetry: boolean, most: number): Verdict {
 
 /** A load that takes longer is hung: ten minutes, and more for what a slow disk (50 MB/s) needs to read it. */
 export const loadDeadlineMs = (weightBytes: number): number => 600_000 + (weightBytes / 50e6) * 1000;
+
+export type Hardware = readonly { type: string; capacityBytes: number }[];
+
+/** Why this can never run here, however empty the machine is; undefined when it can. */
+export function whyNever(hardware: Hardware, want: { type: string; count: number; bytes: number }): string | undefined {
+  const rooms = hardware.filter(({ type }) => type === want.type).map(({ capacityBytes }) => capacityBytes);
+  if (rooms.length < want.count) return `this machine has ${rooms.length} of type ${want.type}, not ${want.count}`;
+  const smallest = rooms.sort((a, b) => b - a)[want.count - 1] ?? 0; // of the largest `count`
+  const each = Math.ceil(want.bytes / want.count);
+  if (each <= smallest) return undefined;
+  return `it takes ${formatBytes(each)} on each, and there are ${formatBytes(smallest)}: ask for a smaller context_length or parallel`;
+}
 
 /** Stays up for this long: earlier crashes are forgiven. */
 export const FORGIVEN_AFTER_MS = 60_000;

@@ -55,9 +55,18 @@ export async function reconcile(ctx: Ctx): Promise<void> {
   }
   const sleeps = (row: DeploymentRow) => row.parked || (row.waking && liveOf(ctx, row.id).replicas.size === 0);
   const sleeper = ctx.config.serving.standby ? rows.find(sleeps) : undefined;
-  keepSpare(ctx, sleeper && (liveOf(ctx, sleeper.id).cards ?? (sleeper.gpuType === "cpu" ? [] : undefined)));
+  standBy(ctx, sleeper && (liveOf(ctx, sleeper.id).cards ?? (sleeper.gpuType === "cpu" ? [] : undefined)));
   const active = new Set(rows.map((row) => row.id));
   for (const live of allLive(ctx)) if (!active.has(live.id)) endAll(ctx, live, "the deployment is over");
+}
+
+/** A convenience: its trouble is nobody else's. */
+function standBy(ctx: Ctx, cards: readonly string[] | undefined) {
+  try {
+    keepSpare(ctx, cards);
+  } catch (error) {
+    ctx.log.warn("no process stands by", { error });
+  }
 }
 
 function drive(ctx: Ctx, row: DeploymentRow) {
@@ -68,7 +77,7 @@ function drive(ctx: Ctx, row: DeploymentRow) {
   moves.keepAccount(ctx, row);
   for (const replica of live.replicas) {
     reapHung(ctx, replica);
-    void prove(ctx, live, replica);
+    prove(ctx, live, replica).catch((error) => ctx.log.error("a health check broke", { deployment: row.id, error }));
   }
   scale(ctx, row, live, desiredReplicas(row, traffic));
 }
@@ -152,11 +161,12 @@ async function giveWay(ctx: Ctx, holder: string, why: string) {
   await park(ctx, live, why);
 }
 
-/** Anew with other settings: what runs finishes its requests first. */
+/** Anew with other settings: what runs finishes its requests first, what still loads begins again. */
 export function reload(ctx: Ctx, row: DeploymentRow) {
   const live = liveOf(ctx, row.id);
+  for (const replica of startingOf(live)) void retire(replica, "settings changed");
   if (row.parked || row.status !== "serving") return;
-  const old = [...live.replicas];
+  const old = readyOf(live);
   moves.move(ctx, row.id, "restart");
   for (const replica of old) {
     replica.state = "leaving";

@@ -57,7 +57,7 @@ export function record(ctx: Ctx, row: DeploymentRow, live: Live): Recorder {
       over = true;
       live.usedAt = ctx.clock.now();
       const latencyMs = performance.now() - startedAt;
-      void usage
+      void (status < 400 ? usage : soon(ctx, usage))
         .then((used) => {
           replica?.untold.delete(id);
           const counted = { prompt: used?.prompt_tokens ?? 0, completion: used?.completion_tokens ?? 0 };
@@ -66,6 +66,16 @@ export function record(ctx: Ctx, row: DeploymentRow, live: Live): Recorder {
         .catch((cause) => ctx.log.error("a request was not recorded", { request: id, error: cause }));
     },
   };
+}
+
+const TOLD_MS = 5_000;
+
+/** A request that was broken off may never have reached the worker: then nobody will tell. */
+async function soon(ctx: Ctx, usage: Promise<Usage | undefined>): Promise<Usage | undefined> {
+  const told = new AbortController();
+  const used = await Promise.race([usage, ctx.clock.sleep(TOLD_MS, told.signal)]);
+  told.abort();
+  return used ?? undefined;
 }
 
 type Sums = Outcome & { id: string; createdAt: number; latencyMs: number; prompt: number; completion: number };

@@ -40,10 +40,12 @@ export async function launch(ctx: Ctx, row: DeploymentRow, model: ModelRow): Pro
     });
     live.queuedAs = grant.status === "waiting" ? holder : undefined;
     if (grant.status === "never") return gone(ctx, live, `No capacity: ${grant.reason}`, false);
-    if (grant.status === "waiting") return moves.waits(ctx, row, grant.reason);
     const fresh = moves.current(ctx.db, row.id);
-    if (!fresh || fresh.parked || fresh.status === "stopped" || fresh.status === "failed" || ctx.closing.aborted)
+    if (!fresh || !isWanted(fresh, row) || ctx.closing.aborted) {
+      live.queuedAs = undefined;
       return gpu.release(ctx, holder);
+    }
+    if (grant.status === "waiting") return moves.waits(ctx, fresh, grant.reason);
     if (fresh.status === "queued") moves.move(ctx, row.id, "place", { queueReason: null });
     const load: LoadMessage = {
       type: "load",
@@ -65,6 +67,14 @@ export async function launch(ctx: Ctx, row: DeploymentRow, model: ModelRow): Pro
     live.launching--;
   }
 }
+
+/** While the memory was being had somebody may have stopped, parked or changed it. */
+const isWanted = (now: DeploymentRow, then: DeploymentRow) =>
+  !now.parked &&
+  now.status !== "stopped" &&
+  now.status !== "failed" &&
+  now.contextLength === then.contextLength &&
+  now.parallel === then.parallel;
 
 type LoadMessage = Extract<ToServing, { type: "load" }>;
 type Start = { holder: string; load: LoadMessage; loadUntil: number; cards: readonly string[] };

@@ -8,8 +8,10 @@ import { durable, write } from "../../platform/db.ts";
 import { register } from "../models/folder.ts";
 import { machine as modelMachine } from "../models/machine.ts";
 import * as models from "../models/service.ts";
-import { liveOf } from "./fleet.ts";
+import { liveOf, type Replica, readyOf } from "./fleet.ts";
 import * as moves from "./moves.ts";
+import { record } from "./records.ts";
+import type { DeploymentRow } from "./table.ts";
 
 const CHAT = { model: "d", messages: [{ role: "user", content: "hi" }] };
 const open: DeployingApp[] = [];
@@ -168,7 +170,7 @@ test("wherever it crashes, a change of status and its event exist together or no
     await after.close().then(after.remove);
   });
   expect(crashes).toBeGreaterThan(4);
-});
+}, 60_000);
 
 test("those who wait for a model that will never come are told so at once", async () => {
   const on = await app();
@@ -231,4 +233,68 @@ test("an orderly stop accounts for the time up to it", async () => {
   const after = await app({ dir: on.dir, lives: [{ gate: "/nonexistent/never" }] });
   const { body } = await after.call("GET", `/v1/deployments/${id}/metrics`, undefined, { key: on.keyA });
   expect(body.uptime_seconds).toBe(42);
+});
+
+test("a request that was broken off before the worker saw it is recorded all the same", async () => {
+  const clock = fakeClock();
+  const on = await app({ clock });
+  const id = await on.deploy();
+  await on.reaches(id, "serving");
+  const row = moves.current(on.ctx.db, id) as DeploymentRow;
+  const live = liveOf(on.ctx, id);
+  const request = record(on.ctx, row, live);
+  request.sentTo([...live.replicas][0] as Replica);
+  request.finish({ status: 499, error: "the client left" });
+  await until("its record", async () => {
+    clock.advance(1_000);
+    return (await on.call("GET", `/v1/deployments/${id}/requests`)).body.data.length === 1;
+  });
+  expect([...live.replicas][0]?.untold.size).toBe(0);
+});
+
+test("a change of size while it loads is what it loads with", async () => {
+  const on = await app({ lives: [{ gate: "/nonexistent/never" }, {}] });
+  const id = await on.deploy({ parallel: 2 });
+  await until("the first load", () => on.starts().length === 1);
+  await on.call("PATCH", `/v1/deployments/${id}`, { parallel: 3 });
+  await on.reaches(id, "serving");
+  expect(readyOf(liveOf(on.ctx, id)).map((replica) => replica.parallel)).toEqual([3]);
+  expect(eventsOf(on, id).filter((type) => type === "deployment.serving")).toHaveLength(1);
+});
+
+test("what can never fit is refused at once, new or changed, and what serves goes on", async () => {
+  const on = await app({ flags: { "gpu.cpu_share": 0.05 } });
+  const huge = { context_length: 512, parallel: 256 };
+  const shape = on.ctx.db.$client.query("SELECT shape FROM models WHERE name = 'random'").get() as { shape: string };
+  const wide = JSON.stringify({ ...JSON.parse(shape.shape), layers: 900, kv_heads: 64 });
+  const id = await on.deploy({ parallel: 1 });
+  await on.reaches(id, "serving");
+  on.ctx.db.$client.run("UPDATE models SET shape = ? WHERE name = 'random'", [wide]);
+  const created = await on.call("POST", "/v1/deployments", { model: "random", name: "huge", ...huge });
+  expect([created.status, created.body.error.param]).toEqual([422, "/parallel"]);
+  expect(created.body.error.message).toContain("GiB");
+  const changed = await on.call("PATCH", `/v1/deployments/${id}`, huge);
+  expect(changed.status).toBe(422);
+  expect((await on.call("GET", `/v1/deployments/${id}`)).body).toMatchObject({ status: "serving", parallel: 1 });
+  const three = await on.call("POST", "/v1/deployments", { model: "random", name: "x", gpu: { gpu_count: 3 } });
+  expect([three.status, three.body.error.message]).toEqual([422, expect.stringContaining("has 1 of type cpu, not 3")]);
+});
+
+test("a stream that finds the house full gets the status 429, not a stream", async () => {
+  const on = await app({ lives: [{ gate: "/nonexistent/never" }] });
+  const id = await on.deploy({ max_held_requests: 0 });
+  const full = await on.call("POST", `/v1/deployments/${id}/chat/completions`, { ...CHAT, stream: true });
+  expect([full.status, full.headers.get("retry-after")]).toEqual([429, "5"]);
+});
+
+test("stopping breaks off what is being answered, and says why", async () => {
+  const on = await app({ lives: [{ words: 100_000, gapMs: 2 }] });
+  const id = await on.deploy();
+  await on.reaches(id, "serving");
+  const asked = on.call("POST", `/v1/deployments/${id}/chat/completions`, { ...CHAT, stream: true });
+  await until("it to be answered", () => liveOf(on.ctx, id).flights.size === 1);
+  await on.call("POST", `/v1/deployments/${id}/stop`);
+  expect((await asked).body.error ?? JSON.parse((await asked).body.trim().split("data: ").at(-1)).error).toMatchObject({
+    code: "unsupported_state",
+  });
 });

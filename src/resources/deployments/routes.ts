@@ -11,6 +11,7 @@ import { Completion, CompletionRequest } from "../../lib/chat/completion.ts";
 import { EmbeddingList, EmbeddingRequest } from "../../lib/chat/embedding.ts";
 import { AppError } from "../../lib/errors.ts";
 import { isoOrNull } from "../../lib/schema.ts";
+import { hardwareFor } from "./admission.ts";
 import { answer } from "./chat.ts";
 import {
   CreateDeployment,
@@ -36,9 +37,9 @@ const managing = (ctx: Ctx) => {
     .post(
       "",
       async ({ request, principal, body, set }) => {
-        const hardware = await deployments.hardwareFor(ctx, body);
+        const place = await hardwareFor(ctx, body);
         return creates(ctx, { request, principal, body, set }, () =>
-          deployments.show(ctx, deployments.create(ctx, principal.workspaceId, body, hardware)),
+          deployments.show(ctx, deployments.create(ctx, principal.workspaceId, body, place)),
         );
       },
       { ...takes(CreateDeployment), detail: describe("Deploy a model", { 201: Deployment }) },
@@ -52,8 +53,8 @@ const managing = (ctx: Ctx) => {
     })
     .patch(
       "/:id",
-      ({ principal, params, body }) =>
-        deployments.show(ctx, deployments.update(ctx, principal.workspaceId, params.id, body)),
+      async ({ principal, params, body }) =>
+        deployments.show(ctx, await deployments.update(ctx, principal.workspaceId, params.id, body)),
       {
         ...takes(UpdateDeployment),
         detail: describe(

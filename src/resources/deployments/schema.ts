@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { isId } from "../../lib/ids.ts";
 import { DateTime, isoOrNull, Label, Metadata } from "../../lib/schema.ts";
 import { isoTime } from "../../lib/time.ts";
 import { STAGES } from "../../workers/protocol.ts";
@@ -48,6 +49,7 @@ export const Deployment = z
   .meta({ id: "Deployment" });
 export type Deployment = z.infer<typeof Deployment>;
 
+const Name = Label(100).refine((name) => !isId(name, "dep"), "must not look like the id of a deployment");
 const MAX_PARALLEL = 256; // of llama.cpp
 
 const scaling = {
@@ -68,7 +70,7 @@ const FLOOR = { path: ["min_replicas"], message: "must not be greater than max_r
 export const CreateDeployment = z
   .object({
     model: Label(300).describe("A training job id, a model of the registry, or owner/name on the hub"),
-    name: Label(100).describe("Also the model name in chat completions"),
+    name: Name.describe("Also the model name in chat completions"),
     source: z.enum(SOURCES).optional().describe("Default: training_job when model is a job id, else hub"),
     checkpoint: Label(100).nullable().default(null),
     gpu: z
@@ -87,11 +89,15 @@ export const CreateDeployment = z
     metadata: Metadata.default({}),
   })
   .refine(floorBelowCeiling, FLOOR)
+  .refine((d) => d.checkpoint === null || d.source !== "hub", {
+    path: ["checkpoint"],
+    message: "is of a training job: leave it out for other models",
+  })
   .meta({ id: "CreateDeployment" });
 export type CreateDeployment = z.infer<typeof CreateDeployment>;
 
 export const UpdateDeployment = z
-  .object({ name: Label(100), ...scaling, metadata: Metadata })
+  .object({ name: Name, ...scaling, metadata: Metadata })
   .partial()
   .refine(floorBelowCeiling, FLOOR)
   .meta({ id: "UpdateDeployment" });

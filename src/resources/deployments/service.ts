@@ -10,11 +10,11 @@ import { gradually } from "../../platform/gradually.ts";
 import { preparedInsert, preparedRow } from "../../platform/row.ts";
 import * as gpu from "../gpu/service.ts";
 import * as models from "../models/service.ts";
-import type { ModelRow } from "../models/table.ts";
+import { modelFor, mustFit, type Place } from "./admission.ts";
 import { liveOf, readyOf, seenLoad, turnAway } from "./fleet.ts";
 import { machine } from "./machine.ts";
 import * as moves from "./moves.ts";
-import { desiredReplicas } from "./policy.ts";
+import { desiredReplicas, type Hardware } from "./policy.ts";
 import { endAll, reload, trafficOf } from "./reconcile.ts";
 import { type CreateDeployment, type Deployment, present, presentRequest, type UpdateDeployment } from "./schema.ts";
 import { type DeploymentRow, deploymentRequests, deployments } from "./table.ts";
@@ -78,18 +78,7 @@ export function show(ctx: Ctx, row: DeploymentRow): Deployment {
   });
 }
 
-/** What the machine has decides the kind of hardware where the caller does not; asked before anything is written. */
-export async function hardwareFor(ctx: Ctx, input: CreateDeployment): Promise<string> {
-  const types = [...new Set((await gpu.devices(ctx)).map((device) => device.type))];
-  const wanted = input.gpu?.gpu_type ?? types[0] ?? "cpu";
-  if (!types.includes(wanted))
-    throw new AppError("schema", `gpu.gpu_type: this machine has ${types.join(", ")}, not ${wanted}`, {
-      param: "/gpu/gpu_type",
-    });
-  return wanted;
-}
-
-export function create(ctx: Ctx, workspaceId: string, input: CreateDeployment, gpuType: string): DeploymentRow {
+export function create(ctx: Ctx, workspaceId: string, input: CreateDeployment, place: Place): DeploymentRow {
   const now = ctx.clock.now();
   const source = input.source ?? (isId(input.model, "job") ? "training_job" : "hub");
   const row = naming(input.name, () =>
@@ -105,13 +94,14 @@ export function create(ctx: Ctx, workspaceId: string, input: CreateDeployment, g
         modelId: model.id,
         source,
         checkpoint: input.checkpoint,
-        gpuType,
+        gpuType: place.type,
         gpuCount: input.gpu?.gpu_count ?? 1,
         provider: input.provider,
         metadata: input.metadata,
         createdAt: now,
         updatedAt: now,
       });
+      mustFit(ctx, made, model, place.hardware);
       emit(tx, "deployment.created", { workspaceId, now }, machine.report(made));
       return made;
     }),
@@ -154,33 +144,14 @@ const BLANK = {
   lastRequestAt: null,
 };
 
-/** A model that can be served, now or when it has come: what cannot is refused here, before anything is queued. */
-function modelFor(ctx: Ctx, workspaceId: string, input: CreateDeployment, source: DeploymentRow["source"]): ModelRow {
-  const model = lookUp(ctx, workspaceId, input, source);
-  const refuse = (why: string) => {
-    throw new AppError("invalid_request", `model: ${model.name} ${why}`, { param: "/model" });
-  };
-  if (model.status === "failed" || model.status === "missing")
-    refuse(`is ${model.status}${model.error ? `: ${model.error}` : ""}`);
-  if (model.shape?.type === "adapter") refuse("is an adapter: deploy the model it belongs to");
-  return model;
+export async function update(ctx: Ctx, workspaceId: string, id: string, input: UpdateDeployment) {
+  mustGet(ctx, workspaceId, id);
+  const hardware = await gpu.devices(ctx);
+  return change(ctx, mustGet(ctx, workspaceId, id), input, hardware);
 }
 
-/** Registry, then models folder, then hub; a training job's model by the job. */
-function lookUp(ctx: Ctx, workspaceId: string, input: CreateDeployment, source: DeploymentRow["source"]): ModelRow {
-  if (source === "hub") return models.request(ctx, workspaceId, input.model);
-  const model = models.byJob(ctx, workspaceId, input.model);
-  if (!model)
-    throw new AppError(
-      "resource_not_found",
-      `No model of a training job ${JSON.stringify(input.model.slice(0, 80))}: give the id of a completed job, or source "hub" for a model by name`,
-      { param: "/model" },
-    );
-  return model;
-}
-
-export function update(ctx: Ctx, workspaceId: string, id: string, input: UpdateDeployment): DeploymentRow {
-  const before = mustGet(ctx, workspaceId, id);
+function change(ctx: Ctx, before: DeploymentRow, input: UpdateDeployment, hardware: Hardware): DeploymentRow {
+  const { id, workspaceId } = before;
   const now = ctx.clock.now();
   const max = input.max_replicas ?? before.maxReplicas;
   const min = input.min_replicas ?? before.minReplicas;
@@ -201,6 +172,7 @@ export function update(ctx: Ctx, workspaceId: string, id: string, input: UpdateD
     metadata: input.metadata,
   };
   const patch = Object.fromEntries(Object.entries(changes).filter(([, value]) => value !== undefined));
+  if (Object.keys(patch).length === 0) return before;
   const row = naming(input.name ?? "", () =>
     write(ctx.db, (tx) => {
       const changed = tx
@@ -209,15 +181,20 @@ export function update(ctx: Ctx, workspaceId: string, id: string, input: UpdateD
         .where(eq(deployments.id, id))
         .returning()
         .get();
+      if (isResized(changed, before))
+        mustFit(ctx, changed, models.find(ctx, workspaceId, changed.modelId ?? ""), hardware);
       emit(tx, "deployment.updated", { workspaceId, now }, machine.report(changed));
       return changed;
     }),
   );
   if (row.pinned !== before.pinned) for (const { holder } of liveOf(ctx, id).replicas) gpu.pin(ctx, holder, row.pinned);
-  if (row.contextLength !== before.contextLength || row.parallel !== before.parallel) reload(ctx, row);
+  if (isResized(row, before)) reload(ctx, row);
   ctx.wake("deployments.reconcile");
   return moves.current(ctx.db, id) ?? row;
 }
+
+const isResized = (a: DeploymentRow, b: DeploymentRow) =>
+  a.contextLength !== b.contextLength || a.parallel !== b.parallel;
 
 /** Whatever it works on is cut off. Already stopped or failed: as it is. */
 export function stop(ctx: Ctx, workspaceId: string, id: string): DeploymentRow {
@@ -226,7 +203,9 @@ export function stop(ctx: Ctx, workspaceId: string, id: string): DeploymentRow {
   const row = moves.move(ctx, id, "stop", ended);
   if (!row) return before;
   const live = liveOf(ctx, id);
-  turnAway(live, new AppError("unsupported_state", `Deployment ${row.name} was stopped`));
+  const stopped = new AppError("unsupported_state", `Deployment ${row.name} was stopped`);
+  turnAway(live, stopped);
+  for (const flight of live.flights) flight.abort(stopped);
   void endAll(ctx, live, "the deployment was stopped");
   return row;
 }
@@ -239,7 +218,15 @@ export function stopAll(ctx: Ctx, workspaceId: string) {
 
 export function start(ctx: Ctx, workspaceId: string, id: string): DeploymentRow {
   const before = mustGet(ctx, workspaceId, id);
-  const anew = { error: null, attempts: 0, stoppedAt: null, parked: false, waking: false, nextAttemptAt: null };
+  const anew = {
+    error: null,
+    queueReason: null,
+    attempts: 0,
+    stoppedAt: null,
+    parked: false,
+    waking: false,
+    nextAttemptAt: null,
+  };
   const row = naming(before.name, () => moves.move(ctx, id, "start", anew));
   if (!row)
     throw new AppError(

@@ -12,9 +12,12 @@ export type ServingWorker = Worker<FromServing, ToServing>;
 /** Who hears what a process says, and of its end. */
 export type Owner = { hear: (message: FromServing) => unknown; bury: (exit: Exit) => unknown };
 
+type Kept = { current: Spare | undefined; notBefore: number };
 type Spare = { worker: ServingWorker; cards: string; owner: Owner | undefined };
 
-const spares = oncePer((_db: Db): { current: Spare | undefined } => ({ current: undefined }));
+const spares = oncePer((_db: Db): Kept => ({ current: undefined, notBefore: 0 }));
+
+const PAUSE_MS = 60_000; // one that dies by itself is not replaced at once
 
 /** `cards`: UUIDs of the GPUs that it sees, in this order, since the driver numbers them its own way; none: the CPU. */
 export function obtain(ctx: Ctx, cards: readonly string[], owner: Owner): ServingWorker {
@@ -32,7 +35,7 @@ export function keepSpare(ctx: Ctx, cards: readonly string[] | undefined) {
   const wanted = cards?.join();
   if (kept.current?.cards === wanted || ctx.closing.aborted) return;
   void kept.current?.worker.stop("it is not needed");
-  kept.current = cards && start(ctx, cards);
+  kept.current = cards && ctx.clock.now() >= kept.notBefore ? start(ctx, cards) : undefined;
   const worker = kept.current?.worker;
   worker?.ready.then(
     () => cards?.length === 0 && worker.send({ type: "prepare", data_dir: ctx.config.data_dir }),
@@ -49,7 +52,10 @@ function start(ctx: Ctx, cards: readonly string[]): Spare {
     extraEnv: { CUDA_VISIBLE_DEVICES: spare.cards },
     onMessage: (message) => spare.owner?.hear(message),
     onExit: (exit) => {
-      if (kept.current?.worker === worker) kept.current = undefined;
+      if (kept.current?.worker === worker) {
+        kept.current = undefined;
+        kept.notBefore = ctx.clock.now() + PAUSE_MS;
+      }
       return spare.owner?.bury(exit);
     },
   });

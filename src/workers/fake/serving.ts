@@ -28,7 +28,10 @@ export const runFakeServing = (script: string) =>
       if (message.type !== "load") continue;
       const life = begin(script);
       host.send({ type: "loading", stage: "loading", progress: 0.4 });
-      while (life.gate !== undefined && !existsSync(life.gate)) await Bun.sleep(2);
+      while (life.gate !== undefined && !existsSync(life.gate)) {
+        if (host.stopping.aborted) return;
+        await Bun.sleep(2);
+      }
       if (life.fail === "crash") {
         console.error("GGML_ASSERT(ne0 > 0) failed");
         process.kill(process.pid, "SIGABRT");

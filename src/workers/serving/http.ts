@@ -142,7 +142,7 @@ function outcome(error: unknown, signal: AbortSignal): [status: number, message:
   if (error instanceof Left) return [CLIENT_LEFT, error.message];
   if (signal.aborted && abortReason(signal) instanceof Left) return [CLIENT_LEFT, "The client left"];
   const shown = toAppError(error, signal);
-  if (shown.code === "internal") console.error(error); // the tail of stderr is what an operator sees
+  if (shown.code === "internal") console.error(error instanceof Error ? error.stack : error); // the tail of stderr is what an operator sees
   return [shown.status, shown.message];
 }
 

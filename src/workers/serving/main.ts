@@ -58,7 +58,7 @@ function rehearse({ template, newQuotes }: Served) {
     const messages = [{ role: "user" as const, content: "hello" }];
     tokenize(template.render({ messages, tools: [], variables: {}, quote }));
   } catch (error) {
-    console.error(error);
+    console.error(error instanceof Error ? error.stack : error);
   }
 }
 
