@@ -10,3 +10,10 @@ export const listensFor = (ctx: Ctx, server: Bun.Server<undefined>) => void list
  * is noticed all the same, by its socket.
  */
 export const keepOpen = (ctx: Ctx, request: Request) => listening.get(ctx.db)?.timeout(request, 0);
+
+const unbound = new WeakSet<Request>();
+
+/** What this request is answered with does not depend on anything that was written: it need not wait for the disk. */
+export const promisesNothing = (request: Request) => void unbound.add(request);
+
+export const isPromise = (request: Request): boolean => !unbound.has(request);

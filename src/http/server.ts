@@ -4,6 +4,7 @@ import { AppError } from "../lib/errors.ts";
 import { openCommit, shareSnapshot, watchWrites } from "../platform/db.ts";
 import { cors } from "./cors.ts";
 import { errorEnvelope, errorResponse, toAppError } from "./errors.ts";
+import { isPromise } from "./patience.ts";
 import { compilePlainReads } from "./plain_reads.ts";
 import { lastRequestIdOf, logRequest, pathOf } from "./request_log.ts";
 
@@ -35,7 +36,7 @@ export function createHandler(ctx: Ctx, routes: (app: AnyElysia) => AnyElysia): 
       if (reads && !begun) await openCommit(ctx.db)?.catch(() => {}); // nobody is told what may yet be lost
       const written = reads ? undefined : watchWrites(ctx.db);
       answer = await (begun ?? app.fetch(request));
-      await written?.(); // acknowledged means on the disk
+      if (isPromise(request)) await written?.(); // acknowledged means on the disk
     } catch (error) {
       answer = errorResponse(toAppError(ctx, error, request));
     }

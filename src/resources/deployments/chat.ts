@@ -3,7 +3,7 @@
  * comes. The client's leaving reaches the worker through the aborted fetch.
  */
 import type { Ctx } from "../../context.ts";
-import { keepOpen } from "../../http/patience.ts";
+import { keepOpen, promisesNothing } from "../../http/patience.ts";
 import { AppError } from "../../lib/errors.ts";
 import { hold, type Live, liveOf, type Replica, seenLoad } from "./fleet.ts";
 import * as moves from "./moves.ts";
@@ -34,6 +34,7 @@ const STAGE_MS = 1_000;
 export async function answer(ctx: Ctx, row: DeploymentRow, request: Request, ask: Ask): Promise<Response> {
   mustBeOpen(row);
   keepOpen(ctx, request);
+  promisesNothing(request);
   const live = liveOf(ctx, row.id);
   const gone = new AbortController();
   request.signal.addEventListener("abort", () => gone.abort(LEFT), { once: true });
