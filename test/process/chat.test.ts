@@ -65,7 +65,11 @@ function fakeServer() {
       if (path === "GET /v1/deployments/dep_1") return Response.json(record(state.looks.shift()));
       if (path.endsWith("/stop") || path.endsWith("/start")) {
         state.moved.push(path);
-        return Response.json({ id: "dep_1", object: "deployment", status: path.endsWith("/stop") ? "stopped" : "queued" });
+        return Response.json({
+          id: "dep_1",
+          object: "deployment",
+          status: path.endsWith("/stop") ? "stopped" : "queued",
+        });
       }
       if (path !== "POST /v1/deployments/dep_1/chat/completions") return failure(404, "resource_not_found", "No");
       const asked = (await request.json()) as Asked;
