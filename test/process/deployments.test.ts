@@ -98,3 +98,33 @@ test("kill -9 of the server: no process is left, and the deployment serves again
   );
   expect(answer.status).toBe(200);
 }, 60_000);
+
+test("a thousand requests wake a parked model once, and all are answered by it", async () => {
+  const settings = {
+    min_replicas: 0,
+    idle_timeout_seconds: 1,
+    max_held_requests: 2000,
+    parallel: 8,
+    context_length: 256,
+  };
+  const id = await server.deploy({ model: "random", name: "sleeper", ...settings });
+  await until("it to be parked", async () => (await server.get(`/v1/deployments/${id}`)).parked, 20_000);
+  await server.call("PATCH", `/v1/deployments/${id}`, { idle_timeout_seconds: 600 });
+  const before = (await server.get(`/v1/deployments/${id}`)).total_requests;
+  const answers = await Promise.all(
+    Array.from({ length: 1000 }, () =>
+      server.call("POST", `/v1/deployments/${id}/chat/completions`, body("sleeper", { max_tokens: 1 })),
+    ),
+  );
+  expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]));
+  expect(new Set(answers.map((answer) => answer.body.choices[0].message.content)).size).toBe(1); // greedy, one prompt
+  expect((await server.events(id)).toReversed().filter((type) => type !== "deployment.updated")).toEqual([
+    "deployment.serving",
+    "deployment.scaled_to_zero",
+    "deployment.serving",
+    "deployment.created",
+  ]);
+  const counted = async () => (await server.get(`/v1/deployments/${id}`)).total_requests === before + 1000;
+  await until("all to be counted", counted);
+  await server.call("POST", `/v1/deployments/${id}/stop`);
+}, 60_000);

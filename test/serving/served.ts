@@ -1,4 +1,4 @@
-import { copyFileSync, mkdirSync, rmSync } from "node:fs";
+import { copyFileSync, mkdirSync, readdirSync, readFileSync, readlinkSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { makeKey, startBinary, tempDir, until } from "../harness.ts";
 import { type ModelOptions, makeModel } from "../models.ts";
@@ -68,12 +68,9 @@ export async function startServing({ models = {}, args = [] }: Options = {}) {
         .map((event: Json) => event.type),
     /** Pids of the processes that hold a model. */
     workers: (): number[] =>
-      Bun.spawnSync(["pgrep", "-f", `worker serving`])
-        .stdout.toString()
-        .split("\n")
-        .filter(Boolean)
-        .map(Number)
-        .filter((pid) => isOf(pid, dir)),
+      readdirSync("/proc")
+        .filter((name) => isWorkerOf(name, dir))
+        .map(Number),
     kill: () => server.kill("SIGKILL"),
     async restart() {
       server = await startBinary({ dir, args, env });
@@ -86,7 +83,11 @@ export async function startServing({ models = {}, args = [] }: Options = {}) {
 }
 
 /** Workers run in the folder of their server. */
-function isOf(pid: number, dir: string): boolean {
-  const cwd = Bun.spawnSync(["readlink", `/proc/${pid}/cwd`]).stdout.toString();
-  return cwd.startsWith(dir);
+function isWorkerOf(name: string, dir: string): boolean {
+  try {
+    const argv = readFileSync(`/proc/${name}/cmdline`, "utf8").split("\0");
+    return argv.join(" ").includes("worker serving") && readlinkSync(`/proc/${name}/cwd`).startsWith(dir);
+  } catch {
+    return false; // no process, or one that has just ended
+  }
 }
