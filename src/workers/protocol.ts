@@ -84,7 +84,7 @@ export const STAGES = ["queued", "downloading", "starting", "loading", "warming"
 
 export const ToServing = z.discriminatedUnion("type", [
   /** There will be a model for it one day: until then, whatever can be done without one. */
-  z.strictObject({ type: z.literal("prepare"), data_dir: z.string() }),
+  z.strictObject({ type: z.literal("prepare"), data_dir: z.string(), cuda: z.boolean() }),
   z.strictObject({
     type: z.literal("load"),
     data_dir: z.string(),

@@ -38,7 +38,7 @@ export function keepSpare(ctx: Ctx, cards: readonly string[] | undefined) {
   kept.current = cards && ctx.clock.now() >= kept.notBefore ? start(ctx, cards) : undefined;
   const worker = kept.current?.worker;
   worker?.ready.then(
-    () => cards?.length === 0 && worker.send({ type: "prepare", data_dir: ctx.config.data_dir }),
+    () => worker.send({ type: "prepare", data_dir: ctx.config.data_dir, cuda: cards?.length !== 0 }),
     () => {}, // its end is told below
   );
 }

@@ -20,7 +20,7 @@ async function serve(host: ServingHost): Promise<void> {
   let prepared: Prepared | undefined;
   for await (const message of host.messages) {
     if (message.type === "load") return await serveModel(host, message, prepared);
-    prepared ??= prepareEngine(message.data_dir);
+    prepared ??= prepareEngine(message.data_dir, message.cuda);
   }
 }
 

@@ -31,10 +31,11 @@ const THREAD = compiled ? "/$bunfs/root/workers/serving/engine/thread.js" : new 
 /** A thread that may have its libraries already: what a process can do before it knows its model. */
 export type Prepared = { thread: Worker };
 
-export function prepareEngine(dataDir: string): Prepared {
+/** With `cuda` the driver is started too, which takes no memory of a card. */
+export function prepareEngine(dataDir: string, cuda: boolean): Prepared {
   const thread = new Worker(THREAD); // begins on another core while the libraries are loaded here
-  openLlama(dataDir, { cuda: false });
-  thread.postMessage([{ type: "prepare", dataDir, cuda: false }]);
+  openLlama(dataDir, { cuda });
+  thread.postMessage([{ type: "prepare", dataDir, cuda }]);
   return { thread };
 }
 
