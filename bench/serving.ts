@@ -88,8 +88,8 @@ async function measure(bench: Bench): Promise<Row[]> {
   const served = await create(bench, { name: "served", parallel: Math.max(...counts) });
   const rows: Row[] = [];
   for (const count of counts) rows.push(...(await throughput(bench, served, count)));
-  if (bench.plan === CPU) rows.push(await firstToken(bench));
   await call(bench, "POST", `/v1/deployments/${served.id}/stop`);
+  if (bench.plan === CPU) rows.push(await firstToken(bench));
   rows.push(await wake(bench));
   return rows;
 }

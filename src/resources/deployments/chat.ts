@@ -84,7 +84,7 @@ async function send({ replica, record, ask, gone }: Flight): Promise<Response> {
   return await fetch(`http://worker${ask.path}`, {
     unix: replica.worker.socketPath,
     method: "POST",
-    headers: { "content-type": "application/json", "x-verk-request": record.id },
+    headers: { "content-type": "application/json", "x-verk-request": record.id, "x-verk-checked": "1" },
     body: JSON.stringify(ask.body),
     signal: gone.signal,
     timeout: false, // a long answer takes as long as it takes

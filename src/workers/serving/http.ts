@@ -1,7 +1,6 @@
 /**
- * The worker's HTTP on its unix socket. The server in front has checked the key, the deployment and the body; here a
- * body is parsed again because a parsed one is what the types promise. Each request is reported once, also when its
- * client left.
+ * The worker's HTTP on its unix socket. The server in front has checked the key, the deployment and the body, and says
+ * so; a body of which nobody says so is parsed here. Each request is reported once, also when its client left.
  */
 import type { ZodType } from "zod";
 import { ChatCompletionRequest } from "../../lib/chat/chat_completion.ts";
@@ -19,14 +18,16 @@ import { envelopeOf } from "./sse.ts";
 
 type Report = Extract<FromServing, { type: "served" }>;
 export type Fetch = (request: Request) => Promise<Response>;
-type Route = (served: Served, body: unknown, exchange: Exchange) => Promise<Response>;
+/** `checked`: the server in front has parsed the body with the same schema, and sent what came of it. */
+type Route = (served: Served, body: unknown, exchange: Exchange, checked: boolean) => Promise<Response>;
 
 const MAX_BODY_BYTES = 256 * 1024 * 1024; // the server in front has its own, smaller limit
 const CLIENT_LEFT = 499; // as reverse proxies log it; nobody receives it
 
 const takes =
   <T>(schema: ZodType<T>, handle: (served: Served, body: T, exchange: Exchange) => Promise<Response>): Route =>
-  (served, body, exchange) => {
+  (served, body, exchange, checked) => {
+    if (checked) return handle(served, body as T, exchange);
     const parsed = schema.safeParse(body);
     if (parsed.success) return handle(served, parsed.data, exchange);
     const issue = parsed.error.issues[0];
@@ -73,7 +74,7 @@ export function createFetch(served: Served, report: (message: Report) => void, s
     return await exchanged(
       request,
       controller.signal,
-      async (body, exchange) => route(served, body, exchange),
+      async (body, exchange) => route(served, body, exchange, request.headers.has("x-verk-checked")),
       (message) => {
         live.delete(controller);
         report(message);
