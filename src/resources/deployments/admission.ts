@@ -29,8 +29,10 @@ export function mustFit(ctx: Ctx, row: DeploymentRow, model: ModelRow | undefine
   const bytes = models.estimate(model, sizeOf(ctx, row, model)).total;
   const why = whyNever(hardware, { type: row.gpuType, count: row.gpuCount, bytes });
   if (why === undefined) return;
+  const tooFew = hardware.filter(({ type }) => type === row.gpuType).length < row.gpuCount;
+  const size = row.parallel === null ? "/context_length" : "/parallel";
   throw new AppError("schema", `${model.name} cannot be served so: ${why}`, {
-    param: row.parallel === null ? "/context_length" : "/parallel",
+    param: tooFew ? "/gpu/gpu_count" : size,
   });
 }
 

@@ -27,6 +27,7 @@ type Flight = {
   /** Aborts when the client leaves, or when we break it off. */
   gone: AbortController;
   replica?: Replica;
+  over: boolean;
 };
 
 const STAGE_MS = 1_000;
@@ -40,7 +41,7 @@ export async function answer(ctx: Ctx, row: DeploymentRow, request: Request, ask
   request.signal.addEventListener("abort", () => gone.abort(LEFT), { once: true });
   if (request.signal.aborted) gone.abort(LEFT);
   live.flights.add(gone);
-  const flight: Flight = { ctx, row, live, ask, record: record(ctx, row, live), gone };
+  const flight: Flight = { ctx, row, live, ask, record: record(ctx, row, live), gone, over: false };
   const replica = take(live);
   if (replica) flight.replica = replica;
   try {
@@ -69,11 +70,19 @@ function mustBeOpen({ id, name, status, error }: DeploymentRow) {
 }
 
 /** One load for a whole burst: the first request wakes it, the others find it waking. */
-function waitFor({ ctx, row, gone }: Flight): Promise<Replica> {
+function waitFor(flight: Flight): Promise<Replica> {
+  const { ctx, row, gone } = flight;
   const fresh = moves.current(ctx.db, row.id) ?? row;
   mustBeOpen(fresh);
   const held = hold(ctx, fresh, gone.signal);
-  held.catch(() => {}); // whoever waits for it hears of it
+  held.then(
+    (replica) => {
+      // It is counted as at work from this moment, and nobody may be reading: a client that leaves now gives it back.
+      if (flight.over) replica.inflight--;
+      else flight.replica = replica;
+    },
+    () => {}, // whoever waits for it hears of it
+  );
   if (fresh.parked && moves.wake(ctx, row.id)) ctx.wake("deployments.reconcile");
   return held;
 }
@@ -95,6 +104,7 @@ async function send({ replica, record, ask, gone }: Flight): Promise<Response> {
 function land(flight: Flight, outcome: Outcome) {
   const { replica, record, ctx, live, gone } = flight;
   delete flight.replica;
+  flight.over = true;
   live.flights.delete(gone);
   if (replica) {
     replica.inflight--;

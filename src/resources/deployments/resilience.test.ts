@@ -277,7 +277,8 @@ test("what can never fit is refused at once, new or changed, and what serves goe
   expect(changed.status).toBe(422);
   expect((await on.call("GET", `/v1/deployments/${id}`)).body).toMatchObject({ status: "serving", parallel: 1 });
   const three = await on.call("POST", "/v1/deployments", { model: "random", name: "x", gpu: { gpu_count: 3 } });
-  expect([three.status, three.body.error.message]).toEqual([422, expect.stringContaining("has 1 of type cpu, not 3")]);
+  expect([three.status, three.body.error.param]).toEqual([422, "/gpu/gpu_count"]);
+  expect(three.body.error.message).toContain("has 1 of type cpu, not 3");
 });
 
 test("a stream that finds the house full gets the status 429, not a stream", async () => {
@@ -297,4 +298,21 @@ test("stopping breaks off what is being answered, and says why", async () => {
   expect((await asked).body.error ?? JSON.parse((await asked).body.trim().split("data: ").at(-1)).error).toMatchObject({
     code: "unsupported_state",
   });
+});
+
+test("a stream that nobody reads and that is left when its replica comes gives its place back", async () => {
+  const on = await app({ lives: [{ gate: "" }] });
+  const gate = join(on.dir, "go");
+  on.relive([{ gate }]);
+  const id = await on.deploy();
+  await on.reaches(id, "provisioning");
+  const headers = { authorization: `Bearer ${on.keyA}`, "content-type": "application/json" };
+  const init = { method: "POST", headers, body: JSON.stringify({ ...CHAT, stream: true }) };
+  const unread = await on.handle(new Request(`http://localhost/v1/deployments/${id}/chat/completions`, init));
+  await until("it to be held", () => liveOf(on.ctx, id).held.size === 1);
+  writeFileSync(gate, "");
+  await on.reaches(id, "serving");
+  await unread.body?.cancel();
+  const [replica] = liveOf(on.ctx, id).replicas;
+  await until("its place to be free", () => replica?.inflight === 0);
 });
