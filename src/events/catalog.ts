@@ -15,6 +15,31 @@ const secret = subject("secret", { name: z.string(), scope_host: z.string().null
 const model = subject("model", { name: z.string(), status: z.string() });
 const deployment = subject("deployment", { status: z.string(), name: z.string() });
 
+const dataset = subject("dataset", { name: z.string(), source_type: z.string(), head_row: z.int() });
+const rowsAppended = subject("dataset", {
+  name: z.string(),
+  batch_id: z.string(),
+  first_row_id: z.int(),
+  last_row_id: z.int(),
+  count: z.int(),
+  head_row: z.int(),
+});
+const snapshotCreated = subject("dataset_snapshot", {
+  dataset_id: z.string(),
+  head_row: z.int(),
+  row_count: z.int(),
+  trigger: z.string(),
+});
+const resolution = subject("dataset_resolution", {
+  dataset_id: z.string(),
+  status: z.string(),
+  rows: z.int(),
+  total_rows: z.int().nullable(),
+});
+const volume = subject("volume", { name: z.string() });
+const volumeFile = subject("volume_file", { volume: z.string(), path: z.string(), size_bytes: z.int() });
+const codeArtifact = subject("code_artifact", { name: z.string(), sha256: z.string() });
+
 export const CATALOG = {
   "workspace.created": { webhook: false, data: workspace },
   "workspace.updated": { webhook: false, data: workspace },
@@ -39,6 +64,22 @@ export const CATALOG = {
   "deployment.serving": { webhook: true, data: deployment },
   "deployment.failed": { webhook: true, data: deployment },
   "deployment.scaled_to_zero": { webhook: true, data: deployment },
+  "dataset.created": { webhook: false, data: dataset },
+  "dataset.updated": { webhook: false, data: dataset },
+  "dataset.deleted": { webhook: false, data: dataset },
+  "dataset.rows_appended": { webhook: true, data: rowsAppended },
+  "dataset.snapshot_created": { webhook: true, data: snapshotCreated },
+  "dataset_resolution.created": { webhook: false, data: resolution },
+  "dataset_resolution.progress": { webhook: false, data: resolution },
+  "dataset_resolution.completed": { webhook: false, data: resolution },
+  "dataset_resolution.failed": { webhook: false, data: resolution },
+  "dataset_resolution.cancelled": { webhook: false, data: resolution },
+  "volume.created": { webhook: false, data: volume },
+  "volume.deleted": { webhook: false, data: volume },
+  "volume_file.written": { webhook: false, data: volumeFile },
+  "volume_file.deleted": { webhook: false, data: volumeFile },
+  "code_artifact.created": { webhook: false, data: codeArtifact },
+  "code_artifact.deleted": { webhook: false, data: codeArtifact },
 } as const satisfies Record<string, { webhook: boolean; data: z.ZodType<{ id: string }> }>;
 
 export type EventType = keyof typeof CATALOG;

@@ -18,7 +18,7 @@ type Prefix =
       | "dlv"
     )
   | ("sec" | "ssh" | "ses" | "exec" | "evl" | "rule" | "exp" | "expi" | "anq" | "anqi" | "mon" | "trc" | "art" | "upl")
-  | ("run" | "txn" | "det" | "bat" | "ups" | "cus" | "wrk");
+  | ("dsr" | "run" | "txn" | "det" | "bat" | "ups" | "cus" | "wrk");
 
 const ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"; // Crockford base 32, lower case
 

@@ -155,6 +155,55 @@ const gpu = section("The ledger of accelerator memory; on a machine without a GP
     .describe("The part of main memory that may be leased where there is no GPU."),
 });
 
+const datasets = section("Datasets.", {
+  max_row_bytes: z
+    .int()
+    .min(1024)
+    .max(268_435_456)
+    .default(16_777_216)
+    .describe("The longest row; a longer one is refused with its line number."),
+  max_append_bytes: z
+    .int()
+    .min(1024)
+    .max(1_073_741_824)
+    .default(67_108_864)
+    .describe("Largest body of one append, which is taken whole or not at all."),
+  max_upload_bytes: z
+    .int()
+    .min(1024)
+    .default(1_099_511_627_776)
+    .describe("Largest file of one upload; it goes to the disk as it comes."),
+});
+
+const connectors = section("Sources of connected datasets.", {
+  connect_timeout_ms: milliseconds.default(15_000).describe("Until a source has begun to answer."),
+  statement_timeout_ms: milliseconds.default(3_600_000).describe("For one statement of a database."),
+  validate_timeout_ms: milliseconds
+    .default(60_000)
+    .describe("How long a validation may count rows; where that is not enough, num_rows is null."),
+});
+
+const storage = section("Where the files of volumes, models and artifacts live.", {
+  kind: z.enum(["local", "s3"]).default("local").describe("local (in data_dir) or s3."),
+  s3_endpoint: z
+    .string()
+    .refine((text) => text === "" || (/^https?:\/\//.test(text) && URL.canParse(text)), "expected an http(s) address")
+    .default("")
+    .describe("Empty = Amazon's own for the region; else such as http://minio.lab:9000."),
+  s3_region: z.string().default("us-east-1").describe("The bucket's region."),
+  s3_bucket: z.string().default("").describe("Must exist; needed for kind = s3."),
+  s3_prefix: z.string().default("").describe("Put before every key, such as verk/."),
+  s3_path_style: z.boolean().default(true).describe("Address the bucket in the path, not in the host name."),
+  s3_access_key_id: secret(z.string().default("").describe("Empty = none: the bucket must be open to this machine.")),
+  s3_secret_access_key: secret(z.string().default("").describe("Belongs to the access key.")),
+});
+
+const volumes = section("Files that users keep.", {
+  max_file_bytes: z.int().min(1).default(1_099_511_627_776).describe("Largest file."),
+  quota_bytes: z.int().min(0).default(0).describe("All volumes of one workspace together; 0 = no limit."),
+  url_seconds: z.int().min(1).max(604_800).default(3600).describe("How long a signed address works, unless asked for."),
+});
+
 export const ConfigTree = z.strictObject({
   data_dir: z
     .string()
@@ -172,4 +221,8 @@ export const ConfigTree = z.strictObject({
   hub,
   serving,
   gpu,
+  datasets,
+  connectors,
+  storage,
+  volumes,
 });

@@ -54,7 +54,7 @@ export async function guardedFetch(input: string | URL, request: GuardedRequest)
   try {
     const addresses = await orAborted(resolveChecked(target.host, request.policy, request.lookup), signal);
     const name = target.literal ? undefined : target.host;
-    const answer = await dialFirst(target.url, name, addresses, request, signal);
+    const answer = await firstOf(addresses, (each) => dial(target.url, name, each, request, signal));
     failpoint("http.after_send");
     return answer;
   } catch (error) {
@@ -65,18 +65,78 @@ export async function guardedFetch(input: string | URL, request: GuardedRequest)
   }
 }
 
+export type OpenedResponse = {
+  status: number;
+  headers: Headers;
+  /** Read it to the end or cancel it. Errors with a DialError when the connection breaks or falls silent. */
+  stream: ReadableStream<Uint8Array>;
+  address: string;
+};
+
+/** As `guardedFetch`, with the body as a stream: `timeoutMs` is for the headers, `idleMs` for each pause after them. */
+export async function guardedOpen(
+  input: string | URL,
+  request: GuardedRequest & { idleMs: number },
+): Promise<OpenedResponse> {
+  const target = judgeUrl(input, request.policy, { allowHttp: request.allowHttp ?? false });
+  if (!target.allowed) throw new DialError("address_refused", `The URL is not allowed: ${target.reason}`);
+  const late = new AbortController();
+  const timer = setTimeout(() => late.abort(), request.timeoutMs);
+  const signal = request.signal ? AbortSignal.any([late.signal, request.signal]) : late.signal;
+  try {
+    const addresses = await orAborted(resolveChecked(target.host, request.policy, request.lookup), signal);
+    const name = target.literal ? undefined : target.host;
+    const { response, address } = await firstOf(addresses, (each) => send(target.url, name, each, request, signal));
+    const { status, headers } = response;
+    return { status, headers, address, stream: unbroken(response, late, request.idleMs, target.url.host) };
+  } catch (error) {
+    if (request.signal?.aborted) throw request.signal.reason;
+    if (late.signal.aborted)
+      throw new DialError("timeout", `No answer within ${request.timeoutMs} ms`, { cause: error });
+    throw error;
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/** A body whose end is its end: a cut or silent connection is an error that says so. */
+function unbroken(response: Response, late: AbortController, idleMs: number, host: string): ReadableStream<Uint8Array> {
+  const reader = response.body?.getReader();
+  const declared = Number(response.headers.get("content-length") ?? Number.NaN);
+  let bytes = 0;
+  return new ReadableStream<Uint8Array>(
+    {
+      async pull(controller) {
+        if (!reader) return controller.close();
+        const timer = setTimeout(() => late.abort(), idleMs);
+        try {
+          const { done, value } = await reader.read();
+          if (done && bytes < declared) throw new Error(`it ended after ${bytes} of ${declared} bytes`);
+          if (done) return controller.close();
+          bytes += value.byteLength;
+          controller.enqueue(value);
+        } catch (cause) {
+          const why = late.signal.aborted ? `nothing came for ${idleMs} ms` : (cause as Error).message;
+          controller.error(new DialError("connection", `The connection to ${host} broke: ${why}`, { cause }));
+        } finally {
+          clearTimeout(timer);
+        }
+      },
+      cancel: (reason) => reader?.cancel(reason),
+    },
+    { highWaterMark: 0 },
+  );
+}
+
 /** The next address is tried only when no connection came about, so that a request is never sent twice. */
-async function dialFirst(
-  url: URL,
-  name: string | undefined,
+async function firstOf<T>(
   addresses: readonly [string, ...string[]],
-  request: GuardedRequest,
-  signal: AbortSignal,
-): Promise<GuardedResponse> {
+  dial: (address: string) => Promise<T>,
+): Promise<T> {
   let failure: unknown;
   for (const address of addresses) {
     try {
-      return await dial(url, name, address, request, signal);
+      return await dial(address);
     } catch (error) {
       failure = error;
       if (!UNCONNECTED.has(errorCode((error as Error).cause) ?? "")) break;
@@ -88,6 +148,16 @@ async function dialFirst(
 const UNCONNECTED = new Set(["ECONNREFUSED", "ENETUNREACH", "EHOSTUNREACH", "EADDRNOTAVAIL", "FailedToOpenSocket"]);
 
 async function dial(url: URL, name: string | undefined, address: string, request: GuardedRequest, signal: AbortSignal) {
+  const { response } = await send(url, name, address, request, signal);
+  try {
+    const { body, truncated } = await readUpTo(response, request.maxResponseBytes ?? 65_536, signal);
+    return { status: response.status, headers: response.headers, body, truncated, address };
+  } catch (cause) {
+    throw failureOf(cause, url, address);
+  }
+}
+
+async function send(url: URL, name: string | undefined, address: string, request: GuardedRequest, signal: AbortSignal) {
   const pinned = new URL(url);
   pinned.hostname = address.includes(":") ? `[${address}]` : address;
   const headers = new Headers({ "user-agent": "Verk", "accept-encoding": "identity", ...request.headers });
@@ -109,20 +179,18 @@ async function dial(url: URL, name: string | undefined, address: string, request
         ...(request.ca === undefined ? {} : { ca: [...getCACertificates("default"), request.ca] }),
       },
     });
-    const { body, truncated } = await readUpTo(response, request.maxResponseBytes ?? 65_536, signal);
-    return { status: response.status, headers: response.headers, body, truncated, address };
+    return { response, address };
   } catch (cause) {
-    const code = errorCode(cause) ?? "";
-    const what = /CERT|TLS|SSL|EPROTO|VERIFY|SIGNATURE|SELF_SIGNED/.test(code) ? "tls" : "connection";
-    const where = formatListen({ hostname: address, port: Number(url.port) || (url.protocol === "https:" ? 443 : 80) });
-    throw new DialError(
-      what,
-      `${what === "tls" ? "TLS failed" : "The connection failed"} (${code || "unknown"}) at ${where}`,
-      {
-        cause,
-      },
-    );
+    throw failureOf(cause, url, address);
   }
+}
+
+function failureOf(cause: unknown, url: URL, address: string): DialError {
+  const code = errorCode(cause) ?? "";
+  const what = /CERT|TLS|SSL|EPROTO|VERIFY|SIGNATURE|SELF_SIGNED/.test(code) ? "tls" : "connection";
+  const where = formatListen({ hostname: address, port: Number(url.port) || (url.protocol === "https:" ? 443 : 80) });
+  const said = what === "tls" ? "TLS failed" : "The connection failed";
+  return new DialError(what, `${said} (${code || "unknown"}) at ${where}`, { cause });
 }
 
 /** The name as the caller wrote it, without a trailing dot, which servers do not know themselves by. */

@@ -4,6 +4,7 @@
  * fsync, rename) before it sends the message that points at it, so a lost message costs a delay, not work.
  */
 import { z } from "zod";
+import { Credentials, Source } from "../lib/source.ts";
 
 export const PROTOCOL = 1;
 
@@ -172,3 +173,42 @@ export const FromInspector = z.discriminatedUnion("type", [
   z.strictObject({ type: z.literal("refused"), path: z.string(), error: z.string() }),
 ]);
 export type FromInspector = z.infer<typeof FromInspector>;
+
+/** Reads outside sources of rows. One task, then it ends: credentials live in its memory for that long. */
+const task = {
+  source: Source,
+  credentials: Credentials,
+  network: z.strictObject({ allow_private: z.boolean(), allow: z.array(z.string()), ca_file: z.string() }),
+  hub_endpoint: z.string(),
+  connect_ms: z.int().positive(),
+  statement_ms: z.int().positive(),
+  row_bytes: z.int().positive(),
+};
+export const ToConnector = z.discriminatedUnion("type", [
+  z.strictObject({ type: z.literal("validate"), ...task, count_ms: z.int().positive() }),
+  /** Proves the connection and reads nothing. */
+  z.strictObject({ type: z.literal("test"), ...task }),
+  /** Into a file of rows; one that is there already is continued where it stands. */
+  z.strictObject({ type: z.literal("read"), ...task, path: z.string() }),
+]);
+export type ToConnector = z.infer<typeof ToConnector>;
+
+export const FromConnector = z.discriminatedUnion("type", [
+  Ready,
+  Heartbeat,
+  Failed,
+  Done,
+  z.strictObject({ type: z.literal("tested") }),
+  z.strictObject({ type: z.literal("validated"), num_rows: z.int().nullable(), columns: z.array(z.string()) }),
+  z.strictObject({ type: z.literal("reading"), rows: z.int(), bytes: z.int(), total_rows: z.int().nullable() }),
+  z.strictObject({
+    type: z.literal("read"),
+    rows: z.int(),
+    bytes: z.int(),
+    sha256: z.string(),
+    format: z.string(),
+  }),
+  /** The source's fault or the description's, told to the caller. */
+  z.strictObject({ type: z.literal("refused"), code: z.string(), message: z.string(), param: z.string().nullable() }),
+]);
+export type FromConnector = z.infer<typeof FromConnector>;

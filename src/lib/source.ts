@@ -1,0 +1,122 @@
+import { z } from "zod";
+import { isSecretName } from "./redact.ts";
+import { Label } from "./schema.ts";
+
+/** Where the rows of a connected dataset come from. docs/connectors.md says it for people. */
+export const SOURCE_TYPES = ["s3", "gs", "az", "hf", "postgres", "mysql", "snowflake", "bigquery"] as const;
+export type SourceType = (typeof SOURCE_TYPES)[number];
+
+const Words = z.string().max(10_000);
+export const HubConfig = z.object({
+  config: Label().optional().describe("A configuration (subset) of the hub dataset"),
+  revision: Label().optional(),
+  split: Label().optional().describe("Default: train, else the only one there is"),
+  column_mapping: z
+    .record(z.string().max(200), z.string().min(1).max(200))
+    .optional()
+    .describe("Source → target column"),
+  token: Words.optional().describe("Used, never stored"),
+});
+export const DbConnection = z.union([
+  Words.min(1),
+  z.record(z.string().max(100), z.union([Words, z.number(), z.boolean()])),
+]);
+
+export const Source = z.object({
+  source_type: z.enum(SOURCE_TYPES),
+  source_uri: Words.nullish(),
+  hub_dataset: Label(300).nullish(),
+  hub_config: HubConfig.nullish(),
+  db_connection: DbConnection.nullish(),
+  db_query: z.string().trim().min(1).max(100_000).nullish(),
+});
+export type Source = z.infer<typeof Source>;
+
+export const Credentials = z.record(z.string().max(100), z.unknown());
+export type Credentials = z.infer<typeof Credentials>;
+
+const OBJECTS: readonly SourceType[] = ["s3", "gs", "az"];
+const DATABASES: readonly SourceType[] = ["postgres", "mysql", "snowflake", "bigquery"];
+
+/** The first field that this type of source needs and that is missing or does not fit it. */
+export function faultOf(source: Source): { param: string; message: string } | undefined {
+  const { source_type: type } = source;
+  const need = (param: keyof Source, example: string) =>
+    source[param] === undefined || source[param] === null || source[param] === ""
+      ? { param: `/${param}`, message: `${param} is required for ${type}, such as ${example}` }
+      : undefined;
+  if (OBJECTS.includes(type)) {
+    const missing = need("source_uri", `${type}://bucket/path/rows.jsonl`);
+    if (missing) return missing;
+    if (!source.source_uri?.startsWith(`${type}://`))
+      return { param: "/source_uri", message: `source_uri must begin with ${type}:// for the source type ${type}` };
+  }
+  if (type === "hf") return need("hub_dataset", "owner/name");
+  if (DATABASES.includes(type))
+    return need("db_connection", CONNECTIONS[type] ?? "") ?? need("db_query", "SELECT prompt FROM rows");
+  return undefined;
+}
+
+const CONNECTIONS: Partial<Record<SourceType, string>> = {
+  postgres: "postgres://user@host:5432/database",
+  mysql: "mysql://user@host:3306/database",
+  snowflake: '{"account": "org-account", "user": "…", "warehouse": "…"}',
+  bigquery: '{"project_id": "…"}',
+};
+
+/**
+ * What people write into a connection string moves to the credentials, which live in memory alone: what is left may be
+ * stored and shown.
+ */
+export function splitSecrets(source: Source, given: Credentials = {}): { source: Source; credentials: Credentials } {
+  const credentials: Credentials = { ...given };
+  const clean: Source = { ...source };
+  if (source.hub_config?.token !== undefined) {
+    const { token, ...rest } = source.hub_config;
+    credentials["token"] ??= token;
+    clean.hub_config = rest;
+  }
+  if (typeof source.db_connection === "string")
+    clean.db_connection = withoutPassword(source.db_connection, credentials);
+  else if (source.db_connection)
+    clean.db_connection = Object.fromEntries(
+      Object.entries(source.db_connection).filter(([name, value]) => {
+        if (!isSecretName(name)) return true;
+        credentials[name] ??= value;
+        return false;
+      }),
+    );
+  if (source.source_uri) clean.source_uri = withoutSignature(source.source_uri, credentials);
+  return { source: clean, credentials };
+}
+
+function withoutPassword(text: string, credentials: Credentials): string {
+  if (!URL.canParse(text)) return text;
+  const url = new URL(text);
+  if (url.password !== "") credentials["password"] ??= decodeURIComponent(url.password);
+  url.password = "";
+  for (const name of [...url.searchParams.keys()]) {
+    if (!isSecretName(name)) continue;
+    credentials[name] ??= url.searchParams.get(name);
+    url.searchParams.delete(name);
+  }
+  return url.href;
+}
+
+/** A shared access signature is the query of an Azure address: as a whole it is the credential. */
+function withoutSignature(text: string, credentials: Credentials): string {
+  const at = text.indexOf("?");
+  if (at < 0) return text;
+  const query = new URLSearchParams(text.slice(at));
+  if (query.has("sig")) {
+    credentials["sas_token"] ??= query.toString();
+    return text.slice(0, at);
+  }
+  for (const name of [...query.keys()]) {
+    if (!isSecretName(name) && !/^(x-amz-|x-goog-)/i.test(name)) continue;
+    credentials[name] ??= query.get(name);
+    query.delete(name);
+  }
+  const rest = query.toString();
+  return rest === "" ? text.slice(0, at) : `${text.slice(0, at)}?${rest}`;
+}

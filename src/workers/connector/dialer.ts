@@ -1,0 +1,83 @@
+import { parseIp } from "../../lib/ip.ts";
+import {
+  DialError,
+  judgeAddress,
+  judgeUrl,
+  networkPolicy,
+  type Policy,
+  PUBLIC_ONLY,
+  resolveChecked,
+} from "../../platform/address.ts";
+import { guardedOpen, type OpenedResponse, readCaFile } from "../../platform/http_client.ts";
+import { SourceError } from "./types.ts";
+
+export type Network = { allow_private: boolean; allow: readonly string[]; ca_file: string };
+export type Outgoing = {
+  method?: string;
+  headers?: Record<string, string>;
+  body?: string | Uint8Array<ArrayBuffer>;
+  signal: AbortSignal;
+  /** Until the headers of the answer are here; the body may take its time, but see `idleMs`. */
+  timeoutMs?: number;
+};
+
+/** The connectors' way out: the guard's verdict on every address, and the answer as a stream. */
+export type Dialer = {
+  /** Any HTTP status is an answer. A redirect is followed only by asking again. Throws SourceError. */
+  fetch: (url: string | URL, outgoing: Outgoing) => Promise<OpenedResponse>;
+  /** For protocols that are not HTTP: the address to dial, IPv4 first. Dial it, not the name; the name is for TLS. */
+  resolve: (host: string, signal: AbortSignal) => Promise<string>;
+  /** PEM of the operator's authorities, if any. */
+  ca: string | undefined;
+};
+
+export function createDialer(
+  network: Network,
+  { connectMs, idleMs = 60_000 }: { connectMs: number; idleMs?: number },
+): Dialer {
+  const policy = networkPolicy(network);
+  const ca = readCaFile(network.ca_file);
+  return {
+    ca,
+    fetch: (url, outgoing) =>
+      guardedOpen(url, {
+        policy,
+        ca,
+        allowHttp: mayBePlain(url, policy),
+        timeoutMs: outgoing.timeoutMs ?? connectMs,
+        idleMs,
+        ...outgoing,
+      }).catch((error: unknown) => {
+        throw asSourceError(error, url, outgoing.signal);
+      }),
+    resolve: (host, signal) =>
+      resolveChecked(host, policy)
+        .then(([first]) => first)
+        .catch((error: unknown) => {
+          throw asSourceError(error, host, signal);
+        }),
+  };
+}
+
+/** Credentials go in the clear only to hosts that the operator has listed, or inside a network that is allowed. */
+function mayBePlain(url: string | URL, policy: Policy): boolean {
+  const target = judgeUrl(url, policy, { allowHttp: true });
+  if (!target.allowed) return true; // refused below, with its own reason
+  if (policy.hosts.has(target.host)) return true;
+  const literal = target.literal ?? parseIp(target.host);
+  return literal !== undefined && !judgeAddress(literal, PUBLIC_ONLY).allowed;
+}
+
+export function asSourceError(error: unknown, where: string | URL, signal?: AbortSignal): unknown {
+  if (signal?.aborted || error instanceof SourceError) return error;
+  if (!(error instanceof DialError)) return error;
+  const host = URL.canParse(where) ? new URL(where).host : String(where);
+  if (error.code === "address_refused")
+    return new SourceError(
+      "address_refused",
+      `${error.message}. The operator can allow it with network.allow or network.allow_private`,
+      null,
+      { cause: error },
+    );
+  return new SourceError("unreachable", `${host} cannot be reached: ${error.message}`, null, { cause: error });
+}
