@@ -1,0 +1,17 @@
+import type { OpenedResponse } from "../../platform/http_client.ts";
+
+/** The body as text, and no more than `limit` bytes of it: an answer of unknown size never fills the memory. */
+export async function readText(response: OpenedResponse, limit = 1_000_000): Promise<string> {
+  return new TextDecoder().decode(await readBytes(response, limit));
+}
+
+export async function readBytes(response: OpenedResponse, limit: number): Promise<Uint8Array<ArrayBuffer>> {
+  const parts: Uint8Array[] = [];
+  let bytes = 0;
+  for await (const part of response.stream) {
+    parts.push(part.subarray(0, limit - bytes));
+    bytes += part.byteLength;
+    if (bytes >= limit) break; // leaving the loop cancels the stream
+  }
+  return new Uint8Array(Buffer.concat(parts));
+}

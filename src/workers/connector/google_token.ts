@@ -1,0 +1,108 @@
+/**
+ * Access tokens of a Google service account (RFC 7523): a JWT signed with its key is exchanged for a token, which is
+ * kept in memory until shortly before it ends. The key itself leaves this process never.
+ */
+import { createPrivateKey, sign } from "node:crypto";
+import { z } from "zod";
+import { readText } from "./body.ts";
+import type { Dialer } from "./dialer.ts";
+import { SourceError } from "./types.ts";
+
+const ServiceAccount = z.object({
+  client_email: z.string().min(1),
+  private_key: z.string().min(1),
+  private_key_id: z.string().optional(),
+  token_uri: z.string().default("https://oauth2.googleapis.com/token"),
+  project_id: z.string().optional(),
+});
+export type ServiceAccount = z.infer<typeof ServiceAccount>;
+
+const PARAM = "/credentials/service_account";
+
+/** From the key file, as an object or as its text. */
+export function readServiceAccount(given: unknown, param = PARAM): ServiceAccount {
+  let value = given;
+  if (typeof given === "string")
+    try {
+      value = JSON.parse(given);
+    } catch {
+      throw new SourceError("invalid_source", "The service account is no JSON: paste the whole key file", param); // no cause: the parser quotes the key
+    }
+  const parsed = ServiceAccount.safeParse(value);
+  if (!parsed.success) {
+    const field = parsed.error.issues[0]?.path.join(".") || "an object";
+    throw new SourceError("invalid_source", `The service account lacks ${field}: paste the whole key file`, param);
+  }
+  return parsed.data;
+}
+
+/** RS256 over header and claims. Shared with Snowflake's key pairs. */
+export function signJwt(claims: object, key: string | { key: string; passphrase: string }, kid?: string): string {
+  const part = (value: object) => Buffer.from(JSON.stringify(value)).toString("base64url");
+  const head = `${part({ alg: "RS256", typ: "JWT", ...(kid === undefined ? {} : { kid }) })}.${part(claims)}`;
+  return `${head}.${sign("RSA-SHA256", Buffer.from(head), createPrivateKey(key)).toString("base64url")}`;
+}
+
+const EARLY_MS = 60_000;
+const Answer = z.object({ access_token: z.string().min(1), expires_in: z.number().positive().default(3600) });
+
+export function googleToken(
+  account: ServiceAccount,
+  scope: string,
+  dialer: Dialer,
+): (signal: AbortSignal) => Promise<string> {
+  let held: { token: string; until: number } | undefined;
+  return async (signal) => {
+    if (held && Date.now() < held.until) return held.token;
+    const { access_token, expires_in } = await exchange(account, scope, dialer, signal);
+    const ms = expires_in * 1000;
+    held = { token: access_token, until: Date.now() + ms - Math.min(EARLY_MS, ms / 2) };
+    return access_token;
+  };
+}
+
+async function exchange(account: ServiceAccount, scope: string, dialer: Dialer, signal: AbortSignal) {
+  const response = await dialer.fetch(account.token_uri, {
+    method: "POST",
+    headers: { "content-type": "application/x-www-form-urlencoded", accept: "application/json" },
+    body: new URLSearchParams({
+      grant_type: "urn:ietf:params:oauth:grant-type:jwt-bearer",
+      assertion: assertion(account, scope),
+    }).toString(),
+    signal,
+  });
+  const text = await readText(response, 100_000);
+  const parsed = Answer.safeParse(safeJson(text));
+  if (response.status === 200 && parsed.success) return parsed.data;
+  if (response.status < 500)
+    throw new SourceError(
+      "unauthorized",
+      `Google gives no token for ${account.client_email} (${response.status} ${oauthError(text)}): check that the key is still active`,
+      PARAM,
+    );
+  throw new SourceError("unreachable", `Google's token service answered ${response.status}; try again later`);
+}
+
+function assertion(account: ServiceAccount, scope: string): string {
+  const now = Math.floor(Date.now() / 1000);
+  const claims = { iss: account.client_email, scope, aud: account.token_uri, iat: now, exp: now + 3600 };
+  try {
+    return signJwt(claims, account.private_key, account.private_key_id);
+  } catch {
+    throw new SourceError("invalid_source", "private_key of the service account is no PEM private key", PARAM); // no cause: it may quote the key
+  }
+}
+
+function safeJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/** A word of RFC 6749 such as invalid_grant; whatever else the answer says is not repeated. */
+function oauthError(text: string): string {
+  const error = (safeJson(text) as { error?: unknown } | undefined)?.error;
+  return typeof error === "string" && /^[a-z_]{1,40}$/.test(error) ? error : "no reason given";
+}
