@@ -1,0 +1,87 @@
+import { describe, expect, test } from "bun:test";
+import { readMultipart } from "./multipart.ts";
+
+const read = async (body: BodyInit, headers?: Record<string, string>, maxFileBytes = 1 << 20) => {
+  const files: { name: string; filename: string; text: string }[] = [];
+  const fields = await readMultipart(
+    new Request("http://localhost/", { method: "POST", body, ...(headers ? { headers } : {}) }),
+    {
+      maxFileBytes,
+      onFile: async ({ name, filename, stream }) => {
+        const parts: Uint8Array[] = [];
+        for await (const chunk of stream) parts.push(chunk);
+        files.push({ name, filename, text: Buffer.concat(parts).toString() });
+      },
+    },
+  );
+  return { fields, files };
+};
+const form = (entries: Record<string, string | Blob>) => {
+  const made = new FormData();
+  for (const [name, value] of Object.entries(entries)) made.append(name, value as string);
+  return made;
+};
+const failing = (promise: Promise<unknown>) =>
+  promise.then(
+    () => "nothing",
+    (error) => `${error.code}: ${error.message}`,
+  );
+
+describe("a multipart body", () => {
+  test("gives its fields and its files, whatever their order", async () => {
+    const file = new File(["a\nb\n"], "rows.jsonl");
+    for (const body of [form({ name: "x", file }), form({ file, name: "x" })])
+      expect(await read(body)).toEqual({
+        fields: { name: "x" },
+        files: [{ name: "file", filename: "rows.jsonl", text: "a\nb\n" }],
+      });
+  });
+
+  test("holds an empty file, and two files one after the other", async () => {
+    const { files } = await read(form({ a: new File([], "a"), b: new File(["x".repeat(300_000)], "b") }));
+    expect(files.map(({ text }) => text.length)).toEqual([0, 300_000]);
+  });
+
+  test("over its limit, cut off, without a boundary or of another type is refused with the reason", async () => {
+    const large = form({ file: new File(["x".repeat(2000)], "a") });
+    expect(await failing(read(large, undefined, 1000))).toStartWith("payload_too_large: The file is larger than 1000");
+    const type = { "content-type": "multipart/form-data; boundary=b" };
+    const cut = '--b\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\nhalf';
+    expect(await failing(read(cut, type))).toStartWith("invalid_request: The multipart body cannot be read");
+    expect(await failing(read("", type))).toStartWith("invalid_request");
+    expect(await failing(read("x", { "content-type": "multipart/form-data" }))).toStartWith("unsupported_media_type");
+    expect(await failing(read("{}", { "content-type": "application/json" }))).toStartWith("unsupported_media_type");
+  });
+
+  test("a field that is there twice is refused", async () => {
+    const twice = form({ name: "a" });
+    twice.append("name", "b");
+    expect(await failing(read(twice))).toContain("name is there twice");
+  });
+
+  test("what the receiver of a file throws is what the caller hears, and the rest is not read", async () => {
+    let pulled = 0;
+    const head = '--b\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\n';
+    const endless = new ReadableStream({
+      pull(controller) {
+        pulled++;
+        controller.enqueue(new TextEncoder().encode(pulled === 1 ? head : "x".repeat(65_536)));
+      },
+    });
+    const request = new Request("http://localhost/", {
+      method: "POST",
+      body: endless,
+      headers: { "content-type": "multipart/form-data; boundary=b" },
+    });
+    const heard = await failing(
+      readMultipart(request, {
+        maxFileBytes: 1 << 30,
+        async onFile({ stream }) {
+          for await (const _ of stream) throw Object.assign(new Error("bad line"), { code: "schema" });
+        },
+      }),
+    );
+    expect(heard).toBe("schema: bad line");
+    expect(pulled).toBeLessThan(50);
+  });
+});
