@@ -1,4 +1,11 @@
 import { describe, test } from "bun:test";
+import { appendFileSync } from "node:fs";
+import { startMariadb } from "./mariadb.ts";
+import { startAzurite, startMinio } from "./objects.ts";
+import { startPostgres } from "./postgres.ts";
+import { INSTALLED, mustFind, NotAvailable, once, packages } from "./process.ts";
+
+export { NotAvailable };
 
 /**
  * Real servers for the tests, each started once per test process, on first use, on a free port of 127.0.0.1. They end
@@ -21,35 +28,39 @@ export type BlobServer = { url: string; account: string; key: string };
 /** No credentials are checked. */
 export type GoogleServer = { url: string; projectId: string };
 
-export class NotAvailable extends Error {
-  constructor(
-    readonly server: string,
-    readonly reason: string,
-  ) {
-    super(`${server} is not available: ${reason}`);
-  }
-}
-
-const notYet = (server: string): Promise<never> => Promise.reject(new NotAvailable(server, "not written yet"));
-
-export const postgres = (): Promise<Sql> => notYet("postgres");
-export const mariadb = (): Promise<Sql> => notYet("mariadb");
-export const minio = (): Promise<S3Server> => notYet("minio");
-export const azurite = (): Promise<BlobServer> => notYet("azurite");
-export const gcs = (): Promise<GoogleServer> => notYet("gcs");
-export const bigqueryLocal = (): Promise<GoogleServer> => notYet("bigquery-local");
+export const postgres = once(startPostgres);
+export const mariadb = once(startMariadb);
+export const minio = once(startMinio);
+export const azurite = once(startAzurite);
+export const gcs = (): Promise<GoogleServer> => Promise.reject(new NotAvailable("gcs", "not written yet"));
+export const bigqueryLocal = (): Promise<GoogleServer> =>
+  Promise.reject(new NotAvailable("bigquery-local", "not written yet"));
 
 /** An official client library that judges what we speak, such as `await judge<typeof Sdk>("snowflake-sdk")`. */
-export const judge = <T>(name: string): Promise<T> => notYet(name);
+export async function judge<T>(name: string): Promise<T> {
+  mustFind(name, [packages(name)]);
+  return (await import(Bun.resolveSync(name, INSTALLED))) as T;
+}
 
-/** The tests of `define`, with the server; where it cannot be had, one skipped test that says why. */
+/**
+ * The tests of `define`, with the server (or the library: `() => judge("…")`). Where it cannot be had, one skipped test
+ * says why, and so does the summary of scripts/test.
+ */
 export function describeWith<T>(name: string, start: () => Promise<T>, define: (server: T) => void) {
   describe(name, async () => {
-    const server = await start().catch((error) => {
-      if (!(error instanceof NotAvailable)) throw error;
-      test.skip(error.message, () => {});
-      return undefined;
+    const server = await start().catch((error: unknown) => {
+      if (error instanceof NotAvailable) notTested(error);
+      else
+        test("the server starts", () => {
+          throw error;
+        });
     });
-    if (server !== undefined) define(server);
+    if (server) define(server);
   });
+}
+
+function notTested({ server, reason, message }: NotAvailable) {
+  test.skip(message, () => {});
+  const summary = process.env["VERK_TEST_SUMMARY"];
+  if (summary !== undefined) appendFileSync(summary, `${server} (${reason})\n`);
 }
