@@ -1,0 +1,83 @@
+/** What a row of a dataset must look like. docs/datasets.md says it for people. */
+export const FORMATS = ["prompt", "preference", "completion", "chat"] as const;
+export type Format = (typeof FORMATS)[number];
+export type Row = Record<string, unknown>;
+
+/** The first row decides; from then on the format is locked. */
+export function formatOf(row: Row): Format {
+  if (row["chosen"] !== undefined && row["rejected"] !== undefined) return "preference";
+  if (row["completion"] !== undefined) return "completion";
+  return row["messages"] !== undefined ? "chat" : "prompt";
+}
+
+const NEEDS: Record<Format, readonly string[]> = {
+  prompt: [],
+  preference: ["chosen", "rejected"],
+  completion: ["completion"],
+  chat: [],
+};
+
+export const isRow = (value: unknown): value is Row =>
+  typeof value === "object" && value !== null && !Array.isArray(value);
+
+export type Fault = { field: string; message: string };
+
+/** What is wrong with this row under this format, or undefined. */
+export function rowFault(row: Row, format: Format): Fault | undefined {
+  const talks = row["messages"] !== undefined;
+  if (talks) {
+    const fault = messagesFault("messages", row["messages"]);
+    if (fault) return fault;
+  }
+  const prompt = row["prompt"];
+  if (prompt === undefined) {
+    if (!(format === "chat" && talks)) return missing(format === "chat" ? "messages" : "prompt", format);
+  } else {
+    const fault = textFault("prompt", prompt);
+    if (fault) return fault;
+  }
+  for (const field of NEEDS[format]) {
+    if (row[field] === undefined) return missing(field, format);
+    const fault = textFault(field, row[field]);
+    if (fault) return fault;
+  }
+  return undefined;
+}
+
+const missing = (field: string, format: Format): Fault => ({
+  field,
+  message: `${field} is missing: every row of the format ${format} has ${EXAMPLES[format]}`,
+});
+
+const EXAMPLES: Record<Format, string> = {
+  prompt: "prompt, a text or a list of messages",
+  preference: "prompt, chosen and rejected",
+  completion: "prompt and completion",
+  chat: "messages, a list of {role, content}, or prompt",
+};
+
+function textFault(field: string, value: unknown): Fault | undefined {
+  if (typeof value === "string") return undefined;
+  if (Array.isArray(value)) return messagesFault(field, value);
+  return { field, message: `${field} must be a string or a list of messages, not ${kindOf(value)}` };
+}
+
+function messagesFault(field: string, value: unknown): Fault | undefined {
+  if (!Array.isArray(value)) return { field, message: `${field} must be a list of messages, not ${kindOf(value)}` };
+  if (value.length === 0) return { field, message: `${field} is an empty list: it needs at least one message` };
+  for (let i = 0; i < value.length; i++) {
+    const message: unknown = value[i];
+    const at = `${field}[${i}]`;
+    if (!isRow(message)) return { field, message: `${at} must be a message such as {"role": "user", "content": "…"}` };
+    if (typeof message["role"] !== "string" || message["role"] === "")
+      return { field, message: `${at}.role must be a string such as "user"` };
+    const { content } = message;
+    if (typeof content === "string" || Array.isArray(content)) continue;
+    if ((content === null || content === undefined) && message["tool_calls"] !== undefined) continue;
+    return { field, message: `${at}.content must be a string, not ${kindOf(content)}` };
+  }
+  return undefined;
+}
+
+const kindOf = (value: unknown) =>
+  value === undefined ? "missing" : value === null ? "null" : Array.isArray(value) ? "a list" : `a ${typeof value}`;

@@ -1,0 +1,157 @@
+import { type Format, formatOf, isRow, type Row, rowFault } from "./format.ts";
+import { isDoubtful, parseJson } from "./json.ts";
+
+/** A line that is no row. `line` counts from 1, as an editor does; blank lines count too. */
+export class RowError extends Error {
+  constructor(
+    readonly line: number,
+    readonly why: string,
+    readonly field: string | null = null,
+  ) {
+    super(`Line ${line}: ${why}`);
+    this.name = "RowError";
+  }
+}
+
+export type Piece = {
+  /** Whole rows, each ended by one line feed: the bytes as they came, less what surrounds a row. */
+  body: Uint8Array;
+  rows: number;
+};
+
+type Options = {
+  maxRowBytes: number;
+  /** Undefined: the first row decides. */
+  format: Format | undefined;
+  /** Sees each row; gives its text where that is to be another, with "" for a row without content. */
+  visit?: (row: Row, text: string, line: number) => string | undefined;
+};
+
+const PIECE_BYTES = 1 << 18;
+const LF = 10;
+const BOM = [0xef, 0xbb, 0xbf];
+const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+const encoder = new TextEncoder();
+
+export type LineReader = {
+  readonly format: Format | undefined;
+  readonly rows: number;
+  /** The bytes belong to the reader from here on. */
+  push: (chunk: Uint8Array) => Piece[];
+  /** The last line may lack its line feed. */
+  end: () => Piece[];
+};
+
+/** JSON lines → checked rows, in constant memory: one piece and at most one row. Throws RowError. */
+export function createLineReader({ maxRowBytes, format, visit }: Options): LineReader {
+  let waiting: Uint8Array[] = [];
+  let waitingBytes = 0;
+  let sinceBreak = 0; // bytes after the last line feed
+  let line = 0;
+  let rows = 0;
+  let begun = false;
+
+  function push(chunk: Uint8Array): Piece[] {
+    if (chunk.byteLength === 0) return [];
+    waiting.push(chunk);
+    waitingBytes += chunk.byteLength;
+    const last = chunk.lastIndexOf(LF);
+    sinceBreak = last < 0 ? sinceBreak + chunk.byteLength : chunk.byteLength - last - 1;
+    if (sinceBreak > maxRowBytes) return [...take(waitingBytes - sinceBreak), ...tooLong()];
+    return waitingBytes - sinceBreak >= PIECE_BYTES ? take(waitingBytes - sinceBreak) : [];
+  }
+
+  const tooLong = (): never => {
+    throw new RowError(line + 1, `it is longer than ${maxRowBytes} bytes`);
+  };
+
+  function take(bytes: number): Piece[] {
+    const all = waiting.length === 1 ? (waiting[0] as Uint8Array) : Buffer.concat(waiting);
+    const rest = all.subarray(bytes);
+    waiting = rest.byteLength > 0 ? [rest] : [];
+    waitingBytes = rest.byteLength;
+    const piece = check(begun ? all.subarray(0, bytes) : withoutBom(all.subarray(0, bytes)));
+    begun ||= bytes > 0;
+    return piece ? [piece] : [];
+  }
+
+  function check(bytes: Uint8Array): Piece | undefined {
+    const text = decode(bytes);
+    const doubtful = isDoubtful(text);
+    const rewritten: string[] = [];
+    const before = rows;
+    let verbatim = true;
+    for (let at = 0; at < text.length; ) {
+      const end = text.indexOf("\n", at);
+      const given = text.slice(at, end < 0 ? text.length : end);
+      at = end < 0 ? text.length : end + 1;
+      line++;
+      const plain = given.charCodeAt(0) === 123 && given.charCodeAt(given.length - 1) === 125; // { }
+      const trimmed = plain ? given : given.replace(/^[ \t\r]+|[ \t\r]+$/g, "");
+      if (!plain || end < 0) verbatim = false;
+      if (trimmed === "") continue;
+      if (trimmed.length * 3 > maxRowBytes && encoder.encode(trimmed).byteLength > maxRowBytes)
+        throw new RowError(line, `it is longer than ${maxRowBytes} bytes`);
+      const other = checkRow(trimmed, doubtful);
+      if (other !== undefined) verbatim = false;
+      rewritten.push(other ?? trimmed);
+      rows++;
+    }
+    if (rows === before) return undefined;
+    return { body: verbatim ? bytes : encoder.encode(`${rewritten.join("\n")}\n`), rows: rows - before };
+  }
+
+  function checkRow(text: string, doubtful: boolean): string | undefined {
+    let value: unknown;
+    try {
+      value = parseJson(text, doubtful);
+    } catch (error) {
+      throw new RowError(line, `it is not valid JSON: ${(error as Error).message.replace(/^JSON Parse error: /, "")}`);
+    }
+    if (!isRow(value)) throw new RowError(line, 'it must be a JSON object such as {"prompt": "…"}');
+    const other = visit?.(value, text, line);
+    if (other === "") return other; // nothing to check
+    format ??= formatOf(value);
+    const fault = rowFault(value, format);
+    if (fault) throw new RowError(line, fault.message, fault.field);
+    return other;
+  }
+
+  function decode(bytes: Uint8Array): string {
+    try {
+      return decoder.decode(bytes);
+    } catch {
+      let at = line;
+      for (let from = 0; from < bytes.byteLength; ) {
+        const end = bytes.indexOf(LF, from);
+        const one = bytes.subarray(from, end < 0 ? bytes.byteLength : end + 1);
+        at++;
+        if (!isUtf8(one)) throw new RowError(at, "it is not valid UTF-8");
+        from += one.byteLength;
+      }
+      throw new RowError(at, "it is not valid UTF-8");
+    }
+  }
+
+  return {
+    get format() {
+      return format;
+    },
+    get rows() {
+      return rows;
+    },
+    push,
+    end: () => (waitingBytes === 0 ? [] : take(waitingBytes)),
+  };
+}
+
+function isUtf8(bytes: Uint8Array): boolean {
+  try {
+    decoder.decode(bytes);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+const withoutBom = (bytes: Uint8Array) => (BOM.every((byte, i) => bytes[i] === byte) ? bytes.subarray(3) : bytes);

@@ -1,0 +1,211 @@
+/**
+ * The rows of one dataset: a log in a SQLite file of its own. A block is what was appended together, cut at about a
+ * quarter of a megabyte: its rows lie in it one a line, as they came, so that appending a thousand rows is one insert
+ * and reading them in order is reading the file. `changes` says which entries speak of an earlier row.
+ * What counts is up to the head that the caller names: an append is in this file before the head that covers it is in
+ * the main database, and what a crash left beyond the head is cut off before the next append.
+ */
+import { Database, type Statement } from "bun:sqlite";
+import { closeSync, existsSync, fdatasync, openSync } from "node:fs";
+import { promisify } from "node:util";
+import { storageError } from "../db_errors.ts";
+import { failpoint } from "../failpoint.ts";
+
+export const OPS = ["append", "supersede", "tombstone"] as const;
+export type Op = (typeof OPS)[number];
+/** Entry `rowId` says that `target` has other content, or is gone. */
+export type Change = { rowId: number; target: number; op: Op };
+export type Block = { firstRow: number; rows: number; createdAt: number; body: Uint8Array };
+
+const PAGE_BYTES = 16_384;
+const CHECKPOINT_PAGES = 1024; // 16 MiB
+const BLOCK_BYTES = 1 << 18;
+const CACHE_KIB = 4096;
+const LF = 10;
+const datasync = promisify(fdatasync);
+
+const SCHEMA = `
+CREATE TABLE IF NOT EXISTS blocks (
+  first_row INTEGER PRIMARY KEY, rows INTEGER NOT NULL, created_at INTEGER NOT NULL, body BLOB NOT NULL
+) STRICT;
+CREATE TABLE IF NOT EXISTS changes (
+  target INTEGER NOT NULL, row_id INTEGER NOT NULL, op INTEGER NOT NULL, PRIMARY KEY (target, row_id)
+) STRICT, WITHOUT ROWID;
+CREATE UNIQUE INDEX IF NOT EXISTS changes_by_row ON changes (row_id);
+CREATE TABLE IF NOT EXISTS notes (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;`;
+
+type RawBlock = { first_row: number; rows: number; created_at: number; body: Uint8Array };
+type RawChange = { target: number; row_id: number; op: number };
+
+export type RowsFile = ReturnType<typeof openRows>;
+/**
+ * `append`: a log that grows, crash-safe. `build`: a new file that gets its name only when it is whole, without a
+ * journal. `read`: as it is.
+ */
+type Mode = "append" | "build" | "read";
+
+export function openRows(path: string, mode: Mode) {
+  const sqlite = open(path, mode);
+  const walPath = `${path}-wal`;
+  let walFd: number | undefined;
+  const statements = {
+    insert: lazy(sqlite, "INSERT INTO blocks VALUES (?, ?, ?, ?)"),
+    change: lazy(sqlite, "INSERT INTO changes (target, row_id, op) VALUES (?, ?, ?)"),
+    from: lazy(sqlite, "SELECT * FROM blocks WHERE first_row >= ? ORDER BY first_row LIMIT 1"),
+    holding: lazy(sqlite, "SELECT * FROM blocks WHERE first_row <= ? ORDER BY first_row DESC LIMIT 1"),
+    ofTargets: lazy(
+      sqlite,
+      "SELECT * FROM changes WHERE target BETWEEN ? AND ? AND row_id <= ? ORDER BY target, row_id",
+    ),
+    ofRows: lazy(sqlite, "SELECT * FROM changes WHERE row_id BETWEEN ? AND ?"),
+    anyChange: lazy(sqlite, "SELECT 1 FROM changes LIMIT 1"),
+  };
+
+  /** Whole or not at all. Rows get the ids from `firstRow` on. */
+  function append(firstRow: number, bodies: readonly Uint8Array[], changes: readonly Change[], now: number): number {
+    return transact(() => {
+      let next = firstRow;
+      for (const body of bodies)
+        for (const { bytes, rows } of cut(body)) {
+          statements.insert().run(next, rows, now, bytes);
+          next += rows;
+        }
+      for (const { target, rowId, op } of changes) statements.change().run(target, rowId, OPS.indexOf(op));
+      return next - 1;
+    });
+  }
+
+  function transact<T>(fn: () => T): T {
+    try {
+      sqlite.run("BEGIN IMMEDIATE");
+      const value = fn();
+      failpoint("rows.before_commit");
+      sqlite.run("COMMIT");
+      return value;
+    } catch (error) {
+      if (sqlite.inTransaction) sqlite.run("ROLLBACK");
+      throw storageError(error);
+    }
+  }
+
+  /** Resolves when what was appended survives a power cut. */
+  async function flush() {
+    failpoint("rows.before_flush");
+    if (mode === "build") {
+      const fd = openSync(path, "r+");
+      await datasync(fd).finally(() => closeSync(fd));
+      return;
+    }
+    if (walFd === undefined && existsSync(walPath)) walFd = openSync(walPath, "r+");
+    if (walFd !== undefined) await datasync(walFd);
+    failpoint("rows.after_flush");
+  }
+
+  /** Forgets everything beyond `head`: what a crash left there was never promised to anybody. */
+  function cutBeyond(head: number) {
+    transact(() => {
+      sqlite.run("DELETE FROM blocks WHERE first_row > ?", [head]);
+      sqlite.run("DELETE FROM changes WHERE row_id > ?", [head]);
+    });
+  }
+
+  const asBlock = (raw: RawBlock | null): Block | undefined =>
+    raw ? { firstRow: raw.first_row, rows: raw.rows, createdAt: raw.created_at, body: raw.body } : undefined;
+  const asChange = ({ target, row_id: rowId, op }: RawChange): Change => ({ target, rowId, op: OPS[op] ?? "append" });
+
+  /** In order, one at a time in memory, from the block that holds `fromRow`; only up to `head`. */
+  function* blocks(fromRow: number, head: number): Generator<Block> {
+    let block = asBlock(statements.holding().get(fromRow) as RawBlock | null);
+    if (block && block.firstRow + block.rows <= fromRow) block = undefined;
+    let next = block?.firstRow ?? fromRow;
+    while (next <= head) {
+      block ??= asBlock(statements.from().get(next) as RawBlock | null);
+      if (!block || block.firstRow > head) return;
+      yield block;
+      next = block.firstRow + block.rows;
+      block = undefined;
+    }
+  }
+
+  return {
+    path,
+    append,
+    flush,
+    cutBeyond,
+    blocks,
+    /** The newest word as of `head` on each of these rows that was changed. */
+    changesOf(first: number, last: number, head: number): Map<number, Change> {
+      const raw = statements.ofTargets().all(first, last, head) as RawChange[];
+      return new Map(raw.map((each) => [each.target, asChange(each)])); // the last of each target stays
+    },
+    /** Which of these entries change another. */
+    changesBy(first: number, last: number): Map<number, Change> {
+      return new Map(
+        (statements.ofRows().all(first, last) as RawChange[]).map((each) => [each.row_id, asChange(each)]),
+      );
+    },
+    hasChanges: () => statements.anyChange().get() !== null,
+    /** Small facts that travel with the rows: they are in the same commit as what was appended beside them. */
+    note: (key: string, value: string) => void sqlite.run("INSERT OR REPLACE INTO notes VALUES (?, ?)", [key, value]),
+    noted: (key: string) =>
+      (sqlite.query("SELECT value FROM notes WHERE key = ?").get(key) as { value: string } | null)?.value,
+    transact,
+    lastRow(): number {
+      const last = asBlock(statements.holding().get(Number.MAX_SAFE_INTEGER) as RawBlock | null);
+      return last ? last.firstRow + last.rows - 1 : 0;
+    },
+    close() {
+      if (walFd !== undefined) closeSync(walFd);
+      walFd = undefined;
+      sqlite.close();
+    },
+  };
+}
+
+function open(path: string, mode: Mode): Database {
+  try {
+    const sqlite = new Database(path, mode === "read" ? { readonly: true } : { create: true });
+    if (mode !== "read") sqlite.run(`PRAGMA page_size = ${PAGE_BYTES}`);
+    sqlite.run("PRAGMA busy_timeout = 5000");
+    sqlite.run(`PRAGMA cache_size = ${-CACHE_KIB}`);
+    if (mode === "build") {
+      sqlite.run("PRAGMA journal_mode = OFF"); // nobody will ever see half of it
+      sqlite.run("PRAGMA synchronous = OFF");
+    }
+    if (mode === "append") {
+      sqlite.run("PRAGMA journal_mode = WAL");
+      sqlite.run("PRAGMA synchronous = NORMAL"); // the flush is ours
+      sqlite.run(`PRAGMA wal_autocheckpoint = ${CHECKPOINT_PAGES}`);
+    }
+    if (mode !== "read") sqlite.run(SCHEMA);
+    return sqlite;
+  } catch (error) {
+    throw storageError(error);
+  }
+}
+
+function lazy(sqlite: Database, sql: string): () => Statement {
+  let made: Statement | undefined;
+  return () => {
+    made ??= sqlite.prepare(sql);
+    return made;
+  };
+}
+
+/** Pieces of about BLOCK_BYTES that end where a row ends; a longer row has one of its own. */
+function* cut(body: Uint8Array): Generator<{ bytes: Uint8Array; rows: number }> {
+  for (let from = 0; from < body.byteLength; ) {
+    const tooFar = from + BLOCK_BYTES;
+    let end = tooFar >= body.byteLength ? body.byteLength : body.lastIndexOf(LF, tooFar - 1) + 1;
+    if (end <= from) end = body.indexOf(LF, from) + 1;
+    const bytes = body.subarray(from, end);
+    yield { bytes, rows: countLines(bytes) };
+    from = end;
+  }
+}
+
+export function countLines(bytes: Uint8Array): number {
+  let count = 0;
+  for (let at = bytes.indexOf(LF); at >= 0; at = bytes.indexOf(LF, at + 1)) count++;
+  return count;
+}

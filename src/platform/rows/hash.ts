@@ -1,0 +1,41 @@
+import type { RowsFile } from "./file.ts";
+import { liveBytes } from "./live.ts";
+
+export type Digest = { rows: number; bytes: number; sha256: string };
+
+const TURN_BYTES = 4 << 20; // a few milliseconds of hashing, then others have their turn
+
+/**
+ * Hashes of a log's live rows as it grows. What was hashed before is remembered while no change touches it, so that
+ * the next snapshot of a stream costs what was appended since.
+ */
+export function createHashing(file: RowsFile) {
+  let known = { head: 0, rows: 0, bytes: 0, hasher: new Bun.CryptoHasher("sha256") };
+
+  return {
+    /** A change was recorded that speaks of `target`. */
+    touch(target: number) {
+      if (target <= known.head) known = { head: 0, rows: 0, bytes: 0, hasher: new Bun.CryptoHasher("sha256") };
+    },
+    /** Over the live rows as of `head`, one a line: the same as of an export. */
+    async digest(head: number, signal?: AbortSignal): Promise<Digest> {
+      const begun = known;
+      const from = head >= begun.head ? begun : { head: 0, rows: 0, bytes: 0, hasher: new Bun.CryptoHasher("sha256") };
+      const hasher = from.hasher.copy();
+      let { rows, bytes } = from;
+      let sinceTurn = 0;
+      for (const piece of liveBytes(file, head, from.head + 1)) {
+        hasher.update(piece.bytes);
+        rows += piece.rows;
+        bytes += piece.bytes.byteLength;
+        sinceTurn += piece.bytes.byteLength;
+        if (sinceTurn < TURN_BYTES) continue;
+        sinceTurn = 0;
+        await new Promise(setImmediate);
+        signal?.throwIfAborted();
+      }
+      if (known === begun && head >= known.head) known = { head, rows, bytes, hasher: hasher.copy() };
+      return { rows, bytes, sha256: hasher.digest("hex") };
+    },
+  };
+}
