@@ -1,5 +1,6 @@
 import { describe, test } from "bun:test";
 import { appendFileSync } from "node:fs";
+import { startBigqueryLocal, startGcs } from "./google.ts";
 import { startMariadb } from "./mariadb.ts";
 import { startAzurite, startMinio } from "./objects.ts";
 import { startPostgres } from "./postgres.ts";
@@ -32,9 +33,8 @@ export const postgres = once(startPostgres);
 export const mariadb = once(startMariadb);
 export const minio = once(startMinio);
 export const azurite = once(startAzurite);
-export const gcs = (): Promise<GoogleServer> => Promise.reject(new NotAvailable("gcs", "not written yet"));
-export const bigqueryLocal = (): Promise<GoogleServer> =>
-  Promise.reject(new NotAvailable("bigquery-local", "not written yet"));
+export const gcs = once(startGcs);
+export const bigqueryLocal = once(startBigqueryLocal);
 
 /** An official client library that judges what we speak, such as `await judge<typeof Sdk>("snowflake-sdk")`. */
 export async function judge<T>(name: string): Promise<T> {
