@@ -28,6 +28,8 @@ import { createShutdown } from "./platform/shutdown.ts";
 import { openLocalStorage } from "./platform/storage/local.ts";
 import { createSupervisor } from "./platform/supervisor.ts";
 import { authenticate, recordUses } from "./resources/api_keys/authenticate.ts";
+import { closeAll as closeDatasets } from "./resources/datasets/files.ts";
+import { begin as beginDatasets } from "./resources/datasets/sweep.ts";
 import { begin as beginDeployments } from "./resources/deployments/reconcile.ts";
 import * as gpu from "./resources/gpu/service.ts";
 import * as setup from "./resources/setup/service.ts";
@@ -60,11 +62,13 @@ export async function startServer(config: Config, options: Options = {}): Promis
     shutdown.add("database", () => flushAndClose(db));
     const opened = openContext(config, db, log, clock);
     const { ctx } = opened;
+    shutdown.add("rows", async () => closeDatasets(ctx));
     shutdown.add("workers", () => ctx.supervisor.stopAll("shutdown"));
     await ctx.supervisor.sweep();
     if (compiled) removeOtherVersions(config.data_dir);
     const prepared = setup.prepare(ctx);
     if (!canUseGpus) gpu.useProbe(ctx, async () => []); // without the library a card is of no use
+    await beginDatasets(ctx);
     beginDeployments(ctx);
     await durable(db);
     for (const spec of loops(ctx)) opened.loops.set(spec.name, startLoop(durably(db, spec), { log, clock }));

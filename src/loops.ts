@@ -3,6 +3,8 @@ import { prune } from "./events/consume.ts";
 import { pruneIdempotencyKeys } from "./http/idempotency.ts";
 import type { LoopSpec } from "./platform/loop.ts";
 import { recordUses } from "./resources/api_keys/authenticate.ts";
+import { cutDue } from "./resources/datasets/snapshots.ts";
+import { sweep as sweepDatasets } from "./resources/datasets/sweep.ts";
 import { reconcile } from "./resources/deployments/reconcile.ts";
 import { pruneRequests } from "./resources/deployments/service.ts";
 import { scan } from "./resources/models/folder.ts";
@@ -20,6 +22,8 @@ export const loops = (ctx: Ctx): LoopSpec[] => [
   { name: "models.scan", schedule: { everyMs: 60_000 }, tick: (signal) => scan(ctx, signal) },
   { name: "models.download", schedule: { everyMs: 5_000 }, tick: (signal) => pullAll(ctx, signal) },
   { name: "models.hash", schedule: { everyMs: 60_000 }, tick: (signal) => hashNew(ctx, signal) },
+  { name: "datasets.snapshots", schedule: { everyMs: 5_000 }, tick: (signal) => cutDue(ctx, signal) },
+  { name: "datasets.sweep", schedule: { everyMs: 3_600_000 }, tick: async () => void (await sweepDatasets(ctx)) },
   { name: "deployments.reconcile", schedule: { everyMs: 1_000 }, tick: () => reconcile(ctx) },
   {
     name: "deployments.prune_requests",

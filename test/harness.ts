@@ -99,7 +99,7 @@ export function testApp(options: Options = {}) {
     });
     const response = await handle(request);
     const text = await response.text();
-    const isJson = text !== "" && response.headers.get("content-type")?.includes("json");
+    const isJson = text !== "" && response.headers.get("content-type")?.startsWith("application/json");
     const answer = { status: response.status, body: isJson ? JSON.parse(text) : text, headers: response.headers };
     if (isJson && !path.startsWith("/openapi.json")) conforms(handle.app, method, path, answer.status, answer.body);
     return answer;

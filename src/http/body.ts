@@ -1,5 +1,7 @@
+import type { z } from "zod";
 import { AppError } from "../lib/errors.ts";
 import { jsonDepth } from "../lib/json_depth.ts";
+import { deepest, type Issue, schemaError } from "./issues.ts";
 
 const MAX_DEPTH = 64;
 const strictUtf8 = new TextDecoder("utf-8", { fatal: true });
@@ -25,7 +27,26 @@ export async function readJson(request: Request, maxBytes: number): Promise<unkn
   }
 }
 
-async function readBytes(request: Request, maxBytes: number): Promise<Uint8Array> {
+/**
+ * For a route that takes several kinds of body, or one that may be missing, and reads it itself; the others say
+ * `takes(Schema)`.
+ */
+export async function readBody<S extends z.ZodType>(
+  request: Request,
+  maxBytes: number,
+  schema: S,
+  missing?: z.output<S>,
+): Promise<z.output<S>> {
+  const value = await readJson(request, maxBytes);
+  if (value === NO_BODY && missing !== undefined) return missing;
+  if (value === NO_BODY) throw new AppError("invalid_json", "The body is empty: send a JSON object");
+  const result = schema.safeParse(value);
+  if (result.success) return result.data;
+  const [issue] = result.error.issues as Issue[];
+  throw schemaError(issue && deepest(issue));
+}
+
+export async function readBytes(request: Request, maxBytes: number): Promise<Uint8Array> {
   const tooLarge = () => new AppError("payload_too_large", `The body is larger than ${maxBytes} bytes`);
   const declared = request.headers.get("content-length");
   if (declared !== null) {

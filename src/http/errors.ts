@@ -4,6 +4,7 @@ import type { Ctx } from "../context.ts";
 import { AppError } from "../lib/errors.ts";
 import { StorageError } from "../platform/files.ts";
 import { NO_BODY } from "./body.ts";
+import { deepest, type Issue, schemaError } from "./issues.ts";
 import { requestIdOf } from "./request_log.ts";
 
 export const ErrorEnvelope = z
@@ -38,27 +39,13 @@ export function toAppError(ctx: Ctx, error: unknown, request: Request): AppError
   return new AppError("internal", "Unexpected server error; the log has the details under this request's id");
 }
 
-type Issue = { path?: readonly PropertyKey[]; message: string; errors?: readonly (readonly Issue[])[] };
-
 /** The first bad field: a JSON pointer in a body, the bare name in a query or path. */
 function validationError(where: string, issue: Issue | undefined): AppError {
-  const path = issue?.path ?? [];
-  const message = issue?.message ?? "Invalid input";
-  const first = path[0];
+  const first = issue?.path?.[0];
   if (where === "params") return new AppError("resource_not_found", "No such resource", { param: String(first) });
-  if (where === "query")
-    return new AppError("schema", `${String(first)}: ${message}`, first === undefined ? {} : { param: String(first) });
-  const pointer = path.map((key) => `/${String(key).replaceAll("~", "~0").replaceAll("/", "~1")}`).join("");
-  return pointer
-    ? new AppError("schema", `${path.map(String).join(".")}: ${message}`, { param: pointer })
-    : new AppError("schema", `The body does not fit: ${message}`);
-}
-
-/** A union reports only that no member fitted; the member that got deepest says what is really wrong. */
-function deepest(issue: Issue): Issue {
-  const members = (issue.errors ?? []).flatMap((list) => (list[0] ? [deepest(list[0])] : []));
-  const best = members.sort((a, b) => (b.path?.length ?? 0) - (a.path?.length ?? 0))[0];
-  return best ? { ...best, path: [...(issue.path ?? []), ...(best.path ?? [])] } : issue;
+  if (where !== "query") return schemaError(issue);
+  const message = issue?.message ?? "Invalid input";
+  return new AppError("schema", `${String(first)}: ${message}`, first === undefined ? {} : { param: String(first) });
 }
 
 export const errorEnvelope = (ctx: Ctx, methodsOf: (path: string) => readonly string[]) =>

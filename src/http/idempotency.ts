@@ -2,7 +2,7 @@ import { and, eq, lt, sql } from "drizzle-orm";
 import { integer, primaryKey, sqliteTable, text } from "drizzle-orm/sqlite-core";
 import type { Ctx, Principal } from "../context.ts";
 import { AppError } from "../lib/errors.ts";
-import { type Db, prepared, write } from "../platform/db.ts";
+import { type Db, prepared, type Tx, write } from "../platform/db.ts";
 import { gradually } from "../platform/gradually.ts";
 import { pathOf } from "./request_log.ts";
 
@@ -33,12 +33,59 @@ const byKey = prepared((db) =>
 );
 
 /** What a creation needs, by name: given the whole context, Elysia would parse cookies and all headers for it. */
-type Creation = {
+export type Creation = {
   request: Request;
   principal: Principal;
   body?: unknown;
   set: { status?: number | string; headers: Record<string, unknown> };
 };
+
+export type Once = {
+  /** The answer that was given before to the same request. Inside the commit that makes the thing. */
+  before: (tx: Tx) => object | undefined;
+  keep: (tx: Tx, answer: object) => void;
+  key: string;
+};
+
+/**
+ * Undefined without an Idempotency-Key. For what is made later than in this turn of the event loop; `creates` is for
+ * everything else. Whoever makes it asks `before` and calls `keep` in the very commit that holds the new thing.
+ */
+export function onceOnly(ctx: Ctx, c: Creation): Once | undefined {
+  const key = c.request.headers.get("idempotency-key");
+  if (key === null) return undefined;
+  if (key.length === 0 || key.length > 255)
+    throw new AppError("invalid_request", "Idempotency-Key takes 1 to 255 characters", { param: "Idempotency-Key" });
+  const { workspaceId } = c.principal;
+  const fingerprint = fingerprintOf(c);
+  const aad = `idempotency:${workspaceId}:${key}`;
+  return {
+    key: `${workspaceId} ${key}`,
+    before(tx) {
+      const seen = byKey(tx).get({ workspaceId, key });
+      if (!seen || seen.createdAt <= ctx.clock.now() - ctx.config.http.idempotency_hours * 3_600_000) return undefined;
+      if (seen.fingerprint !== fingerprint)
+        throw new AppError("idempotency_mismatch", "This Idempotency-Key was used with another request", {
+          param: "Idempotency-Key",
+        });
+      c.set.status = seen.status;
+      c.set.headers["idempotent-replayed"] = "true";
+      return JSON.parse(new TextDecoder().decode(ctx.secrets.open(seen.responseSealed, aad))) as object;
+    },
+    keep(tx, answer) {
+      const row = {
+        fingerprint,
+        status: Number(c.set.status),
+        responseSealed: ctx.secrets.seal(JSON.stringify(answer), aad),
+        createdAt: ctx.clock.now(),
+      };
+      tx.insert(idempotencyKeys)
+        .values({ workspaceId, key, ...row })
+        .onConflictDoUpdate({ target: [idempotencyKeys.workspaceId, idempotencyKeys.key], set: row })
+        .run();
+    },
+  };
+}
 
 /**
  * Answers a creating POST: 201 (or the status `make` sets). With an Idempotency-Key the creation and the stored
@@ -47,36 +94,13 @@ type Creation = {
  */
 export function creates<T extends object>(ctx: Ctx, c: Creation, make: () => T): T {
   c.set.status = 201;
-  const key = c.request.headers.get("idempotency-key");
-  if (key === null) return make();
-  if (key.length === 0 || key.length > 255)
-    throw new AppError("invalid_request", "Idempotency-Key takes 1 to 255 characters", { param: "Idempotency-Key" });
-  const { workspaceId } = c.principal;
-  const fingerprint = fingerprintOf(c);
-  const aad = `idempotency:${workspaceId}:${key}`;
+  const once = onceOnly(ctx, c);
+  if (!once) return make();
   return write<object>(ctx.db, (tx) => {
-    const now = ctx.clock.now();
-    const seen = byKey(tx).get({ workspaceId, key });
-    if (seen && seen.createdAt > now - ctx.config.http.idempotency_hours * 3_600_000) {
-      if (seen.fingerprint !== fingerprint)
-        throw new AppError("idempotency_mismatch", "This Idempotency-Key was used with another request", {
-          param: "Idempotency-Key",
-        });
-      c.set.status = seen.status;
-      c.set.headers["idempotent-replayed"] = "true";
-      return JSON.parse(new TextDecoder().decode(ctx.secrets.open(seen.responseSealed, aad))) as object;
-    }
+    const before = once.before(tx);
+    if (before) return before;
     const answer = make();
-    const row = {
-      fingerprint,
-      status: Number(c.set.status),
-      responseSealed: ctx.secrets.seal(JSON.stringify(answer), aad),
-      createdAt: now,
-    };
-    tx.insert(idempotencyKeys)
-      .values({ workspaceId, key, ...row })
-      .onConflictDoUpdate({ target: [idempotencyKeys.workspaceId, idempotencyKeys.key], set: row })
-      .run();
+    once.keep(tx, answer);
     return answer;
   }) as T; // write() cannot see through the type parameter
 }

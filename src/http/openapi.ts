@@ -5,13 +5,25 @@ import { ErrorEnvelope } from "./errors.ts";
 
 type Json = Record<string, unknown>;
 type Answers = Record<number, z.ZodType | string>;
-type Detail = { summary: string; description?: string; tags?: string[]; security?: []; answers: Answers };
+/** Media type → schema, or words where no schema can say it. */
+type Accepts = Record<string, z.ZodType | string>;
+type Detail = {
+  summary: string;
+  description?: string;
+  tags?: string[];
+  security?: [];
+  answers: Answers;
+  accepts?: Accepts;
+};
+
+/** `accepts`: the bodies of a route that reads them itself. */
+type More = { description?: string; public?: true; accepts?: Accepts };
 
 /**
  * What a route says of itself: `detail: describe("Create a workspace", { 201: Workspace })`. An answer is a
  * schema (JSON) or a media type. Answers are checked against the document by the tests, not in production.
  */
-export const describe = (summary: string, answers: Answers, more: { description?: string; public?: true } = {}) => {
+export const describe = (summary: string, answers: Answers, more: More = {}) => {
   const { public: open, ...rest } = more;
   return { summary, answers, ...rest, ...(open ? { security: [] as [] } : {}) };
 };
@@ -51,7 +63,7 @@ export function openapi(app: AnyElysia, { closed = false } = {}): Json {
         ...parametersOf("path", route.hooks.params, path, schemaOf),
         ...parametersOf("query", route.hooks.query, path, schemaOf),
       ],
-      ...(route.hooks.body ? { requestBody: requestBody(schemaOf(route.hooks.body as z.ZodType, "input")) } : {}),
+      ...bodyOf(route.hooks.body as z.ZodType | undefined, detail.accepts, schemaOf),
       responses: { ...Object.fromEntries(ok), default: failure },
     };
   }
@@ -75,7 +87,19 @@ export function openapi(app: AnyElysia, { closed = false } = {}): Json {
   };
 }
 
-const requestBody = (schema: Json) => ({ required: true, content: { "application/json": { schema } } });
+function bodyOf(
+  body: z.ZodType | undefined,
+  accepts: Accepts | undefined,
+  schemaOf: (s: z.ZodType, io: "input") => Json,
+): Json {
+  const given: Accepts = accepts ?? (body ? { "application/json": body } : {});
+  if (Object.keys(given).length === 0) return {};
+  const content = Object.entries(given).map(([type, schema]) => [
+    type,
+    { schema: typeof schema === "string" ? { type: "string", description: schema } : schemaOf(schema, "input") },
+  ]);
+  return { requestBody: { required: true, content: Object.fromEntries(content) } };
+}
 
 function answerOf(status: string, answer: z.ZodType | string, schemaOf: (s: z.ZodType, io: "output") => Json): Json {
   const description = { 200: "OK", 201: "Created", 202: "Accepted" }[status] ?? "OK";

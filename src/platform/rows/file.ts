@@ -61,20 +61,19 @@ export function openRows(path: string, mode: Mode) {
     anyChange: lazy(sqlite, "SELECT 1 FROM changes LIMIT 1"),
   };
 
-  /** Whole or not at all. Rows get the ids from `firstRow` on. */
+  /** Inside `transact`. Rows get the ids from `firstRow` on; returns the last one. */
   function append(firstRow: number, bodies: readonly Uint8Array[], changes: readonly Change[], now: number): number {
-    return transact(() => {
-      let next = firstRow;
-      for (const body of bodies)
-        for (const { bytes, rows } of cut(body)) {
-          statements.insert().run(next, rows, now, bytes);
-          next += rows;
-        }
-      for (const { target, rowId, op } of changes) statements.change().run(target, rowId, OPS.indexOf(op));
-      return next - 1;
-    });
+    let next = firstRow;
+    for (const body of bodies)
+      for (const { bytes, rows } of cut(body)) {
+        statements.insert().run(next, rows, now, bytes);
+        next += rows;
+      }
+    for (const { target, rowId, op } of changes) statements.change().run(target, rowId, OPS.indexOf(op));
+    return next - 1;
   }
 
+  /** Whole or not at all. */
   function transact<T>(fn: () => T): T {
     try {
       sqlite.run("BEGIN IMMEDIATE");

@@ -2,6 +2,7 @@ import { eq } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { consume } from "../../events/consume.ts";
 import { idempotencyKeys } from "../../http/idempotency.ts";
+import * as datasets from "../datasets/service.ts";
 import * as deployments from "../deployments/service.ts";
 import * as models from "../models/service.ts";
 import * as secrets from "../secrets/service.ts";
@@ -9,7 +10,7 @@ import * as sshKeys from "../ssh_keys/service.ts";
 
 /**
  * A deleted workspace keeps its row, so that old ids and events keep their meaning, but nothing that could be
- * opened or that costs: its deployments stop, its models, secrets, private keys and stored answers go. Driven by the event, so
+ * opened or that costs: its deployments stop, its datasets, models, secrets, private keys and stored answers go. Driven by the event, so
  * a kill only delays it.
  */
 export async function purge(ctx: Ctx) {
@@ -19,6 +20,7 @@ export async function purge(ctx: Ctx) {
         if (type !== "workspace.deleted") continue;
         deployments.stopAll(ctx, workspaceId);
         models.removeAll(ctx, workspaceId);
+        datasets.removeAll(ctx, workspaceId);
         secrets.removeAll(ctx, workspaceId);
         sshKeys.removeAll(ctx, workspaceId);
         tx.delete(idempotencyKeys).where(eq(idempotencyKeys.workspaceId, workspaceId)).run();
