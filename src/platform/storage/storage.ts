@@ -33,7 +33,10 @@ export interface Storage {
 }
 
 export class InvalidKeyError extends Error {
-  constructor(key: string, why: string) {
+  constructor(
+    key: string,
+    readonly why: string,
+  ) {
     super(`${JSON.stringify(key.slice(0, 200))} is not a storage key: ${why}`);
     this.name = "InvalidKeyError";
   }
