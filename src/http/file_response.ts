@@ -61,6 +61,9 @@ function isCurrent(request: Request, { etag, "last-modified": modified }: Record
 /** RFC 6266: plain letters for old clients, everything for the others. */
 function dispositionOf(name: string): string {
   const plain = name.replaceAll(/[^\w.-]/g, "_");
-  const encoded = encodeURIComponent(name).replaceAll(/['()*]/g, (c) => `%${c.charCodeAt(0).toString(16).toUpperCase()}`);
+  const encoded = encodeURIComponent(name).replaceAll(
+    /['()*]/g,
+    (c) => `%${c.charCodeAt(0).toString(16).toUpperCase()}`,
+  );
   return `attachment; filename="${plain}"; filename*=UTF-8''${encoded}`;
 }

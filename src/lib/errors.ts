@@ -30,6 +30,7 @@ export const ERRORS = {
   upload_used: [409, "conflict_error"],
   payload_too_large: [413, "payload_too_large"],
   unsupported_media_type: [415, "invalid_request_error"],
+  range_not_satisfiable: [416, "invalid_request_error"],
   schema: [422, "validation_error"],
   sha256_mismatch: [422, "validation_error"],
   quota_exceeded: [422, "validation_error"],

@@ -34,6 +34,15 @@ describe("a box", () => {
     expect(a).toMatch(/^v1\.[0-9a-f]{8}\.[\w-]+\.[\w-]+$/);
   });
 
+  test("derives a key for each label, the same after a restart and another under another master key", () => {
+    const master = generateMasterKey();
+    const [a, again, other] = [createSecretBox(master), createSecretBox(master), createSecretBox(generateMasterKey())];
+    expect(a.derive("urls")).toEqual(again.derive("urls"));
+    expect(a.derive("urls")).not.toEqual(a.derive("url"));
+    expect(a.derive("urls")).not.toEqual(other.derive("urls"));
+    expect(a.derive("urls")).toHaveLength(32);
+  });
+
   test("does not open what was sealed for another place", () => {
     const error = caught(() => box.open(box.seal("hunter2", "ws_1/A"), "ws_2/A")) as SecretError;
     expect(error).toBeInstanceOf(SecretError);

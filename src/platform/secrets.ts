@@ -1,4 +1,4 @@
-import { createCipheriv, createDecipheriv, createHash, randomBytes } from "node:crypto";
+import { createCipheriv, createDecipheriv, createHash, hkdfSync, randomBytes } from "node:crypto";
 import {
   closeSync,
   fsyncSync,
@@ -28,6 +28,8 @@ export type SecretBox = {
   open: (sealed: string, aad: string) => Uint8Array;
   /** The same secret under another master key; the content is not touched. */
   rewrap: (sealed: string, newMaster: Uint8Array) => string;
+  /** 32 bytes for another purpose, the same as long as the master key is; one label says nothing about another. */
+  derive: (label: string) => Uint8Array;
   /** Eight hex digits that name the master key and say nothing about it. */
   keyId: string;
 };
@@ -75,6 +77,7 @@ export function createSecretBox(master: Uint8Array): SecretBox {
       const id = idOf(newMaster);
       return ["v1", id, toText(encrypt(newMaster, dataKey, wrapAad(id))), content].join(".");
     },
+    derive: (label) => new Uint8Array(hkdfSync("sha256", master, "", `verk:v1:derive:${label}`, 32)),
   };
 }
 

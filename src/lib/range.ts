@@ -1,0 +1,27 @@
+/** One range of a representation, in bytes; both ends included. */
+export type Range = { first: number; last: number };
+
+const BYTES = /^bytes=[ \t]*(?:(\d+)-(\d*)|-(\d+))[ \t]*$/i;
+
+/**
+ * What a Range header asks of something of this size. "whole": no range, several, another unit or nonsense, all of
+ * which may be answered with everything. "none": it begins behind the end.
+ */
+export function rangeOf(header: string | null, sizeBytes: number): Range | "whole" | "none" {
+  const match = BYTES.exec(header ?? "");
+  if (!match) return "whole";
+  const [, from, to, suffix] = match;
+  if (suffix !== undefined) {
+    if (Number(suffix) === 0 || sizeBytes === 0) return "none";
+    return { first: Math.max(0, sizeBytes - Number(suffix)), last: sizeBytes - 1 };
+  }
+  const first = Number(from);
+  const last = to === "" ? Number.POSITIVE_INFINITY : Number(to);
+  if (last < first) return "whole"; // not a range at all
+  if (first >= sizeBytes) return "none";
+  return { first, last: Math.min(last, sizeBytes - 1) };
+}
+
+/** Whether one of the tags of If-None-Match is this one; weak or not does not matter to a reader. */
+export const matchesTag = (header: string | null, tag: string): boolean =>
+  (header ?? "").split(",").some((each) => each.trim() === "*" || each.trim().replace(/^W\//, "") === tag);
