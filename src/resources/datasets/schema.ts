@@ -55,6 +55,7 @@ export const SourceValidation = z
     error: z.string().nullable(),
   })
   .meta({ id: "SourceValidation" });
+export type SourceValidation = z.infer<typeof SourceValidation>;
 
 export const AppendRows = z
   .object({

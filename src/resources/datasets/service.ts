@@ -38,7 +38,7 @@ export function mustBeStream(row: DatasetRow): DatasetRow {
   if (row.source)
     throw new AppError(
       "dataset_not_a_stream",
-      `Dataset ${row.id} is connected to ${row.sourceType}: its rows stay there until they are read for a job or by POST /v1/datasets/${row.id}/resolve`,
+      `Dataset ${row.id} is connected to ${row.sourceType}: its rows stay there until they are read for a job or by POST /v1/datasets/${row.id}/resolutions`,
       { param: "id" },
     );
   return row;

@@ -5,6 +5,7 @@ import { isId } from "../../lib/ids.ts";
 import { durable } from "../../platform/db.ts";
 import { cleanTemp } from "../../platform/files.ts";
 import { discard, folderOf, makingOf } from "./files.ts";
+import { endAbandoned, interrupted } from "./resolve.ts";
 import * as datasets from "./service.ts";
 
 const ABANDONED_MS = 24 * 3_600_000; // an upload that a crash cut off
@@ -13,6 +14,7 @@ const ABANDONED_MS = 24 * 3_600_000; // an upload that a crash cut off
 export async function sweep(ctx: Ctx): Promise<number> {
   const dir = folderOf(ctx);
   await durable(ctx.db);
+  endAbandoned(ctx);
   const making = makingOf(ctx.db);
   let removed = 0;
   for (const name of await readdir(dir)) {
@@ -27,5 +29,8 @@ export async function sweep(ctx: Ctx): Promise<number> {
   return removed + (await cleanTemp(dir, ABANDONED_MS, ctx.clock.now()));
 }
 
-/** At the start, when no upload can be under way: what the last process left half-made. */
-export const begin = (ctx: Ctx) => cleanTemp(folderOf(ctx), 0, ctx.clock.now() + ABANDONED_MS);
+/** At the start, when no upload and no reading can be under way: what the last process left half-made. */
+export async function begin(ctx: Ctx) {
+  interrupted(ctx);
+  await cleanTemp(folderOf(ctx), 0, Number.POSITIVE_INFINITY);
+}

@@ -31,7 +31,14 @@ export type Limits = {
   rowBytes: number;
 };
 
-export type Opening = { source: Source; credentials: Credentials; dialer: Dialer; limits: Limits };
+export type Opening = {
+  source: Source;
+  credentials: Credentials;
+  dialer: Dialer;
+  limits: Limits;
+  /** The operator's hub, without a trailing slash. */
+  hubEndpoint: string;
+};
 /** Every module of a source exports one. It checks the fields it needs and dials nothing yet. */
 export type Open = (opening: Opening) => Connector;
 

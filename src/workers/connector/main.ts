@@ -1,0 +1,105 @@
+/** Reads outside sources of rows in a process of its own: it holds the credentials, and dies with its one task. */
+import { REDACTED, redactText } from "../../lib/redact.ts";
+import { type Credentials, faultOf, type SourceType } from "../../lib/source.ts";
+import { type Host, runHosted } from "../host.ts";
+import { type FromConnector, ToConnector } from "../protocol.ts";
+import { createDialer } from "./dialer.ts";
+import { readInto } from "./reading.ts";
+import { type Connector, type Open, type Opening, SourceError } from "./types.ts";
+
+type Task = ToConnector;
+type ConnectorHost = Host<ToConnector, FromConnector>;
+
+const SOURCES: Record<SourceType, () => Promise<{ open: Open }>> = {
+  s3: () => import("./s3.ts"),
+  gs: () => import("./gs.ts"),
+  az: () => import("./az.ts"),
+  hf: () => import("./hf.ts"),
+  postgres: () => import("./postgres.ts"),
+  mysql: () => import("./mysql.ts"),
+  snowflake: () => import("./snowflake.ts"),
+  bigquery: () => import("./bigquery.ts"),
+};
+
+const MAX_MESSAGE = 2000;
+const SHORTEST_SECRET = 4;
+
+export const runConnector = () => runHosted<ToConnector, FromConnector>(ToConnector, serve);
+
+async function serve(host: ConnectorHost) {
+  for await (const task of host.messages) {
+    try {
+      await perform(task, host);
+    } catch (error) {
+      if (host.stopping.aborted) return;
+      host.send(refusalOf(error, task.credentials));
+    }
+    return;
+  }
+}
+
+async function perform(task: Task, host: ConnectorHost) {
+  const connector = await openSource(task);
+  if (task.type === "test") {
+    await connector.test(host.stopping);
+    return host.send({ type: "tested" });
+  }
+  if (task.type === "read") return host.send(await readInto(task, connector, host));
+  await connector.test(host.stopping);
+  const columns = await connector.columns(host.stopping);
+  const mapping = task.source.hub_config?.column_mapping ?? {};
+  const num_rows = await counted(connector, task.count_ms, host.stopping);
+  host.send({ type: "validated", num_rows, columns: columns.map((name) => mapping[name] ?? name) });
+}
+
+export async function openSource(task: Omit<Task, "type">): Promise<Connector> {
+  const fault = faultOf(task.source);
+  if (fault) throw new SourceError("invalid_source", fault.message, fault.param);
+  const { open } = await SOURCES[task.source.source_type]();
+  const opening: Opening = {
+    source: task.source,
+    credentials: task.credentials,
+    dialer: createDialer(task.network, { connectMs: task.connect_ms }),
+    hubEndpoint: task.hub_endpoint,
+    limits: { connectMs: task.connect_ms, statementMs: task.statement_ms, rowBytes: task.row_bytes },
+  };
+  return open(opening);
+}
+
+/** What the source knows, else what reading it tells, as long as that takes no longer than `countMs`. */
+async function counted(connector: Connector, countMs: number, stopping: AbortSignal): Promise<number | null> {
+  const late = AbortSignal.timeout(countMs);
+  const signal = AbortSignal.any([late, stopping]);
+  try {
+    const known = await connector.count(signal);
+    if (known !== null) return known;
+    let rows = 0;
+    for await (const { lines } of connector.rows({ signal })) {
+      signal.throwIfAborted();
+      rows += lines.length;
+    }
+    return rows;
+  } catch (error) {
+    if (late.aborted && !stopping.aborted) return null;
+    throw error;
+  }
+}
+
+/** A driver's own words are passed on too, less every credential: an error must not carry one out. */
+function refusalOf(error: unknown, credentials: Credentials): FromConnector {
+  const known = error instanceof SourceError;
+  const said = known ? error.message : `The source failed: ${error instanceof Error ? error.message : String(error)}`;
+  const param = known ? error.param : null;
+  return { type: "refused", code: known ? error.code : "broken", message: scrub(said, credentials), param };
+}
+
+function scrub(text: string, credentials: unknown): string {
+  let clean = redactText(text).slice(0, MAX_MESSAGE);
+  for (const secret of textsOf(credentials)) clean = clean.replaceAll(secret, REDACTED);
+  return clean;
+}
+
+function textsOf(value: unknown): string[] {
+  if (typeof value === "string") return value.length < SHORTEST_SECRET ? [] : [value];
+  return typeof value === "object" && value !== null ? Object.values(value).flatMap(textsOf) : [];
+}

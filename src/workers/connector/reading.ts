@@ -1,0 +1,135 @@
+/**
+ * A source's rows into a file of rows, checked as an upload is. What was read, its count, its hash so far and the
+ * place in the source are one commit: after a crash the reading goes on from there, where the source has a stable
+ * order, and from its start where it has none.
+ */
+import { rmSync } from "node:fs";
+import type { Format, Row } from "../../lib/rows/format.ts";
+import { hasLongNumbers, parseExact } from "../../lib/rows/json.ts";
+import { createLineReader, type Piece, RowError } from "../../lib/rows/lines.ts";
+import { openRows, type RowsFile } from "../../platform/rows/file.ts";
+import { createHashing } from "../../platform/rows/hash.ts";
+import type { Host } from "../host.ts";
+import type { FromConnector, ToConnector } from "../protocol.ts";
+import { type Connector, type Cursor, SourceError } from "./types.ts";
+
+type Task = Extract<ToConnector, { type: "read" }>;
+type ConnectorHost = Host<ToConnector, FromConnector>;
+type Standing = { rows: number; bytes: number; format: Format | null; cursor: Cursor | null };
+
+const COMMIT_BYTES = 4 << 20;
+const TELL_MS = 500;
+const FRESH: Standing = { rows: 0, bytes: 0, format: null, cursor: null };
+const encoder = new TextEncoder();
+
+export async function readInto(task: Task, connector: Connector, host: ConnectorHost): Promise<FromConnector> {
+  const { file, begun } = continueOrBegin(task.path);
+  try {
+    const total = await connector.count(host.stopping).catch((error) => {
+      if (error instanceof SourceError && error.code !== "broken") throw error;
+      return null; // the reading itself will tell what is wrong
+    });
+    const standing = await readRows({ task, connector, host, file, begun, total });
+    if (standing.rows === 0 || standing.format === null)
+      throw new SourceError("invalid_rows", "The source has no rows: a dataset needs at least one");
+    const { sha256 } = await createHashing(file).digest(standing.rows, host.stopping);
+    await file.flush();
+    const { rows, bytes, format } = standing;
+    return { type: "read", rows, bytes, sha256, format };
+  } finally {
+    file.close();
+  }
+}
+
+function continueOrBegin(path: string): { file: RowsFile; begun: Standing } {
+  const file = openRows(path, "append");
+  const noted = file.noted("standing");
+  const begun = noted === undefined ? FRESH : (JSON.parse(noted) as Standing);
+  if (begun.cursor !== null) return { file, begun };
+  file.close();
+  for (const suffix of ["", "-wal", "-shm"]) rmSync(path + suffix, { force: true });
+  return { file: openRows(path, "append"), begun: FRESH };
+}
+
+type Job = {
+  task: Task;
+  connector: Connector;
+  host: ConnectorHost;
+  file: RowsFile;
+  begun: Standing;
+  total: number | null;
+};
+
+async function readRows({ task, connector, host, file, begun, total }: Job): Promise<Standing> {
+  const rename = renaming(task.source.hub_config?.column_mapping);
+  const reader = createLineReader({
+    maxRowBytes: task.row_bytes,
+    format: begun.format ?? undefined,
+    ...(rename ? { visit: (row: Row, text: string) => rename(row, text) } : {}),
+  });
+  let standing = begun;
+  let pending: Piece[] = [];
+  let pendingBytes = 0;
+  let told = 0;
+  const store = (cursor: Cursor | null) => {
+    const rows = pending.reduce((sum, piece) => sum + piece.rows, 0);
+    const next = {
+      rows: standing.rows + rows,
+      bytes: standing.bytes + pendingBytes,
+      format: reader.format ?? null,
+      cursor,
+    };
+    file.transact(() => {
+      const bodies = pending.map(({ body }) => body);
+      file.append(standing.rows + 1, bodies, [], Date.now());
+      file.note("standing", JSON.stringify(next));
+    });
+    standing = next;
+    pending = [];
+    pendingBytes = 0;
+  };
+  const take = (pieces: Piece[]) => {
+    pending.push(...pieces);
+    for (const { body } of pieces) pendingBytes += body.byteLength;
+  };
+  const resume = begun.cursor ?? undefined;
+  for await (const { lines, cursor } of connector.rows({ signal: host.stopping, resume })) {
+    host.stopping.throwIfAborted();
+    if (lines.length > 0) take(checked(reader, lines, begun.rows));
+    if (pendingBytes >= COMMIT_BYTES) store(cursor);
+    if (Date.now() - told < TELL_MS) continue;
+    told = Date.now();
+    host.send({
+      type: "reading",
+      rows: begun.rows + reader.rows,
+      bytes: standing.bytes + pendingBytes,
+      total_rows: total,
+    });
+  }
+  store(null);
+  return standing;
+}
+
+/** Each chunk is whole rows: the reader keeps nothing back, so that the cursor tells the truth. */
+function checked(reader: ReturnType<typeof createLineReader>, lines: readonly string[], before: number): Piece[] {
+  try {
+    return [...reader.push(encoder.encode(`${lines.join("\n")}\n`)), ...reader.end()];
+  } catch (error) {
+    if (!(error instanceof RowError)) throw error;
+    throw new SourceError("invalid_rows", `Row ${before + error.line}: ${error.why}`);
+  }
+}
+
+/** Source column → target column; what is not named stays. */
+function renaming(mapping: Record<string, string> | undefined): ((row: Row, text: string) => string) | undefined {
+  if (!mapping || Object.keys(mapping).length === 0) return undefined;
+  return (row, text) => {
+    const exact = hasLongNumbers(text) ? (parseExact(text) as Row) : { ...row };
+    const named = Object.entries(exact).filter(([name]) => mapping[name] !== undefined);
+    const renamed: Row = Object.fromEntries(Object.entries(exact).filter(([name]) => mapping[name] === undefined));
+    for (const [name, value] of named) renamed[mapping[name] as string] = value;
+    for (const name of Object.keys(row)) delete row[name];
+    Object.assign(row, renamed); // what is checked next is what is stored
+    return JSON.stringify(renamed);
+  };
+}
