@@ -1,0 +1,152 @@
+/**
+ * One column of one row group, page by page: what is in memory is a window of compressed bytes and the pages of the
+ * rows that are being put together. All columns of a row group share one budget.
+ */
+import type { PageHeader } from "hyparquet";
+import { parquetHeader } from "hyparquet/src/column.js";
+import type { Chunk } from "./footer.ts";
+import { checkSum, type Dictionary, type Page, readDictionary, readPage } from "./page.ts";
+import type { Node } from "./schema.ts";
+import type { ToText } from "./text.ts";
+
+export type Read = (from: number, to: number) => Promise<Uint8Array<ArrayBuffer>>;
+
+/** Bytes of memory that pages may take together. */
+export class Budget {
+  private used = 0;
+  constructor(private readonly most: number) {}
+  take(bytes: number) {
+    this.used += bytes;
+    if (this.used > this.most)
+      throw new Error(`its pages take more than ${this.most} bytes of memory at once: write smaller pages`);
+  }
+  give(bytes: number) {
+    this.used -= bytes;
+  }
+}
+
+const VALUE_BYTES = 24; // levels, references, views
+const HEADER_BYTES = 64 * 1024;
+const LONGEST_HEADER_BYTES = 4 * 2 ** 20;
+
+type Source = { leaf: Node; chunk: Chunk; read: Read; windowBytes: number; budget: Budget; toText: ToText };
+type Held = Page & { cost: number };
+
+export class Column {
+  private window: Uint8Array<ArrayBuffer> = new Uint8Array(0);
+  private windowAt: number;
+  private at: number;
+  private values = 0;
+  private dictionary: Dictionary | undefined;
+  private readonly pages: Held[] = [];
+  private i = 0; // in the first page
+  private k = 0; // of its values that are there
+  private begun = 0; // rows that begin in the pages and are not taken yet
+
+  constructor(private readonly source: Source) {
+    this.at = source.chunk.from;
+    this.windowAt = this.at;
+  }
+
+  private get ended() {
+    return this.values >= this.source.chunk.values || this.at >= this.source.chunk.to;
+  }
+
+  /** Rows that are here whole. The last of a repeated column is whole when the next has begun. */
+  get ready(): number {
+    return this.source.leaf.rep === 0 || this.ended ? this.begun : Math.max(0, this.begun - 1);
+  }
+
+  /** Zero rows are ready only when there are no more. */
+  async fill(): Promise<void> {
+    while (this.ready === 0 && !this.ended) await this.nextPage();
+  }
+
+  get def(): number {
+    const page = this.pages[0];
+    if (!page) throw new Error(`column ${this.source.leaf.name} ends too soon`);
+    return page.defs ? page.defs[this.i]! : this.source.leaf.def;
+  }
+
+  /** 0 = a new row, or no more. */
+  get rep(): number {
+    return this.pages[0]?.reps?.[this.i] ?? 0;
+  }
+
+  /** JSON text of the value here, null where there is none; goes on to the next. */
+  take(): string {
+    const page = this.pages[0];
+    const there = this.def === this.source.leaf.def;
+    if (!page) return "null"; // `def` has thrown
+    if (this.rep === 0) this.begun--;
+    const text = there ? page.text(this.k++) : "null";
+    if (++this.i === page.count) this.drop();
+    return text;
+  }
+
+  private drop() {
+    this.source.budget.give(this.pages.shift()?.cost ?? 0);
+    this.i = 0;
+    this.k = 0;
+  }
+
+  private async nextPage(): Promise<void> {
+    const { leaf, chunk, budget, toText } = this.source;
+    const header = await this.header();
+    const bytes = await this.bytes(header.compressed_page_size);
+    this.at += bytes.byteLength;
+    if (header.type === "INDEX_PAGE") return;
+    checkSum(header, bytes);
+    if (header.type === "DICTIONARY_PAGE") {
+      budget.take(3 * header.uncompressed_page_size); // until the end of the row group
+      this.dictionary = readDictionary(header, bytes, leaf, chunk.codec, toText);
+      return;
+    }
+    const count = (header.data_page_header ?? header.data_page_header_v2)?.num_values ?? 0;
+    if (count < 0 || this.values + count > chunk.values)
+      throw new Error(`a page of ${leaf.name} claims ${count} values`);
+    const cost = header.uncompressed_page_size + count * VALUE_BYTES;
+    budget.take(cost);
+    this.values += count;
+    if (count === 0) return budget.give(cost);
+    const page = readPage({ header, bytes, leaf, codec: chunk.codec }, this.dictionary, toText);
+    this.pages.push({ ...page, cost });
+    if (page.reps) for (const rep of page.reps) this.begun += rep === 0 ? 1 : 0;
+    else this.begun += count;
+  }
+
+  private async header(): Promise<PageHeader> {
+    const left = this.source.chunk.to - this.at;
+    for (let length = HEADER_BYTES; ; length *= 8) {
+      const bytes = await this.bytes(Math.min(length, left));
+      const reader = { view: new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength), offset: 0 };
+      try {
+        const header = parquetHeader(reader);
+        this.at += reader.offset;
+        return judged(header, left - reader.offset);
+      } catch (error) {
+        if (length >= left || length >= LONGEST_HEADER_BYTES) throw error;
+      }
+    }
+  }
+
+  /** The next `length` bytes of the chunk, without going on. */
+  private async bytes(length: number): Promise<Uint8Array> {
+    const { chunk, read, windowBytes } = this.source;
+    if (this.at + length > this.windowAt + this.window.byteLength) {
+      const to = Math.min(chunk.to, this.at + Math.max(length, windowBytes));
+      this.window = await read(this.at, to);
+      this.windowAt = this.at;
+    }
+    const from = this.at - this.windowAt;
+    return this.window.subarray(from, from + length);
+  }
+}
+
+function judged(header: PageHeader, left: number): PageHeader {
+  const { compressed_page_size: packed, uncompressed_page_size: unpacked } = header;
+  if (!Number.isInteger(packed) || packed < 0 || packed > left)
+    throw new Error(`a page claims ${packed} bytes where ${left} are left`);
+  if (!Number.isInteger(unpacked) || unpacked < 0) throw new Error(`a page claims to unpack into ${unpacked} bytes`);
+  return header;
+}

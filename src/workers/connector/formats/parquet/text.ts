@@ -1,0 +1,132 @@
+/**
+ * A stored value as JSON text, exactly: integers of any size and decimals keep their digits. What JSON has no word for
+ * (NaN, the infinities) is null.
+ */
+import type { SchemaElement } from "hyparquet";
+import { clockText, dateText, instantText, intervalText } from "./time.ts";
+import type { Raw } from "./values.ts";
+
+export type ToText = (value: Raw) => string;
+
+const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+
+export function textOf(element: SchemaElement, name: string, rowBytes: number): ToText {
+  switch (element.type) {
+    case "BOOLEAN":
+      return (value) => (value ? "true" : "false");
+    case "INT32":
+    case "INT64":
+      return integerText(element);
+    case "INT96":
+      return (value) => instantText(julianNanos(value as bigint), 1_000_000_000n, true);
+    case "FLOAT":
+    case "DOUBLE":
+      return (value) => numberText(value as number);
+    default: {
+      const text = bytesText(element, name);
+      return (value) => {
+        const bytes = value as Uint8Array;
+        if (bytes.byteLength > rowBytes)
+          throw new Error(`a value of column ${name} has ${bytes.byteLength} bytes, more than a row may have`);
+        return text(bytes);
+      };
+    }
+  }
+}
+
+function integerText(element: SchemaElement): ToText {
+  const { converted_type: converted, logical_type: logical } = element;
+  if (converted === "DECIMAL" || logical?.type === "DECIMAL") {
+    const scale = scaleOf(element);
+    return (value) => decimalText(BigInt(value as number | bigint), scale);
+  }
+  if (converted === "DATE" || logical?.type === "DATE") return (value) => dateText(Number(value));
+  if (logical?.type === "TIMESTAMP" || logical?.type === "TIME") {
+    const { type, unit, isAdjustedToUTC: utc } = logical;
+    const write = type === "TIME" ? clockText : instantText;
+    return (value) => write(BigInt(value as number | bigint), PER_SECOND[unit], utc);
+  }
+  const times = CONVERTED_TIMES[converted ?? ""];
+  if (times) return (value) => times.write(BigInt(value as number | bigint), times.per, true);
+  if (converted?.startsWith("UINT_") || (logical?.type === "INTEGER" && !logical.isSigned))
+    return (value) => (typeof value === "bigint" ? BigInt.asUintN(64, value) : (value as number) >>> 0).toString();
+  return String;
+}
+
+const PER_SECOND = { MILLIS: 1000n, MICROS: 1_000_000n, NANOS: 1_000_000_000n } as const;
+const CONVERTED_TIMES: Record<string, { write: typeof instantText; per: bigint } | undefined> = {
+  TIMESTAMP_MILLIS: { write: instantText, per: PER_SECOND.MILLIS },
+  TIMESTAMP_MICROS: { write: instantText, per: PER_SECOND.MICROS },
+  TIME_MILLIS: { write: clockText, per: PER_SECOND.MILLIS },
+  TIME_MICROS: { write: clockText, per: PER_SECOND.MICROS },
+};
+
+function bytesText(element: SchemaElement, name: string): (bytes: Uint8Array) => string {
+  const kind = element.logical_type?.type;
+  const converted = element.converted_type;
+  if (converted === "DECIMAL" || kind === "DECIMAL") {
+    const scale = scaleOf(element);
+    return (bytes) => decimalText(bigEndian(bytes), scale);
+  }
+  if (kind === "FLOAT16") return (bytes) => numberText(half(bytes));
+  if (kind === "UUID") return (bytes) => uuidText(bytes);
+  if (converted === "INTERVAL") return (bytes) => intervalText(bytes);
+  if (converted === "JSON" || kind === "JSON") return (bytes) => jsonText(bytes, name);
+  if (converted === "UTF8" || converted === "ENUM" || kind === "STRING" || kind === "ENUM")
+    return (bytes) => JSON.stringify(decoded(bytes, name));
+  return (bytes) => `"${Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("base64")}"`;
+}
+
+function decoded(bytes: Uint8Array, name: string): string {
+  try {
+    return utf8.decode(bytes);
+  } catch (cause) {
+    throw new Error(`a text of column ${name} is not valid UTF-8`, { cause });
+  }
+}
+
+/** As it was written, so that its numbers keep their digits too. Its line breaks are only between its parts. */
+function jsonText(bytes: Uint8Array, name: string): string {
+  const text = decoded(bytes, name).trim();
+  try {
+    JSON.parse(text);
+  } catch (cause) {
+    throw new Error(`a value of column ${name} should be JSON and is not`, { cause });
+  }
+  return text.replaceAll(/[\r\n]+/g, " ");
+}
+
+const MOST_DIGITS = 1000;
+
+function scaleOf({ scale, logical_type, name }: SchemaElement): number {
+  const places = (logical_type?.type === "DECIMAL" ? logical_type.scale : scale) ?? 0;
+  if (places < 0 || places > MOST_DIGITS) throw new Error(`column ${name} claims ${places} decimal places`);
+  return places;
+}
+
+export function decimalText(unscaled: bigint, scale: number): string {
+  if (scale === 0) return unscaled.toString();
+  const digits = (unscaled < 0n ? -unscaled : unscaled).toString().padStart(scale + 1, "0");
+  return `${unscaled < 0n ? "-" : ""}${digits.slice(0, -scale)}.${digits.slice(-scale)}`;
+}
+
+function bigEndian(bytes: Uint8Array): bigint {
+  if (bytes.byteLength === 0) return 0n;
+  if (bytes.byteLength > MOST_DIGITS / 2) throw new Error(`a decimal has ${bytes.byteLength} bytes`);
+  return BigInt.asIntN(bytes.byteLength * 8, BigInt(`0x${Buffer.from(bytes).toString("hex")}`));
+}
+
+const numberText = (value: number) => (Number.isFinite(value) ? (Object.is(value, -0) ? "-0" : String(value)) : "null");
+
+function half(bytes: Uint8Array): number {
+  return new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength).getFloat16(0, true);
+}
+
+const uuidText = (bytes: Uint8Array) =>
+  `"${Buffer.from(bytes)
+    .toString("hex")
+    .replace(/^(.{8})(.{4})(.{4})(.{4})/, "$1-$2-$3-$4-")}"`;
+
+const JULIAN_EPOCH_DAYS = 2_440_588n;
+const DAY_NANOS = 86_400_000_000_000n;
+const julianNanos = (value: bigint) => ((value >> 64n) - JULIAN_EPOCH_DAYS) * DAY_NANOS + BigInt.asUintN(64, value);
