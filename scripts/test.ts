@@ -22,6 +22,7 @@ async function run(title: string, argv: string[], env: Record<string, string> = 
 }
 
 type Counts = { passed: number; failed: number; skipped: number };
+type Outcome = Counts & { notTested: string[] };
 
 /** The totals stand in the attributes of the report's root element. */
 function readReport(xml: string): Counts {
@@ -32,22 +33,30 @@ function readReport(xml: string): Counts {
   return { passed: count("tests") - failed - skipped, failed, skipped };
 }
 
-async function runTests(filters: string[]): Promise<Counts> {
+async function runTests(filters: string[]): Promise<Outcome> {
   const dir = mkdtempSync(join(tmpdir(), "verk-tests-"));
   const report = join(dir, "report.xml");
+  const summary = join(dir, "not_tested");
   const options = [`--timeout=${TEST_TIMEOUT_MS}`, "--reporter=junit", `--reporter-outfile=${report}`];
   const binary = process.env["VERK_BINARY"] ?? join(root, "dist/verk");
-  const ok = await run("tests", ["bun", "test", ...options, ...filters], { VERK_BINARY: binary });
+  const ok = await run("tests", ["bun", "test", ...options, ...filters], {
+    VERK_BINARY: binary,
+    VERK_TEST_SUMMARY: summary,
+  });
   const counts = existsSync(report) ? readReport(readFileSync(report, "utf8")) : { passed: 0, failed: 0, skipped: 0 };
+  const notTested = existsSync(summary) ? readFileSync(summary, "utf8").trim().split("\n") : [];
   rmSync(dir, { recursive: true, force: true });
   const silent = counts.failed === 0 && (!ok || counts.passed === 0); // the runner crashed, or there was nothing to run
-  return silent ? { ...counts, failed: 1 } : counts;
+  return { ...counts, failed: silent ? 1 : counts.failed, notTested: [...new Set(notTested)].sort() };
 }
 
 let brokenSteps = 0;
 if (!(await run("checks", ["bun", "scripts/check.ts"]))) brokenSteps++;
 if (!(await run("executable", ["bun", "scripts/build.ts", "--if-stale"]))) brokenSteps++;
+await run("servers", ["scripts/servers"]); // where one is missing, its tests say so
 const counts = await runTests(process.argv.slice(2));
 const failed = counts.failed + brokenSteps;
+if (counts.notTested.length > 0) console.log("");
+for (const what of counts.notTested) console.log(`not tested: ${what}`);
 console.log(`\n${counts.passed} passed, ${failed} failed${counts.skipped > 0 ? `, ${counts.skipped} skipped` : ""}`);
 process.exit(failed === 0 ? 0 : 1);

@@ -36,9 +36,13 @@ export const azurite = once(startAzurite);
 export const gcs = once(startGcs);
 export const bigqueryLocal = once(startBigqueryLocal);
 
-/** An official client library that judges what we speak, such as `await judge<typeof Sdk>("snowflake-sdk")`. */
-export async function judge<T>(name: string): Promise<T> {
+// biome-ignore lint/suspicious/noExplicitAny: the libraries are not installed where the compiler looks
+type Library = any;
+
+/** An official client library that judges what we speak: `const { Storage } = await judge("@google-cloud/storage")`. */
+export async function judge<T = Library>(name: string): Promise<T> {
   mustFind(name, [packages(name)]);
+  process.env["METADATA_SERVER_DETECTION"] = "none"; // Google's would look for a cloud around them
   return (await import(Bun.resolveSync(name, INSTALLED))) as T;
 }
 
