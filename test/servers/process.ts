@@ -47,7 +47,7 @@ export function give(path: string) {
 export function readable(path: string, dir: string): string {
   if (!IS_ROOT || Bun.spawnSync([...AS_NOBODY, "test", "-r", path]).success) return path;
   const copy = join(dir, basename(path));
-  cpSync(path, copy, { recursive: true });
+  cpSync(path, copy, { recursive: true, verbatimSymlinks: true });
   return copy;
 }
 
