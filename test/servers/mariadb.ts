@@ -1,6 +1,6 @@
 import { chmodSync, mkdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { makeCertificate } from "./certificate.ts";
+import { copyCertificate } from "./certificate.ts";
 import { answers, libraries, urlOf } from "./postgres.ts";
 import { give, INSTALLED, launch, mustFind, readable, runToEnd, scratch, unprivileged } from "./process.ts";
 import type { Sql } from "./servers.ts";
@@ -26,7 +26,7 @@ export async function startMariadb(): Promise<Sql> {
   const login = { user: "verk", password: "my s3cret", database: "verk" };
   runToEnd(unprivileged([...daemon, "--bootstrap"]), { stdin: firstStatements(share, login), env });
 
-  const { caFile, certFile, keyFile } = makeCertificate(dir);
+  const { caFile, certFile, keyFile } = copyCertificate(dir);
   const tls = [`--ssl-ca=${caFile}`, `--ssl-cert=${certFile}`, `--ssl-key=${keyFile}`];
   const port = await launch({
     dir,

@@ -1,7 +1,7 @@
 import { chmodSync, globSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { SQL } from "bun";
-import { makeCertificate } from "./certificate.ts";
+import { copyCertificate } from "./certificate.ts";
 import { INSTALLED, launch, mustFind, readable, runToEnd, scratch, secretFile, unprivileged } from "./process.ts";
 import type { Sql } from "./servers.ts";
 
@@ -27,7 +27,7 @@ export async function startPostgres(): Promise<Sql> {
     env,
   });
 
-  const { caFile, certFile, keyFile } = makeCertificate(dir);
+  const { caFile, certFile, keyFile } = copyCertificate(dir);
   const settings = ["listen_addresses=127.0.0.1", "fsync=off", "ssl=on", `ssl_cert_file=${certFile}`];
   const flags = [...settings, `ssl_key_file=${keyFile}`, `unix_socket_directories=${dir}`, "max_connections=50"];
   const port = await launch({

@@ -20,7 +20,7 @@ export type Sql = {
   database: string;
   /** With the credentials, without TLS. */
   url: string;
-  /** PEM of the authority that signed its certificate (for localhost and 127.0.0.1); plain connections are taken too. */
+  /** PEM of the authority that signed its certificate (for 127.0.0.1); plain connections are taken too. */
   caFile: string;
 };
 export type S3Server = { url: string; region: string; accessKeyId: string; secretAccessKey: string };
