@@ -14,6 +14,7 @@ import { type Loop, startLoop } from "../src/platform/loop.ts";
 import { migrate } from "../src/platform/migrate.ts";
 import type { Supervisor } from "../src/platform/supervisor.ts";
 import * as keys from "../src/resources/api_keys/service.ts";
+import { closeAll } from "../src/resources/datasets/files.ts";
 import * as workspaces from "../src/resources/workspaces/service.ts";
 import { mount } from "../src/routes.ts";
 import { conforms } from "./conformance.ts";
@@ -121,6 +122,7 @@ export function testApp(options: Options = {}) {
       closing.abort();
       await Promise.all([...running.values()].map((loop) => loop.stop()));
       await ctx.supervisor.stopAll("test over");
+      closeAll(ctx);
       await durable(db).catch(() => {}); // a crash that a test caused
       closeDb(db);
     },

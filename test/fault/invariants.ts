@@ -54,6 +54,8 @@ export function violations(dir: string): string[] {
     secret: "secrets",
     model: "models",
     deployment: "deployments",
+    dataset: "datasets",
+    dataset_resolution: "dataset_resolutions",
   };
   for (const [object, table] of Object.entries(tables)) {
     const orphans = all<{ id: string }>(

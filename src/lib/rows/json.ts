@@ -9,8 +9,8 @@ const CLOSERS = /[\]}]/g;
  */
 export const isDoubtful = (text: string): boolean => /\\u[dD][89a-fA-F]|\d[eE]\+?\d{3}|\d{300}/.test(text);
 
-/** Digits that a double would round. */
-export const hasLongNumbers = (text: string): boolean => /\d[\d.]{15}/.test(text);
+/** Digits that a double would round, and the minus that JSON.stringify forgets. */
+export const hasLongNumbers = (text: string): boolean => /\d[\d.]{15}|-0(?!\d)/.test(text);
 
 /** Throws SyntaxError; the text of the error is for people. */
 export function parseJson(text: string, doubtful: boolean): unknown {

@@ -1,0 +1,106 @@
+import { describe, expect, test } from "bun:test";
+import { createLineReader, RowError } from "./lines.ts";
+
+const bytes = (text: string) => new TextEncoder().encode(text);
+const text = (body: Uint8Array) => new TextDecoder().decode(body);
+
+function read(input: string | Uint8Array, { chunk = 7, maxRowBytes = 1 << 20 } = {}) {
+  const reader = createLineReader({ maxRowBytes, format: undefined });
+  const all = typeof input === "string" ? bytes(input) : input;
+  const out: string[] = [];
+  for (let at = 0; at < all.length; at += chunk)
+    for (const { body } of reader.push(all.slice(at, at + chunk))) out.push(text(body));
+  for (const { body } of reader.end()) out.push(text(body));
+  return { rows: reader.rows, format: reader.format, body: out.join("") };
+}
+const refusal = (input: string | Uint8Array, options = {}) => {
+  try {
+    read(input, options);
+    return "taken";
+  } catch (error) {
+    if (!(error instanceof RowError)) throw error;
+    return error.message;
+  }
+};
+const row = (value: string) => `{"prompt":"p","x":${value}}\n`;
+
+describe("lines", () => {
+  test("come out as they went in, whatever the chunks", () => {
+    const lines = `{"prompt":"a", "n": 1.50}\n{"prompt":"ü😀"}\n{"prompt":[{"role":"user","content":"x"}]}\n`;
+    for (const chunk of [1, 2, 3, 5, 8, 1000])
+      expect(read(lines, { chunk })).toEqual({ rows: 3, format: "prompt", body: lines });
+  });
+
+  test("a missing last line feed, CRLF, blanks around a row, blank lines and a byte order mark are mended", () => {
+    const want = '{"prompt":"a"}\n{"prompt":"b"}\n';
+    for (const given of [
+      '{"prompt":"a"}\n{"prompt":"b"}',
+      '{"prompt":"a"}\r\n{"prompt":"b"}\r\n',
+      ' {"prompt":"a"}\t\n\n   \n{"prompt":"b"}\n\n',
+      '\ufeff{"prompt":"a"}\n{"prompt":"b"}\n',
+    ])
+      expect(read(given)).toMatchObject({ rows: 2, body: want });
+  });
+
+  test("many pieces add up to the same bytes", () => {
+    const lines = Array.from({ length: 20_000 }, (_, i) => `{"prompt":"row ${i} ${"x".repeat(i % 50)}"}\n`).join("");
+    const found = read(lines, { chunk: 65_536 });
+    expect(found.rows).toBe(20_000);
+    expect(found.body === lines).toBe(true);
+  });
+
+  test("the number of a bad line counts blank ones, as an editor does", () => {
+    expect(refusal('{"prompt":"a"}\n\n{"prompt":\n')).toStartWith("Line 3: it is not valid JSON");
+    const many = '{"prompt":"a"}\n'.repeat(30_000);
+    expect(refusal(`${many}[1]\n`, { chunk: 65_536 })).toStartWith("Line 30001: it must be a JSON object");
+    const cut = Uint8Array.from([...bytes(many), 0x7b, 0xff, 0x7d, 10]);
+    expect(refusal(cut, { chunk: 65_536 })).toBe("Line 30001: it is not valid UTF-8");
+  });
+
+  test("a line that is too long is refused before it is whole", () => {
+    expect(refusal(`{"prompt":"a"}\n{"prompt":"${"x".repeat(5000)}`, { maxRowBytes: 1000 })).toBe(
+      "Line 2: it is longer than 1000 bytes",
+    );
+    expect(refusal(`{"prompt":"${"x".repeat(1000)}"}\n`, { maxRowBytes: 1000, chunk: 5000 })).toBe(
+      "Line 1: it is longer than 1000 bytes",
+    );
+    expect(refusal(`{"prompt":"${"x".repeat(986)}"}\n`, { maxRowBytes: 1000, chunk: 5000 })).toBe("taken");
+  });
+
+  test("what no reader can keep is refused", () => {
+    expect(refusal(row('"\\ud800"'))).toContain("half a character");
+    expect(refusal(row('{"\\udfff":1}'))).toContain("half a character");
+    expect(refusal(row('"\\ud83d\\ude00"'))).toBe("taken");
+    expect(refusal(row("1e400"))).toContain("beyond what a double can hold");
+    expect(refusal(row(`1${"0".repeat(400)}`))).toContain("beyond what a double can hold");
+    expect(refusal(row("1e-400"))).toBe("taken");
+    expect(refusal(row("[".repeat(63) + "]".repeat(63)))).toBe("taken");
+    expect(refusal(row("[".repeat(64) + "]".repeat(64)))).toContain("nested more than 64");
+    expect(refusal(row("[".repeat(100_000)))).toContain("not valid JSON");
+    expect(refusal(row("[".repeat(100_000) + "]".repeat(100_000)))).toContain("nested more than 64");
+  });
+
+  test("duplicate keys are kept as they were sent, and the last one is what counts", () => {
+    const twice = '{"prompt":"a","prompt":"b"}\n';
+    expect(read(twice).body).toBe(twice);
+    expect(refusal('{"prompt":"a","prompt":7}\n')).toContain("prompt must be a string");
+  });
+
+  test("the first row decides the format and the others follow it", () => {
+    const formats: [string, string][] = [
+      ['{"prompt":"a","chosen":"b","rejected":"c"}', "preference"],
+      ['{"prompt":"a","completion":"b"}', "completion"],
+      ['{"messages":[{"role":"user","content":"x"}]}', "chat"],
+      ['{"prompt":"a","answer":4}', "prompt"],
+    ];
+    for (const [line, format] of formats) expect(read(line).format).toBe(format as never);
+    expect(refusal(`${formats[0]![0]}\n{"prompt":"a","chosen":"b"}`)).toBe(
+      "Line 2: rejected is missing: every row of the format preference has prompt, chosen and rejected",
+    );
+    expect(refusal(`${formats[2]![0]}\n{"prompt":"a"}`)).toBe("taken");
+    expect(refusal('{"messages":[{"role":"user"}]}')).toContain("messages[0].content must be a string");
+    expect(refusal('{"messages":[]}')).toContain("empty list");
+    expect(refusal('{"prompt":[{"content":"x"}]}')).toContain("prompt[0].role");
+    expect(refusal('{"question":"a"}')).toContain("prompt is missing");
+  });
+});
