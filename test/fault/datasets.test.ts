@@ -66,6 +66,7 @@ test("a crash at every failpoint of an append, a snapshot and an upload: all or 
     const append = async (on: typeof app, tag: string) => {
       const answer = await on.call("POST", `/v1/datasets/${id}/rows`, undefined, { raw: batchOf(tag), headers });
       if (answer.status === 201) told.push({ first: answer.body.first_row_id, last: answer.body.last_row_id });
+      return answer.status;
     };
     const upload = (on: typeof app) => {
       const form = new FormData();
@@ -73,7 +74,7 @@ test("a crash at every failpoint of an append, a snapshot and an upload: all or 
       form.append("file", new File(['{"prompt":"a"}\n'], "a"));
       return on.call("POST", "/v1/datasets", undefined, { raw: form });
     };
-    await append(app, "before");
+    expect(await append(app, "before")).toBe(201);
     await attempt(async () => {
       await append(app, "during");
       await app.call("POST", `/v1/datasets/${id}/snapshots`);
@@ -81,7 +82,7 @@ test("a crash at every failpoint of an append, a snapshot and an upload: all or 
     });
     await app.close().catch(() => {});
     const again = testApp({ dir });
-    await append(again, "after");
+    expect(await append(again, "after")).toBe(201);
     const snapshot = (await again.call("POST", `/v1/datasets/${id}/snapshots`)).body;
     const out = await again.call("GET", `/v1/datasets/${id}/rows/export`);
     expect(new Bun.CryptoHasher("sha256").update(out.body).digest("hex")).toBe(snapshot.sha256);
@@ -142,6 +143,7 @@ test("killed at any moment while sixteen clients append: ids without a gap, whol
       headers: { ...headers, "content-type": "application/x-ndjson" },
       body: batchOf("again"),
     });
+    expect(answer.status).toBe(201);
     const body = (await answer.json()) as { first_row_id: number; last_row_id: number };
     told.push({ first: body.first_row_id, last: body.last_row_id });
     await again.kill("SIGTERM");
