@@ -10,6 +10,7 @@ import { pruneRequests } from "./resources/deployments/service.ts";
 import { scan } from "./resources/models/folder.ts";
 import { hashNew } from "./resources/models/hash.ts";
 import { pullAll } from "./resources/models/pull.ts";
+import { sweep as sweepVolumes } from "./resources/volumes/sweep.ts";
 import { purge } from "./resources/workspaces/purge.ts";
 
 const HOUR_MS = 3_600_000;
@@ -25,6 +26,7 @@ export const loops = (ctx: Ctx): LoopSpec[] => [
   { name: "datasets.snapshots", schedule: { everyMs: 5_000 }, tick: (signal) => cutDue(ctx, signal) },
   { name: "datasets.sweep", schedule: { everyMs: 3_600_000 }, tick: async () => void (await sweepDatasets(ctx)) },
   { name: "deployments.reconcile", schedule: { everyMs: 1_000 }, tick: () => reconcile(ctx) },
+  { name: "volumes.sweep", schedule: { everyMs: 60_000 }, tick: (signal) => sweepVolumes(ctx, signal) },
   {
     name: "deployments.prune_requests",
     schedule: "27 3 * * *",

@@ -14,6 +14,7 @@ import { routes as secrets } from "./resources/secrets/routes.ts";
 import { routes as setup } from "./resources/setup/routes.ts";
 import { routes as sshKeys } from "./resources/ssh_keys/routes.ts";
 import { routes as system } from "./resources/system/routes.ts";
+import { routes as volumes } from "./resources/volumes/routes.ts";
 import { routes as workspaces } from "./resources/workspaces/routes.ts";
 
 /** The map: every route this server has. */
@@ -28,6 +29,7 @@ export const mount = (ctx: Ctx) => (app: AnyElysia) =>
     .use(sshKeys(ctx))
     .use(secrets(ctx))
     .use(models(ctx))
+    .use(volumes(ctx))
     .use(regions(ctx))
     .use(connectedDatasets(ctx))
     .use(datasets(ctx))

@@ -45,7 +45,7 @@ export function conforms(app: AnyElysia, method: string, path: string, status: n
   const found = operations.find(
     (o) =>
       o.method === method.toLowerCase() &&
-      o.parts.length === segments.length &&
+      (o.parts.length === segments.length || (o.path.endsWith("/{path}") && o.parts.length < segments.length)) &&
       o.parts.every((part, i) => part.startsWith("{") || part === segments[i]),
   );
   const answer = found?.answers.get(String(status));

@@ -25,6 +25,14 @@ const GUARDS = {
   "cache-control": "private, no-cache",
 };
 
+const lengths = new WeakMap<Request, number>();
+
+/**
+ * The length that a HEAD request is told. Elysia answers HEAD by the route of GET and puts the length of the body it
+ * was given in place of ours: the whole file would have to be read for it.
+ */
+export const announcedLength = (request: Request): number | undefined => lengths.get(request);
+
 /** One file with ranges and conditions, for GET and HEAD. Undefined when it is gone. */
 export async function fileResponse(request: Request, file: StoredFile): Promise<Response | undefined> {
   const tag = `"${file.sha256}"`;
@@ -46,9 +54,13 @@ export async function fileResponse(request: Request, file: StoredFile): Promise<
   const { first, last } = range === "whole" ? { first: 0, last: file.sizeBytes - 1 } : range;
   const status = range === "whole" ? 200 : 206;
   if (status === 206) headers["content-range"] = `bytes ${first}-${last}/${file.sizeBytes}`;
-  headers["content-length"] = String(last - first + 1);
-  if (request.method === "HEAD") return new Response(null, { status, headers });
-  const opened = await file.open({ offset: first, length: last - first + 1 });
+  const length = last - first + 1;
+  headers["content-length"] = String(length);
+  if (request.method === "HEAD") {
+    lengths.set(request, length);
+    return new Response(null, { status, headers });
+  }
+  const opened = await file.open({ offset: first, length });
   return opened && new Response(opened.stream, { status, headers });
 }
 

@@ -4,6 +4,7 @@ import { AppError } from "../lib/errors.ts";
 import { openCommit, shareSnapshot, watchWrites } from "../platform/db.ts";
 import { cors } from "./cors.ts";
 import { errorEnvelope, errorResponse, toAppError } from "./errors.ts";
+import { announcedLength } from "./file_response.ts";
 import { isPromise } from "./patience.ts";
 import { compilePlainReads } from "./plain_reads.ts";
 import { lastRequestIdOf, logRequest, pathOf } from "./request_log.ts";
@@ -25,6 +26,8 @@ export function createHandler(ctx: Ctx, routes: (app: AnyElysia) => AnyElysia): 
     const response = withCors(request, answer);
     const id = lastRequestIdOf(request);
     response.headers.set("x-request-id", id);
+    const length = request.method === "HEAD" ? announcedLength(request) : undefined;
+    if (length !== undefined) response.headers.set("content-length", String(length));
     logRequest(ctx.log, request, id, response.status, startedAt);
     return response;
   }

@@ -11,7 +11,11 @@ import { pretendServing } from "../pretend_replica.ts";
 export type Step = {
   operation: string;
   json?: unknown;
-  /** Fills the path's parameters. Absent: the path has none. */
+  /** A body that is not JSON; `form` is one of fields and files. */
+  body?: string | FormData;
+  /** What comes back is not JSON. */
+  bytes?: true;
+  /** Fills the path's parameters; `?` is a query to go with it. Absent: the path has none. */
   own?: (app: TestApp) => Promise<Record<string, string>>;
   as?: "admin";
   /** Things that belong to the installation, not to a workspace: every caller may see them. */
@@ -54,6 +58,38 @@ const SHAPE = {
   ...ones,
   ...{ architecture: "llama", parameters: 1, context_length: 1, quantization: "F16", weight_bytes: 1 },
   ...{ name: null, has_chat_template: false, type: "model" as const },
+};
+
+const volume = async (app: TestApp) => {
+  const name = unique().replaceAll("_", "-");
+  await app.call("POST", "/v1/volumes", { name });
+  return { name };
+};
+const volumeFile = async (app: TestApp) => {
+  const { name } = await volume(app);
+  await app.call("PUT", `/v1/volumes/${name}/files/dir/a.txt`, undefined, { raw: "a" });
+  return { name, path: "dir/a.txt" };
+};
+/** What a signed address is made of. */
+const signedParts = (url: string) => {
+  const [, name, , id = "", , number = ""] = new URL(url).pathname.split("/v1/")[1]?.split("/") ?? [];
+  return { name: name ?? "", id, number, "?": new URL(url).search };
+};
+const upload = async (app: TestApp, parts?: number) => {
+  const { name } = await volume(app);
+  const { body } = await app.call("POST", `/v1/volumes/${name}/upload-url`, { path: "a.txt", parts });
+  return { name, body };
+};
+const sentParts = async (app: TestApp) => {
+  const { name, body } = await upload(app, 1);
+  const { pathname, search } = new URL(body.parts[0].url);
+  await app.call("PUT", pathname + search, undefined, { key: null, raw: "a" });
+  return { name, id: body.id as string };
+};
+const download = async (app: TestApp) => {
+  const { name, path } = await volumeFile(app);
+  const { body } = await app.call("POST", `/v1/volumes/${name}/download-url`, { path });
+  return { ...signedParts(body.url), path };
 };
 
 const deployment = (app: TestApp, name = unique()) => idOf(app, "/v1/deployments", { model: "journey/served", name });
@@ -116,6 +152,31 @@ export const JOURNEY: Step[] = [
   { operation: "GET /v1/models" },
   { operation: "GET /v1/models/{id}", own: model },
   { operation: "DELETE /v1/models/{id}", own: fetchedModel },
+  { operation: "POST /v1/volumes", json: { name: "journey" } },
+  { operation: "GET /v1/volumes" },
+  { operation: "GET /v1/volumes/{name}", own: volume },
+  { operation: "DELETE /v1/volumes/{name}", own: volume },
+  { operation: "PUT /v1/volumes/{name}/files/{path}", own: volumeFile, body: "b" },
+  { operation: "GET /v1/volumes/{name}/files", own: volumeFile },
+  { operation: "GET /v1/volumes/{name}/files/{path}", own: volumeFile, bytes: true },
+  { operation: "DELETE /v1/volumes/{name}/files/{path}", own: volumeFile },
+  { operation: "POST /v1/volumes/{name}/upload-url", own: volume, json: { path: "a.txt" } },
+  { operation: "POST /v1/volumes/{name}/download-url", own: volumeFile, json: { path: "dir/a.txt" } },
+  {
+    operation: "PUT /v1/volumes/{name}/uploads/{id}",
+    own: async (app) => signedParts((await upload(app)).body.url),
+    body: "a",
+    shared: true,
+  },
+  {
+    operation: "PUT /v1/volumes/{name}/uploads/{id}/parts/{number}",
+    own: async (app) => signedParts((await upload(app, 1)).body.parts[0].url),
+    body: "a",
+    shared: true,
+  },
+  { operation: "POST /v1/volumes/{name}/uploads/{id}/complete", own: sentParts },
+  { operation: "DELETE /v1/volumes/{name}/uploads/{id}", own: sentParts },
+  { operation: "GET /v1/volumes/{name}/signed/{path}", own: download, bytes: true, shared: true },
   { operation: "POST /v1/deployments", json: { model: "journey/served", name: "journey" } },
   { operation: "GET /v1/deployments" },
   { operation: "GET /v1/deployments/{id}", own: deployment },
@@ -152,7 +213,8 @@ export async function play(app: TestApp, step: Step, key?: string | null) {
   const names = (await step.own?.(app)) ?? {};
   const path = template.replaceAll(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(names[name] ?? "missing"));
   const own = step.as === "admin" ? app.adminKey : app.keyA;
-  return app.call(method, path, step.json, { key: key === undefined ? own : key });
+  const raw = step.body === undefined ? {} : { raw: step.body };
+  return app.call(method, path + (names["?"] ?? ""), step.json, { key: key === undefined ? own : key, ...raw });
 }
 
 async function sshKeypair() {

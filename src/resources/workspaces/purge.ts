@@ -7,6 +7,7 @@ import * as deployments from "../deployments/service.ts";
 import * as models from "../models/service.ts";
 import * as secrets from "../secrets/service.ts";
 import * as sshKeys from "../ssh_keys/service.ts";
+import * as volumes from "../volumes/service.ts";
 
 /**
  * A deleted workspace keeps its row, so that old ids and events keep their meaning, but nothing that could be
@@ -21,6 +22,7 @@ export async function purge(ctx: Ctx) {
         deployments.stopAll(ctx, workspaceId);
         models.removeAll(ctx, workspaceId);
         datasets.removeAll(ctx, workspaceId);
+        volumes.removeAll(ctx, workspaceId);
         secrets.removeAll(ctx, workspaceId);
         sshKeys.removeAll(ctx, workspaceId);
         tx.delete(idempotencyKeys).where(eq(idempotencyKeys.workspaceId, workspaceId)).run();

@@ -1,0 +1,64 @@
+/**
+ * Addresses that need no key, because a key asked for them: they work until they expire, and no longer than that key
+ * and its workspace do. They are told to the one who asked and to nobody else: no log line and no error holds a query.
+ */
+import { eq, sql } from "drizzle-orm";
+import type { Ctx, Principal } from "../../context.ts";
+import { rateLimiterOf } from "../../http/rate_limit.ts";
+import { AppError } from "../../lib/errors.ts";
+import { oncePer } from "../../lib/once_per.ts";
+import { isSigned, readSignedQuery, type SignedUse, signedQuery } from "../../lib/signed_url.ts";
+import { isoTime } from "../../lib/time.ts";
+import { prepared } from "../../platform/db.ts";
+import type { SecretBox } from "../../platform/secrets.ts";
+import { apiKeys } from "../api_keys/table.ts";
+import { workspaces } from "../workspaces/table.ts";
+
+const signingKeyOf = oncePer((secrets: SecretBox) => secrets.derive("signed-urls"));
+
+/** Whole seconds, because the address holds seconds. */
+export const expiryAfter = (ctx: Ctx, seconds: number | undefined) =>
+  Math.ceil(ctx.clock.now() / 1000 + (seconds ?? ctx.config.volumes.url_seconds)) * 1000;
+
+export type Asker = { request: Request; principal: Principal };
+
+/** `path` begins with a slash and is what this server sees, whatever stands before it in http.public_url. */
+export function addressFor(ctx: Ctx, { request, principal }: Asker, use: SignedUse, expiresAt: number): string {
+  const root = ctx.config.http.public_url || new URL(request.url).origin;
+  const grant = { keyId: principal.keyId, expiresAtSeconds: expiresAt / 1000 };
+  return `${root}${use.path}?${signedQuery(signingKeyOf(ctx.secrets), use, grant)}`;
+}
+
+const REFUSED = "This address is not one that this server signed, or it was changed: ask for another";
+
+/** Whether the request's address was signed for this use; else 403. `use` undefined: there is nothing of the kind. */
+export function admit(ctx: Ctx, request: Request, use: SignedUse | undefined) {
+  const start = request.url.indexOf("?");
+  const given = start < 0 ? undefined : readSignedQuery(new URLSearchParams(request.url.slice(start)));
+  if (!given || !use || !isSigned(signingKeyOf(ctx.secrets), use, given))
+    throw new AppError("invalid_signature", REFUSED);
+  const expiresAt = given.expiresAtSeconds * 1000;
+  if (expiresAt <= ctx.clock.now())
+    throw new AppError("invalid_signature", `This address expired at ${isoTime(expiresAt)}: ask for another`);
+  if (!isGood(ctx, given.keyId))
+    throw new AppError("invalid_signature", "The API key that asked for this address no longer works");
+  rateLimiterOf(ctx).spend(given.keyId);
+}
+
+const keyById = prepared((db) =>
+  db
+    .select({ status: apiKeys.status, expiresAt: apiKeys.expiresAt, workspace: workspaces.status })
+    .from(apiKeys)
+    .innerJoin(workspaces, eq(workspaces.id, apiKeys.workspaceId))
+    .where(eq(apiKeys.id, sql.placeholder("id")))
+    .prepare(),
+);
+
+function isGood(ctx: Ctx, keyId: string): boolean {
+  const key = keyById(ctx.db).get({ id: keyId });
+  if (key?.status !== "active" || key.workspace !== "active") return false;
+  return key.expiresAt === null || key.expiresAt > ctx.clock.now();
+}
+
+/** The path of a signed address, from its parts as they are: how a client or a proxy spells them does not matter. */
+export const signedPath = (...segments: string[]) => `/${segments.map(encodeURIComponent).join("/")}`;

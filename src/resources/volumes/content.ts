@@ -1,0 +1,158 @@
+/** The bytes of files: into the storage, and out of it. */
+import { and, eq, gte, inArray, lt } from "drizzle-orm";
+import type { Ctx } from "../../context.ts";
+import { emit } from "../../events/emit.ts";
+import { fileResponse } from "../../http/file_response.ts";
+import { keepOpen } from "../../http/patience.ts";
+import { AppError } from "../../lib/errors.ts";
+import { newId } from "../../lib/ids.ts";
+import type { Tx } from "../../platform/db.ts";
+import { type Chunks, ContentError, type Written } from "../../platform/files.ts";
+import * as looseKeys from "../loose_keys/service.ts";
+import { roomFor } from "./quota.ts";
+import { ContentType, pathFault } from "./schema.ts";
+import * as volumes from "./service.ts";
+import { type VolumeFileRow, type VolumeRow, volumeFiles } from "./table.ts";
+
+const DEFAULT_TYPE = "application/octet-stream";
+
+export type Kept = { row: VolumeFileRow; replaced: boolean };
+
+/** One file for each version: what is being read stays as it is. */
+export const keyFor = (volume: VolumeRow, now: number) => `volumes/${volume.id}/${newId("upl", now)}`;
+
+/** The path from an address, where it may be spelled in many ways. */
+export function pathFrom(encoded: string): string {
+  const path = decodeURIComponent(encoded); // the server has refused what does not decode
+  const fault = pathFault(path);
+  if (fault !== undefined) throw new AppError("schema", `path: ${fault}`, { param: "path" });
+  return path;
+}
+
+/** `PUT` with a key: no upload was announced. */
+export async function put(ctx: Ctx, volume: VolumeRow, path: string, request: Request): Promise<Kept> {
+  const contentType = typeOf(request);
+  requireRoom(ctx, volume, path);
+  const maxBytes = roomFor(ctx, volume, { path, sizeBytes: lengthOf(request), param: "content-length" });
+  const key = keyFor(volume, ctx.clock.now());
+  return looseKeys.store(ctx, {
+    key,
+    put: () => receive(ctx, request, key, { maxBytes }),
+    own: (tx, written) => keep(ctx, tx, volume, { path, contentType, key, ...written }),
+  });
+}
+
+/** Null when it does not say. */
+export function typeOf(request: Request): string | null {
+  const given = request.headers.get("content-type");
+  const read = ContentType.nullable().safeParse(given);
+  if (read.success) return read.data;
+  throw new AppError("schema", "content-type: must be a media type such as text/plain", { param: "content-type" });
+}
+
+export type Expected = { maxBytes: number; sizeBytes?: number | null; sha256?: string | null };
+
+/** The body under the key, if it is what it was said to be. */
+export async function receive(ctx: Ctx, request: Request, key: string, expected: Expected): Promise<Written> {
+  const declared = lengthOf(request);
+  if (declared !== undefined) requireSize(declared, expected);
+  return take(ctx, key, bodyOf(ctx, request), expected);
+}
+
+export async function take(ctx: Ctx, key: string, body: Chunks, expected: Expected): Promise<Written> {
+  const { maxBytes, sizeBytes, sha256 } = expected;
+  try {
+    const written = await ctx.storage.put(key, body, { maxBytes, ...(sha256 ? { expectedSha256: sha256 } : {}) });
+    requireSize(written.bytes, expected);
+    return written;
+  } catch (error) {
+    if (!(error instanceof ContentError)) throw error;
+    if (error.reason === "sha256_mismatch") throw new AppError("sha256_mismatch", error.message, { param: "sha256" });
+    throw wrongSize(`more than ${maxBytes}`, sizeBytes) ?? tooLarge(maxBytes);
+  }
+}
+
+function requireSize(bytes: number, { maxBytes, sizeBytes }: Expected) {
+  if (typeof sizeBytes === "number" && bytes !== sizeBytes) throw wrongSize(bytes, sizeBytes);
+  if (bytes > maxBytes) throw tooLarge(maxBytes);
+}
+
+const wrongSize = (bytes: number | string, announced: number | null | undefined) =>
+  typeof announced === "number"
+    ? new AppError("schema", `content-length: the file was announced with ${announced} bytes, not ${bytes}`, {
+        param: "content-length",
+      })
+    : undefined;
+
+const tooLarge = (bytes: number) => new AppError("payload_too_large", `The file is larger than ${bytes} bytes`);
+
+function lengthOf(request: Request): number | undefined {
+  const header = request.headers.get("content-length");
+  return header === null ? undefined : Number(header);
+}
+
+/** A sender that falls silent is cut off; once all has come, the disk may take its time. */
+async function* bodyOf(ctx: Ctx, request: Request): AsyncGenerator<Uint8Array> {
+  const body = (request.body ?? new Blob([]).stream()) as ReadableStream<Uint8Array>;
+  const reader = body.getReader();
+  for (;;) {
+    const { done, value } = await reader.read().catch((cause) => {
+      throw new AppError("upload_incomplete", "The body broke off before its end: send it again", { cause });
+    });
+    if (done) break;
+    yield value;
+  }
+  keepOpen(ctx, request);
+}
+
+export type Content = Written & { path: string; contentType: string | null; key: string };
+
+/** The commit that makes a file: its row, the sums of its volume, what it replaces, and the event. */
+export function keep(ctx: Ctx, tx: Tx, volume: VolumeRow, content: Content & { uploadId?: string }): Kept {
+  const now = ctx.clock.now();
+  const { path, key, bytes, sha256, uploadId } = content;
+  if (!volumes.findAny(ctx, volume.id))
+    throw new AppError("resource_not_found", `Volume ${volume.name} was deleted meanwhile`, { param: "name" });
+  requireRoom(ctx, volume, path);
+  roomFor(ctx, volume, { path, sizeBytes: bytes, param: "path", ...(uploadId === undefined ? {} : { uploadId }) });
+  const old = volumes.findFile(ctx, volume, path);
+  if (old) looseKeys.drop(tx, old.storageKey, now);
+  const version = { sizeBytes: bytes, sha256, contentType: content.contentType ?? DEFAULT_TYPE, storageKey: key };
+  const row = tx
+    .insert(volumeFiles)
+    .values({ volumeId: volume.id, path, ...version, createdAt: now, updatedAt: now })
+    .onConflictDoUpdate({ target: [volumeFiles.volumeId, volumeFiles.path], set: { ...version, updatedAt: now } })
+    .returning()
+    .get();
+  volumes.count(tx, volume.id, { files: old ? 0 : 1, bytes: bytes - (old?.sizeBytes ?? 0) }, now);
+  emit(tx, "volume_file.written", { workspaceId: volume.workspaceId, now }, volumes.eventOf(volume, row));
+  return { row, replaced: old !== undefined };
+}
+
+/** A volume can be mounted: no path is a file and a folder at once. */
+export function requireRoom(ctx: Pick<Ctx, "db">, volume: VolumeRow, path: string, param = "path") {
+  const segments = path.split("/");
+  const above = segments.slice(1).map((_, i) => segments.slice(0, i + 1).join("/"));
+  const inVolume = eq(volumeFiles.volumeId, volume.id);
+  const first = (where: ReturnType<typeof and>) =>
+    ctx.db.select({ path: volumeFiles.path }).from(volumeFiles).where(and(inVolume, where)).limit(1).get()?.path;
+  const file = above.length === 0 ? undefined : first(inArray(volumeFiles.path, above));
+  const below = first(and(gte(volumeFiles.path, `${path}/`), lt(volumeFiles.path, `${path}0`))); // 0 follows the slash
+  if (file === undefined && below === undefined) return;
+  const why = file === undefined ? `is a folder here: it holds ${below}` : `lies below ${file}, which is a file`;
+  throw new AppError("schema", `path: ${path.slice(0, 200)} ${why}`, { param });
+}
+
+/** GET and HEAD. */
+export async function send(ctx: Ctx, volume: VolumeRow, path: string, request: Request): Promise<Response> {
+  for (let left = 3; left > 0; left--) {
+    const row = volumes.mustGetFile(ctx, volume, path);
+    const answer = await fileResponse(request, {
+      ...row,
+      name: path.split("/").at(-1) ?? path,
+      open: (range) => ctx.storage.get(row.storageKey, range),
+    });
+    if (answer) return answer; // else replaced or deleted since we looked
+  }
+  throw volumes.noFile(volume, path);
+}

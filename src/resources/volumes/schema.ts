@@ -1,0 +1,186 @@
+import { z } from "zod";
+import { DateTime, Metadata } from "../../lib/schema.ts";
+import { isoTime } from "../../lib/time.ts";
+import { checkKey, InvalidKeyError } from "../../platform/storage/storage.ts";
+import type { VolumeFileRow, VolumeRow } from "./table.ts";
+
+const NAME = /^[a-z0-9][a-z0-9-]{0,62}$/;
+const MAX_PARTS = 10_000; // S3's limit
+
+export const Volume = z
+  .object({
+    object: z.literal("volume"),
+    id: z.string(),
+    name: z.string(),
+    total_bytes: z.int(),
+    file_count: z.int(),
+    metadata: z.record(z.string(), z.string()),
+    created_at: DateTime,
+    updated_at: DateTime,
+  })
+  .meta({ id: "Volume" });
+export type Volume = z.infer<typeof Volume>;
+
+export const CreateVolume = z
+  .object({
+    name: z.string().regex(NAME, "takes 1 to 63 lower-case letters, digits and dashes, not beginning with a dash"),
+    metadata: Metadata.default({}),
+  })
+  .meta({ id: "CreateVolume" });
+export type CreateVolume = z.infer<typeof CreateVolume>;
+
+export const VolumeFile = z
+  .object({
+    object: z.literal("volume_file"),
+    volume: z.string(),
+    path: z.string(),
+    size_bytes: z.int(),
+    sha256: z.string(),
+    content_type: z.string(),
+    created_at: DateTime,
+    updated_at: DateTime,
+  })
+  .meta({ id: "VolumeFile" });
+export type VolumeFile = z.infer<typeof VolumeFile>;
+
+export const DeletedFile = z
+  .object({ object: z.literal("volume_file"), volume: z.string(), path: z.string(), deleted: z.literal(true) })
+  .meta({ id: "DeletedVolumeFile" });
+
+/** What is wrong with a path, in words; undefined when it is good. */
+export function pathFault(path: string): string | undefined {
+  try {
+    checkKey(path);
+    return undefined;
+  } catch (error) {
+    if (!(error instanceof InvalidKeyError)) throw error;
+    return `must be a path like dir/file.bin: ${error.why}`;
+  }
+}
+
+export const FilePath = z
+  .string()
+  .min(1)
+  .superRefine((path, { addIssue }) => {
+    const message = path === "" ? undefined : pathFault(path);
+    if (message !== undefined) addIssue({ code: "custom", message });
+  })
+  .describe("Such as checkpoints/step-10.bin");
+export const Sha256 = z
+  .string()
+  .regex(/^[0-9a-f]{64}$/i, "must be 64 hex digits")
+  .transform((text) => text.toLowerCase());
+export const ContentType = z
+  .string()
+  .max(255)
+  .regex(
+    /^[\w!#$&^.+-]+\/[\w!#$&^.+-]+(\s*;\s*[\w!#$&^.+-]+=("[\w !#$&^.+/:-]*"|[\w!#$&^.+-]+))*$/,
+    "must be a media type such as text/plain",
+  );
+export const ExpiresIn = z
+  .int()
+  .min(1)
+  .max(604_800)
+  .optional()
+  .describe("Default: volumes.url_seconds of the settings");
+
+export const CreateUploadUrl = z
+  .object({
+    path: FilePath,
+    size_bytes: z.int().min(0).optional().describe("If given, exactly this many bytes are taken, and reserved"),
+    content_type: ContentType.optional(),
+    sha256: Sha256.optional().describe("If given, no other content is taken"),
+    expires_in_seconds: ExpiresIn,
+    parts: z
+      .int()
+      .min(1)
+      .max(MAX_PARTS)
+      .optional()
+      .describe("An address for each of so many parts, which are sent in any order; then POST complete_path"),
+  })
+  .meta({ id: "CreateUploadUrl" });
+export type CreateUploadUrl = z.infer<typeof CreateUploadUrl>;
+
+const address = {
+  method: z.literal("PUT"),
+  url: z.string(),
+  headers: z.record(z.string(), z.string()).describe("To be sent with it"),
+  max_bytes: z.int(),
+};
+export const UploadUrl = z
+  .object({
+    object: z.literal("upload_url"),
+    id: z.string(),
+    volume: z.string(),
+    path: z.string(),
+    ...address,
+    url: z.string().nullable().describe("Null when the file is sent in parts"),
+    parts: z.array(z.object({ number: z.int(), ...address })).nullable(),
+    complete_path: z.string().nullable().describe("POST here, with your key, when all is sent; null: not needed"),
+    expires_at: DateTime,
+  })
+  .meta({ id: "UploadUrl" });
+export type UploadUrl = z.infer<typeof UploadUrl>;
+
+export const CreateDownloadUrl = z
+  .object({ path: FilePath, expires_in_seconds: ExpiresIn })
+  .meta({ id: "CreateDownloadUrl" });
+export type CreateDownloadUrl = z.infer<typeof CreateDownloadUrl>;
+export const DownloadUrl = z
+  .object({
+    object: z.literal("download_url"),
+    volume: z.string(),
+    path: z.string(),
+    method: z.literal("GET"),
+    url: z.string(),
+    headers: z.record(z.string(), z.string()),
+    size_bytes: z.int(),
+    sha256: z.string(),
+    expires_at: DateTime,
+  })
+  .meta({ id: "DownloadUrl" });
+export type DownloadUrl = z.infer<typeof DownloadUrl>;
+
+/** What is left of an upload that was called off. */
+export const AbortedUpload = z
+  .object({ id: z.string(), object: z.literal("upload"), deleted: z.literal(true) })
+  .meta({ id: "AbortedUpload" });
+export const UploadPart = z
+  .object({ object: z.literal("upload.part"), number: z.int(), size_bytes: z.int(), sha256: z.string() })
+  .meta({ id: "UploadPart" });
+
+/** Checked by its signature alone: whatever is wrong with it is a 403. */
+export const SignedQuery = z.object({
+  key: z.unknown().optional().describe("On behalf of which API key"),
+  expires: z.unknown().optional().describe("Unix seconds"),
+  signature: z.unknown().optional(),
+});
+
+export const FilesQuery = z.object({
+  prefix: z.string().max(1024).default("").describe("Only paths that begin so"),
+  limit: z.coerce.number().int().min(1).max(100).default(20).describe("How many items at most"),
+  after: z.string().max(1024).optional().describe("The path of the last item of the previous page"),
+});
+export type FilesQuery = z.infer<typeof FilesQuery>;
+
+export const present = (row: VolumeRow): Volume => ({
+  object: "volume",
+  id: row.id,
+  name: row.name,
+  total_bytes: row.totalBytes,
+  file_count: row.fileCount,
+  metadata: row.metadata,
+  created_at: isoTime(row.createdAt),
+  updated_at: isoTime(row.updatedAt),
+});
+
+export const presentFile = (volume: VolumeRow, row: VolumeFileRow): VolumeFile => ({
+  object: "volume_file",
+  volume: volume.name,
+  path: row.path,
+  size_bytes: row.sizeBytes,
+  sha256: row.sha256,
+  content_type: row.contentType,
+  created_at: isoTime(row.createdAt),
+  updated_at: isoTime(row.updatedAt),
+});
