@@ -30,6 +30,37 @@ export interface Storage {
   list(prefix: string, options?: { after?: string; limit?: number }): Promise<Page>;
   /** Removes content that no key names and that is older than the grace; returns how much. */
   sweep(graceMs: number): Promise<{ objects: number; bytes: number }>;
+  /** Only where clients can talk to the storage itself. */
+  readonly presign?: Presign;
+}
+
+export type PresignedPut = {
+  expiresSeconds: number;
+  /** Exactly so many, or the storage refuses it. */
+  bytes?: number;
+  /** The storage checks it, and `adopt` need not read everything again. */
+  sha256?: string;
+  contentType?: string;
+};
+export type PresignedParts = { expiresSeconds: number; count: number };
+export type PresignedGet = { expiresSeconds: number; filename?: string; contentType?: string };
+
+/**
+ * Addresses at which a client sends and fetches without us. What it sends lies apart, under a name of its own
+ * (`staging`), until `adopt` has looked at it and given it a key: the address may be used again, but to no effect.
+ */
+export interface Presign {
+  /** The most that one `put` takes. What is larger goes in parts. */
+  readonly maxPutBytes: number;
+  put(options: PresignedPut): Promise<{ staging: string; url: string; headers: Record<string, string> }>;
+  /** Each takes one PUT, in any order; all parts but the last have 5 MiB at least. */
+  parts(options: PresignedParts): Promise<{ staging: string; urls: string[] }>;
+  /** Undefined where there is no such key. */
+  get(key: string, options: PresignedGet): Promise<{ url: string } | undefined>;
+  /** Undefined when not all of it has come. Throws ContentError as `put` does. May be said again after a crash. */
+  adopt(staging: string, key: string, options?: PutOptions): Promise<Written | undefined>;
+  /** Idempotent. Without it a sweep does the same, once the address has expired. */
+  discard(staging: string): Promise<void>;
 }
 
 export class InvalidKeyError extends Error {
