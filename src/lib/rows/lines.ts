@@ -27,7 +27,7 @@ type Options = {
   visit?: (row: Row, text: string, line: number) => string | undefined;
 };
 
-const PIECE_BYTES = 1 << 18;
+const PIECE_BYTES = 1 << 17;
 const LF = 10;
 const BOM = [0xef, 0xbb, 0xbf];
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });

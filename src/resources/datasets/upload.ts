@@ -26,7 +26,7 @@ type Call = {
   set: { status?: number | string; headers: Record<string, unknown> };
 };
 
-const COMMIT_BYTES = 8 << 20;
+const COMMIT_BYTES = 1 << 20;
 
 export async function upload(ctx: Ctx, call: Call) {
   let built: Built | undefined;
