@@ -110,6 +110,7 @@ export class Column {
     this.values += count;
     if (count === 0) return budget.give(cost);
     const page = readPage({ header, bytes, leaf, codec: chunk.codec }, this.dictionary, toText);
+    if (this.values === count && page.reps?.[0]) throw new Error(`column ${leaf.name} begins in the middle of a row`);
     this.pages.push({ ...page, cost });
     if (page.reps) for (const rep of page.reps) this.begun += rep === 0 ? 1 : 0;
     else this.begun += count;

@@ -1,7 +1,7 @@
 /**
  * Parquet, row group by row group and page by page, with ranged reads. hyparquet knows the encodings; what they mean,
  * how rows are put together and how much memory that may take is decided here.
- * NOT covered: encrypted files, levels in the deprecated BIT_PACKED encoding, LZO; a VARIANT is its two byte strings.
+ * NOT covered: encrypted files, VARIANT, LZO, levels in the deprecated BIT_PACKED encoding: each is refused in words.
  */
 import { SourceError } from "../../types.ts";
 import {
@@ -58,7 +58,8 @@ export const parquetColumns = (file: SourceFile) =>
 function explained(error: unknown, file: SourceFile, row: number, rowBytes: number): unknown {
   if (error instanceof SourceError) return error;
   if (error instanceof RowTooLong) return tooLong(file, `a row after row ${row}`, rowBytes);
-  const why = error instanceof RangeError ? "it contradicts itself" : (error as Error).message;
+  const why =
+    error instanceof RangeError || error instanceof TypeError ? "it contradicts itself" : (error as Error).message;
   return badRows(file, `cannot be read as Parquet: ${why}`, error);
 }
 

@@ -48,6 +48,8 @@ export function schemaOf(elements: readonly SchemaElement[]): { root: Node; leav
 
 function shapeOf({ element, children, name }: Node): Node["shape"] {
   if (children.length === 0) throw new Error(`the group ${name} of its schema is empty`);
+  if (element.logical_type?.type === "VARIANT")
+    throw new Error(`column ${name} is of the type VARIANT, which is not supported: write it as JSON`);
   const kind = element.converted_type ?? element.logical_type?.type;
   const [only] = children;
   if (children.length !== 1 || !only?.repeated) return "struct";

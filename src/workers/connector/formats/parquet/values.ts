@@ -93,8 +93,8 @@ function deltas(reader: Reader, count: number): Int32Array {
 /** Each value begins as the one before it; one at a time, so that a page cannot unpack into more than its largest. */
 function sharedPrefixes(bytes: Uint8Array, reader: Reader, count: number): Values {
   const prefixes = deltas(reader, count);
-  const suffixes = inOrder(bytes, reader.offset, deltas(reader, count));
-  return restored(prefixes, suffixes);
+  const lengths = deltas(reader, count); // moves the reader on, to the first suffix
+  return restored(prefixes, inOrder(bytes, reader.offset, lengths));
 }
 
 function restored(prefixes: Int32Array, suffixes: Values): Values {

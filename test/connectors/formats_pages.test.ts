@@ -1,0 +1,201 @@
+import { describe, expect, test } from "bun:test";
+import { BEGINNING } from "../../src/workers/connector/formats/file.ts";
+import { rowsOf } from "../../src/workers/connector/formats/rows.ts";
+import { faultOf, memoryFile, readAll } from "./formats_kit.ts";
+import {
+  type Element,
+  type Page,
+  plainLongs,
+  plainTexts,
+  rowsAsParquet,
+  runs,
+  varint,
+  writeParquet,
+} from "./parquet_writer.ts";
+
+const fileOf = (schema: Element[], leaf: Parameters<typeof writeParquet>[1][number]["leaves"][number], rows: number) =>
+  memoryFile("x.parquet", writeParquet(schema, [{ rows, leaves: [leaf] }]));
+
+test("many pages and row groups, in spans that fit them", async () => {
+  const texts = Array.from({ length: 2500 }, (_, i) => `text ${i}`);
+  const lines = await readAll(memoryFile("x.parquet", rowsAsParquet(texts)));
+  expect(lines).toEqual(texts.map((text, id) => JSON.stringify({ id, text })));
+});
+
+/** [[1, 2], null, [], [null, 3], [4]] of five optional lists of optional values. */
+const LIST: Element[] = [
+  { name: "root", children: 1 },
+  { name: "l", repetition: "optional", children: 1, converted: 3 },
+  { name: "list", repetition: "repeated", children: 1 },
+  { name: "element", type: "INT64", repetition: "optional" },
+];
+const REPS = [0, 1, 0, 0, 0, 1, 0];
+const DEFS = [3, 3, 0, 1, 2, 3, 3];
+const LISTS = ["[1,2]", "null", "[]", "[null,3]", "[4]"].map((list) => `{"l":${list}}`);
+
+/** In pages that begin at these values. */
+function cut(starts: number[], version: 1 | 2): Page[] {
+  let taken = 0;
+  return starts.map((from, i) => {
+    const to = starts[i + 1] ?? REPS.length;
+    const [reps, defs] = [REPS.slice(from, to), DEFS.slice(from, to)];
+    const there = defs.filter((def) => def === 3).length;
+    const values = plainLongs([1n, 2n, 3n, 4n].slice(taken, taken + there));
+    taken += there;
+    return { version, reps, defs, count: to - from, rows: reps.filter((rep) => rep === 0).length, values };
+  });
+}
+
+describe("lists", () => {
+  test.each([
+    [1, [0]],
+    [2, [0]],
+    [2, [0, 2, 3, 6]],
+    [1, [0, 1, 5]], // a row that goes on in the next page
+    [1, [0, 1, 2, 3, 4, 5, 6]],
+  ] as const)("from pages of version %d that begin at %j", async (version, starts) => {
+    const leaf = {
+      type: "INT64",
+      path: ["l", "list", "element"],
+      maxRep: 1,
+      maxDef: 3,
+      pages: cut([...starts], version),
+    } as const;
+    expect(await readAll(fileOf(LIST, leaf, 5))).toEqual(LISTS);
+    expect(await readAll(fileOf(LIST, leaf, 5), { from: { row: 3, byte: null } })).toEqual(LISTS.slice(3));
+  });
+
+  test("of old writers, without the level between, and without any annotation", async () => {
+    const old: Element[] = [
+      { name: "root", children: 1 },
+      { name: "l", repetition: "optional", children: 1, converted: 3 },
+      { name: "array", type: "INT64", repetition: "repeated" },
+    ];
+    const pages = [{ reps: [0, 1, 0, 0], defs: [2, 2, 0, 1], count: 4, values: plainLongs([1n, 2n]) }];
+    const leaf = { type: "INT64", path: ["l", "array"], maxRep: 1, maxDef: 2, pages } as const;
+    expect(await readAll(fileOf(old, leaf, 3))).toEqual(['{"l":[1,2]}', '{"l":null}', '{"l":[]}']);
+
+    const bare: Element[] = [
+      { name: "root", children: 1 },
+      { name: "l", type: "INT64", repetition: "repeated" },
+    ];
+    const some = [{ reps: [0, 1, 0], defs: [1, 1, 0], count: 3, values: plainLongs([1n, 2n]) }];
+    expect(await readAll(fileOf(bare, { type: "INT64", path: ["l"], maxRep: 1, maxDef: 1, pages: some }, 2))).toEqual([
+      '{"l":[1,2]}',
+      '{"l":[]}',
+    ]);
+  });
+});
+
+const ONE_TEXT: Element[] = [
+  { name: "root", children: 1 },
+  { name: "t", type: "BYTE_ARRAY", converted: 0 },
+];
+const TEXT = { type: "BYTE_ARRAY", path: ["t"], maxRep: 0, maxDef: 0 } as const;
+
+test("the days and nanoseconds of INT96 are an instant", async () => {
+  const bytes = Buffer.alloc(12);
+  bytes.writeBigUInt64LE(3_723_000_000_001n);
+  bytes.writeUInt32LE(2_440_588 + 365, 8);
+  const schema: Element[] = [
+    { name: "root", children: 1 },
+    { name: "t", type: "INT96" },
+  ];
+  const leaf = { type: "INT96", path: ["t"], maxRep: 0, maxDef: 0, pages: [{ count: 1, values: bytes }] } as const;
+  expect(await readAll(fileOf(schema, leaf, 1))).toEqual(['{"t":"1971-01-01T01:02:03.000000001Z"}']);
+});
+
+describe("what a file claims about itself is not believed", () => {
+  const dictionary: Page = { dictionary: 1, count: 1, values: plainTexts(["x"]) };
+  const indexes = (count: number, run: bigint): Page => ({
+    count,
+    encoding: "RLE_DICTIONARY",
+    values: Buffer.concat([Buffer.from([1]), varint(run), Buffer.from([0])]),
+  });
+
+  test.each<[what: string, pages: Page[], values: number, rows: number, message: string]>([
+    ["a run of a billion in a page of three", [dictionary, indexes(3, 2_000_000_000n)], 3, 3, ""],
+    [
+      "a page of two billion values",
+      [dictionary, indexes(2_000_000_000, 4_000_000_000n)],
+      2_000_000_000,
+      3,
+      "write smaller pages",
+    ],
+    ["more values than the column has", [dictionary, indexes(5, 10n)], 3, 3, "a page of t claims 5 values"],
+    [
+      "an index beyond the dictionary",
+      [dictionary, { ...indexes(1, 2n), values: Buffer.concat([Buffer.from([8]), runs([7], 8)]) }],
+      1,
+      1,
+      "not in its dictionary",
+    ],
+    ["a dictionary that is not there", [indexes(3, 6n)], 3, 3, "a dictionary that is not there"],
+    [
+      "a page that unpacks into two gigabytes",
+      [{ count: 1, values: plainTexts(["x"]), claims: { unpacked: 2 ** 31 - 1 } }],
+      1,
+      1,
+      "write smaller pages",
+    ],
+    [
+      "a page beyond its column",
+      [{ count: 1, values: plainTexts(["x"]), claims: { packed: 1000 } }],
+      1,
+      1,
+      "a page claims 1000 bytes where 5 are left",
+    ],
+    [
+      "a page of negative size",
+      [{ count: 1, values: plainTexts(["x"]), claims: { packed: -5 } }],
+      1,
+      1,
+      "a page claims -5 bytes",
+    ],
+    [
+      "a text beyond its page",
+      [{ count: 1, values: Buffer.from([255, 255, 255, 0, 65]) }],
+      1,
+      1,
+      "a value is longer than its page",
+    ],
+    ["fewer values than rows", [{ count: 1, values: plainTexts(["x"]) }], 1, 9, "claims 9 rows and ends after 1"],
+    [
+      "text that is not UTF-8",
+      [{ count: 1, values: plainTexts([new Uint8Array([0xff])]) }],
+      1,
+      1,
+      "column t is not valid UTF-8",
+    ],
+  ])("%s", async (_what, pages, values, rows, message) => {
+    const before = process.memoryUsage().rss;
+    const file = fileOf(ONE_TEXT, { ...TEXT, pages, values }, rows);
+    if (message === "") expect(await readAll(file)).toHaveLength(rows);
+    else {
+      const fault = await faultOf(readAll(file));
+      expect(fault.code).toBe("invalid_rows");
+      expect(fault.message).toContain(message);
+    }
+    expect(process.memoryUsage().rss - before).toBeLessThan(100e6);
+  });
+
+  test("texts that each begin as the one before them are not in memory together", async () => {
+    const count = 20_000; // of 1, 2, 3… characters: 200 MB from a page of 20 kB
+    const before = process.memoryUsage().rss;
+    const values = Buffer.concat([equalSteps(0, 1, count), equalSteps(1, 0, count), Buffer.alloc(count, "x")]);
+    const file = fileOf(ONE_TEXT, { ...TEXT, pages: [{ count, encoding: "DELTA_BYTE_ARRAY", values }] }, count);
+    let characters = 0;
+    for await (const { lines } of rowsOf(file, { rowBytes: 1_000_000, from: BEGINNING }))
+      for (const line of lines) characters += line.length - '{"t":""}'.length;
+    expect(characters).toBe((count * (count + 1)) / 2);
+    expect(process.memoryUsage().rss - before).toBeLessThan(150e6);
+  });
+});
+
+/** DELTA_BINARY_PACKED of `first`, `first + step`, …: blocks whose differences take no bits. */
+function equalSteps(first: number, step: number, count: number): Uint8Array {
+  const blocks = Math.ceil((count - 1) / 128);
+  const block = Buffer.concat([varint(BigInt(2 * step)), Buffer.alloc(4)]);
+  const head = [varint(128n), varint(4n), varint(BigInt(count)), varint(BigInt(2 * first))];
+  return Buffer.concat([...head, ...Array<Uint8Array>(blocks).fill(block)]);
+}
