@@ -54,7 +54,14 @@ test("every import stays within its ring", async () => {
       const neighbour =
         ring === "resources" && parts[0] === "resources" && ["service", "table", "schema"].includes(parts[2] ?? "");
       const outside = to.startsWith("/"); // package.json
-      if (own || neighbour || outside || allowed.includes(parts[0] ?? "") || allowed.some((a) => to === a || to.startsWith(`${a}/`))) continue;
+      if (
+        own ||
+        neighbour ||
+        outside ||
+        allowed.includes(parts[0] ?? "") ||
+        allowed.some((a) => to === a || to.startsWith(`${a}/`))
+      )
+        continue;
       bad.push(`${file} may not import ${path}`);
     }
   }

@@ -3,6 +3,7 @@ import * as moves from "../../src/resources/deployments/moves.ts";
 import * as models from "../../src/resources/models/service.ts";
 import type { TestApp } from "../harness.ts";
 import { pretendServing } from "../pretend_replica.ts";
+import { DATASETS, readSources } from "./journey_datasets.ts";
 
 /**
  * One successful call of every operation, in an order that works: what the meta tests play. A new route without a
@@ -177,6 +178,7 @@ export const JOURNEY: Step[] = [
   { operation: "POST /v1/volumes/{name}/uploads/{id}/complete", own: sentParts },
   { operation: "DELETE /v1/volumes/{name}/uploads/{id}", own: sentParts },
   { operation: "GET /v1/volumes/{name}/signed/{path}", own: download, bytes: true, shared: true },
+  ...DATASETS,
   { operation: "POST /v1/deployments", json: { model: "journey/served", name: "journey" } },
   { operation: "GET /v1/deployments" },
   { operation: "GET /v1/deployments/{id}", own: deployment },
@@ -201,8 +203,9 @@ export const JOURNEY: Step[] = [
   { operation: "GET /v1/events" },
 ];
 
-/** What happens by itself, without a call: a replica dies for good, an idle deployment is parked. */
+/** What happens by itself, without a call: a source is read, a replica dies for good, an idle deployment is parked. */
 export async function meanwhile(app: TestApp) {
+  await readSources(app);
   const { id } = await deployment(app);
   pretendServing(app, id);
   for (const step of ["park", "sicken", "fail"] as const) moves.move(app.ctx, id, step);

@@ -8,7 +8,7 @@ import { JOURNEY, meanwhile, play, type Step } from "./journey.ts";
 
 let app: TestApp;
 beforeAll(() => {
-  app = testApp();
+  app = testApp({ flags: { "network.allow": ["127.0.0.1"] } });
 });
 afterAll(() => app.close().then(app.remove));
 

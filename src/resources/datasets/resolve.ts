@@ -98,9 +98,9 @@ async function run(ctx: Ctx, { id, datasetId }: ResolutionRow, credentials: Cred
   });
 }
 
-function reporter(ctx: Ctx, id: string) {
+export function reporter(ctx: Ctx, id: string, begun = ctx.clock.now()) {
   let told = 0;
-  let announced = ctx.clock.now();
+  let announced = begun;
   return ({ rows, bytes, total_rows: totalRows }: Progress) => {
     const now = ctx.clock.now();
     if (now - told < TELL_MS) return;
