@@ -1,0 +1,62 @@
+/** What a server said, for people, less every credential: it is passed on as text, never as the driver's own error. */
+import { REDACTED, redactText } from "../../../lib/redact.ts";
+import type { Credentials } from "../../../lib/source.ts";
+import { SourceError, type SourceFault } from "../types.ts";
+
+export type Hide = (text: string) => string;
+
+const LONGEST = 500;
+const SHORTEST_SECRET = 3;
+
+/** `user` and `username` name an account and are no secret. */
+export function hiding(credentials: Credentials): Hide {
+  const secrets = Object.entries(credentials)
+    .filter(([name]) => !["user", "username", "ca_cert"].includes(name))
+    .flatMap(([, value]) => textsOf(value))
+    .filter((text) => text.length >= SHORTEST_SECRET)
+    .flatMap((text) => [text, encodeURIComponent(text)])
+    .sort((a, b) => b.length - a.length);
+  return (text) => {
+    let clean = text.slice(0, 10 * LONGEST);
+    for (const secret of secrets) clean = clean.replaceAll(secret, REDACTED);
+    return redactText(clean).slice(0, LONGEST);
+  };
+}
+
+function textsOf(value: unknown): string[] {
+  if (typeof value === "string") return [value];
+  return typeof value === "object" && value !== null ? Object.values(value).flatMap(textsOf) : [];
+}
+
+/** code → what a person should make of it. Undefined: nothing is known about it. */
+export type Verdict = readonly [fault: SourceFault, param: string | null, advice: string];
+
+export function told(verdict: Verdict, said: string): SourceError {
+  const [fault, param, advice] = verdict;
+  return new SourceError(fault, said === "" ? advice : `${advice}: ${said}`, param);
+}
+
+/** Refuses a field that is not there to be read, so that a slip of the pen is not passed over in silence. */
+export function onlyKnown(given: Record<string, unknown>, known: readonly string[], param: string) {
+  const stranger = Object.keys(given).find((name) => !known.includes(name));
+  if (stranger === undefined) return;
+  throw new SourceError(
+    "invalid_source",
+    `${stranger.slice(0, 100)} is not known here; known are ${known.join(", ")}`,
+    `${param}/${stranger.slice(0, 100)}`,
+  );
+}
+
+/** A text of a description or of credentials; undefined where it was left out. */
+export function textIn(given: Record<string, unknown>, name: string, param: string): string | undefined {
+  const value = given[name];
+  if (value === undefined || value === null || value === "") return undefined;
+  if (typeof value === "string" && !value.includes("\0")) return value;
+  throw new SourceError("invalid_source", `${name} must be a text`, `${param}/${name}`);
+}
+
+export function needed(given: Record<string, unknown>, name: string, param: string): string {
+  const value = textIn(given, name, param);
+  if (value !== undefined) return value;
+  throw new SourceError("invalid_source", `${name} is missing in ${param.slice(1)}`, `${param}/${name}`);
+}

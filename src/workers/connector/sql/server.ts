@@ -1,0 +1,123 @@
+/** A database server as `db_connection` and `credentials` describe it: a URL or an object, and nothing unknown in it. */
+import { X509Certificate } from "node:crypto";
+import { getCACertificates } from "node:tls";
+import { parseIp } from "../../../lib/ip.ts";
+import { judgeAddress, PUBLIC_ONLY } from "../../../platform/address.ts";
+import { type Opening, SourceError } from "../types.ts";
+import { needed, onlyKnown, textIn } from "./fault.ts";
+
+export const SSL_MODES = ["disable", "prefer", "require", "verify-ca", "verify-full"] as const;
+export type SslMode = (typeof SSL_MODES)[number];
+
+export type Server = {
+  host: string;
+  port: number;
+  user: string;
+  password: string;
+  database: string | undefined;
+  schema: string | undefined;
+  sslmode: SslMode | undefined;
+  /** PEM, from the credentials. */
+  caCert: string | undefined;
+};
+export type ServerKind = { schemes: readonly string[]; port: number; fields: readonly string[] };
+
+const CONNECTION = "/db_connection";
+const CREDENTIALS = "/credentials";
+const invalid = (message: string, param: string) => new SourceError("invalid_source", message, param);
+
+export function readServer({ source, credentials }: Opening, kind: ServerKind): Server {
+  const connection = source.db_connection ?? "";
+  const given = typeof connection === "string" ? fromUrl(connection, kind) : connection;
+  onlyKnown(given, ["host", "port", "database", "user", "sslmode", ...kind.fields], CONNECTION);
+  onlyKnown(credentials, ["user", "username", "password", "ca_cert"], CREDENTIALS);
+  const inCredentials = (name: string) => textIn(credentials, name, CREDENTIALS);
+  const user = inCredentials("user") ?? inCredentials("username") ?? textIn(given, "user", CONNECTION);
+  if (user === undefined) throw invalid("user is missing, in db_connection or in credentials", `${CONNECTION}/user`);
+  return {
+    host: hostIn(given),
+    port: portIn(given["port"], kind.port),
+    user,
+    password: inCredentials("password") ?? "",
+    database: textIn(given, "database", CONNECTION),
+    schema: textIn(given, "schema", CONNECTION),
+    sslmode: modeIn(given),
+    caCert: certificateIn(inCredentials("ca_cert")),
+  };
+}
+
+function fromUrl(text: string, kind: ServerKind): Record<string, string> {
+  const wanted = kind.schemes.map((scheme) => `${scheme}://`);
+  if (!URL.canParse(text) || !wanted.some((scheme) => text.toLowerCase().startsWith(scheme)))
+    throw invalid(`db_connection must be an address such as ${wanted[0]}user@host:${kind.port}/database`, CONNECTION);
+  const url = new URL(text);
+  const given: Record<string, string> = {};
+  for (const [name, value] of url.searchParams) {
+    if (!["sslmode", ...kind.fields].includes(name))
+      throw invalid(
+        `The parameter ${name.slice(0, 100)} of db_connection is not known; known are sslmode${kind.fields.map((each) => `, ${each}`).join("")}`,
+        CONNECTION,
+      );
+    given[name] = value;
+  }
+  return {
+    ...given,
+    host: decoded(url.hostname).replace(/^\[|\]$/g, ""),
+    ...(url.port === "" ? {} : { port: url.port }),
+    ...(url.username === "" ? {} : { user: decoded(url.username) }),
+    ...(url.pathname.length < 2 ? {} : { database: decoded(url.pathname.slice(1)) }),
+  };
+}
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    throw invalid("db_connection has a % that begins no escape; write it as %25", CONNECTION);
+  }
+}
+
+function hostIn(given: Record<string, unknown>): string {
+  const host = needed(given, "host", CONNECTION);
+  if (!/[/\\@\s]/.test(host)) return host;
+  throw invalid("host must be a name or an address; sockets of this machine are not dialled", `${CONNECTION}/host`);
+}
+
+function portIn(given: unknown, otherwise: number): number {
+  const port = given === undefined || given === "" ? otherwise : Number(given);
+  if (Number.isInteger(port) && port > 0 && port < 65_536) return port;
+  throw invalid("port must be a number from 1 to 65535", `${CONNECTION}/port`);
+}
+
+function modeIn(given: Record<string, unknown>): SslMode | undefined {
+  const text = textIn(given, "sslmode", CONNECTION);
+  const mode = SSL_MODES.find((each) => each === text);
+  if (text === undefined || mode) return mode;
+  throw invalid(`sslmode must be one of ${SSL_MODES.join(", ")}`, `${CONNECTION}/sslmode`);
+}
+
+function certificateIn(pem: string | undefined): string | undefined {
+  if (pem === undefined) return undefined;
+  try {
+    return new X509Certificate(pem) && pem;
+  } catch {
+    throw invalid("ca_cert must be a certificate in PEM", `${CREDENTIALS}/ca_cert`);
+  }
+}
+
+/**
+ * What was not said is decided by where the server is: over the internet nobody may listen or pretend; inside a
+ * network that the operator has opened, TLS is taken where there is some. Whoever gives an authority wants it checked.
+ */
+export function modeFor(server: Server, address: string): SslMode {
+  if (server.sslmode) return server.sslmode;
+  const bytes = parseIp(address);
+  const isPublic = bytes === undefined || judgeAddress(bytes, PUBLIC_ONLY).allowed;
+  return isPublic || server.caCert !== undefined ? "verify-full" : "prefer";
+}
+
+/** The public authorities, the operator's and the caller's: to name one must not make the others unknown. */
+export const trusted = (server: Server, operators: string | undefined): string[] => [
+  ...getCACertificates("default"),
+  ...[operators, server.caCert].filter((pem) => pem !== undefined),
+];
