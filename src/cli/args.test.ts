@@ -33,6 +33,17 @@ test("flags get their declared types, given or not", () => {
   });
 });
 
+test("a lone dash is a value, and the last argument may be one that can be left out", () => {
+  const optional = command({ ...spec, takes: ["id", "file?"] });
+  expect(parse("x", optional, ["key_1", "-", "--data", "-"])).toMatchObject({
+    values: { data: "-" },
+    positionals: ["key_1", "-"],
+  });
+  expect(parse("x", optional, ["key_1"]).positionals).toEqual(["key_1"]);
+  expect(() => parse("x", optional, [])).toThrow("id is missing");
+  expect(() => parse("x", optional, ["a", "b", "c"])).toThrow('unexpected argument "c"');
+});
+
 test("a value that looks like a flag must be attached with an equals sign", () => {
   expect(parsed("key_1", "--data=--odd").values["data"]).toBe("--odd");
   expect(refusal("key_1", "--data", "--json")).toContain("--data needs a value: --data DIR");

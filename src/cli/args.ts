@@ -26,7 +26,7 @@ export type Given<F extends Flags> = { [K in keyof F]: ValueOf<F[K]> };
 
 export type Command<F extends Flags = Flags> = {
   summary: string;
-  /** Names of the positional arguments; all are required. */
+  /** Names of the positional arguments; one that ends with `?` may be left out, and is then the last. */
   takes?: readonly string[];
   flags: F;
   examples: readonly string[];
@@ -100,7 +100,8 @@ function readValue(name: string, { rawName, value, inlineValue }: OptionToken, f
     if (value !== undefined) throw new UsageError(`${name}: ${rawName} takes no value`);
     return true;
   }
-  const missing = !value || (value.startsWith("-") && !inlineValue); // `--data --json` and `--data "$UNSET"` forgot it
+  // `--data --json` and `--data "$UNSET"` forgot it; a lone dash is standard input or output.
+  const missing = !value || (value.startsWith("-") && value !== "-" && !inlineValue);
   if (missing) throw new UsageError(`${name}: ${rawName} needs a value: ${rawName} ${flag.value ?? "VALUE"}`);
   return value;
 }
@@ -113,10 +114,18 @@ function unknownFlag(name: string, rawName: string, spec: Command): UsageError {
 
 function checkPositionals(name: string, takes: readonly string[], given: readonly string[]) {
   const missing = takes[given.length];
-  if (missing !== undefined) throw new UsageError(`${name}: ${missing} is missing. See \`verk help ${name}\`.`);
+  if (missing !== undefined && !missing.endsWith("?"))
+    throw new UsageError(`${name}: ${missing} is missing. See \`verk help ${name}\`.`);
   const extra = given[takes.length];
   if (extra !== undefined)
     throw new UsageError(`${name}: unexpected argument ${JSON.stringify(extra)}. See \`verk help ${name}\`.`);
+}
+
+/** For flags that are whole numbers. */
+export function wholeOf(flag: string, text: string | undefined): number | undefined {
+  if (text === undefined) return undefined;
+  if (!/^\d{1,15}$/.test(text)) throw new UsageError(`--${flag}: expected a whole number, not ${JSON.stringify(text)}`);
+  return Number(text);
 }
 
 /** A moment as people write it: `90m`, `12h`, `30d` from now, or an ISO 8601 date. */

@@ -7,6 +7,11 @@ const answers: Record<string, () => Response> = {
       { error: { type: "validation_error", code: "schema", message: "must not be empty", param: "/name" } },
       { status: 422, headers: { "x-request-id": "req_1" } },
     ),
+  "/line": () =>
+    Response.json(
+      { error: { type: "validation_error", code: "schema", message: "Line 17: it is no row", param: "/16" } },
+      { status: 422 },
+    ),
   "/page": () => new Response("<html>Welcome</html>"),
   "/nothing": () => Response.json(null),
   "/garbage": () => new Response("data: {not json\n\n"),
@@ -35,6 +40,10 @@ test("the envelope becomes one line with the field, the code and the request id"
   const error = await failure("/envelope");
   expect(error.message).toBe("/name: must not be empty (schema, 422, request req_1)");
   expect([error.status, error.code]).toEqual([422, "schema"]);
+});
+
+test("a line of a file is named once", async () => {
+  expect((await failure("/line")).message).toBe("Line 17: it is no row (schema, 422)");
 });
 
 test("an answer that is not ours still tells its status", async () => {
@@ -83,6 +92,25 @@ test("a connection that breaks in the middle of a stream is an error in words", 
   broken.stop(true);
   expect(error).toBeInstanceOf(ApiError);
   expect((error as Error).message).toContain(`The connection to http://127.0.0.1:${broken.port} broke`);
+});
+
+test("a download that breaks in the middle is an error in words, not a short file", async () => {
+  const wire = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n";
+  const broken = Bun.listen({
+    hostname: "127.0.0.1",
+    port: 0,
+    socket: {
+      data(socket) {
+        socket.write(wire);
+        socket.end();
+      },
+    },
+  });
+  const url = `http://127.0.0.1:${broken.port}`;
+  const chunks = createClient({ url }).download("/", new AbortController().signal);
+  const error = await Array.fromAsync(chunks).catch((thrown: unknown) => thrown);
+  broken.stop(true);
+  expect((error as Error).message).toContain(`The connection to ${url} broke`);
 });
 
 test("a server that is not there is named", async () => {

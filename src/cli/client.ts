@@ -16,10 +16,14 @@ export type Answer<T> = { status: number; body: T; headers: Headers };
 export type ServerEvent = { id: string | undefined; event: string; data: unknown };
 type Method = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
 type StreamOptions = { body?: unknown; onComment?: (text: string) => void };
-type CallOptions = { headers?: Record<string, string>; signal?: AbortSignal };
+/** What is sent as it is, of any length: a stream is read as fast as the server takes it. */
+type Body = Uint8Array<ArrayBuffer> | ReadableStream<Uint8Array<ArrayBuffer>>;
+type CallOptions = { headers?: Record<string, string>; signal?: AbortSignal; raw?: Body };
 
 export type Client = {
   call: <T>(method: Method, path: string, body?: unknown, options?: CallOptions) => Promise<Answer<T>>;
+  /** The bytes of an answer, as they come. */
+  download: (path: string, signal: AbortSignal) => AsyncGenerator<Uint8Array>;
   /** Server-sent events until the server ends the stream or `signal` aborts; with a body it is a POST. */
   stream: (path: string, signal: AbortSignal, options?: StreamOptions) => AsyncGenerator<ServerEvent>;
 };
@@ -45,18 +49,27 @@ export function createClient({ url, key }: { url: string; key?: string }): Clien
   }
 
   return {
-    async call<T>(method: Method, path: string, body?: unknown, { headers, signal }: CallOptions = {}) {
+    async call<T>(method: Method, path: string, body?: unknown, { headers, signal, raw }: CallOptions = {}) {
       const json = body === undefined ? {} : { "content-type": "application/json" };
       const response = await send(path, {
         method,
         headers: headersOf({ ...json, ...headers }),
         ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+        ...(raw === undefined ? {} : { body: raw, timeout: false }), // a large file is checked for as long as it takes
         ...(signal ? { signal } : {}),
       });
       const text = await response.text().catch((cause) => {
         throw signal?.aborted ? cause : brokenAt(url, cause);
       });
       return { status: response.status, body: readBody<T>(url, text), headers: response.headers };
+    },
+    async *download(path, signal) {
+      const response = await send(path, { headers: headersOf(), signal, timeout: false });
+      try {
+        if (response.body) yield* response.body;
+      } catch (cause) {
+        throw signal.aborted ? cause : brokenAt(url, cause);
+      }
     },
     async *stream(path, signal, { body, onComment } = {}) {
       const headers = headersOf({ accept: "text/event-stream", "content-type": "application/json" });
@@ -97,8 +110,13 @@ async function failureOf(response: Response): Promise<ApiError> {
   const where = `${response.status}${request ? `, request ${request}` : ""}`;
   try {
     const { error } = JSON.parse(text) as { error: { message: string; code: string | null; param: string | null } };
-    const field = error.param && !error.message.includes(error.param.replace(/^\//, "")) ? `${error.param}: ` : "";
-    return new ApiError(`${field}${error.message} (${error.code ?? "error"}, ${where})`, response.status, error.code);
+    const { message, code, param } = error;
+    const isPlain = param === null || /^Line \d+: /.test(message) || message.includes(param.replace(/^\//, ""));
+    return new ApiError(
+      `${isPlain ? "" : `${param}: `}${message} (${code ?? "error"}, ${where})`,
+      response.status,
+      code,
+    );
   } catch {
     return new ApiError(`The server answered ${where}: ${text.slice(0, 200).trim() || "nothing"}`, response.status);
   }

@@ -68,10 +68,3 @@ export async function follow(
   }
   return undefined;
 }
-
-/** For flags that are whole numbers. */
-export function wholeOf(flag: string, text: string | undefined): number | undefined {
-  if (text === undefined) return undefined;
-  if (!/^\d{1,9}$/.test(text)) throw new UsageError(`--${flag}: expected a whole number, not ${JSON.stringify(text)}`);
-  return Number(text);
-}

@@ -66,7 +66,12 @@ function usage(name: string, { takes = [], flags }: Command): string {
     const text = type === "boolean" ? `--${flag}` : `--${flag} ${value ?? "VALUE"}`;
     return `[${text}]${multiple ? "…" : ""}`;
   });
-  return ["verk", name, ...takes.map((each) => `<${each}>`), ...shown].join(" ");
+  return [
+    "verk",
+    name,
+    ...takes.map((each) => (each.endsWith("?") ? `[${each.slice(0, -1)}]` : `<${each}>`)),
+    ...shown,
+  ].join(" ");
 }
 
 const flagTable = (flags: Flags) =>
@@ -81,9 +86,9 @@ const flagTable = (flags: Flags) =>
 const examples = (lines: readonly string[]) =>
   lines.length === 0 ? "" : `\nExamples:\n${lines.map((line) => `  ${line}\n`).join("")}`;
 
-/** The codes that every command shares, with what this one says of them in their place. */
+/** The codes that every command shares, with what this one says of them in their place, and its own behind them. */
 const exitTable = (own: Readonly<Record<number, string>>) =>
-  indented(EXIT_DOCS.map(([code, meaning]) => [String(code), own[code] ?? meaning]));
+  indented(Object.entries({ ...Object.fromEntries(EXIT_DOCS), ...own }));
 
 const indented = (rows: (readonly string[])[]) =>
   columns(rows)

@@ -24,6 +24,11 @@ const COMMANDS: readonly Row[] = [
     load: async () => (await import("./commands/models.ts")).models,
   },
   {
+    name: "datasets",
+    summary: "Push, pull, append to and snapshot datasets",
+    load: async () => (await import("./commands/datasets.ts")).datasets,
+  },
+  {
     name: "keys",
     summary: "Create, list and revoke API keys",
     load: async () => (await import("./commands/keys.ts")).keys,

@@ -20,6 +20,17 @@ test("a terminal gets a bar that is drawn over itself and taken away at the end"
   ]);
 });
 
+test("what changes all the time is shown on a terminal alone", () => {
+  const [terminal, file] = [screen(true), screen(false)];
+  for (const out of [terminal, file]) {
+    const progress = createProgress(out);
+    progress.show("uploading", undefined, "1 MiB, 9 MiB/s");
+    progress.show("uploading", undefined, "2 MiB, 9 MiB/s");
+  }
+  expect(terminal.written.join("")).toBe("\r\x1b[Kuploading  1 MiB, 9 MiB/s\r\x1b[Kuploading  2 MiB, 9 MiB/s");
+  expect(file.written).toEqual(["uploading\n"]);
+});
+
 test("a line never wraps: what wraps cannot be drawn over", () => {
   const out = screen(true, 20);
   createProgress(out).show("waits for 3.1 GB on H200 #0, held by somebody");

@@ -1,8 +1,8 @@
 const WIDTH = 30;
 
 export type Progress = {
-  /** `fraction` 0..1; undefined where nobody knows. */
-  show: (what: string, fraction?: number) => void;
+  /** `fraction` 0..1; undefined where nobody knows. `aside` changes all the time: only a terminal shows it. */
+  show: (what: string, fraction?: number, aside?: string) => void;
   /** Takes the bar away: what comes next starts on a clean line. */
   end: () => void;
 };
@@ -17,11 +17,12 @@ export function createProgress(out: Out = process.stderr): Progress {
     if (what + tenths !== last) out.write(`${what}${tenths}\n`);
     last = what + tenths;
   };
-  const draw = (what: string, fraction?: number) => {
+  const draw = (stage: string, fraction?: number, aside?: string) => {
+    const what = aside === undefined ? stage : `${stage}  ${aside}`;
     const filled = Math.round((fraction ?? 0) * WIDTH);
     const bar = `${"█".repeat(filled)}${"░".repeat(WIDTH - filled)} ${String(Math.floor((fraction ?? 0) * 100)).padStart(3)} %`;
     const line = fraction === undefined ? what : `${bar}  ${what}`;
-    const room = (out.columns ?? 80) - 1; // a line that wraps cannot be drawn over
+    const room = (out.columns || 80) - 1; // a line that wraps cannot be drawn over
     if (line !== last) out.write(`\r\x1b[K${line.length > room ? `${line.slice(0, room - 1)}…` : line}`);
     last = line;
   };

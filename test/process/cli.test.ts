@@ -42,6 +42,8 @@ describe("help", () => {
 
   const commands = ["serve", "keys", "keys create", "keys list", "keys revoke", "workspaces", "workspaces delete"];
   commands.push("deploy", "deployments", "deployments list", "deployments show", "deployments stop", "chat");
+  const ofDatasets = ["push", "pull", "list", "show", "create", "append", "snapshot", "delete"];
+  commands.push("datasets", ...ofDatasets.map((name) => `datasets ${name}`));
   commands.push("config", "config print", "config check", "config default", "doctor", "demo", "version");
   test.each(commands)("verk help %s shows usage, flags, an example and exit codes", async (name) => {
     const { code, out } = await verk(["help", ...name.split(" ")]);

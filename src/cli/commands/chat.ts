@@ -1,9 +1,9 @@
 import { createInterface } from "node:readline";
 import { UsageError } from "../../lib/errors.ts";
-import { command, EXIT, SERVER_FLAGS } from "../args.ts";
+import { command, EXIT, SERVER_FLAGS, wholeOf } from "../args.ts";
 import { ApiError } from "../client.ts";
 import { connect } from "../connect.ts";
-import { mustFind, wholeOf } from "../deployments.ts";
+import { mustFind } from "../deployments.ts";
 import { note } from "../output.ts";
 import { createProgress } from "../progress.ts";
 import { createTalk, type Ending, type Talk, type Wishes } from "../talk.ts";

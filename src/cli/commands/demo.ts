@@ -4,11 +4,11 @@ import { join } from "node:path";
 import { formatDuration } from "../../lib/time.ts";
 import { command, EXIT, JSON_FLAG } from "../args.ts";
 import { STEPS, type Step, type Walk } from "../demo/steps.ts";
+import { INTERRUPTED } from "../interrupt.ts";
 import { note, paint, print, printJson } from "../output.ts";
 
 type Result = { title: string; ok: boolean; ms: number; detail: string };
 
-const INTERRUPTED = 130;
 const WIDTH = Math.max(...STEPS.map(({ title }) => title.length));
 
 export const demo = command({

@@ -1,14 +1,13 @@
 import { existsSync } from "node:fs";
 import { UsageError } from "../../lib/errors.ts";
 import { parseDuration } from "../../lib/time.ts";
-import { command, EXIT, JSON_FLAG, SERVER_FLAGS } from "../args.ts";
+import { command, EXIT, JSON_FLAG, SERVER_FLAGS, wholeOf } from "../args.ts";
 import { type Connection, connect } from "../connect.ts";
-import { type Deployment, follow, wholeOf } from "../deployments.ts";
+import { type Deployment, follow } from "../deployments.ts";
+import { INTERRUPTED } from "../interrupt.ts";
 import { note, print, printJson } from "../output.ts";
 import { createProgress } from "../progress.ts";
 import { labelOf } from "./keys.ts";
-
-const INTERRUPTED = 130;
 
 const FLAGS = {
   name: { type: "string", value: "NAME", doc: "Its name, also the model name in requests (default: from the model)" },

@@ -3,6 +3,7 @@ import { formatBytes } from "../../lib/bytes.ts";
 import type { Model } from "../../resources/models/schema.ts";
 import { CONFIG_FLAG, command, DATA_FLAG, EXIT, type Group, JSON_FLAG, SERVER_FLAGS } from "../args.ts";
 import { connect } from "../connect.ts";
+import { INTERRUPTED } from "../interrupt.ts";
 import { note, print, printJson, printTable } from "../output.ts";
 import { createProgress } from "../progress.ts";
 import { settingsOf } from "../settings.ts";
@@ -14,7 +15,6 @@ const WORKSPACE = {
 } as const;
 const WHERE = { data: DATA_FLAG, config: CONFIG_FLAG } as const;
 const LOOK_MS = 500;
-const INTERRUPTED = 130;
 
 const list = command({
   summary: "List the models that can be served, newest first",

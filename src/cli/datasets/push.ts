@@ -1,0 +1,83 @@
+import { formatBytes } from "../../lib/bytes.ts";
+import { UsageError } from "../../lib/errors.ts";
+import { command, EXIT, JSON_FLAG, SERVER_FLAGS } from "../args.ts";
+import { ApiError, type Client } from "../client.ts";
+import { labelOf } from "../commands/keys.ts";
+import { connect } from "../connect.ts";
+import { INTERRUPTED, interruptible } from "../interrupt.ts";
+import { note, print, printJson } from "../output.ts";
+import { createProgress } from "../progress.ts";
+import { formOf } from "../transfer/form.ts";
+import { createMeter, metered } from "../transfer/meter.ts";
+import { openSource, type Source } from "../transfer/source.ts";
+import type { Dataset } from "./find.ts";
+
+export const push = command({
+  summary: "Upload a file of JSON lines as a dataset; the same content twice is one dataset",
+  takes: ["file"],
+  flags: {
+    ...SERVER_FLAGS,
+    name: { type: "string", value: "NAME", doc: "Name of the dataset (default: the file's name without .jsonl)" },
+    json: JSON_FLAG,
+  },
+  examples: ["verk datasets push support.jsonl", "zcat support.jsonl.gz | verk datasets push - --name support"],
+  exits: {
+    1: "failed: a line is no row (its number is said), or the server cannot be reached; nothing was kept",
+    [INTERRUPTED]: "interrupted: nothing was kept",
+  },
+  async run({ name, json, ...where }, file = "") {
+    const source = await openSource(file);
+    const progress = createProgress();
+    try {
+      const label = labelOf("--name", name ?? nameOf(source));
+      const { client } = await connect(where);
+      return await interruptible(async (signal) => {
+        const { status, body } = await send(client, { label, source, progress, signal });
+        progress.end();
+        if (json) printJson(body);
+        else {
+          print(body.id);
+          note(wordsOf(body, status === 200));
+        }
+        return EXIT.ok;
+      });
+    } finally {
+      progress.end();
+      await source.close();
+    }
+  },
+});
+
+function nameOf({ name }: Source): string {
+  if (name === "") throw new UsageError("datasets push: standard input has no name: give one with --name");
+  return name.replace(/\.(jsonl|ndjson|json)$/i, "");
+}
+
+type Sending = { label: string; source: Source; progress: ReturnType<typeof createProgress>; signal: AbortSignal };
+
+async function send(client: Client, { label, source, progress, signal }: Sending) {
+  const meter = createMeter(progress, `uploading ${label}`, source.size);
+  let [broken, answered]: [unknown, boolean] = [undefined, false];
+  async function* chunks() {
+    try {
+      yield* metered(source.chunks(), meter);
+      if (!answered) progress.show("checking");
+    } catch (error) {
+      broken = error;
+      throw error;
+    }
+  }
+  const { headers, body } = formOf({ fields: { name: label }, file: source }, chunks());
+  try {
+    return await client.call<Dataset>("POST", "/v1/datasets", undefined, { headers, raw: body, signal });
+  } catch (error) {
+    throw broken !== undefined && error instanceof ApiError && error.status === 0 ? broken : error; // the file's fault
+  } finally {
+    answered = true;
+  }
+}
+
+function wordsOf({ name, num_rows, size_bytes, format, id }: Dataset, wasThere: boolean): string {
+  const facts = `${num_rows} rows of the format ${format}, ${formatBytes(size_bytes ?? 0)}`;
+  return wasThere ? `This content was there already: ${name} (${id}), ${facts}.` : `${name}: ${facts}.`;
+}

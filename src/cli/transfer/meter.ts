@@ -1,0 +1,34 @@
+import { formatBytes } from "../../lib/bytes.ts";
+import type { Progress } from "../progress.ts";
+
+const REDRAW_MS = 100;
+
+/** Counts bytes as they pass and shows how far it is and how fast. */
+export function createMeter(progress: Progress, what: string, totalBytes: number | undefined) {
+  const startedAt = performance.now();
+  let shownAt = Number.NEGATIVE_INFINITY;
+  let done = 0;
+  return {
+    get bytes() {
+      return done;
+    },
+    pass(bytes: number) {
+      done += bytes;
+      const now = performance.now();
+      if (now - shownAt < REDRAW_MS && done !== totalBytes) return;
+      shownAt = now;
+      const perSecond = done / Math.max(0.001, (now - startedAt) / 1000);
+      const fraction = totalBytes ? Math.min(1, done / totalBytes) : undefined;
+      progress.show(what, fraction, `${formatBytes(done)}, ${formatBytes(perSecond)}/s`);
+    },
+  };
+}
+export type Meter = ReturnType<typeof createMeter>;
+
+/** The same chunks, counted. */
+export async function* metered<C extends Uint8Array>(chunks: AsyncIterable<C>, meter: Meter): AsyncGenerator<C> {
+  for await (const chunk of chunks) {
+    yield chunk;
+    meter.pass(chunk.byteLength);
+  }
+}

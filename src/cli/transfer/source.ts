@@ -1,0 +1,63 @@
+import { type FileHandle, open } from "node:fs/promises";
+import { basename } from "node:path";
+import { UsageError } from "../../lib/errors.ts";
+import { errorCode } from "../../platform/files.ts";
+
+export type Chunk = Uint8Array<ArrayBuffer>;
+
+/** What a command sends: a file, or standard input, read as fast as it is taken. */
+export type Source = {
+  /** The file's own name; empty for standard input. */
+  name: string;
+  /** Undefined for what has no length: a pipe, a terminal. */
+  size: number | undefined;
+  /** Once. Each chunk belongs to whoever takes it. */
+  chunks: () => AsyncGenerator<Chunk>;
+  close: () => Promise<void>;
+};
+
+const CHUNK_BYTES = 1 << 20;
+
+/** `-` is standard input. To be called before `connect`, where root becomes somebody who may not read the file. */
+export async function openSource(path: string): Promise<Source> {
+  if (path === "-") return standardInput();
+  try {
+    const file = await open(path, "r");
+    const stat = await file.stat();
+    if (stat.isDirectory()) {
+      await file.close();
+      throw new UsageError(`Cannot read ${path}: it is a folder, not a file`);
+    }
+    const size = stat.isFile() ? stat.size : undefined;
+    return { name: basename(path), size, chunks: () => readFile(file, path, size), close: () => file.close() };
+  } catch (error) {
+    if (error instanceof UsageError) throw error;
+    throw new UsageError(`Cannot read ${path}: ${WHY[errorCode(error) ?? ""] ?? (error as Error).message}`);
+  }
+}
+
+const WHY: Record<string, string> = { ENOENT: "there is no such file", EACCES: "permission denied" };
+
+function standardInput(): Source {
+  const reader = Bun.stdin.stream().getReader();
+  async function* chunks(): AsyncGenerator<Chunk> {
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) return;
+      yield value;
+    }
+  }
+  return { name: "", size: undefined, chunks, close: () => reader.cancel() }; // or waiting for it would keep us alive
+}
+
+/** Exactly as long as it was when it was opened: that length was promised to the server. */
+async function* readFile(file: FileHandle, path: string, size: number | undefined): AsyncGenerator<Chunk> {
+  for (let at = 0; size === undefined || at < size; ) {
+    const buffer = new Uint8Array(Math.min(CHUNK_BYTES, (size ?? Number.POSITIVE_INFINITY) - at));
+    const { bytesRead } = await file.read(buffer, 0, buffer.length);
+    if (bytesRead === 0 && size !== undefined) throw new UsageError(`${path} became shorter while it was read`, 1);
+    if (bytesRead === 0) return;
+    at += bytesRead;
+    yield buffer.subarray(0, bytesRead);
+  }
+}
