@@ -24,21 +24,34 @@ const encoder = new TextEncoder();
 
 export async function readInto(task: Task, connector: Connector, host: ConnectorHost): Promise<FromConnector> {
   const { file, begun } = continueOrBegin(task.path);
+  let arrived = false;
+  const onArrival = () => {
+    arrived = true;
+  };
   try {
-    const total = await connector.count(host.stopping).catch((error) => {
-      if (error instanceof SourceError && error.code !== "broken") throw error;
-      return null; // the reading itself will tell what is wrong
-    });
-    const standing = await readRows({ task, connector, host, file, begun, total });
-    if (standing.rows === 0 || standing.format === null)
-      throw new SourceError("invalid_rows", "The source has no rows: a dataset needs at least one");
-    const { sha256 } = await createHashing(file).digest(standing.rows, host.stopping);
-    await file.flush();
-    const { rows, bytes, format } = standing;
-    return { type: "read", rows, bytes, sha256, format };
+    return await read({ task, connector, host, file, begun, onArrival });
+  } catch (error) {
+    if (begun.cursor === null || arrived || !(error instanceof SourceError)) throw error;
   } finally {
     file.close();
   }
+  remove(task.path); // the source is no longer what it was: from its start
+  return readInto(task, connector, host);
+}
+
+async function read(job: Omit<Job, "total">): Promise<FromConnector> {
+  const { connector, host, file } = job;
+  const total = await connector.count(host.stopping).catch((error) => {
+    if (error instanceof SourceError && error.code !== "broken") throw error;
+    return null; // the reading itself will tell what is wrong
+  });
+  const standing = await readRows({ ...job, total });
+  if (standing.rows === 0 || standing.format === null)
+    throw new SourceError("invalid_rows", "The source has no rows: a dataset needs at least one");
+  const { sha256 } = await createHashing(file).digest(standing.rows, host.stopping);
+  await file.flush();
+  const { rows, bytes, format } = standing;
+  return { type: "read", rows, bytes, sha256, format };
 }
 
 function continueOrBegin(path: string): { file: RowsFile; begun: Standing } {
@@ -47,8 +60,12 @@ function continueOrBegin(path: string): { file: RowsFile; begun: Standing } {
   const begun = noted === undefined ? FRESH : (JSON.parse(noted) as Standing);
   if (begun.cursor !== null) return { file, begun };
   file.close();
-  for (const suffix of ["", "-wal", "-shm"]) rmSync(path + suffix, { force: true });
+  remove(path);
   return { file: openRows(path, "append"), begun: FRESH };
+}
+
+function remove(path: string) {
+  for (const suffix of ["", "-wal", "-shm"]) rmSync(path + suffix, { force: true });
 }
 
 type Job = {
@@ -58,9 +75,10 @@ type Job = {
   file: RowsFile;
   begun: Standing;
   total: number | null;
+  onArrival: () => void;
 };
 
-async function readRows({ task, connector, host, file, begun, total }: Job): Promise<Standing> {
+async function readRows({ task, connector, host, file, begun, total, onArrival }: Job): Promise<Standing> {
   const rename = renaming(task.source.hub_config?.column_mapping);
   const reader = createLineReader({
     maxRowBytes: task.row_bytes,
@@ -95,6 +113,7 @@ async function readRows({ task, connector, host, file, begun, total }: Job): Pro
   const resume = begun.cursor ?? undefined;
   for await (const { lines, cursor } of connector.rows({ signal: host.stopping, resume })) {
     host.stopping.throwIfAborted();
+    onArrival();
     if (lines.length > 0) take(checked(reader, lines, begun.rows));
     if (pendingBytes >= COMMIT_BYTES) store(cursor);
     if (Date.now() - told < TELL_MS) continue;
