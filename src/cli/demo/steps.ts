@@ -1,7 +1,9 @@
 import { generateKeyPairSync } from "node:crypto";
 import { join } from "node:path";
+import { formatBytes } from "../../lib/bytes.ts";
 import { type Client, createClient, type ServerEvent } from "../client.ts";
 import { NATIVE_KINDS, probeInChild, versionsOf } from "../native_probe.ts";
+import * as datasets from "./datasets.ts";
 import { type DemoServer, runCommand, type Stage, startDemoServer } from "./server.ts";
 import * as serving from "./serving.ts";
 
@@ -11,6 +13,8 @@ export type Walk = Stage & {
   adminKey?: string;
   key?: string;
   workspaceId?: string;
+  datasetId?: string;
+  kept?: datasets.Kept;
   deploymentId?: string;
   seen: ServerEvent[];
 };
@@ -22,7 +26,7 @@ type List<T> = { data: T[]; has_more: boolean };
 
 const SECRET = { name: "DEMO_TOKEN", value: "not-so-secret-4711" };
 const RETRY = { "idempotency-key": "demo-retry" };
-const EXPECTED = ["api_key.created", "secret.created", "ssh_key.created"];
+const EXPECTED = ["api_key.created", "secret.created", "ssh_key.created", "dataset.snapshot_created"];
 
 export const STEPS: readonly Step[] = [
   { title: "start the server", run: start },
@@ -34,6 +38,10 @@ export const STEPS: readonly Step[] = [
   { title: "keep an SSH key pair", run: keepSshKey },
   { title: "retry a creation without making a second one", run: retryCreation },
   { title: "list the regions", run: listRegions },
+  { title: "push a file of rows", run: pushRows },
+  { title: "append to it, one row superseded", run: (walk) => datasets.append(clientOf(walk), datasetOf(walk)) },
+  { title: "cut a snapshot", run: cutSnapshot },
+  { title: "pull the snapshot", run: (walk) => datasets.pull(clientOf(walk), keptOf(walk), walk.signal) },
   { title: "see the events arrive", run: seeEvents },
   { title: "kill -9 and restart on the same data", run: killAndRestart },
   { title: "deploy the built-in model", run: deploy },
@@ -49,6 +57,8 @@ export const STEPS: readonly Step[] = [
 
 const serverOf = ({ server }: Walk): DemoServer => server ?? missing("server");
 const clientOf = (walk: Walk): Client => createClient({ url: serverOf(walk).url, key: walk.key ?? missing("key") });
+const datasetOf = (walk: Walk): string => walk.datasetId ?? missing("dataset");
+const keptOf = (walk: Walk): datasets.Kept => walk.kept ?? missing("snapshot");
 const deploymentOf = (walk: Walk): string => walk.deploymentId ?? missing("deployment");
 const missing = (what: string): never => {
   throw new Error(`an earlier step should have made the ${what}`);
@@ -146,6 +156,18 @@ async function listRegions(walk: Walk) {
     .join("; ");
 }
 
+async function pushRows(walk: Walk) {
+  const { id, seen } = await datasets.push(clientOf(walk));
+  walk.datasetId = id;
+  return seen;
+}
+
+async function cutSnapshot(walk: Walk) {
+  walk.kept = await datasets.snapshot(clientOf(walk), datasetOf(walk));
+  const { id, row_count, size_bytes } = walk.kept.snapshot;
+  return `${id}, ${row_count} rows, ${formatBytes(size_bytes)}`;
+}
+
 async function seeEvents({ seen, signal }: Walk) {
   const deadline = performance.now() + 10_000;
   const lacking = () => EXPECTED.filter((type) => !seen.some(({ event }) => event === type));
@@ -175,6 +197,7 @@ async function killAndRestart(walk: Walk) {
     keys.body.data.some(({ id }) => id === again.body.id),
     "a retry after the restart made another key",
   );
+  await datasets.pull(client, keptOf(walk), walk.signal);
   const after = await client.call<List<{ id: string }>>("GET", "/v1/events?limit=100");
   expect(JSON.stringify(after.body.data) === JSON.stringify(before.body.data), "the event log is not the same");
   return `ready again after ${ms} ms, ${after.body.data.length} events, nothing lost`;
