@@ -1,7 +1,8 @@
 import { write } from "../../src/platform/db.ts";
 import * as moves from "../../src/resources/deployments/moves.ts";
 import * as models from "../../src/resources/models/service.ts";
-import type { TestApp } from "../harness.ts";
+import { type TestApp, tempDir } from "../harness.ts";
+import { makeModel } from "../models.ts";
 import { pretendServing } from "../pretend_replica.ts";
 import { DATASETS, readSources } from "./journey_datasets.ts";
 
@@ -25,6 +26,7 @@ export type Step = {
 };
 
 const KEYPAIR = await sshKeypair();
+const GGUF = Bun.file(makeModel(tempDir(), { arch: "llama", type: "F16" }));
 const idOf = async (app: TestApp, path: string, json: unknown, key?: string) => {
   const { body } = await app.call("POST", path, json, key === undefined ? {} : { key });
   return { id: body.id as string };
@@ -59,6 +61,19 @@ const SHAPE = {
   ...ones,
   ...{ architecture: "llama", parameters: 1, context_length: 1, quantization: "F16", weight_bytes: 1 },
   ...{ name: null, has_chat_template: false, type: "model" as const },
+};
+
+const newModel = (app: TestApp) => idOf(app, "/v1/models", { name: unique() });
+const modelAddress = async (app: TestApp) => {
+  const { id } = await newModel(app);
+  const { body } = await app.call("POST", `/v1/models/${id}/presigned-upload`, { files: [{ path: "m.gguf" }] });
+  const { pathname, search } = new URL(body.files[0].url);
+  return { id, upload: pathname.split("/").at(-1) ?? "", "?": search };
+};
+const sentModel = async (app: TestApp) => {
+  const { id, upload, "?": query } = await modelAddress(app);
+  await app.call("PUT", `/v1/models/${id}/uploads/${upload}${query}`, undefined, { raw: GGUF });
+  return { id };
 };
 
 const volume = async (app: TestApp) => {
@@ -152,6 +167,10 @@ export const JOURNEY: Step[] = [
   { operation: "POST /v1/models/scan", as: "admin" },
   { operation: "GET /v1/models" },
   { operation: "GET /v1/models/{id}", own: model },
+  { operation: "POST /v1/models", json: { name: "journey" } },
+  { operation: "POST /v1/models/{id}/presigned-upload", own: newModel, json: { files: [{ path: "m.gguf" }] } },
+  { operation: "PUT /v1/models/{id}/uploads/{upload}", own: modelAddress, body: "m", shared: true },
+  { operation: "POST /v1/models/{id}/complete", own: sentModel },
   { operation: "DELETE /v1/models/{id}", own: fetchedModel },
   { operation: "POST /v1/volumes", json: { name: "journey" } },
   { operation: "GET /v1/volumes" },

@@ -22,6 +22,7 @@ const PUBLIC = [
   "GET /v1/volumes/{name}/signed/{path}",
   "GET /version",
   "POST /setup",
+  "PUT /v1/models/{id}/uploads/{upload}",
   "PUT /v1/volumes/{name}/uploads/{id}",
   "PUT /v1/volumes/{name}/uploads/{id}/parts/{number}",
 ];

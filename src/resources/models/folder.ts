@@ -16,6 +16,7 @@ import { machine } from "./machine.ts";
 import * as models from "./service.ts";
 import { noticeLost, removeUnused } from "./sweep.ts";
 import { type ModelRow, models as table } from "./table.ts";
+import { removeStray } from "./upload_files.ts";
 
 export const FOLDER = "models";
 export const HUB = "hub"; // below it lies what was downloaded: rows of their own
@@ -30,6 +31,7 @@ export async function scan(ctx: Ctx, signal?: AbortSignal) {
   await ensureBuiltin(ctx);
   await noticeLost(ctx);
   await removeUnused(ctx);
+  await removeStray(ctx);
   await mkdir(join(ctx.config.data_dir, FOLDER), { recursive: true, mode: 0o700 });
   await cleanTemp(join(ctx.config.data_dir, FOLDER), ABANDONED_MS, ctx.clock.now());
   while (!signal?.aborted && (await look(ctx))) await ctx.clock.sleep(PAUSE_MS, signal);

@@ -2,12 +2,18 @@ import { Elysia } from "elysia";
 import { z } from "zod";
 import type { Ctx } from "../../context.ts";
 import { area } from "../../http/auth.ts";
+import { readBody } from "../../http/body.ts";
+import { creates } from "../../http/idempotency.ts";
 import { describe } from "../../http/openapi.ts";
 import { listOf, PageQuery } from "../../http/pagination.ts";
+import { keepOpen } from "../../http/patience.ts";
 import { asks } from "../../http/query.ts";
 import { Deleted, Label } from "../../lib/schema.ts";
+import { SignedQuery } from "../signed_urls/schema.ts";
 import { Model, present } from "./schema.ts";
 import * as models from "./service.ts";
+import * as upload from "./upload.ts";
+import { CompleteModel, CreateModel, CreatePresignedUpload, PresignedUpload, ReceivedFile } from "./upload_schema.ts";
 
 export const PullModel = z
   .object({ name: Label(300).describe("owner/repo, owner/repo:QUANT or owner/repo:file.gguf") })
@@ -15,6 +21,22 @@ export const PullModel = z
 export const ModelScan = z
   .object({ object: z.literal("model.scan"), started: z.literal(true) })
   .meta({ id: "ModelScan" });
+
+/** Without a key: the address itself is the permission. */
+const sending = (ctx: Ctx) =>
+  new Elysia().put(
+    "/:id/uploads/:upload",
+    async ({ request, params }) => upload.receiveFile(ctx, request, params.id, params.upload),
+    {
+      ...asks(SignedQuery),
+      parse: "none",
+      detail: describe(
+        "Send a model's file to its signed address",
+        { 200: ReceivedFile },
+        { public: true, accepts: { "application/octet-stream": "The bytes of the file" } },
+      ),
+    },
+  );
 
 export const routes = (ctx: Ctx) => {
   const { authed, takes } = area(ctx, "inference");
@@ -31,7 +53,48 @@ export const routes = (ctx: Ctx) => {
         { detail: describe("Look at the models folder now, not within the next minute", { 202: ModelScan }) },
       ),
     )
+    .use(sending(ctx))
     .use(authed)
+    .post(
+      "",
+      ({ request, principal, body, set }) =>
+        creates(ctx, { request, principal, body, set }, () => present(upload.create(ctx, principal.workspaceId, body))),
+      {
+        ...takes(CreateModel),
+        detail: describe("Create a model that has no file yet; presigned-upload says where to send it", { 201: Model }),
+      },
+    )
+    .post(
+      "/:id/presigned-upload",
+      async ({ request, principal, params, body, set }) => {
+        const here = await upload.findHere(ctx, principal.workspaceId, body);
+        return creates(ctx, { request, principal, body, set }, () =>
+          upload.presign(ctx, { asker: { request, principal }, id: params.id, body, here }),
+        );
+      },
+      {
+        ...takes(CreatePresignedUpload),
+        detail: describe("Get an address to send a model's GGUF file to, once, without a key", {
+          201: PresignedUpload,
+        }),
+      },
+    )
+    .post(
+      "/:id/complete",
+      async ({ request, principal, params }) => {
+        keepOpen(ctx, request);
+        const body = await readBody(request, ctx.config.http.max_body_bytes, CompleteModel, {});
+        return present(await upload.complete(ctx, principal.workspaceId, params.id, body.upload_id));
+      },
+      {
+        parse: "none",
+        detail: describe(
+          "Check the file that was sent; then the model is ready",
+          { 200: Model },
+          { accepts: { "application/json": CompleteModel } },
+        ),
+      },
+    )
     .get("", ({ principal, query }) => models.list(ctx, principal.workspaceId, query), {
       ...asks(PageQuery),
       detail: describe("List models: your own and those of this installation", { 200: listOf(Model, "ModelList") }),

@@ -12,6 +12,7 @@ import { isId, newId } from "../../lib/ids.ts";
 import { type Tx, write } from "../../platform/db.ts";
 import { preparedInsert, preparedRow } from "../../platform/row.ts";
 import type { ModelShape } from "../../workers/protocol.ts";
+import * as uploads from "../uploads/service.ts";
 import { fileMatches, parseHubName } from "./hub_name.ts";
 import { INSTALLATION, machine } from "./machine.ts";
 import { present } from "./schema.ts";
@@ -140,7 +141,11 @@ export function remove(ctx: Ctx, workspaceId: string, name: string): ModelRow {
     throw new AppError("unsupported_state", message, { param: "id" });
   }
   const patch = { name: `${row.name} (deleted ${row.id})`, progress: null };
-  const gone = write(ctx.db, (tx) => transition(tx, machine, "remove", { id: row.id, now: ctx.clock.now() }, patch));
+  const now = ctx.clock.now();
+  const gone = write(ctx.db, (tx) => {
+    uploads.abortAll(tx, row.id, now);
+    return transition(tx, machine, "remove", { id: row.id, now }, patch);
+  });
   ctx.wake("models.scan"); // removes the file that no row names any more
   return gone ?? row;
 }

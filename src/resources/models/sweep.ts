@@ -1,15 +1,17 @@
-/** What rows and files of the hub owe each other: no file without a row, no ready row without its file. */
+/** What rows and files owe each other: no file of ours without a row, no ready row without its file. */
 import { readdir, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
-import { and, eq, isNotNull, ne } from "drizzle-orm";
+import { and, eq, inArray, isNotNull, ne } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { transition } from "../../events/lifecycle.ts";
 import { write } from "../../platform/db.ts";
 import { parseHubName } from "./hub_name.ts";
 import { machine } from "./machine.ts";
-import { models as table } from "./table.ts";
+import { type ModelRow, models as table } from "./table.ts";
 
 export const PARTS = join("models", ".downloads");
+/** Sources whose files this server wrote; what lies in the models folder is the operator's. */
+const OURS: ModelRow["source"][] = ["hub", "upload"];
 const STALE_PART_MS = 7 * 86_400_000;
 
 /** Whether a row other than this one names the file. */
@@ -34,7 +36,7 @@ export async function removeUnused(ctx: Ctx) {
   const gone = ctx.db
     .select()
     .from(table)
-    .where(and(eq(table.status, "deleted"), eq(table.source, "hub"), isNotNull(table.path)))
+    .where(and(eq(table.status, "deleted"), inArray(table.source, OURS), isNotNull(table.path)))
     .all();
   for (const { id, path } of gone) {
     if (path !== null && onTheWay(ctx).has(repoOf(path))) continue; // the next look decides
@@ -43,12 +45,12 @@ export async function removeUnused(ctx: Ctx) {
   }
 }
 
-/** A file that somebody removed by hand: the row says so, and the next request fetches it again. */
+/** A file that somebody removed by hand: the row says so, and the next request fetches or sends it again. */
 export async function noticeLost(ctx: Ctx) {
   const rows = ctx.db
     .select()
     .from(table)
-    .where(and(eq(table.status, "ready"), eq(table.source, "hub")))
+    .where(and(eq(table.status, "ready"), inArray(table.source, OURS)))
     .all();
   for (const { id, path } of rows) {
     if (await stat(join(ctx.config.data_dir, path ?? "")).catch(() => undefined)) continue;

@@ -3,11 +3,11 @@ import { and, eq, gte, inArray, lt } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { emit } from "../../events/emit.ts";
 import { fileResponse } from "../../http/file_response.ts";
-import { keepOpen } from "../../http/patience.ts";
+import { contentLength, receive } from "../../http/receive.ts";
 import { AppError } from "../../lib/errors.ts";
 import { newId } from "../../lib/ids.ts";
 import type { Tx } from "../../platform/db.ts";
-import { type Chunks, ContentError, type Written } from "../../platform/files.ts";
+import type { Chunks, StreamOptions, Written } from "../../platform/files.ts";
 import * as looseKeys from "../loose_keys/service.ts";
 import { roomFor } from "./quota.ts";
 import { ContentType, pathFault } from "./schema.ts";
@@ -33,14 +33,18 @@ export function pathFrom(encoded: string): string {
 export async function put(ctx: Ctx, volume: VolumeRow, path: string, request: Request): Promise<Kept> {
   const contentType = typeOf(request);
   requireRoom(ctx, volume, path);
-  const maxBytes = roomFor(ctx, volume, { path, sizeBytes: lengthOf(request), param: "content-length" });
+  const maxBytes = roomFor(ctx, volume, { path, sizeBytes: contentLength(request), param: "content-length" });
   const key = keyFor(volume, ctx.clock.now());
   return looseKeys.store(ctx, {
     key,
-    put: () => receive(ctx, request, key, { maxBytes }),
+    put: () => receive(ctx, request, { maxBytes }, into(ctx, key)),
     own: (tx, written) => keep(ctx, tx, volume, { path, contentType, key, ...written }),
   });
 }
+
+/** Content under a key of the storage. */
+export const into = (ctx: Ctx, key: string) => (body: Chunks, options: StreamOptions) =>
+  ctx.storage.put(key, body, options);
 
 /** Null when it does not say. */
 export function typeOf(request: Request): string | null {
@@ -48,61 +52,6 @@ export function typeOf(request: Request): string | null {
   const read = ContentType.nullable().safeParse(given);
   if (read.success) return read.data;
   throw new AppError("schema", "content-type: must be a media type such as text/plain", { param: "content-type" });
-}
-
-export type Expected = { maxBytes: number; sizeBytes?: number | null; sha256?: string | null };
-
-/** The body under the key, if it is what it was said to be. */
-export async function receive(ctx: Ctx, request: Request, key: string, expected: Expected): Promise<Written> {
-  const declared = lengthOf(request);
-  if (declared !== undefined) requireSize(declared, expected);
-  return take(ctx, key, bodyOf(ctx, request), expected);
-}
-
-export async function take(ctx: Ctx, key: string, body: Chunks, expected: Expected): Promise<Written> {
-  const { maxBytes, sizeBytes, sha256 } = expected;
-  try {
-    const written = await ctx.storage.put(key, body, { maxBytes, ...(sha256 ? { expectedSha256: sha256 } : {}) });
-    requireSize(written.bytes, expected);
-    return written;
-  } catch (error) {
-    if (!(error instanceof ContentError)) throw error;
-    if (error.reason === "sha256_mismatch") throw new AppError("sha256_mismatch", error.message, { param: "sha256" });
-    throw wrongSize(`more than ${maxBytes}`, sizeBytes) ?? tooLarge(maxBytes);
-  }
-}
-
-function requireSize(bytes: number, { maxBytes, sizeBytes }: Expected) {
-  if (typeof sizeBytes === "number" && bytes !== sizeBytes) throw wrongSize(bytes, sizeBytes);
-  if (bytes > maxBytes) throw tooLarge(maxBytes);
-}
-
-const wrongSize = (bytes: number | string, announced: number | null | undefined) =>
-  typeof announced === "number"
-    ? new AppError("schema", `content-length: the file was announced with ${announced} bytes, not ${bytes}`, {
-        param: "content-length",
-      })
-    : undefined;
-
-const tooLarge = (bytes: number) => new AppError("payload_too_large", `The file is larger than ${bytes} bytes`);
-
-function lengthOf(request: Request): number | undefined {
-  const header = request.headers.get("content-length");
-  return header === null ? undefined : Number(header);
-}
-
-/** A sender that falls silent is cut off; once all has come, the disk may take its time. */
-async function* bodyOf(ctx: Ctx, request: Request): AsyncGenerator<Uint8Array> {
-  const body = (request.body ?? new Blob([]).stream()) as ReadableStream<Uint8Array>;
-  const reader = body.getReader();
-  for (;;) {
-    const { done, value } = await reader.read().catch((cause) => {
-      throw new AppError("upload_incomplete", "The body broke off before its end: send it again", { cause });
-    });
-    if (done) break;
-    yield value;
-  }
-  keepOpen(ctx, request);
 }
 
 export type Content = Written & { path: string; contentType: string | null; key: string };

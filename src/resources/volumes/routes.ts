@@ -7,6 +7,7 @@ import { listOf, PageQuery } from "../../http/pagination.ts";
 import { keepOpen } from "../../http/patience.ts";
 import { asks } from "../../http/query.ts";
 import { Deleted } from "../../lib/schema.ts";
+import { SignedQuery } from "../signed_urls/schema.ts";
 import { type Kept, pathFrom, put, send } from "./content.ts";
 import * as schema from "./schema.ts";
 import { present, presentFile } from "./schema.ts";
@@ -139,7 +140,7 @@ const files = (ctx: Ctx) => {
 /** Without a key: the address itself is the permission. */
 const signed = (ctx: Ctx) => {
   const open = { public: true } as const;
-  const query = asks(schema.SignedQuery);
+  const query = asks(SignedQuery);
   return new Elysia({ prefix: PREFIX, tags: TAGS })
     .get(
       "/:name/signed/*",

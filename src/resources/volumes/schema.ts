@@ -149,13 +149,6 @@ export const UploadPart = z
   .object({ object: z.literal("upload.part"), number: z.int(), size_bytes: z.int(), sha256: z.string() })
   .meta({ id: "UploadPart" });
 
-/** Checked by its signature alone: whatever is wrong with it is a 403. */
-export const SignedQuery = z.object({
-  key: z.unknown().optional().describe("On behalf of which API key"),
-  expires: z.unknown().optional().describe("Unix seconds"),
-  signature: z.unknown().optional(),
-});
-
 export const FilesQuery = z.object({
   prefix: z.string().max(1024).default("").describe("Only paths that begin so"),
   limit: z.coerce.number().int().min(1).max(100).default(20).describe("How many items at most"),

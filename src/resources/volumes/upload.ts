@@ -1,5 +1,6 @@
 /** Signed addresses: what they are asked for with, and what happens when a file comes to one. */
 import type { Ctx } from "../../context.ts";
+import { receive, take } from "../../http/receive.ts";
 import { AppError } from "../../lib/errors.ts";
 import { isoTime } from "../../lib/time.ts";
 import { type Tx, write } from "../../platform/db.ts";
@@ -8,7 +9,7 @@ import * as looseKeys from "../loose_keys/service.ts";
 import * as signed from "../signed_urls/service.ts";
 import * as uploads from "../uploads/service.ts";
 import type { UploadPartRow, UploadRow } from "../uploads/table.ts";
-import { type Kept, keep, keyFor, receive, requireRoom, take, typeOf } from "./content.ts";
+import { into, type Kept, keep, keyFor, requireRoom, typeOf } from "./content.ts";
 import { roomFor } from "./quota.ts";
 import type { CreateDownloadUrl, CreateUploadUrl, DownloadUrl, UploadUrl } from "./schema.ts";
 import * as volumes from "./service.ts";
@@ -82,7 +83,7 @@ export async function receiveFile(ctx: Ctx, arrival: Arrival): Promise<{ volume:
     const contentType = claim.contentType ?? typeOf(arrival.request);
     return looseKeys.store(ctx, {
       key,
-      put: () => receive(ctx, arrival.request, key, claim),
+      put: () => receive(ctx, arrival.request, claim, into(ctx, key)),
       own: (tx, written) => finish(ctx, tx, { volume, row: { ...claim, contentType }, key, written }),
     });
   });
@@ -111,7 +112,7 @@ export async function receivePart(ctx: Ctx, arrival: Arrival, number: number) {
   const key = keyFor(volume, ctx.clock.now());
   return looseKeys.store(ctx, {
     key,
-    put: () => receive(ctx, arrival.request, key, { maxBytes: row.maxBytes }),
+    put: () => receive(ctx, arrival.request, { maxBytes: row.maxBytes }, into(ctx, key)),
     own(tx, { bytes, sha256 }) {
       const now = ctx.clock.now();
       const current = uploads.find(ctx, row.id);
@@ -145,7 +146,7 @@ export async function complete(ctx: Ctx, volume: VolumeRow, id: string): Promise
     const key = keyFor(volume, ctx.clock.now());
     return looseKeys.store(ctx, {
       key,
-      put: () => take(ctx, key, joined(ctx, parts), claim),
+      put: () => take(joined(ctx, parts), claim, into(ctx, key)),
       own: (tx, written) => finish(ctx, tx, { volume, row: claim, key, written }),
     });
   });
