@@ -58,6 +58,7 @@ export function openRows(path: string, mode: Mode) {
       "SELECT * FROM changes WHERE target BETWEEN ? AND ? AND row_id <= ? ORDER BY target, row_id",
     ),
     ofRows: lazy(sqlite, "SELECT * FROM changes WHERE row_id BETWEEN ? AND ?"),
+    beyond: lazy(sqlite, "SELECT 1 FROM changes WHERE row_id > ? AND target <= ? LIMIT 1"),
     anyChange: lazy(sqlite, "SELECT 1 FROM changes LIMIT 1"),
   };
 
@@ -143,6 +144,8 @@ export function openRows(path: string, mode: Mode) {
         (statements.ofRows().all(first, last) as RawChange[]).map((each) => [each.row_id, asChange(each)]),
       );
     },
+    /** Whether a later entry speaks of a row up to `head`. */
+    isChangedBeyond: (head: number) => statements.beyond().get(head, head) !== null,
     hasChanges: () => statements.anyChange().get() !== null,
     /** Small facts that travel with the rows: they are in the same commit as what was appended beside them. */
     note: (key: string, value: string) => void sqlite.run("INSERT OR REPLACE INTO notes VALUES (?, ?)", [key, value]),

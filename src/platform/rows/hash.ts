@@ -5,22 +5,23 @@ export type Digest = { rows: number; bytes: number; sha256: string };
 
 const TURN_BYTES = 4 << 20; // a few milliseconds of hashing, then others have their turn
 
+const nothing = () => ({ head: 0, rows: 0, bytes: 0, hasher: new Bun.CryptoHasher("sha256") });
+
 /**
  * Hashes of a log's live rows as it grows. What was hashed before is remembered while no change touches it, so that
  * the next snapshot of a stream costs what was appended since.
  */
 export function createHashing(file: RowsFile) {
-  let known = { head: 0, rows: 0, bytes: 0, hasher: new Bun.CryptoHasher("sha256") };
+  let known = nothing();
 
   return {
     /** A change was recorded that speaks of `target`. */
     touch(target: number) {
-      if (target <= known.head) known = { head: 0, rows: 0, bytes: 0, hasher: new Bun.CryptoHasher("sha256") };
+      if (target <= known.head) known = nothing();
     },
     /** Over the live rows as of `head`, one a line: the same as of an export. */
     async digest(head: number, signal?: AbortSignal): Promise<Digest> {
-      const begun = known;
-      const from = head >= begun.head ? begun : { head: 0, rows: 0, bytes: 0, hasher: new Bun.CryptoHasher("sha256") };
+      const from = head >= known.head ? known : nothing();
       const hasher = from.hasher.copy();
       let { rows, bytes } = from;
       let sinceTurn = 0;
@@ -34,7 +35,8 @@ export function createHashing(file: RowsFile) {
         await new Promise(setImmediate);
         signal?.throwIfAborted();
       }
-      if (known === begun && head >= known.head) known = { head, rows, bytes, hasher: hasher.copy() };
+      // What is remembered must hold for every later head: no entry beyond this one may speak of a row up to it.
+      if (head >= known.head && !file.isChangedBeyond(head)) known = { head, rows, bytes, hasher: hasher.copy() };
       return { rows, bytes, sha256: hasher.digest("hex") };
     },
   };
