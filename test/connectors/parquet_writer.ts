@@ -33,7 +33,14 @@ export type Page = {
   /** A dictionary of so many values. */
   dictionary?: number;
 };
-export type Leaf = { type: Type; path: string[]; maxRep: number; maxDef: number; pages: Page[]; values?: number };
+export type Leaf = {
+  type: Type;
+  path: readonly string[];
+  maxRep: number;
+  maxDef: number;
+  pages: readonly Page[];
+  values?: number;
+};
 export type Group = { rows: number; leaves: Leaf[] };
 
 export function writeParquet(schema: Element[], groups: Group[]): Uint8Array {
@@ -51,7 +58,7 @@ export function writeParquet(schema: Element[], groups: Group[]): Uint8Array {
       const meta = struct({
         1: TYPES.indexOf(leaf.type),
         2: [0],
-        3: leaf.path,
+        3: [...leaf.path],
         4: 0,
         5: BigInt(values),
         6: size,

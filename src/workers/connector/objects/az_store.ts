@@ -1,0 +1,105 @@
+/** Azure Blob Storage over REST, in one version of its protocol. */
+import { readText } from "../body.ts";
+import type { Dialer } from "../dialer.ts";
+import { SourceError } from "../types.ts";
+import { type AzKey, sharedKey } from "./az_sign.ts";
+import { patiently } from "./reader.ts";
+import { checkSpan, refusal, type Store, type StoredObject, wordOf } from "./store.ts";
+import { refuseDots } from "./uri.ts";
+
+const VERSION = "2021-12-02";
+const ANSWER_BYTES = 32 * 2 ** 20;
+
+type Settings = {
+  account: string;
+  container: string;
+  /** Up to the container, which it does not contain. */
+  endpoint: URL;
+  key: AzKey | undefined;
+  /** Without a question mark. */
+  sas: string | undefined;
+  dialer: Dialer;
+};
+
+export function azStore({ account, container, endpoint, key, sas, dialer }: Settings): Store {
+  const prefix = `az://${account}/${container}/`;
+  const { host } = endpoint;
+  const base = `${endpoint.href.replace(/\/$/, "")}/${container}`;
+
+  function ask(method: string, url: URL, given: Record<string, string>, signal: AbortSignal) {
+    if (sas !== undefined) for (const [name, value] of new URLSearchParams(sas)) url.searchParams.set(name, value);
+    const headers = { ...given, "x-ms-version": VERSION, "x-ms-date": new Date().toUTCString() };
+    const authorization = key ? { authorization: sharedKey(key, method, url, headers) } : {};
+    return dialer.fetch(url, { method, headers: { ...headers, ...authorization }, signal });
+  }
+  const blob = (name: string) => {
+    refuseDots(name);
+    return new URL(`${base}/${name.split("/").map(encodeURIComponent).join("/")}`);
+  };
+
+  return {
+    prefix,
+    async stat(name, signal) {
+      const { status, headers, stream } = await ask("HEAD", blob(name), {}, signal);
+      await stream.cancel();
+      const bytes = Number(headers.get("content-length") ?? 0);
+      if (status === 200) return { key: name, etag: headers.get("etag") ?? "", bytes };
+      // Without the right to list, a blob that is not there may be answered as one that may not be read.
+      if (status === 404 || status === 403 || status === 401) return undefined;
+      throw refusal({ status, host, what: prefix + name, said: wordOf(headers.get("x-ms-error-code")) });
+    },
+    async *list(beginning, signal) {
+      for (let marker = ""; ; ) {
+        const url = new URL(`${base}?restype=container&comp=list&maxresults=1000`);
+        if (beginning !== "") url.searchParams.set("prefix", beginning);
+        if (marker !== "") url.searchParams.set("marker", marker);
+        const xml = await patiently(signal, async () => {
+          const response = await ask("GET", url, {}, signal);
+          const text = await readText(response, ANSWER_BYTES);
+          if (response.status === 200) return text;
+          throw refusal({ status: response.status, host, what: prefix + beginning, said: errorCode(response.headers) });
+        });
+        if (!xml.includes("<EnumerationResults"))
+          throw new SourceError("unreachable", `${host} does not answer as Azure does for ${prefix}${beginning}`);
+        yield blobsOf(xml);
+        marker = inner(xml, "NextMarker") ?? "";
+        if (marker === "") return;
+      }
+    },
+    async open(object, span, signal) {
+      const what = prefix + object.key;
+      const headers = { range: `bytes=${span.from}-${span.to - 1}`, "if-match": object.etag };
+      const response = await ask("GET", blob(object.key), headers, signal);
+      if (response.status !== 200 && response.status !== 206) {
+        await response.stream.cancel();
+        throw refusal({ status: response.status, host, what, said: errorCode(response.headers) });
+      }
+      checkSpan(response, object, span, what);
+      return response;
+    },
+  };
+}
+
+const errorCode = (headers: Headers) => wordOf(headers.get("x-ms-error-code"));
+
+function blobsOf(xml: string): StoredObject[] {
+  return [...xml.matchAll(/<Blob>([\s\S]*?)<\/Blob>/g)].map(([, blob = ""]) => {
+    const name = inner(blob, "Name") ?? "";
+    const etag = inner(blob, "Etag") ?? "";
+    return {
+      key: /<Name Encoded="true">/.test(blob) ? decodeURIComponent(name) : name,
+      etag: etag.startsWith('"') ? etag : `"${etag}"`, // as the header of a request has it
+      bytes: Number(inner(blob, "Content-Length") ?? 0),
+    };
+  });
+}
+
+const ENTITIES: Record<string, string> = { amp: "&", lt: "<", gt: ">", quot: '"', apos: "'" };
+
+function inner(xml: string, tag: string): string | undefined {
+  const text = new RegExp(`<${tag}(?: [^>]*)?>([^<]*)</${tag}>`).exec(xml)?.[1];
+  return text?.replace(/&(?:#x([0-9a-f]+)|#(\d+)|(\w+));/gi, (all, hex?: string, decimal?: string, name?: string) => {
+    if (name !== undefined) return ENTITIES[name] ?? all;
+    return String.fromCodePoint(hex === undefined ? Number(decimal) : Number.parseInt(hex, 16));
+  });
+}

@@ -1,0 +1,103 @@
+/** Google Cloud Storage over its JSON API. A version of an object is its generation. */
+import { z } from "zod";
+import { readText } from "../body.ts";
+import type { Dialer } from "../dialer.ts";
+import { SourceError } from "../types.ts";
+import { patiently } from "./reader.ts";
+import { changed, checkSpan, refusal, type Store, type StoredObject, wordOf } from "./store.ts";
+import { refuseDots } from "./uri.ts";
+
+/** The header's value; undefined: nobody in particular. */
+export type Authorize = (signal: AbortSignal) => Promise<string | undefined>;
+
+type Settings = { bucket: string; endpoint: URL; authorize: Authorize; dialer: Dialer };
+
+const ANSWER_BYTES = 32 * 2 ** 20;
+const GoogleObject = z.object({
+  name: z.string(),
+  size: z.coerce.number().int().min(0).default(0),
+  generation: z.coerce.string(),
+});
+const Page = z.object({ items: z.array(GoogleObject).default([]), nextPageToken: z.string().optional() });
+const Refused = z.object({ error: z.object({ errors: z.array(z.object({ reason: z.string() })).min(1) }) });
+
+export function gsStore({ bucket, endpoint, authorize, dialer }: Settings): Store {
+  const prefix = `gs://${bucket}/`;
+  const { host } = endpoint;
+  const base = `${endpoint.href.replace(/\/$/, "")}/storage/v1/b/${encodeURIComponent(bucket)}/o`;
+
+  async function ask(url: string, headers: Record<string, string>, signal: AbortSignal) {
+    const authorization = await authorize(signal);
+    const more = authorization === undefined ? {} : { authorization };
+    return await dialer.fetch(url, { headers: { ...headers, ...more }, signal });
+  }
+
+  async function json<T>(url: string, schema: z.ZodType<T>, what: string, signal: AbortSignal): Promise<T> {
+    const response = await ask(url, { accept: "application/json" }, signal);
+    const text = await readText(response, ANSWER_BYTES);
+    if (response.status !== 200) throw refusal({ status: response.status, host, what, said: reasonOf(text) });
+    const parsed = schema.safeParse(safeJson(text));
+    if (parsed.success) return parsed.data;
+    throw new SourceError("unreachable", `${host} does not answer as Google Cloud Storage does for ${what}`);
+  }
+
+  return {
+    prefix,
+    async stat(key, signal) {
+      refuseDots(key);
+      const url = `${base}/${encodeURIComponent(key)}?fields=name,size,generation`;
+      try {
+        return asObject(await json(url, GoogleObject, prefix + key, signal));
+      } catch (error) {
+        // Without the right to list, an object that is not there is answered as one that may not be read.
+        if (error instanceof SourceError && ["not_found", "unauthorized"].includes(error.code)) return undefined;
+        throw error;
+      }
+    },
+    async *list(beginning, signal) {
+      const query = new URLSearchParams({ maxResults: "1000", fields: "items(name,size,generation),nextPageToken" });
+      if (beginning !== "") query.set("prefix", beginning);
+      for (;;) {
+        const page = await patiently(signal, () => json(`${base}?${query}`, Page, prefix + beginning, signal));
+        yield page.items.map(asObject);
+        if (page.nextPageToken === undefined) return;
+        query.set("pageToken", page.nextPageToken);
+      }
+    },
+    async open(object, span, signal) {
+      const what = prefix + object.key;
+      refuseDots(object.key);
+      const url = `${base}/${encodeURIComponent(object.key)}?alt=media&ifGenerationMatch=${object.etag}`;
+      // gzip: what is stored packed comes as it is stored; else it would be unpacked on the way, and spans ignored.
+      const headers = { range: `bytes=${span.from}-${span.to - 1}`, "accept-encoding": "gzip" };
+      const response = await ask(url, headers, signal);
+      if (response.status !== 200 && response.status !== 206) {
+        const said = reasonOf(await readText(response, 100_000));
+        throw refusal({ status: response.status, host, what, said });
+      }
+      const generation = response.headers.get("x-goog-generation") ?? object.etag;
+      if (generation !== object.etag) {
+        await response.stream.cancel();
+        throw changed(what);
+      }
+      checkSpan(response, object, span, what);
+      return response;
+    },
+  };
+}
+
+const asObject = ({ name, size, generation }: z.infer<typeof GoogleObject>): StoredObject => ({
+  key: name,
+  etag: generation,
+  bytes: size,
+});
+
+const reasonOf = (text: string) => wordOf(Refused.safeParse(safeJson(text)).data?.error.errors[0]?.reason);
+
+function safeJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,187 @@
+/**
+ * The S3 protocol with Amazon's own client, whose every request leaves through the guard. It is told everything, so
+ * that it looks for nothing: no credentials in the environment, no ~/.aws, no metadata service.
+ */
+import {
+  GetObjectCommand,
+  type GetObjectCommandOutput,
+  HeadObjectCommand,
+  ListObjectsV2Command,
+  S3Client,
+  type S3ClientConfig,
+} from "@aws-sdk/client-s3";
+import { readBytes } from "../body.ts";
+import type { Dialer } from "../dialer.ts";
+import { SourceError } from "../types.ts";
+import { patiently } from "./reader.ts";
+import { refusal, type Store, type StoredObject, wordOf } from "./store.ts";
+import { refuseDots } from "./uri.ts";
+
+export type S3Settings = {
+  bucket: string;
+  endpoint: URL;
+  region: string;
+  pathStyle: boolean;
+  /** Undefined: unsigned requests. */
+  keys: { accessKeyId: string; secretAccessKey: string; sessionToken?: string } | undefined;
+  /** For messages: s3://bucket/ */
+  prefix: string;
+  /** What to write where the region is wrong. */
+  regionHint: string;
+};
+
+const ANSWER_BYTES = 32 * 2 ** 20; // a page of 1,000 keys of 1,024 bytes is under 2 MiB
+
+type SdkRequest = {
+  method: string;
+  protocol: string;
+  hostname: string;
+  port?: number;
+  path: string;
+  query: Record<string, string | string[] | null>;
+  headers: Record<string, string>;
+};
+
+function guardedHandler(dialer: Dialer) {
+  return {
+    metadata: { handlerProtocol: "http/1.1" },
+    async handle(request: SdkRequest, { abortSignal }: { abortSignal: AbortSignal }) {
+      const { "user-agent": _agent, "x-amz-user-agent": _telling, ...headers } = request.headers;
+      const response = await dialer.fetch(urlOf(request), { method: request.method, headers, signal: abortSignal });
+      const isObject = request.method === "GET" && request.query["list-type"] === undefined && response.status < 300;
+      return {
+        response: {
+          statusCode: response.status,
+          headers: Object.fromEntries(response.headers),
+          body: isObject ? response.stream : await readBytes(response, ANSWER_BYTES),
+        },
+      };
+    },
+    destroy() {},
+    updateHttpClientConfig() {},
+    httpHandlerConfigs: () => ({}),
+  };
+}
+
+function urlOf({ protocol, hostname, port, path, query }: SdkRequest): string {
+  const pairs = Object.entries(query).flatMap(([name, value]) =>
+    (Array.isArray(value) ? value : [value]).map((each) => `${escaped(name)}=${escaped(each ?? "")}`),
+  );
+  return `${protocol}//${hostname}${port === undefined ? "" : `:${port}`}${path}${pairs.length === 0 ? "" : `?${pairs.join("&")}`}`;
+}
+
+/** As the signature counts it. */
+const escaped = (text: string) =>
+  encodeURIComponent(text).replace(/[!'()*]/g, (c) => `%${c.charCodeAt(0).toString(16).toUpperCase()}`);
+
+function clientOf({ endpoint, region, pathStyle, keys }: S3Settings, dialer: Dialer): S3Client {
+  const client = new S3Client({
+    endpoint: endpoint.href,
+    region,
+    forcePathStyle: pathStyle,
+    credentials: keys ?? { accessKeyId: "", secretAccessKey: "" },
+    ...(keys ? {} : { signer: { sign: async (request: unknown) => request } }),
+    requestHandler: guardedHandler(dialer),
+    maxAttempts: 1, // patience is ours
+    retryMode: "standard",
+    defaultsMode: "standard",
+    requestChecksumCalculation: "WHEN_REQUIRED",
+    responseChecksumValidation: "WHEN_REQUIRED",
+    useFipsEndpoint: false,
+    useDualstackEndpoint: false,
+    useArnRegion: false,
+    disableS3ExpressSessionAuth: true,
+    disableMultiregionAccessPoints: true,
+    followRegionRedirects: false,
+    authSchemePreference: ["sigv4"],
+    sigv4aSigningRegionSet: [region],
+    userAgentAppId: async () => undefined,
+    logger: { trace() {}, debug() {}, info() {}, warn() {}, error() {} },
+  } as unknown as S3ClientConfig); // the handler and the signer are as much of their interfaces as is called
+  client.middlewareStack.remove("getUserAgentMiddleware");
+  return client;
+}
+
+export function s3Store(settings: S3Settings, dialer: Dialer): Store {
+  const { bucket: Bucket, prefix } = settings;
+  const client = clientOf(settings, dialer);
+  const failed = (error: unknown, what: string, signal: AbortSignal) => explained(error, what, settings, signal);
+  return {
+    prefix,
+    async stat(key, signal) {
+      refuseDots(key);
+      try {
+        const head = await client.send(new HeadObjectCommand({ Bucket, Key: key }), { abortSignal: signal });
+        return { key, etag: head.ETag ?? "", bytes: head.ContentLength ?? 0 };
+      } catch (error) {
+        const why = failed(error, `${prefix}${key}`, signal);
+        // Without the right to list, a key that is not there is answered as one that may not be read.
+        if (why instanceof SourceError && ["not_found", "unauthorized"].includes(why.code)) return undefined;
+        throw why;
+      }
+    },
+    async *list(beginning, signal) {
+      let token: string | undefined;
+      do {
+        const asked = { Bucket, Prefix: beginning, ContinuationToken: token, MaxKeys: 1000 };
+        const page = await patiently(signal, () =>
+          client.send(new ListObjectsV2Command(asked), { abortSignal: signal }).catch((error: unknown) => {
+            throw failed(error, `${prefix}${beginning}`, signal);
+          }),
+        );
+        yield (page.Contents ?? []).map(
+          ({ Key = "", ETag = "", Size = 0 }): StoredObject => ({ key: Key, etag: ETag, bytes: Size }),
+        );
+        token = page.IsTruncated ? page.NextContinuationToken : undefined;
+      } while (token !== undefined);
+    },
+    async open(object, { from, to }, signal) {
+      const what = `${prefix}${object.key}`;
+      refuseDots(object.key);
+      const asked = { Bucket, Key: object.key, Range: `bytes=${from}-${to - 1}`, IfMatch: object.etag };
+      const answer = await client.send(new GetObjectCommand(asked), { abortSignal: signal }).catch((error: unknown) => {
+        throw failed(error, what, signal);
+      });
+      return { stream: bodyOf(answer, from, what) };
+    },
+  };
+}
+
+function bodyOf(
+  { Body, ContentRange }: GetObjectCommandOutput,
+  from: number,
+  what: string,
+): ReadableStream<Uint8Array> {
+  const begin = /^bytes (\d+)-/.exec(ContentRange ?? "")?.[1];
+  if (!Body || Number(begin ?? 0) !== from) throw new SourceError("broken", `${what}: got other bytes than asked for`);
+  return Body as unknown as ReadableStream<Uint8Array>; // what the handler gave, with methods added
+}
+
+type SdkError = Error & {
+  $metadata?: { httpStatusCode?: number };
+  $response?: { headers?: Record<string, string> };
+  Region?: string;
+};
+
+function explained(error: unknown, what: string, settings: S3Settings, signal: AbortSignal): unknown {
+  if (signal.aborted || error instanceof SourceError) return error;
+  const { name, $metadata, $response, Region } = error as SdkError;
+  const status = $metadata?.httpStatusCode;
+  const { host } = settings.endpoint;
+  if (status === undefined || status < 300)
+    return new SourceError("unreachable", `${host} does not answer as S3 does for ${what}`, "/source_uri");
+  const region = wordOf($response?.headers?.["x-amz-bucket-region"]) ?? wordOf(Region);
+  if (status === 301 || status === 307 || (status === 400 && region !== undefined && region !== settings.region))
+    return new SourceError(
+      "invalid_source",
+      region === undefined
+        ? `${host} sends ${what} to another endpoint: ${settings.regionHint}REGION`
+        : `The bucket of ${what} is in the region ${region}, not ${settings.region}: ${settings.regionHint}${region}`,
+      "/source_uri",
+    );
+  return refusal({ status, host, what, said: said(name) });
+}
+
+/** For a HEAD there is no body, and the client makes up a name. */
+const said = (name: string) =>
+  ["Error", "Unknown", "UnknownError", `${403}`].includes(name) ? undefined : wordOf(name);

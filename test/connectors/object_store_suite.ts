@@ -1,0 +1,244 @@
+import { beforeAll, describe, expect, test } from "bun:test";
+import { gzipSync } from "node:zlib";
+import type { Credentials, SourceType } from "../../src/lib/source.ts";
+import type { Open } from "../../src/workers/connector/types.ts";
+import { cuttingProxy } from "../servers/proxy.ts";
+import { faultOf } from "./formats_kit.ts";
+import { calm, chunksOf, expectSilence, numbered, openSource, readLarge, readRows } from "./objects_kit.ts";
+import { rowsAsParquet } from "./parquet_writer.ts";
+
+export type Bench = {
+  type: SourceType;
+  open: Open;
+  /** With somebody else's client. */
+  put: (key: string, content: string | Uint8Array) => Promise<unknown>;
+  /** Of a path in the bucket; through another port where one is given. */
+  uri: (path: string, port?: number) => string;
+  /** In a bucket that is not there. */
+  nowhere: string;
+  port: number;
+  credentials: Credentials;
+  /** What it answers with `unauthorized`, where it checks. */
+  wrong?: Credentials;
+  secrets: readonly string[];
+};
+
+const idOf = (row: string | undefined) => (row === undefined ? undefined : (JSON.parse(row).id as number));
+const lines = (rows: readonly string[]) => `${rows.join("\n")}\n`;
+
+/** What every object store must do, whatever its protocol. */
+export function objectStoreTests(bench: Bench) {
+  const { type, credentials, put, uri, secrets } = bench;
+  const at = (source_uri: string, given: Credentials = credentials, options = {}) =>
+    openSource({ open: bench.open, source: { source_type: type, source_uri }, credentials: given }, options);
+
+  describe("formats", () => {
+    const rows = numbered(2500);
+    const cells = rows.map((row) => JSON.parse(row) as { id: number; text: string });
+    const csv = `id,text\r\n${cells.map(({ id, text }) => `${id},"${text}"`).join("\r\n")}`;
+    const asTexts = cells.map(({ id, text }) => JSON.stringify({ id: `${id}`, text }));
+    const parquet = rowsAsParquet(cells.map(({ text }) => text));
+    test.each<[name: string, content: string | Uint8Array, expected: string[], count: number | null]>([
+      ["rows.jsonl", lines(rows), rows, null],
+      ["rows.jsonl.gz", gzipSync(lines(rows)), rows, null],
+      ["rows.csv", csv, asTexts, null],
+      ["rows.parquet", parquet, rows, 2500],
+      ["plain name", lines(rows), rows, null],
+    ])("%s", async (name, content, expected, count) => {
+      await put(`formats/${name}`, content);
+      const connector = at(uri(`formats/${name}`));
+      await connector.test(calm());
+      expect(await connector.columns(calm())).toEqual(["id", "text"]);
+      expect(await connector.count(calm())).toBe(count);
+      expect(await readRows(connector)).toEqual(expected);
+    });
+  });
+
+  describe("many objects", () => {
+    const [a, b, c] = [numbered(3), numbered(3, 3), numbered(3, 6)];
+    beforeAll(async () => {
+      await put("many/b ü+&'(1)/part.jsonl.gz", gzipSync(lines(b)));
+      await put("many/a.jsonl", lines(a));
+      await put("many/c.parquet", rowsAsParquet(c.map((row) => JSON.parse(row).text)));
+      await put("many/_SUCCESS", "");
+      await put("many/_temporary/0.jsonl", "not read");
+      await put("many/.a.jsonl.crc", "not read");
+      await put("many/empty.jsonl", "");
+      await put("manyfold.jsonl", lines(numbered(1, 99)));
+    });
+    const ids = (rows: string[]) => rows.map((row) => JSON.parse(row).id as number);
+
+    test("of one prefix are read in the order of their keys, without what is hidden", async () => {
+      expect(ids(await readRows(at(uri("many/"))))).toEqual([0, 1, 2, 3, 4, 5, 0, 1, 2]);
+      expect(ids(await readRows(at(uri("many"))))).toEqual([0, 1, 2, 3, 4, 5, 0, 1, 2, 99]);
+      expect(ids(await readRows(at(uri("many/**.jsonl"))))).toEqual([0, 1, 2]);
+      expect(ids(await readRows(at(uri("many/b ü+&'(1)/part.jsonl.gz"))))).toEqual([3, 4, 5]);
+      expect(await at(uri("many/")).count(calm())).toBe(null);
+      expect(await at(uri("many/c*")).count(calm())).toBe(3);
+    });
+
+    test("more than one page of them", async () => {
+      const keys = Array.from({ length: 1005 }, (_, i) => `pages/${String(i).padStart(5, "0")}.jsonl`);
+      for (let i = 0; i < keys.length; i += 15)
+        await Promise.all(keys.slice(i, i + 15).map((key, k) => put(key, lines(numbered(1, i + k)))));
+      expect(ids(await readRows(at(uri("pages/"))))).toEqual(keys.map((_, i) => i));
+    }, 60_000);
+
+    test("where one stopped, another goes on: after any piece, exactly the remaining rows", async () => {
+      const rows = [...a, ...b, ...numbered(3)];
+      for (const prefix of ["many/", "resume/"]) {
+        if (prefix === "resume/") await put("resume/x.jsonl", lines(numbered(20_000)));
+        const expected = prefix === "many/" ? rows : numbered(20_000);
+        let given = 0;
+        const chunks = await chunksOf(at(uri(prefix)));
+        expect(chunks.length).toBeGreaterThan(1);
+        for (const { lines, cursor } of chunks) {
+          given += lines.length;
+          const rest = await readRows(at(uri(prefix)), { resume: cursor ?? {} });
+          expect(rest.length).toBe(expected.length - given);
+          expect(idOf(rest[0])).toEqual(idOf(expected[given]));
+        }
+        expect(JSON.stringify(chunks.map(({ cursor }) => cursor))).not.toContain(secrets[0] ?? "nothing secret");
+      }
+    }, 20_000);
+
+    test("a reading does not go on over objects that are others now", async () => {
+      await put("changing/a.jsonl", lines(a));
+      await put("changing/b.jsonl", lines(b));
+      const chunks = await chunksOf(at(uri("changing/")));
+      await put("changing/a.jsonl", lines(c));
+      for (const { cursor } of chunks) {
+        const fault = await faultOf(readRows(at(uri("changing/")), { resume: cursor ?? {} }));
+        expect(fault.code).toBe("broken");
+        expect(fault.message).toContain("changed while it was read");
+      }
+    });
+  });
+
+  describe("what is not there", () => {
+    test("an empty object has no rows and no columns", async () => {
+      await put("empty/rows.jsonl", "");
+      const connector = at(uri("empty/rows.jsonl"));
+      await connector.test(calm());
+      expect([await connector.columns(calm()), await connector.count(calm()), await readRows(connector)]).toEqual([
+        [],
+        null,
+        [],
+      ]);
+    });
+
+    test("a key, a prefix or a bucket that is missing is said in words", async () => {
+      await put("folder/_SUCCESS", "");
+      for (const where of [uri("missing.jsonl"), uri("missing/"), uri("folder/"), bench.nowhere]) {
+        const fault = await faultOf(at(where).test(calm()));
+        expect([where, fault.code, fault.param]).toEqual([where, "not_found", "/source_uri"]);
+        expectSilence(fault, secrets);
+      }
+    });
+
+    test("an address that is not allowed is not dialled", async () => {
+      const fault = await faultOf(at(uri("many/"), credentials, { allow: [] }).test(calm()));
+      expect(fault.code).toBe("address_refused");
+      expect(fault.message).toContain("network.allow");
+      expectSilence(fault, secrets);
+    });
+
+    test("a server that is down is unreachable, at once", async () => {
+      const startedAt = performance.now();
+      const fault = await faultOf(at(uri("many/", 1)).test(calm()));
+      expect(fault.code).toBe("unreachable");
+      expect(performance.now() - startedAt).toBeLessThan(1000);
+      expectSilence(fault, secrets);
+    });
+
+    const { wrong } = bench;
+    test.skipIf(wrong === undefined)("wrong credentials are refused in words that do not repeat them", async () => {
+      for (const where of [uri("many/"), uri("many/a.jsonl")]) {
+        const fault = await faultOf(at(where, wrong).test(calm()));
+        expect([fault.code, fault.param]).toEqual(["unauthorized", "/credentials"]);
+        expectSilence(fault, [...secrets, ...Object.values(wrong ?? {}).map(String)]);
+      }
+    });
+  });
+
+  describe("a connection", () => {
+    const rows = numbered(60_000);
+    beforeAll(async () => {
+      await put("cut/rows.jsonl", lines(rows));
+      await put(
+        "cut/rows.parquet",
+        rowsAsParquet(
+          rows.map((row) => JSON.parse(row).text),
+          { groupRows: 60_000, pageRows: 1000 },
+        ),
+      );
+    }, 20_000);
+
+    test.each(["rows.jsonl", "rows.parquet"])("that is cut is taken up again where it was (%s)", async (name) => {
+      using proxy = cuttingProxy(bench.port);
+      const connector = at(uri(`cut/${name}`, proxy.port));
+      await connector.test(calm());
+      proxy.cutAfter(1_000_000);
+      const got = await readRows(connector);
+      expect(got.length).toBe(rows.length);
+      expect(Bun.hash(got.join("\n"))).toBe(Bun.hash(rows.join("\n")));
+      expect(proxy.bytes).toBeGreaterThan(1_000_000);
+    });
+
+    test("that stays away ends the reading with an error that says so", async () => {
+      using proxy = cuttingProxy(bench.port);
+      const connector = at(uri("cut/rows.jsonl", proxy.port));
+      await connector.test(calm());
+      proxy.cutAfter(500_000, { refuse: true });
+      const fault = await faultOf(readRows(connector));
+      expect(fault.code).toBe("broken");
+      expect(fault.message).toMatch(/the connection broke 5 times at byte \d+/);
+      expectSilence(fault, secrets);
+    });
+
+    test("is let go within a second of a cancel", async () => {
+      const stop = new AbortController();
+      let count = 0;
+      let stoppedAt = 0;
+      const reading = (async () => {
+        for await (const { lines } of at(uri("cut/rows.jsonl")).rows({ signal: stop.signal })) {
+          count += lines.length;
+          stoppedAt ||= performance.now();
+          stop.abort(new Error("enough"));
+        }
+      })();
+      expect(await reading.catch((error: Error) => error.message)).toBe("enough");
+      expect(performance.now() - stoppedAt).toBeLessThan(1000);
+      expect(count).toBeLessThan(rows.length);
+    });
+
+    test("to an object that is overwritten meanwhile is not mixed with its successor", async () => {
+      using proxy = cuttingProxy(bench.port);
+      await put("cut/moving.jsonl", lines(numbered(300_000))); // more than what connections hold
+      let read = 0;
+      const reading = (async () => {
+        for await (const { lines: some } of at(uri("cut/moving.jsonl", proxy.port)).rows({ signal: calm() })) {
+          if (read === 0) {
+            proxy.cut(); // first: some servers let nobody write while somebody reads
+            await put("cut/moving.jsonl", lines(numbered(300_000, 1_000_000)));
+          }
+          expect(JSON.parse(some[0] ?? "").id).toBe(read);
+          read += some.length;
+        }
+      })();
+      const fault = await faultOf(reading);
+      expect(fault.code).toBe("broken");
+      expect(fault.message).toContain("changed while it was read");
+    });
+  });
+
+  test("a million rows in flat memory", async () => {
+    const part = Array.from({ length: 10 }, (_, i) => lines(numbered(100_000, i * 100_000)));
+    await put("large/rows.jsonl", part.join(""));
+    const source = { source_type: type, source_uri: uri("large/") };
+    const { rows, growthBytes, ms, last } = await readLarge({ source, credentials });
+    console.log(`${type}: ${rows} rows in ${ms} ms, ${Math.round(growthBytes / 1e6)} MB more memory`);
+    expect({ rows, last }).toEqual({ rows: 1_000_000, last: numbered(1, 999_999)[0]! });
+    expect(growthBytes).toBeLessThan(150e6);
+  }, 60_000);
+}

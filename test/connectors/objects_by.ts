@@ -1,0 +1,9 @@
+import type { Open } from "../../src/workers/connector/types.ts";
+
+/** As the worker loads them: one at a time. */
+export function objectsBy(type: string): Promise<{ open: Open }> {
+  if (type === "s3") return import("../../src/workers/connector/s3.ts");
+  if (type === "gs") return import("../../src/workers/connector/gs.ts");
+  if (type === "az") return import("../../src/workers/connector/az.ts");
+  return import("../../src/workers/connector/hf.ts");
+}

@@ -1,0 +1,60 @@
+import { expect } from "bun:test";
+import type { Credentials, Source } from "../../src/lib/source.ts";
+import { createDialer } from "../../src/workers/connector/dialer.ts";
+import type { Chunk, Connector, Cursor, Open } from "../../src/workers/connector/types.ts";
+
+export type Opened = { open: Open; source: Source; credentials: Credentials };
+type Options = { allow?: readonly string[]; rowBytes?: number; hubEndpoint?: string; idleMs?: number };
+
+/** As the worker opens it, on a machine whose operator allows loopback. */
+export function openSource({ open, source, credentials }: Opened, options: Options = {}): Connector {
+  const { allow = ["127.0.0.1", "localhost"], rowBytes = 1_000_000, hubEndpoint = "", idleMs = 5000 } = options;
+  const dialer = createDialer({ allow_private: false, allow, ca_file: "" }, { connectMs: 5000, idleMs });
+  const limits = { connectMs: 5000, statementMs: 5000, rowBytes };
+  return open({ source, credentials, dialer, limits, hubEndpoint });
+}
+
+export const calm = () => new AbortController().signal;
+
+export async function readRows(
+  connector: Connector,
+  { signal = calm(), resume }: { signal?: AbortSignal; resume?: Cursor } = {},
+) {
+  const lines: string[] = [];
+  for await (const chunk of connector.rows({ signal, resume })) lines.push(...chunk.lines);
+  return lines;
+}
+
+export async function chunksOf(connector: Connector): Promise<Chunk[]> {
+  const chunks: Chunk[] = [];
+  for await (const chunk of connector.rows({ signal: calm() })) chunks.push(chunk);
+  return chunks;
+}
+
+/** Nothing that an error carries, however deep, may be a secret. */
+export function expectSilence(error: unknown, secrets: readonly string[]) {
+  const seen: string[] = [];
+  for (let at = error; at instanceof Error; at = at.cause)
+    seen.push(at.message, at.stack ?? "", Bun.inspect(at), JSON.stringify({ ...at }), String(at));
+  const told = seen.join("\n");
+  for (const secret of secrets)
+    for (const form of [secret, encodeURIComponent(secret), Buffer.from(secret).toString("base64")])
+      expect([form, told.includes(form)]).toEqual([form, false]);
+}
+
+export const numbered = (count: number, from = 0) =>
+  Array.from({ length: count }, (_, i) => `{"id":${from + i},"text":"row ${from + i} of many"}`);
+
+export const sum = (numbers: readonly number[]) => numbers.reduce((a, b) => a + b, 0);
+
+const READER = new URL("./read_large.ts", import.meta.url).pathname;
+
+type Large = { source: Source; credentials: Credentials; hubEndpoint?: string };
+
+/** Reads everything in a process of its own and tells how much its memory grew after the first rows. */
+export async function readLarge(task: Large): Promise<{ rows: number; growthBytes: number; ms: number; last: string }> {
+  const child = Bun.spawn([process.execPath, READER], { stdin: Buffer.from(JSON.stringify(task)), stdout: "pipe" });
+  const said = await new Response(child.stdout).text();
+  if ((await child.exited) !== 0) throw new Error(`the reader failed: ${said}`);
+  return JSON.parse(said);
+}

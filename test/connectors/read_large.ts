@@ -1,0 +1,20 @@
+/** A child of objects_kit.ts: reads the source that its standard input describes, and prints how that went. */
+import { objectsBy } from "./objects_by.ts";
+import { calm, openSource } from "./objects_kit.ts";
+
+const task = await Bun.stdin.json();
+const { open } = await objectsBy(task.source.source_type);
+const connector = openSource({ open, ...task }, { hubEndpoint: task.hubEndpoint ?? "" });
+let rows = 0;
+let first = 0;
+let most = 0;
+let last: string | undefined;
+const startedAt = performance.now();
+for await (const { lines } of connector.rows({ signal: calm() })) {
+  rows += lines.length;
+  last = lines.at(-1);
+  const { rss } = process.memoryUsage();
+  first ||= rss;
+  most = Math.max(most, rss);
+}
+console.log(JSON.stringify({ rows, growthBytes: most - first, ms: Math.round(performance.now() - startedAt), last }));

@@ -1,0 +1,168 @@
+import { describe, expect, test } from "bun:test";
+import { CreateBucketCommand, PutBucketPolicyCommand, S3Client } from "@aws-sdk/client-s3";
+import type { Credentials } from "../../src/lib/source.ts";
+import { open } from "../../src/workers/connector/s3.ts";
+import { describeWith, minio } from "../servers/servers.ts";
+import { faultOf } from "./formats_kit.ts";
+import { objectStoreTests } from "./object_store_suite.ts";
+import { calm, expectSilence, openSource, readRows } from "./objects_kit.ts";
+
+const bucket = "verk-rows";
+
+describeWith("s3, against MinIO", minio, (server) => {
+  const { url, region, accessKeyId, secretAccessKey } = server;
+  const admin = new S3Client({
+    endpoint: url,
+    region,
+    forcePathStyle: true,
+    credentials: { accessKeyId, secretAccessKey },
+    requestChecksumCalculation: "WHEN_REQUIRED",
+  });
+  const created = admin.send(new CreateBucketCommand({ Bucket: bucket }));
+  const writer = new Bun.S3Client({ endpoint: url, accessKeyId, secretAccessKey, bucket });
+  const port = Number(new URL(url).port);
+  const uriOf = (path: string, through = port) => `s3://${bucket}/${path}?endpoint=http://127.0.0.1:${through}`;
+  const credentials = { access_key_id: accessKeyId, secret_access_key: secretAccessKey };
+  const at = (source_uri: string, given: Credentials = credentials) =>
+    openSource({ open, source: { source_type: "s3", source_uri }, credentials: given });
+
+  objectStoreTests({
+    type: "s3",
+    open,
+    put: async (key, content) => {
+      await created;
+      await writer.write(key, content as string);
+    },
+    uri: uriOf,
+    nowhere: `s3://no-such-bucket/x.jsonl?endpoint=${url}`,
+    port,
+    credentials,
+    wrong: { access_key_id: accessKeyId, secret_access_key: "MARKED-wrong-secret" },
+    secrets: [secretAccessKey],
+  });
+
+  test("an access key that nobody has is refused", async () => {
+    const fault = await faultOf(
+      at(uriOf("x/"), { access_key_id: "MARKED-key", secret_access_key: "MARKED-secret" }).test(calm()),
+    );
+    expect(fault.code).toBe("unauthorized");
+    expect(fault.message).toContain("InvalidAccessKeyId");
+    expectSilence(fault, ["MARKED-secret", "MARKED-key"]);
+  });
+
+  test("without credentials requests are unsigned: what is public is read, the rest is not", async () => {
+    await created;
+    await writer.write("public/rows.jsonl", '{"a":1}\n');
+    await writer.write("private/rows.jsonl", '{"a":1}\n');
+    const statement = {
+      Effect: "Allow",
+      Principal: "*",
+      Action: "s3:GetObject",
+      Resource: `arn:aws:s3:::${bucket}/public/*`,
+    };
+    const Policy = JSON.stringify({ Version: "2012-10-17", Statement: [statement] });
+    await admin.send(new PutBucketPolicyCommand({ Bucket: bucket, Policy }));
+    expect(await readRows(at(uriOf("public/rows.jsonl"), {}))).toEqual(['{"a":1}']);
+    expect((await faultOf(at(uriOf("private/rows.jsonl"), {}).test(calm()))).code).toBe("unauthorized");
+  });
+});
+
+describe("s3", () => {
+  const source = (source_uri: string) => ({ source_type: "s3" as const, source_uri });
+  const opening = (uri: string, credentials: Credentials = {}) =>
+    faultOf(Promise.resolve().then(() => openSource({ open, source: source(uri), credentials })));
+
+  test.each([
+    ["s3:///x.jsonl", {}, "/source_uri", "source_uri must look like s3://bucket/path"],
+    [
+      "s3://b?regoin=x",
+      {},
+      "/source_uri",
+      "an option that is not known: regoin. Known are endpoint, region, path_style",
+    ],
+    ["s3://b/x?endpoint=minio:9000", {}, "/source_uri", "endpoint must be an http(s) address"],
+    ["s3://b/x?region=EU%20West", {}, "/source_uri", "region must be one such as eu-central-1"],
+    ["s3://b/x?path_style=yes", {}, "/source_uri", "path_style must be true or false"],
+    ["s3://b/a/../x", {}, "/source_uri", "a part . or .."],
+    [
+      "s3://b/x",
+      { access_key_id: "MARKED" },
+      "/credentials/secret_access_key",
+      "credentials.secret_access_key is missing",
+    ],
+    ["s3://b/x", { access_key_id: 5 }, "/credentials/access_key_id", "credentials.access_key_id must be a string"],
+  ])("%s %j is refused before anything is dialled", async (uri, credentials, param, message) => {
+    const fault = await opening(uri, credentials as Credentials);
+    expect([fault.code, fault.param]).toEqual(["invalid_source", param]);
+    expect(fault.message).toContain(message);
+    expectSilence(fault, ["MARKED"]);
+  });
+
+  /** What Amazon answers that MinIO does not. */
+  function fakeAmazon(answer: (request: Request, count: number) => Response) {
+    const requests: Headers[] = [];
+    const server = Bun.serve({
+      hostname: "127.0.0.1",
+      port: 0,
+      fetch: (request) => answer(request, requests.push(new Headers([...request.headers])) - 1),
+    });
+    const uri = (path: string) => `s3://bucket/${path}?endpoint=http://127.0.0.1:${server.port}`;
+    return { requests, uri, [Symbol.dispose]: () => void server.stop(true) };
+  }
+
+  test("another region is named", async () => {
+    using amazon = fakeAmazon(
+      () => new Response(null, { status: 301, headers: { "x-amz-bucket-region": "eu-west-3" } }),
+    );
+    const fault = await faultOf(
+      openSource({ open, source: source(amazon.uri("x.jsonl")), credentials: {} }).test(calm()),
+    );
+    expect([fault.code, fault.message]).toEqual([
+      "invalid_source",
+      "The bucket of s3://bucket/x.jsonl is in the region eu-west-3, not us-east-1: add ?region=eu-west-3",
+    ]);
+  });
+
+  test("a store that asks for patience gets some, and is given up in the end", async () => {
+    const body = '{"a":1}\n';
+    const busy = () => new Response("<Error><Code>SlowDown</Code></Error>", { status: 503 });
+    const whole = (request: Request) =>
+      request.method === "HEAD"
+        ? new Response(null, { headers: { etag: '"1"', "content-length": `${body.length}` } })
+        : new Response(body, {
+            status: 206,
+            headers: { "content-range": `bytes 0-${body.length - 1}/${body.length}` },
+          });
+    using some = fakeAmazon((request, count) => (count % 3 < 2 ? busy() : whole(request)));
+    expect(await readRows(openSource({ open, source: source(some.uri("x.jsonl")), credentials: {} }))).toEqual([
+      '{"a":1}',
+    ]);
+    using never = fakeAmazon(busy);
+    const fault = await faultOf(
+      openSource({ open, source: source(never.uri("x.jsonl")), credentials: {} }).test(calm()),
+    );
+    expect([fault.code, never.requests.length]).toEqual(["unreachable", 5]);
+  });
+
+  test("nothing is looked for on this machine: no key of the environment, no endpoint, no word about us", async () => {
+    const before = { ...process.env };
+    using amazon = fakeAmazon(() => new Response(null, { status: 404 }));
+    Object.assign(process.env, {
+      AWS_ACCESS_KEY_ID: "MARKED",
+      AWS_SECRET_ACCESS_KEY: "MARKED",
+      AWS_ENDPOINT_URL: "http://127.0.0.1:1",
+      AWS_REGION: "mars-1",
+    });
+    try {
+      await faultOf(openSource({ open, source: source(amazon.uri("x.jsonl")), credentials: {} }).test(calm()));
+    } finally {
+      for (const name of Object.keys(process.env)) if (!(name in before)) delete process.env[name];
+    }
+    expect(amazon.requests.length).toBeGreaterThan(0);
+    for (const headers of amazon.requests) {
+      expect(headers.get("authorization")).toBe(null);
+      expect(headers.get("user-agent")).toBe("Verk");
+      expect([...headers.values()].join(" ")).not.toMatch(/aws-sdk|bun|MARKED/i);
+    }
+  });
+});
