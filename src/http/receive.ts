@@ -6,21 +6,22 @@ import { keepOpen } from "./patience.ts";
 /** What was announced of the content: its size and hash where they are known. */
 export type Expected = { maxBytes: number; sizeBytes?: number | null; sha256?: string | null };
 
-/** Takes any number of bytes; throws ContentError as `writeTemp` does, and keeps nothing then. */
-type Put = (body: Chunks, options: Pick<StreamOptions, "maxBytes" | "expectedSha256">) => Promise<Written>;
+type Limits = Pick<StreamOptions, "maxBytes" | "expectedSha256">;
+/** Throws ContentError as `writeTemp` does, and keeps nothing then. */
+type Put = (body: Chunks, options: Limits) => Promise<Written>;
 
 /** A request's body as one piece of content, in constant memory, if it is what it was said to be. */
 export async function receive(ctx: Ctx, request: Request, expected: Expected, put: Put): Promise<Written> {
   const declared = contentLength(request);
   if (declared !== undefined) requireSize(declared, expected);
-  return take(bodyOf(ctx, request), expected, put);
+  return take(expected, (options) => put(bodyOf(ctx, request), options));
 }
 
 /** The same, from anywhere. Every way it can be wrong is a 4xx that says what was expected. */
-export async function take(body: Chunks, expected: Expected, put: Put): Promise<Written> {
+export async function take(expected: Expected, put: (options: Limits) => Promise<Written>): Promise<Written> {
   const { maxBytes, sizeBytes, sha256 } = expected;
   try {
-    const written = await put(body, { maxBytes, ...(sha256 ? { expectedSha256: sha256 } : {}) });
+    const written = await put({ maxBytes, ...(sha256 ? { expectedSha256: sha256 } : {}) });
     requireSize(written.bytes, expected);
     return written;
   } catch (error) {

@@ -44,8 +44,7 @@ CREATE TABLE uploads (
   sha256       TEXT,
   content_type TEXT,
   part_count   INTEGER, -- null: in one piece
-  storage_key  TEXT, -- where the storage itself takes the file (presigned)
-  multipart_id TEXT, -- the storage's name for a file that it takes in parts
+  staging      TEXT, -- the storage's name for what is sent to it directly
   received_bytes  INTEGER,
   received_sha256 TEXT,
   expires_at   INTEGER NOT NULL,

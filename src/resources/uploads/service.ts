@@ -2,7 +2,7 @@
  * Uploads: one row for each signed address to send a file to. The row decides who may send: a request claims it before
  * it reads a byte, and gives it back when nothing came of it. What happens with the file is its purpose's affair.
  */
-import { and, eq, inArray, lt, lte, sql } from "drizzle-orm";
+import { and, eq, inArray, isNotNull, lt, lte, sql } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { transition } from "../../events/lifecycle.ts";
 import { AppError } from "../../lib/errors.ts";
@@ -17,6 +17,9 @@ import { type UploadPartRow, type UploadRow, uploadParts, uploads } from "./tabl
 
 export const LIVE = ["open", "receiving"] as const;
 const KEEP_MS = 7 * 86_400_000; // of what is over: its address may still be tried, and is told why not
+
+/** What began in time may come so much later, where it is not this server that takes it. */
+export const LATE_MS = 3_600_000;
 
 const insert = preparedInsert(uploads);
 const byId = preparedRow(uploads, eq(uploads.id, sql.placeholder("id")));
@@ -36,8 +39,7 @@ export const create = (tx: Tx, given: NewUpload, now: number): UploadRow =>
     sha256: null,
     contentType: null,
     partCount: null,
-    storageKey: null,
-    multipartId: null,
+    staging: null,
     receivedBytes: null,
     receivedSha256: null,
     ...given,
@@ -125,6 +127,14 @@ function dropParts(tx: Tx, id: string, now: number) {
   for (const { storageKey } of gone) looseKeys.drop(tx, storageKey, now);
 }
 
+/** Sent past this server, if they were sent at all. */
+export const staged = (ctx: Ctx): UploadRow[] =>
+  ctx.db
+    .select()
+    .from(uploads)
+    .where(and(eq(uploads.status, "open"), isNotNull(uploads.staging)))
+    .all();
+
 /** Frees what a kill left claimed, closes what is past its time, forgets what is long over. */
 export async function sweep(ctx: Ctx) {
   const now = ctx.clock.now();
@@ -133,7 +143,8 @@ export async function sweep(ctx: Ctx) {
     .select()
     .from(uploads)
     .where(and(eq(uploads.status, "open"), lte(uploads.expiresAt, now)))
-    .all();
+    .all()
+    .filter(({ staging, expiresAt }) => staging === null || expiresAt + LATE_MS <= now);
   write(ctx.db, (tx) => {
     for (const { id } of left) if (!busyOf(ctx.db).has(id)) transition(tx, machine, "release", { id, now });
     for (const { id } of due) if (transition(tx, machine, "expire", { id, now })) dropParts(tx, id, now);

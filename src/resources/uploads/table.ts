@@ -24,10 +24,8 @@ export const uploads = sqliteTable("uploads", {
   contentType: text("content_type"),
   /** Null: in one piece. */
   partCount: integer("part_count"),
-  /** Where the storage itself takes the file (presigned). */
-  storageKey: text("storage_key"),
-  /** The storage's name for a file that it takes in parts. */
-  multipartId: text("multipart_id"),
+  /** The storage's name for what is sent to it directly. */
+  staging: text("staging"),
   receivedBytes: integer("received_bytes"),
   receivedSha256: text("received_sha256"),
   expiresAt: integer("expires_at").notNull(),

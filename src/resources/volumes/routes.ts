@@ -8,6 +8,7 @@ import { keepOpen } from "../../http/patience.ts";
 import { asks } from "../../http/query.ts";
 import { Deleted } from "../../lib/schema.ts";
 import { SignedQuery } from "../signed_urls/schema.ts";
+import { admitDownload, askStorage, createDownload, createUpload } from "./address.ts";
 import { type Kept, pathFrom, put, send } from "./content.ts";
 import * as schema from "./schema.ts";
 import { present, presentFile } from "./schema.ts";
@@ -61,10 +62,13 @@ const managing = (ctx: Ctx) => {
     )
     .post(
       "/:name/upload-url",
-      ({ request, principal, params, body, set }) =>
-        creates(ctx, { request, principal, body, set }, () =>
-          upload.createUpload(ctx, { request, principal }, own(principal, params.name), body),
-        ),
+      async ({ request, principal, params, body, set }) => {
+        const volume = own(principal, params.name);
+        const direct = await askStorage(ctx, volume, body);
+        return creates(ctx, { request, principal, body, set }, () =>
+          createUpload(ctx, { asker: { request, principal }, volume, body, direct }),
+        );
+      },
       {
         ...takes(schema.CreateUploadUrl),
         detail: describe("Get an address to send one file to, once, without a key", { 201: schema.UploadUrl }),
@@ -72,8 +76,8 @@ const managing = (ctx: Ctx) => {
     )
     .post(
       "/:name/download-url",
-      ({ request, principal, params, body }) =>
-        upload.createDownload(ctx, { request, principal }, own(principal, params.name), body),
+      async ({ request, principal, params, body }) =>
+        createDownload(ctx, { request, principal }, own(principal, params.name), body),
       {
         ...takes(schema.CreateDownloadUrl),
         detail: describe("Get an address to fetch a file from, without a key", { 200: schema.DownloadUrl }),
@@ -146,7 +150,7 @@ const signed = (ctx: Ctx) => {
       "/:name/signed/*",
       async ({ request, params }) => {
         const path = decodeURIComponent(params["*"]);
-        return send(ctx, upload.admitDownload(ctx, request, params.name, path), path, request);
+        return send(ctx, admitDownload(ctx, request, params.name, path), path, request);
       },
       {
         ...query,

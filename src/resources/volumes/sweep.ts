@@ -1,16 +1,39 @@
 /** The loop `volumes.sweep`: what a kill, an expiry or a deletion left to do. All of it is read from the rows. */
 import { asc, eq, isNotNull } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
+import { AppError } from "../../lib/errors.ts";
 import { gradually } from "../../platform/gradually.ts";
 import * as looseKeys from "../loose_keys/service.ts";
 import * as uploads from "../uploads/service.ts";
-import { volumeFiles, volumes } from "./table.ts";
+import * as volumes from "./service.ts";
+import { volumes as table, volumeFiles } from "./table.ts";
+import { complete } from "./upload.ts";
+
+const YOUNG_MS = 600_000;
 
 export async function sweep(ctx: Ctx, signal?: AbortSignal) {
+  await collect(ctx, signal);
   await uploads.sweep(ctx);
-  const gone = ctx.db.select({ id: volumes.id }).from(volumes).where(isNotNull(volumes.deletedAt)).all();
+  const gone = ctx.db.select({ id: table.id }).from(table).where(isNotNull(table.deletedAt)).all();
   for (const { id } of gone) await empty(ctx, id);
   await looseKeys.sweep(ctx, signal);
+}
+
+/**
+ * Files that were sent into the storage and of which nobody told us. Looked for while the upload is young, and once
+ * more before it is given up.
+ */
+async function collect(ctx: Ctx, signal: AbortSignal | undefined) {
+  const now = ctx.clock.now();
+  for (const { id, targetId, createdAt, expiresAt } of uploads.staged(ctx)) {
+    const due = now - createdAt < YOUNG_MS || now >= expiresAt + uploads.LATE_MS;
+    const volume = due ? volumes.findAny(ctx, targetId) : undefined;
+    if (!volume || signal?.aborted) continue;
+    await complete(ctx, volume, id).catch((error) => {
+      if (error instanceof AppError && error.status < 500) return; // not there yet, not what it should be, or taken
+      ctx.log.error("an upload could not be looked for", { upload: id, error });
+    });
+  }
 }
 
 /** The files of a deleted volume, then its row. */
@@ -28,7 +51,7 @@ async function empty(ctx: Ctx, id: string) {
       looseKeys.drop(tx, key, now);
       tx.delete(volumeFiles).where(eq(volumeFiles.storageKey, key)).run();
     }
-    if (bite.length < rows) tx.delete(volumes).where(eq(volumes.id, id)).run();
+    if (bite.length < rows) tx.delete(table).where(eq(table.id, id)).run();
     return bite.length;
   });
 }

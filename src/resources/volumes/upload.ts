@@ -1,68 +1,17 @@
-/** Signed addresses: what they are asked for with, and what happens when a file comes to one. */
+/** What happens when a file comes: at once, in parts, or past this server into the storage. */
 import type { Ctx } from "../../context.ts";
 import { receive, take } from "../../http/receive.ts";
 import { AppError } from "../../lib/errors.ts";
-import { isoTime } from "../../lib/time.ts";
 import { type Tx, write } from "../../platform/db.ts";
 import type { Written } from "../../platform/files.ts";
 import * as looseKeys from "../loose_keys/service.ts";
 import * as signed from "../signed_urls/service.ts";
 import * as uploads from "../uploads/service.ts";
 import type { UploadPartRow, UploadRow } from "../uploads/table.ts";
-import { into, type Kept, keep, keyFor, requireRoom, typeOf } from "./content.ts";
-import { roomFor } from "./quota.ts";
-import type { CreateDownloadUrl, CreateUploadUrl, DownloadUrl, UploadUrl } from "./schema.ts";
+import { uploadUse } from "./address.ts";
+import { into, type Kept, keep, keyFor, typeOf } from "./content.ts";
 import * as volumes from "./service.ts";
 import type { VolumeRow } from "./table.ts";
-
-/** The row and, for the one who asked, the addresses. */
-export function createUpload(ctx: Ctx, asker: signed.Asker, volume: VolumeRow, body: CreateUploadUrl): UploadUrl {
-  const now = ctx.clock.now();
-  const { path, sha256 = null, content_type: contentType = null, parts: partCount = null } = body;
-  requireRoom(ctx, volume, path, "/path");
-  return write(ctx.db, (tx) => {
-    const maxBytes = roomFor(ctx, volume, { path, sizeBytes: body.size_bytes });
-    const expiresAt = signed.expiryAfter(ctx, body.expires_in_seconds);
-    const row = uploads.create(
-      tx,
-      {
-        ...{ workspaceId: volume.workspaceId, purpose: "volume", targetId: volume.id, path, maxBytes, expiresAt },
-        ...{ sizeBytes: body.size_bytes ?? null, sha256, contentType, partCount },
-      },
-      now,
-    );
-    return presentUpload(ctx, asker, volume, row);
-  });
-}
-
-function presentUpload(ctx: Ctx, asker: signed.Asker, volume: VolumeRow, row: UploadRow): UploadUrl {
-  const { id, path, maxBytes, expiresAt, partCount, contentType } = row;
-  const headers: Record<string, string> = contentType === null ? {} : { "content-type": contentType };
-  const at = (number?: number) => signed.addressFor(ctx, asker, useOf(volume, row, number), expiresAt);
-  const put = { method: "PUT" as const, max_bytes: maxBytes };
-  return {
-    object: "upload_url",
-    id,
-    volume: volume.name,
-    path,
-    ...put,
-    headers,
-    url: partCount === null ? at() : null,
-    parts:
-      partCount === null
-        ? null
-        : Array.from({ length: partCount }, (_, i) => ({ number: i + 1, ...put, headers: {}, url: at(i + 1) })),
-    complete_path: partCount === null ? null : `/v1/volumes/${volume.name}/uploads/${id}/complete`,
-    expires_at: isoTime(expiresAt),
-  };
-}
-
-function useOf(volume: VolumeRow, { id, sizeBytes, sha256 }: UploadRow, number?: number) {
-  const path = signed.signedPath("v1", "volumes", volume.id, "uploads", id);
-  return number === undefined
-    ? { method: "PUT" as const, path, sizeBytes, sha256 }
-    : { method: "PUT" as const, path: `${path}/parts/${number}`, sizeBytes: null, sha256: null };
-}
 
 export type Arrival = { request: Request; volumeId: string; uploadId: string };
 
@@ -70,8 +19,12 @@ export type Arrival = { request: Request; volumeId: string; uploadId: string };
 function admit(ctx: Ctx, { request, volumeId, uploadId }: Arrival, number?: number) {
   const volume = volumes.findAny(ctx, volumeId);
   const row = uploads.find(ctx, uploadId);
-  const fits = volume && row?.targetId === volume.id && (row.partCount === null) === (number === undefined);
-  signed.admit(ctx, request, fits ? useOf(volume, row, number) : undefined);
+  const fits =
+    volume &&
+    row?.targetId === volume.id &&
+    (row.partCount === null) === (number === undefined) &&
+    row.staging === null;
+  signed.admit(ctx, request, fits ? uploadUse(volume, row, number) : undefined);
   return { volume: volume as VolumeRow, row: row as UploadRow };
 }
 
@@ -134,21 +87,34 @@ function requirePartsFit(ctx: Ctx, row: UploadRow, number: number, bytes: number
     );
 }
 
-/** Puts the parts together. They are read once more, for the hash of the whole. */
+/** Makes the file of what was sent, where that takes a word: of parts, or of what lies in the storage. */
 export async function complete(ctx: Ctx, volume: VolumeRow, id: string): Promise<Kept> {
   const row = mustGetUpload(ctx, volume, id);
-  if (row.partCount === null)
+  if (row.partCount === null && row.staging === null)
     throw new AppError("unsupported_state", "This upload has no parts: it is complete when its file has arrived", {
       param: "id",
     });
   return uploads.claimed(ctx, id, (claim) => {
-    const parts = wholeOf(ctx, claim);
     const key = keyFor(volume, ctx.clock.now());
     return looseKeys.store(ctx, {
       key,
-      put: () => take(joined(ctx, parts), claim, into(ctx, key)),
+      put: () => (claim.staging === null ? join(ctx, claim, key) : adopt(ctx, claim, key, claim.staging)),
       own: (tx, written) => finish(ctx, tx, { volume, row: claim, key, written }),
     });
+  });
+}
+
+/** The parts are read once more, for the hash of the whole. */
+async function join(ctx: Ctx, row: UploadRow, key: string): Promise<Written> {
+  const parts = wholeOf(ctx, row);
+  return take(row, (options) => ctx.storage.put(key, joined(ctx, parts), options));
+}
+
+async function adopt(ctx: Ctx, row: UploadRow, key: string, staging: string): Promise<Written> {
+  return take(row, async (options) => {
+    const written = await ctx.storage.presign?.adopt(staging, key, options);
+    if (!written) throw new AppError("upload_incomplete", `${row.path} has not arrived: send it to its address first`);
+    return written;
   });
 }
 
@@ -191,39 +157,4 @@ export function abort(ctx: Ctx, volume: VolumeRow, id: string): UploadRow {
   if (!gone && row.status !== "aborted") throw uploads.used(row);
   ctx.wake("volumes.sweep");
   return row;
-}
-
-export function createDownload(
-  ctx: Ctx,
-  asker: signed.Asker,
-  volume: VolumeRow,
-  { path, expires_in_seconds }: CreateDownloadUrl,
-): DownloadUrl {
-  const file = volumes.mustGetFile(ctx, volume, path);
-  const expiresAt = signed.expiryAfter(ctx, expires_in_seconds);
-  return {
-    object: "download_url",
-    volume: volume.name,
-    path,
-    method: "GET",
-    url: signed.addressFor(ctx, asker, downloadOf(volume.id, path), expiresAt),
-    headers: {},
-    size_bytes: file.sizeBytes,
-    sha256: file.sha256,
-    expires_at: isoTime(expiresAt),
-  };
-}
-
-/** Of the file, whatever its content is by then. */
-const downloadOf = (volumeId: string, path: string) => ({
-  method: "GET" as const,
-  path: signed.signedPath("v1", "volumes", volumeId, "signed", ...path.split("/")),
-  sizeBytes: null,
-  sha256: null,
-});
-
-export function admitDownload(ctx: Ctx, request: Request, volumeId: string, path: string): VolumeRow {
-  const volume = volumes.findAny(ctx, volumeId);
-  signed.admit(ctx, request, volume && downloadOf(volume.id, path));
-  return volume as VolumeRow; // nothing is signed for a volume that is not there
 }
