@@ -1,14 +1,18 @@
-/** `bun scripts/bench.ts [name…]`: runs the named benchmarks (all by default) and prints one table. Needs dist/verk and wrk. */
+/**
+ * `bun scripts/bench.ts [--quick] [name…]`: runs the named benchmarks (all by default) and prints one table. Needs
+ * dist/verk and wrk. `--quick`: small sizes where a benchmark has them, to see that it works.
+ */
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import type { Row } from "../bench/tools.ts";
 
 const dir = join(import.meta.dir, "../bench");
 const known = readdirSync(dir)
-  .filter((file) => file.endsWith(".ts") && file !== "tools.ts")
+  .filter((file) => file.endsWith(".ts") && !["tools.ts", "rows.ts"].includes(file))
   .map((file) => file.slice(0, -3))
   .sort();
-const asked = process.argv.slice(2);
+const quick = process.argv.includes("--quick");
+const asked = process.argv.slice(2).filter((name) => name !== "--quick");
 const unknown = asked.find((name) => !known.includes(name));
 if (unknown !== undefined) {
   console.error(`bench: no benchmark ${unknown}; there are ${known.join(", ")}`);
@@ -18,8 +22,8 @@ if (unknown !== undefined) {
 const rows: Row[] = [];
 for (const name of asked.length > 0 ? asked : known) {
   console.error(`bench: ${name} …`);
-  const { run } = (await import(join(dir, `${name}.ts`))) as { run: () => Promise<Row[]> };
-  rows.push(...(await run()));
+  const { run } = (await import(join(dir, `${name}.ts`))) as { run: (options: { quick: boolean }) => Promise<Row[]> };
+  rows.push(...(await run({ quick })));
 }
 const mark = (ok: boolean | null) => (ok === null ? "" : ok ? "yes" : "NO");
 console.log("| bench | what | measured | target | met |\n|---|---|---|---|---|");
