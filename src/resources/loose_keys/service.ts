@@ -48,8 +48,10 @@ export function drop(tx: Tx, key: string, now: number) {
   tx.insert(looseKeys).values({ key, createdAt: now }).onConflictDoNothing().run();
 }
 
+type Sweep = { signal?: AbortSignal | undefined; spare?: (key: string) => boolean };
+
 /** Removes the content of loose keys. One that fails does not keep the others. */
-export async function sweep(ctx: Ctx, signal?: AbortSignal): Promise<number> {
+export async function sweep(ctx: Ctx, { signal, spare = () => false }: Sweep = {}): Promise<number> {
   let removed = 0;
   for (let after = ""; !signal?.aborted; ) {
     const page = ctx.db.$client
@@ -59,10 +61,8 @@ export async function sweep(ctx: Ctx, signal?: AbortSignal): Promise<number> {
     if (!last) break;
     after = last.key;
     await durable(ctx.db); // that they are loose may be news of this moment
-    removed += await removeContent(
-      ctx,
-      page.map(({ key }) => key),
-    );
+    const keys = page.map(({ key }) => key).filter((key) => !spare(key));
+    removed += await removeContent(ctx, keys);
   }
   return removed;
 }

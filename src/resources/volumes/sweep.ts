@@ -7,7 +7,7 @@ import * as looseKeys from "../loose_keys/service.ts";
 import * as uploads from "../uploads/service.ts";
 import * as volumes from "./service.ts";
 import { volumes as table, volumeFiles } from "./table.ts";
-import { complete } from "./upload.ts";
+import { complete, mayBeCompleted } from "./upload.ts";
 
 const YOUNG_MS = 600_000;
 
@@ -16,7 +16,7 @@ export async function sweep(ctx: Ctx, signal?: AbortSignal) {
   await uploads.sweep(ctx);
   const gone = ctx.db.select({ id: table.id }).from(table).where(isNotNull(table.deletedAt)).all();
   for (const { id } of gone) await empty(ctx, id);
-  await looseKeys.sweep(ctx, signal);
+  await looseKeys.sweep(ctx, { signal, spare: (key) => mayBeCompleted(ctx, key) });
 }
 
 /**

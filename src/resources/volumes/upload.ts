@@ -95,13 +95,22 @@ export async function complete(ctx: Ctx, volume: VolumeRow, id: string): Promise
       param: "id",
     });
   return uploads.claimed(ctx, id, (claim) => {
-    const key = keyFor(volume, ctx.clock.now());
+    // what the storage has given a key it knows again by that key, also after a crash
+    const key = claim.staging === null ? keyFor(volume, ctx.clock.now()) : adoptionKey(volume, id);
     return looseKeys.store(ctx, {
       key,
       put: () => (claim.staging === null ? join(ctx, claim, key) : adopt(ctx, claim, key, claim.staging)),
       own: (tx, written) => finish(ctx, tx, { volume, row: claim, key, written }),
     });
   });
+}
+
+const adoptionKey = (volume: VolumeRow, id: string) => `volumes/${volume.id}/${id}`;
+
+/** Whether the key may hold what was adopted before a crash, and is not kept anywhere else. */
+export function mayBeCompleted(ctx: Ctx, key: string): boolean {
+  const upload = uploads.find(ctx, key.split("/").at(-1) ?? "");
+  return upload !== undefined && upload.staging !== null && (upload.status === "open" || upload.status === "receiving");
 }
 
 /** The parts are read once more, for the hash of the whole. */
