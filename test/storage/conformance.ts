@@ -136,7 +136,8 @@ export function storageConformance(name: string, make: () => Storage | Promise<S
       "a\u2028",
       "x".repeat(241),
       "=".repeat(81),
-      `${"a/".repeat(600)}a`,
+      "!".repeat(121),
+      `${"a/".repeat(450)}a`,
     ])("%p is no key", async (key) => {
       const storage = await make();
       for (const call of [
@@ -171,7 +172,14 @@ export function storageConformance(name: string, make: () => Storage | Promise<S
       "x".repeat(240),
       ".verk-tmp-0123456789abcdef",
       "A",
-      `${"a/".repeat(500)}a`,
+      `${"a/".repeat(449)}a`,
+      "a !b",
+      "!",
+      " ",
+      "..\u00a0",
+      ". ",
+      "\uffff",
+      "a+b&c<d>",
       "CON",
       "😀",
     ])("%p is a key like any other", async (key) => {
@@ -188,6 +196,12 @@ export function storageConformance(name: string, make: () => Storage | Promise<S
       const keys = [
         "a",
         "a-b",
+        "a b",
+        "a !",
+        "a!",
+        "a! ",
+        "a!b",
+        'a"',
         "a.b",
         "a/b",
         "a/b/c",
@@ -207,7 +221,7 @@ export function storageConformance(name: string, make: () => Storage | Promise<S
       for (const key of keys) await storage.put(key, bytes(key));
       const sorted = keys.toSorted((x, y) => Buffer.compare(Buffer.from(x), Buffer.from(y)));
       for (const limit of [1, 2, 3, 1000]) expect(await keysOf(storage, "", limit)).toEqual(sorted);
-      for (const prefix of ["a", "a/", "a/b", "a/b/", "b", "z", "a=", "..", "../", "/", "é", "a/b/c/d"])
+      for (const prefix of ["a", "a/", "a/b", "a/b/", "b", "z", "a=", "..", "../", "/", "é", "a/b/c/d", "a ", "a!"])
         expect(await keysOf(storage, prefix, 2)).toEqual(sorted.filter((key) => key.startsWith(prefix)));
       const page = await storage.list("a", { after: "a/b", limit: 2 });
       expect(page.items.map((item) => item.key)).toEqual(["a/b-", "a/b/c"]);

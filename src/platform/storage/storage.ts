@@ -73,7 +73,7 @@ export class InvalidKeyError extends Error {
   }
 }
 
-const MAX_KEY_BYTES = 1024; // S3's limit
+const MAX_KEY_BYTES = 900; // S3 allows 1024, and our names begin with a prefix and a folder
 const MAX_SEGMENT_BYTES = 240; // a file name may have 255, and ours gets a suffix
 
 /** The same rule for every backend: `a/b/c`, no empty, `.` or `..` segment, no control character, valid Unicode. */
@@ -83,7 +83,7 @@ export function checkKey(key: string): string[] {
     ? "it is not valid Unicode"
     : /[\p{Cc}\u2028\u2029]/u.test(key)
       ? "it holds a control character"
-      : Buffer.byteLength(key) > MAX_KEY_BYTES
+      : encodedBytes(key) > MAX_KEY_BYTES
         ? `it is longer than ${MAX_KEY_BYTES} bytes`
         : segments.map(segmentFault).find((fault) => fault !== undefined);
   if (why !== undefined) throw new InvalidKeyError(key, why);
@@ -97,5 +97,6 @@ function segmentFault(segment: string): string | undefined {
   return undefined;
 }
 
-/** `%` and `=` count three: the local backend writes them so, and every backend takes the same keys. */
-const encodedBytes = (segment: string) => Buffer.byteLength(segment) + 2 * (segment.match(/[%=]/g)?.length ?? 0);
+/** `%` and `=` count three, ` ` and `!` two: one backend or another writes them so, and all take the same keys. */
+const encodedBytes = (text: string) =>
+  Buffer.byteLength(text) + 2 * (text.match(/[%=]/g)?.length ?? 0) + (text.match(/[ !]/g)?.length ?? 0);
