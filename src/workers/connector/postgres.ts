@@ -9,9 +9,9 @@ import type { Chunk, Open } from "./types.ts";
 
 const KIND = { schemes: ["postgres", "postgresql"], port: 5432, fields: ["schema"] };
 const FIRST_ROWS = 100;
-const MAX_ROWS = 2000;
+const MAX_ROWS = 1000;
 /** What one fetch aims at; the whole of it is in memory at once. */
-const FETCH_CHARACTERS = 2_000_000;
+const FETCH_CHARACTERS = 4_000_000;
 
 export const open: Open = (opening) => {
   const { source, credentials, dialer, limits } = opening;

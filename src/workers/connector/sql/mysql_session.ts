@@ -58,8 +58,10 @@ export class MysqlSession implements AsyncDisposable {
     this.running = true;
     const rows = this.connection.query({ sql: text, ...ROWS }).stream({ highWaterMark: BUFFERED_ROWS });
     rows.on("fields", onColumns as (fields: unknown) => void);
-    const abort = () => rows.destroy();
+    const abort = () => void rows.destroy();
+    const lost = (error: Error) => void rows.destroy(error); // the driver tells it to the connection alone
     this.signal.addEventListener("abort", abort, { once: true });
+    this.connection.on("error", lost);
     try {
       for await (const row of rows) yield row as Row;
       this.signal.throwIfAborted();
@@ -69,6 +71,7 @@ export class MysqlSession implements AsyncDisposable {
       throw mysqlFault(error, this.place, true);
     } finally {
       this.signal.removeEventListener("abort", abort);
+      this.connection.off("error", lost);
     }
   }
 

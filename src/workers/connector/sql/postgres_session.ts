@@ -63,7 +63,7 @@ export class PostgresSession implements AsyncDisposable {
     const { connection } = this;
     if (!connection) throw new Error("the session is closed");
     const query = connection.unsafe<(string | null)[][]>(text, values && [...values]).values();
-    const cancel = () => query.cancel();
+    const cancel = () => void query.cancel(); // a listener's promise would be an unhandled rejection
     this.signal.addEventListener("abort", cancel, { once: true });
     try {
       const rows = await this.settled(query, true);

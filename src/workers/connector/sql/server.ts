@@ -31,11 +31,12 @@ export function readServer({ source, credentials }: Opening, kind: ServerKind): 
   const given = typeof connection === "string" ? fromUrl(connection, kind) : connection;
   onlyKnown(given, ["host", "port", "database", "user", "sslmode", ...kind.fields], CONNECTION);
   onlyKnown(credentials, ["user", "username", "password", "ca_cert"], CREDENTIALS);
+  const host = hostIn(given);
   const inCredentials = (name: string) => textIn(credentials, name, CREDENTIALS);
   const user = inCredentials("user") ?? inCredentials("username") ?? textIn(given, "user", CONNECTION);
   if (user === undefined) throw invalid("user is missing, in db_connection or in credentials", `${CONNECTION}/user`);
   return {
-    host: hostIn(given),
+    host,
     port: portIn(given["port"], kind.port),
     user,
     password: inCredentials("password") ?? "",
