@@ -139,6 +139,9 @@ describe("append", () => {
     expect(err).toContain("verk: Line 26: prompt must be a string");
     expect(err).toContain("Up to line 20 it is done (rows 1 to 20); go on from line 21.");
     expect((await verk(["pull", id])).out).toBe(rows(1, 20));
+    const more = `${rows(21, 30)}{"_op":"tombstone","_row_id":99}\n`;
+    const wrong = await verk(["append", id, "--batch-rows", "10"], { stdin: more });
+    expect(wrong.err).toContain("verk: Line 11: There is no row 99: the newest is 30");
   });
 
   test("no rows at all is a failure, not a silence", async () => {

@@ -101,10 +101,12 @@ async function wait(ms: number, signal: AbortSignal) {
   signal.throwIfAborted();
 }
 
-/** The server counts the lines of a batch, people those of their file. */
+/** The server counts the lines of a batch, people those of their file. It names some by number, some by pointer. */
 function inTheFile(error: unknown, { firstLine }: Batch): unknown {
   if (error instanceof ApiError)
-    error.message = error.message.replace(/^Line (\d+): /, (_, line) => `Line ${Number(line) + firstLine - 1}: `);
+    error.message = error.message
+      .replace(/^Line (\d+): /, (_, line) => `Line ${Number(line) + firstLine - 1}: `)
+      .replace(/^\/(\d+)(\/[^:]*)?: /, (_, index) => `Line ${Number(index) + firstLine}: `);
   return error;
 }
 
