@@ -18,7 +18,7 @@ export type Change = { rowId: number; target: number; op: Op };
 export type Block = { firstRow: number; rows: number; createdAt: number; body: Uint8Array };
 
 const PAGE_BYTES = 16_384;
-const CHECKPOINT_PAGES = 1024; // 16 MiB
+const CHECKPOINT_BYTES = 16 << 20; // of the write-ahead log
 const BLOCK_BYTES = 1 << 18;
 const CACHE_KIB = 4096;
 const LF = 10;
@@ -48,6 +48,7 @@ export function openRows(path: string, mode: Mode) {
   const sqlite = open(path, mode);
   const walPath = `${path}-wal`;
   let walFd: number | undefined;
+  let sinceCheckpoint = 0;
   const statements = {
     insert: lazy(sqlite, "INSERT INTO blocks VALUES (?, ?, ?, ?)"),
     change: lazy(sqlite, "INSERT INTO changes (target, row_id, op) VALUES (?, ?, ?)"),
@@ -68,6 +69,7 @@ export function openRows(path: string, mode: Mode) {
     for (const body of bodies)
       for (const { bytes, rows } of cut(body)) {
         statements.insert().run(next, rows, now, bytes);
+        sinceCheckpoint += bytes.byteLength;
         next += rows;
       }
     for (const { target, rowId, op } of changes) statements.change().run(target, rowId, OPS.indexOf(op));
@@ -88,17 +90,22 @@ export function openRows(path: string, mode: Mode) {
     }
   }
 
-  /** Resolves when what was appended survives a power cut. */
+  /**
+   * Resolves when what was appended survives a power cut; nothing may be appended meanwhile. SQLite itself never flushes
+   * here, for it would keep this thread waiting: the log is flushed on another, and once it has grown it is copied into
+   * the file, which is flushed before the log's place is used again.
+   */
   async function flush() {
     failpoint("rows.before_flush");
-    if (mode === "build") {
-      const fd = openSync(path, "r+");
-      await datasync(fd).finally(() => closeSync(fd));
-      return;
-    }
+    if (mode === "build") return flushPath(path);
     if (walFd === undefined && existsSync(walPath)) walFd = openSync(walPath, "r+");
     if (walFd !== undefined) await datasync(walFd);
     failpoint("rows.after_flush");
+    if (sinceCheckpoint < CHECKPOINT_BYTES) return;
+    sqlite.run("PRAGMA wal_checkpoint(PASSIVE)");
+    sinceCheckpoint = 0;
+    failpoint("rows.after_checkpoint");
+    await flushPath(path);
   }
 
   /** Forgets everything beyond `head`: what a crash left there was never promised to anybody. */
@@ -159,6 +166,7 @@ export function openRows(path: string, mode: Mode) {
     close() {
       if (walFd !== undefined) closeSync(walFd);
       walFd = undefined;
+      if (mode === "append") sqlite.run("PRAGMA synchronous = FULL"); // the last checkpoint is made by closing
       sqlite.close();
     },
   };
@@ -176,14 +184,19 @@ function open(path: string, mode: Mode): Database {
     }
     if (mode === "append") {
       sqlite.run("PRAGMA journal_mode = WAL");
-      sqlite.run("PRAGMA synchronous = NORMAL"); // the flush is ours
-      sqlite.run(`PRAGMA wal_autocheckpoint = ${CHECKPOINT_PAGES}`);
+      sqlite.run("PRAGMA synchronous = OFF"); // see flush()
+      sqlite.run("PRAGMA wal_autocheckpoint = 0");
     }
     if (mode !== "read") sqlite.run(SCHEMA);
     return sqlite;
   } catch (error) {
     throw storageError(error);
   }
+}
+
+async function flushPath(path: string) {
+  const fd = openSync(path, "r+");
+  await datasync(fd).finally(() => closeSync(fd));
 }
 
 function lazy(sqlite: Database, sql: string): () => Statement {

@@ -88,6 +88,7 @@ async function run(ctx: Ctx, { id, datasetId }: ResolutionRow, credentials: Cred
         { signal, onProgress: reporter(ctx, id) },
       )
     : { type: "refused", code: "cancelled", message: "The dataset was deleted", param: null };
+  if (ctx.closing.aborted) throw new AppError("shutting_down", "The server is shutting down"); // the next start settles it
   if (outcome.type === "read") return keep(ctx, id, datasetId, outcome);
   const refusal = outcome.type === "refused" ? outcome : undefined;
   if (refusal?.code !== "broken" && refusal?.code !== "unreachable") await discard(ctx, path); // no use in going on from there

@@ -89,7 +89,7 @@ async function readRows({ task, connector, host, file, begun, total, onArrival }
   let pending: Piece[] = [];
   let pendingBytes = 0;
   let told = 0;
-  const store = (cursor: Cursor | null) => {
+  const store = async (cursor: Cursor | null) => {
     const rows = pending.reduce((sum, piece) => sum + piece.rows, 0);
     const next = {
       rows: standing.rows + rows,
@@ -102,6 +102,7 @@ async function readRows({ task, connector, host, file, begun, total, onArrival }
       file.append(standing.rows + 1, bodies, [], Date.now());
       file.note("standing", JSON.stringify(next));
     });
+    await file.flush();
     standing = next;
     pending = [];
     pendingBytes = 0;
@@ -115,7 +116,7 @@ async function readRows({ task, connector, host, file, begun, total, onArrival }
     host.stopping.throwIfAborted();
     onArrival();
     if (lines.length > 0) take(checked(reader, lines, begun.rows));
-    if (pendingBytes >= COMMIT_BYTES) store(cursor);
+    if (pendingBytes >= COMMIT_BYTES) await store(cursor);
     if (Date.now() - told < TELL_MS) continue;
     told = Date.now();
     host.send({
@@ -125,7 +126,7 @@ async function readRows({ task, connector, host, file, begun, total, onArrival }
       total_rows: total,
     });
   }
-  store(null);
+  await store(null);
   return standing;
 }
 
