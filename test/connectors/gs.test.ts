@@ -1,0 +1,138 @@
+import { describe, expect, test } from "bun:test";
+import { generateKeyPairSync, verify } from "node:crypto";
+import type { Credentials } from "../../src/lib/source.ts";
+import { open } from "../../src/workers/connector/gs.ts";
+import { describeWith, gcs, judge } from "../servers/servers.ts";
+import { faultOf } from "./formats_kit.ts";
+import { objectStoreTests } from "./object_store_suite.ts";
+import { calm, expectSilence, openSource, readRows } from "./objects_kit.ts";
+
+const bucket = "verk-rows";
+const at = (source_uri: string, credentials: Credentials) =>
+  openSource({ open, source: { source_type: "gs", source_uri }, credentials });
+
+/** The emulator, and Google's client, which writes what we read. */
+const started = async () => {
+  const server = await gcs();
+  const { Storage } = await judge("@google-cloud/storage");
+  const storage = new Storage({ apiEndpoint: server.url, projectId: server.projectId });
+  return { server, storage };
+};
+
+describeWith("gs, against Google's emulator", started, ({ server, storage }) => {
+  const port = Number(new URL(server.url).port);
+  objectStoreTests({
+    type: "gs",
+    open,
+    put: async (key, content) => {
+      await storage
+        .bucket(bucket)
+        .file(key)
+        .save(Buffer.from(content as string), { resumable: false });
+    },
+    uri: (path, through = port) => `gs://${bucket}/${path}?endpoint=http://127.0.0.1:${through}`,
+    nowhere: `gs://no-such-bucket/x.jsonl?endpoint=${server.url}`,
+    port,
+    credentials: { access_token: "MARKED-token" },
+    secrets: ["MARKED-token"],
+  });
+});
+
+const { privateKey, publicKey } = generateKeyPairSync("rsa", { modulusLength: 2048 });
+const pem = privateKey.export({ type: "pkcs8", format: "pem" }).toString();
+
+/** Google's token service, which checks the signature, and a bucket that asks for the token. */
+function fakeGoogle() {
+  const seen = { tokens: 0, paths: [] as string[] };
+  const rows = '{"a":1}\n{"a":2}\n';
+  const server = Bun.serve({
+    hostname: "127.0.0.1",
+    port: 0,
+    async fetch(request) {
+      const { pathname, searchParams } = new URL(request.url);
+      if (pathname === "/token") {
+        const form = new URLSearchParams(await request.text());
+        const [head = "", claims = "", signature = ""] = form.get("assertion")?.split(".") ?? [];
+        const right = verify(
+          "RSA-SHA256",
+          Buffer.from(`${head}.${claims}`),
+          publicKey,
+          Buffer.from(signature, "base64url"),
+        );
+        const { iss, scope, aud, exp } = JSON.parse(Buffer.from(claims, "base64url").toString());
+        const fits =
+          iss === "robot@verk.test" &&
+          scope.endsWith("devstorage.read_only") &&
+          aud === request.url &&
+          exp > Date.now() / 1000;
+        if (!right || !fits) return Response.json({ error: "invalid_grant" }, { status: 400 });
+        return Response.json({ access_token: `MARKED-access-${++seen.tokens}`, expires_in: 3600 });
+      }
+      seen.paths.push(pathname);
+      if (!request.headers.get("authorization")?.startsWith("Bearer MARKED-access-"))
+        return Response.json({ error: { code: 401, errors: [{ reason: "authError" }] } }, { status: 401 });
+      if (!pathname.endsWith("/o/rows.jsonl"))
+        return Response.json({ error: { errors: [{ reason: "notFound" }] } }, { status: 404 });
+      if (searchParams.get("alt") !== "media")
+        return Response.json({ name: "rows.jsonl", size: `${rows.length}`, generation: "7" });
+      const [, from = "0", to = "0"] = /bytes=(\d+)-(\d+)/.exec(request.headers.get("range") ?? "") ?? [];
+      const headers = { "content-range": `bytes ${from}-${to}/${rows.length}`, "x-goog-generation": "7" };
+      return new Response(rows.slice(Number(from), Number(to) + 1), { status: 206, headers });
+    },
+  });
+  const origin = `http://127.0.0.1:${server.port}`;
+  const account = {
+    type: "service_account",
+    client_email: "robot@verk.test",
+    private_key: pem,
+    token_uri: `${origin}/token`,
+  };
+  return {
+    seen,
+    account,
+    uri: `gs://bucket/rows.jsonl?endpoint=${origin}`,
+    [Symbol.dispose]: () => void server.stop(true),
+  };
+}
+
+describe("gs with a service account", () => {
+  test("signs for a token once and reads with it, however the key file is given", async () => {
+    using google = fakeGoogle();
+    const { account, uri } = google;
+    for (const credentials of [account, { service_account: account }, { service_account: JSON.stringify(account) }]) {
+      const before = google.seen.tokens;
+      const connector = at(uri, credentials as Credentials);
+      await connector.test(calm());
+      expect(await readRows(connector)).toEqual(['{"a":1}', '{"a":2}']);
+      expect(google.seen.tokens).toBe(before + 1);
+    }
+  });
+
+  test("that is not known, or an access token that is over, is refused without a word of it", async () => {
+    using google = fakeGoogle();
+    const other = generateKeyPairSync("rsa", { modulusLength: 2048 })
+      .privateKey.export({ type: "pkcs8", format: "pem" })
+      .toString();
+    const cases: Credentials[] = [
+      { ...google.account, private_key: other },
+      { ...google.account, private_key: "MARKED no key" },
+      { service_account: "{MARKED" },
+      { access_token: "MARKED-over" },
+      {},
+    ];
+    for (const credentials of cases) {
+      const fault = await faultOf(Promise.resolve().then(() => at(google.uri, credentials).test(calm())));
+      expect(["unauthorized", "invalid_source"]).toContain(fault.code);
+      expect(fault.param).toStartWith("/credentials");
+      expectSilence(fault, ["MARKED", other.slice(40, 100), pem.slice(40, 100)]);
+    }
+  });
+
+  test("goes nowhere that is not allowed, not even for its token", async () => {
+    using google = fakeGoogle();
+    const elsewhere = { ...google.account, token_uri: "http://169.254.169.254/token" };
+    const fault = await faultOf(at(google.uri, elsewhere).test(calm()));
+    expect(fault.code).toBe("address_refused");
+    expect(google.seen.paths).toEqual([]);
+  });
+});
