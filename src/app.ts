@@ -25,7 +25,7 @@ import { someSealed } from "./platform/sealed.ts";
 import { openSecretBox } from "./platform/secrets.ts";
 import { compiled } from "./platform/self.ts";
 import { createShutdown } from "./platform/shutdown.ts";
-import { openLocalStorage } from "./platform/storage/local.ts";
+import { openStorage } from "./platform/storage/open.ts";
 import { createSupervisor } from "./platform/supervisor.ts";
 import { authenticate, recordUses } from "./resources/api_keys/authenticate.ts";
 import { closeAll as closeDatasets } from "./resources/datasets/files.ts";
@@ -168,7 +168,7 @@ export function openContext(config: Config, db: Db, log: Log, clock: Clock): Ope
     clock,
     log,
     secrets: openSecretBox({ file: config.secrets.master_key_file, sealed: () => someSealed(db.$client) }),
-    storage: openLocalStorage(join(config.data_dir, "storage")),
+    storage: openStorage(config),
     supervisor: createSupervisor({ log, clock, socketDir, env: ambientEnv(), ...config.workers }),
     authenticate: (key) => authenticate({ db, clock }, key),
     wake: (loop) => running.get(loop)?.wake(),
