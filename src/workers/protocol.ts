@@ -129,9 +129,10 @@ export const FromServing = z.discriminatedUnion("type", [
 ]);
 export type FromServing = z.infer<typeof FromServing>;
 
-/** Looks at model files, so that no outside file is parsed in the server. */
+/** Looks at model files and archives, so that no outside file is parsed in the server. */
 export const ToInspector = z.discriminatedUnion("type", [
   z.strictObject({ type: z.literal("inspect"), path: z.string(), hash: z.boolean() }),
+  z.strictObject({ type: z.literal("unpack"), path: z.string(), format: z.enum(["tar.gz", "zip"]) }),
 ]);
 export type ToInspector = z.infer<typeof ToInspector>;
 
@@ -169,6 +170,13 @@ export const FromInspector = z.discriminatedUnion("type", [
     shape: ModelShape,
     size_bytes: z.int(),
     sha256: z.string().nullable(),
+  }),
+  /** Every entry can be unpacked, and was: into nothing. */
+  z.strictObject({
+    type: z.literal("unpacked"),
+    path: z.string(),
+    file_count: z.int(),
+    unpacked_bytes: z.int(),
   }),
   z.strictObject({ type: z.literal("refused"), path: z.string(), error: z.string() }),
 ]);

@@ -1,12 +1,14 @@
-/** Looks at model files in a process of its own: no outside file is parsed in the server. One request at a time. */
+/** Looks at model files and archives in a process of its own: no outside file is parsed in the server. One at a time. */
 import { constants } from "node:fs";
 import { open } from "node:fs/promises";
+import { ArchiveError } from "../../lib/archive/entries.ts";
 import { describe } from "../../lib/gguf/describe.ts";
 import { GgufError } from "../../lib/gguf/parse.ts";
 import { type ReadAt, readHeader } from "../../lib/gguf/read.ts";
 import { errorCode } from "../../platform/files.ts";
 import { type Host, runHosted } from "../host.ts";
 import { type FromInspector, type ModelShape, ToInspector } from "../protocol.ts";
+import { unpackInto } from "./archive.ts";
 
 type InspectorHost = Host<ToInspector, FromInspector>;
 type FileHandle = Awaited<ReturnType<typeof open>>;
@@ -16,11 +18,13 @@ const HASH_BYTES = 4 << 20;
 export const runInspector = () => runHosted<ToInspector, FromInspector>(ToInspector, serve);
 
 async function serve(host: InspectorHost) {
-  for await (const { path, hash } of host.messages) {
+  for await (const message of host.messages) {
+    const { path } = message;
     try {
-      host.send({ type: "inspected", path, ...(await inspect(path, hash, host)) });
+      if (message.type === "unpack") host.send({ type: "unpacked", path, ...(await unpackInto(path, message.format)) });
+      else host.send({ type: "inspected", path, ...(await inspect(path, message.hash, host)) });
     } catch (error) {
-      const known = error instanceof GgufError;
+      const known = error instanceof GgufError || error instanceof ArchiveError;
       if (!known && !errorCode(error)) throw error;
       host.send({ type: "refused", path, error: known ? error.message : `Cannot be read (${errorCode(error)})` });
     }

@@ -1,0 +1,94 @@
+import { createReadStream } from "node:fs";
+import { type FileHandle, open } from "node:fs/promises";
+import { createGunzip, createInflateRaw } from "node:zlib";
+import { ArchiveError, type Contents, createLedger, type Ledger } from "../../lib/archive/entries.ts";
+import { createTarReader } from "../../lib/archive/tar.ts";
+import { readZip, type ZipEntry } from "../../lib/archive/zip.ts";
+
+const CHUNK = 1 << 18;
+
+/** Unpacks everything into nothing, so that what is accepted here is known to unpack, and how large it is then. */
+export async function unpackInto(path: string, format: "tar.gz" | "zip") {
+  const file = await open(path, "r");
+  try {
+    const { size } = await file.stat();
+    const ledger = createLedger(size);
+    const contents = format === "zip" ? await unzip(file, size, ledger) : await untar(path, ledger);
+    return { file_count: contents.fileCount, unpacked_bytes: contents.unpackedBytes };
+  } finally {
+    await file.close();
+  }
+}
+
+async function untar(path: string, ledger: Ledger): Promise<Contents> {
+  const reader = createTarReader(ledger);
+  const source = createReadStream(path, { highWaterMark: CHUNK });
+  const gunzip = source.pipe(createGunzip({ chunkSize: CHUNK }));
+  source.on("error", (error) => gunzip.destroy(error));
+  try {
+    for await (const chunk of gunzip) reader.push(chunk as Uint8Array);
+  } catch (error) {
+    throw asArchiveError(error, "This is no gzip file, or it is damaged");
+  } finally {
+    source.destroy();
+    gunzip.destroy();
+  }
+  return reader.end();
+}
+
+async function unzip(file: FileHandle, size: number, ledger: Ledger): Promise<Contents> {
+  const read = async (offset: number, length: number) => {
+    const bytes = new Uint8Array(length);
+    const { bytesRead } = await file.read(bytes, 0, length, offset);
+    if (bytesRead !== length) throw new ArchiveError("The archive is cut short");
+    return bytes;
+  };
+  for (const entry of await readZip(read, size, ledger)) await unpackEntry(read, entry, ledger);
+  return ledger.finish();
+}
+
+async function unpackEntry(
+  read: (offset: number, length: number) => Promise<Uint8Array>,
+  entry: ZipEntry,
+  ledger: Ledger,
+) {
+  const lies = new ArchiveError(`${JSON.stringify(entry.name)} is not what the archive says of it`);
+  let [crc, bytes] = [0, 0];
+  const take = (chunk: Uint8Array) => {
+    bytes += chunk.length;
+    ledger.unpack(chunk.length, entry.name);
+    if (bytes > entry.bytes) throw lies;
+    crc = Bun.hash.crc32(chunk, crc);
+  };
+  try {
+    if (entry.method === "stored") for await (const chunk of packed(read, entry)) take(chunk);
+    else {
+      const inflate = createInflateRaw({ chunkSize: CHUNK });
+      const feeding = feed(inflate, packed(read, entry));
+      feeding.catch((error) => inflate.destroy(error));
+      for await (const chunk of inflate) take(chunk as Uint8Array);
+    }
+  } catch (error) {
+    throw asArchiveError(error, `${JSON.stringify(entry.name)} is damaged`);
+  }
+  if (bytes !== entry.bytes || crc >>> 0 !== entry.crc32) throw lies;
+}
+
+async function* packed(
+  read: (offset: number, length: number) => Promise<Uint8Array>,
+  { offset, packedBytes }: ZipEntry,
+): AsyncGenerator<Uint8Array> {
+  for (let at = 0; at < packedBytes; at += CHUNK) yield read(offset + at, Math.min(CHUNK, packedBytes - at));
+}
+
+async function feed(into: NodeJS.WritableStream, chunks: AsyncIterable<Uint8Array>) {
+  for await (const chunk of chunks)
+    if (!into.write(chunk)) await new Promise((go) => into.once("drain", go).once("close", go));
+  into.end();
+}
+
+/** What zlib throws has a code such as Z_DATA_ERROR; anything else is trouble of ours. */
+function asArchiveError(error: unknown, message: string): unknown {
+  const code = (error as { code?: unknown } | null)?.code;
+  return typeof code === "string" && code.startsWith("Z_") ? new ArchiveError(message) : error;
+}
