@@ -1,8 +1,227 @@
+import { describe, expect, test } from "bun:test";
+import { ListMultipartUploadsCommand, ListObjectsV2Command } from "@aws-sdk/client-s3";
+import { UsageError } from "../../src/lib/errors.ts";
+import { loadConfig } from "../../src/platform/config.ts";
+import { ContentError, StorageError } from "../../src/platform/files.ts";
+import { openStorage } from "../../src/platform/storage/open.ts";
 import { openS3Storage } from "../../src/platform/storage/s3.ts";
-import { describeWith, minio } from "../servers/servers.ts";
-import { freshBucket } from "./buckets.ts";
+import type { S3Settings } from "../../src/platform/storage/s3_bucket.ts";
+import { partBytes } from "../../src/platform/storage/s3_upload.ts";
+import type { Storage } from "../../src/platform/storage/storage.ts";
+import { tempDir } from "../harness.ts";
+import { cuttingProxy } from "../servers/proxy.ts";
+import { describeWith, minio, type S3Server } from "../servers/servers.ts";
+import { clientFor, freshBucket, settingsFor } from "./buckets.ts";
 import { storageConformance } from "./conformance.ts";
+
+const MIB = 1 << 20;
+const bytes = (text: string) => new TextEncoder().encode(text);
+const textOf = async (storage: Storage, key: string) => new Response((await storage.get(key))!.stream).text();
+const inADay = () => Date.now() + 86_400_000;
+
+async function namesIn(server: S3Server, { s3_bucket: Bucket }: S3Settings): Promise<string[]> {
+  const { Contents = [] } = await clientFor(server).send(new ListObjectsV2Command({ Bucket }));
+  return Contents.map(({ Key = "" }) => Key.replace("some/prefix/", "").replace(/[0-9a-f]{32}/, "…"));
+}
+
+/** Uploads in parts; MinIO lists them by the whole name only, which the marker tells. */
+const known = new Map<string, string[]>();
+async function uploadsIn(server: S3Server, { s3_bucket: Bucket }: S3Settings): Promise<number> {
+  const client = clientFor(server);
+  const { Contents = [] } = await client.send(new ListObjectsV2Command({ Bucket, Prefix: "some/prefix/uploads/" }));
+  const names = Contents.map(({ Key = "" }) => Key.replace("/uploads/", "/objects/"));
+  known.set(Bucket, [...(known.get(Bucket) ?? []), ...names]);
+  const all = [...new Set(known.get(Bucket))];
+  const found = await Promise.all(
+    all.map((Prefix) => client.send(new ListMultipartUploadsCommand({ Bucket, Prefix }))),
+  );
+  return found.flatMap(({ Uploads = [] }) => Uploads).length;
+}
 
 describeWith("minio", minio, (server) => {
   storageConformance("s3", async () => openS3Storage(await freshBucket(server)));
+
+  test("a file is one object and one name; nothing else is left, whether it came in parts or not", async () => {
+    const settings = await freshBucket(server);
+    const storage = openS3Storage(settings);
+    await storage.put("a b/c", bytes("small"));
+    await storage.put("big", new Uint8Array(20 * MIB));
+    await storage.put("even", new Uint8Array(8 * MIB));
+    const names = ["objects/…", "objects/…", "objects/…", "refs/a!1b/c!0", "refs/big!0", "refs/even!0"];
+    expect(await namesIn(server, settings)).toEqual(names);
+    expect(await storage.head("even")).toMatchObject({ bytes: 8 * MIB });
+  });
+
+  test("a sweep with no grace removes exactly what no key names", async () => {
+    const settings = await freshBucket(server);
+    const storage = openS3Storage(settings);
+    await storage.put("kept", bytes("one"));
+    await storage.put("gone", bytes("three"));
+    await storage.delete("gone");
+    expect(await storage.sweep(0)).toEqual({ objects: 1, bytes: 5 });
+    expect(await namesIn(server, settings)).toEqual(["objects/…", "refs/kept!0"]);
+  });
+
+  test("a body that breaks after twenty megabytes leaves no part behind", async () => {
+    const settings = await freshBucket(server);
+    const storage = openS3Storage(settings);
+    const body = (async function* () {
+      for (let i = 0; i < 20; i++) yield new Uint8Array(MIB);
+      throw new Error("gone");
+    })();
+    await expect(storage.put("k", body)).rejects.toThrow("gone");
+    await expect(storage.put("k", new Uint8Array(20 * MIB), { expectedSha256: "0".repeat(64) })).rejects.toThrow(
+      ContentError,
+    );
+    expect(await namesIn(server, settings)).toEqual([]);
+  });
+
+  test("the source of a body that is too large is closed", async () => {
+    const storage = openS3Storage(await freshBucket(server));
+    let closed = false;
+    const body = (async function* () {
+      try {
+        for (;;) yield new Uint8Array(MIB);
+      } finally {
+        closed = true;
+      }
+    })();
+    await expect(storage.put("k", body, { maxBytes: 30 * MIB })).rejects.toThrow("larger than");
+    expect(closed).toBeTrue();
+  });
+
+  test.each([
+    ["storage.before_name:1", "old"],
+    ["storage.after_name:1", "new"],
+  ])("killed at %s, the key is the %s content, and a sweep finds the rest", async (failpoint, expected) => {
+    const settings = await freshBucket(server);
+    await openS3Storage(settings).put("k", bytes("old"));
+    expect(await putInChild(settings, failpoint, 'new TextEncoder().encode("new")')).toBe("SIGKILL");
+    const storage = openS3Storage(settings, { now: inADay });
+    expect(await textOf(storage, "k")).toBe(expected);
+    await storage.sweep(0);
+    expect(await textOf(storage, "k")).toBe(expected);
+    expect(await namesIn(server, settings)).toEqual(["objects/…", "refs/k!0"]);
+  });
+
+  test("killed in the middle of an upload in parts, the key is absent and a sweep gives the parts back", async () => {
+    const settings = await freshBucket(server);
+    // Three parts are under way at most: when the sixth is asked for, some have arrived.
+    const body = `(async function* () {
+      for (let i = 0; i < 48; i++) yield new Uint8Array(1 << 20);
+      process.kill(process.pid, "SIGKILL");
+    })()`;
+    expect(await putInChild(settings, "none:1", body)).toBe("SIGKILL");
+    expect(await uploadsIn(server, settings)).toBe(1);
+    const storage = openS3Storage(settings, { now: inADay });
+    expect(await storage.get("k")).toBeUndefined();
+    await openS3Storage(settings).sweep(3_600_000);
+    expect(await uploadsIn(server, settings)).toBe(1); // young: it may be at work
+    await storage.sweep(3_600_000);
+    expect(await uploadsIn(server, settings)).toBe(0);
+    expect(await namesIn(server, settings)).toEqual([]);
+  });
+
+  test("a connection that is cut in the middle of a read is an error of the storage, not a short file", async () => {
+    const settings = await freshBucket(server);
+    await openS3Storage(settings).put("k", new Uint8Array(20 * MIB));
+    using proxy = cuttingProxy(Number(new URL(server.url).port));
+    const storage = openS3Storage({ ...settings, s3_endpoint: `http://127.0.0.1:${proxy.port}` });
+    const opened = await storage.get("k");
+    proxy.cutAfter(5 * MIB);
+    const read = await new Response(opened!.stream).arrayBuffer().catch((error) => error);
+    expect(read).toBeInstanceOf(StorageError);
+    expect(read.message).toContain("cannot be reached");
+  });
+
+  test("a reader that goes away closes its connection, and a sweep may take what it read", async () => {
+    const settings = await freshBucket(server);
+    const storage = openS3Storage(settings);
+    await storage.put("k", new Uint8Array(20 * MIB));
+    const opened = await storage.get("k");
+    await storage.delete("k");
+    expect((await storage.sweep(0)).objects).toBe(0);
+    await opened!.stream.cancel();
+    expect((await storage.sweep(0)).objects).toBe(1);
+  });
+
+  test.each([
+    ["a wrong secret", { s3_secret_access_key: "not the s3cret" }, "refuses the credentials"],
+    ["an unknown key", { s3_access_key_id: "nobody" }, "refuses the credentials"],
+    ["no credentials", { s3_access_key_id: "", s3_secret_access_key: "" }, "may not do this"],
+    ["a missing bucket", { s3_bucket: "no-such-bucket" }, "no such bucket. Make it, or correct storage.s3_bucket"],
+    ["nobody there", { s3_endpoint: "http://127.0.0.1:9" }, "cannot be reached (ECONNREFUSED)"],
+  ])("%s is said clearly, without a secret", async (_name, wrong, says) => {
+    const settings = { ...settingsFor(server, (await freshBucket(server)).s3_bucket), ...wrong };
+    const storage = openS3Storage(settings);
+    for (const call of [
+      () => storage.put("k", bytes("x")),
+      () => storage.get("k"),
+      () => storage.list(""),
+      () => storage.delete("k"),
+      () => storage.sweep(0),
+    ]) {
+      const error = await call().catch((error) => error);
+      expect(error).toBeInstanceOf(StorageError);
+      expect(error.message).toContain(says);
+      expect(Bun.inspect(error)).not.toContain("s3cret");
+      expect(error.advice).not.toContain("127.0.0.1");
+    }
+  });
+
+  test("200 MB go up with less than 100 MB of memory", async () => {
+    const script = `${prelude(await freshBucket(server))}
+      const before = process.memoryUsage().rss;
+      let peak = 0;
+      const watch = () => { peak = Math.max(peak, process.memoryUsage().rss); };
+      const timer = setInterval(watch, 5);
+      const piece = new Uint8Array(1 << 16).fill(7);
+      const body = (async function* () { for (let i = 0; i < 3200; i++) { watch(); yield piece; } })();
+      const { bytes } = await storage.put("k", body);
+      clearInterval(timer);
+      console.log(JSON.stringify({ bytes, grown: peak - before }));`;
+    const child = Bun.spawn([process.execPath, "-e", script], { stdout: "pipe", stderr: "inherit" });
+    const told = JSON.parse(await new Response(child.stdout).text());
+    expect(told.bytes).toBe(200 * MIB);
+    expect(told.grown).toBeLessThan(100e6);
+  });
+});
+
+const prelude = (settings: S3Settings) => `
+  const at = (path) => import(${JSON.stringify(`${import.meta.dir}/../../src/platform/`)} + path);
+  const storage = (await at("storage/s3.ts")).openS3Storage(${JSON.stringify(settings)});`;
+
+/** How it ended. */
+async function putInChild(settings: S3Settings, failpoint: string, body: string): Promise<unknown> {
+  const script = `${prelude(settings)}
+    (await at("failpoint.ts")).armFailpoint("${failpoint}");
+    await storage.put("k", ${body});`;
+  const child = Bun.spawn([process.execPath, "-e", script], { stdout: "inherit", stderr: "inherit" });
+  await child.exited;
+  return child.signalCode;
+}
+
+test("ten thousand parts make more than a terabyte, none of them too large to hold", () => {
+  const total = Array.from({ length: 10_000 }, (_, i) => partBytes(i + 1)).reduce((sum, size) => sum + size, 0);
+  expect(total).toBeGreaterThan(1e12);
+  expect(partBytes(10_000)).toBeLessThanOrEqual(192 * MIB);
+});
+
+describe("settings", () => {
+  const open = (flags: Record<string, unknown>) => () =>
+    openStorage(loadConfig({ env: {}, flags: { data_dir: tempDir(), "storage.kind": "s3", ...flags } }));
+  test.each([
+    ["no bucket", {}, "storage.s3_bucket"],
+    ["half of the credentials", { "storage.s3_bucket": "b", "storage.s3_access_key_id": "x" }, "belong together"],
+    ["a prefix that climbs", { "storage.s3_bucket": "b", "storage.s3_prefix": "../x/" }, "storage.s3_prefix"],
+    ["a long prefix", { "storage.s3_bucket": "b", "storage.s3_prefix": "x".repeat(101) }, "storage.s3_prefix"],
+  ])("%s: refused with the setting's name", (_name, flags, says) => {
+    expect(open(flags)).toThrow(UsageError);
+    expect(open(flags)).toThrow(says);
+  });
+
+  test("a whole set opens without dialling, and local storage knows no presigned addresses", () => {
+    expect(open({ "storage.s3_bucket": "b", "storage.s3_endpoint": "http://192.0.2.1" })().presign).toBeDefined();
+    expect(open({ "storage.kind": "local" })().presign).toBeUndefined();
+  });
 });

@@ -1,10 +1,10 @@
-import type { Readable } from "node:stream";
 import { GetObjectCommand } from "@aws-sdk/client-s3";
 import { UsageError } from "../../lib/errors.ts";
 import type { Chunks, Written } from "../files.ts";
 import { eachOf } from "./batches.ts";
 import { type Bucket, openBucket, type S3Settings } from "./s3_bucket.ts";
 import { asBucketError, BucketError } from "./s3_errors.ts";
+import { inKnownWords } from "./s3_fetch.ts";
 import { newObjectName } from "./s3_names.ts";
 import { presigner } from "./s3_presign.ts";
 import { openRefs } from "./s3_refs.ts";
@@ -144,20 +144,22 @@ async function openContent(bucket: Bucket, pins: Pins, object: string, { offset,
     );
     if (!found) return undefined;
     pins.hold(object);
-    return streamOf(bucket, found.Body as Readable, bytes, () => pins.release(object));
+    return streamOf(bucket, found.Body as unknown as ReadableStream<Uint8Array>, bytes, () => pins.release(object));
   } finally {
     pins.release(object);
   }
 }
 
-function streamOf(bucket: Bucket, body: Readable, bytes: number, over: () => void): ReadableStream<Uint8Array> {
-  const chunks = body[Symbol.asyncIterator]() as AsyncIterator<Uint8Array>;
+type Bytes = ReadableStream<Uint8Array>;
+
+function streamOf(bucket: Bucket, body: Bytes, bytes: number, over: () => void): Bytes {
+  const reader = body.getReader();
   let left = bytes;
   return new ReadableStream<Uint8Array>(
     {
       pull: async (controller) => {
         try {
-          const { done, value } = await chunks.next();
+          const { done, value } = await reader.read();
           if (!done) {
             left -= value.byteLength;
             controller.enqueue(value);
@@ -168,12 +170,12 @@ function streamOf(bucket: Bucket, body: Readable, bytes: number, over: () => voi
           controller.close();
         } catch (error) {
           over();
-          controller.error(asBucketError(bucket.place, "read", error));
+          controller.error(asBucketError(bucket.place, "read", inKnownWords(error)));
         }
       },
-      cancel: () => {
+      cancel: async () => {
         over();
-        body.destroy();
+        await reader.cancel();
       },
     },
     { highWaterMark: 0 },

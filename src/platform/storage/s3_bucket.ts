@@ -1,5 +1,3 @@
-import { Agent } from "node:https";
-import { getCACertificates } from "node:tls";
 import {
   AbortMultipartUploadCommand,
   DeleteObjectCommand,
@@ -11,15 +9,11 @@ import {
 } from "@aws-sdk/client-s3";
 import type { Config } from "../config.ts";
 import { asBucketError, isMissing } from "./s3_errors.ts";
+import { fetchHandler } from "./s3_fetch.ts";
 
 export type S3Settings = Config["storage"];
 export type Listed = { name: string; bytes: number; updatedAt: number };
 export type Bucket = ReturnType<typeof openBucket>;
-
-const CONNECT_MS = 10_000;
-const AGENT = { keepAlive: true, maxSockets: 50 }; // the SDK's own
-/** Without a byte either way. A server-side copy of gigabytes sends spaces meanwhile. */
-const SILENCE_MS = 120_000;
 
 /** One bucket below our prefix, and the few requests that are more than one line. Every failure is a BucketError. */
 export function openBucket(settings: S3Settings, ca: string | undefined) {
@@ -33,11 +27,8 @@ export function openBucket(settings: S3Settings, ca: string | undefined) {
     // Others than Amazon's know no checksums in trailers. What we send is signed with its hash in any case.
     requestChecksumCalculation: "WHEN_REQUIRED",
     responseChecksumValidation: "WHEN_REQUIRED",
-    requestHandler: {
-      connectionTimeout: CONNECT_MS,
-      socketTimeout: SILENCE_MS,
-      ...(ca === undefined ? {} : { httpsAgent: new Agent({ ...AGENT, ca: [...getCACertificates("default"), ca] }) }),
-    },
+    requestHandler: fetchHandler(ca),
+    expectContinueHeader: false,
   });
   const at = (object: string) => ({ Bucket: name, Key: prefix + object });
 

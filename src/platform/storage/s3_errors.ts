@@ -43,8 +43,7 @@ const FIXES: Readonly<Record<string, string>> = {
   QuotaExceeded: FULL,
   KeyTooLongError: "the name is too long for it. Shorten storage.s3_prefix",
 };
-const UNREACHABLE =
-  /^(ECONN|EPIPE|ENOTFOUND|EAI_|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH|ConnectionRefused|ConnectionClosed)/;
+const UNREACHABLE = /^(ECONN|EPIPE|ENOTFOUND|EAI_|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH)/;
 const CERTIFICATE = /CERT|SELF_SIGNED|UNABLE_TO_VERIFY|TLS/;
 
 type Failure = { name?: string; code?: unknown; message?: string; $metadata?: { httpStatusCode?: number } };
