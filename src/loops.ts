@@ -3,6 +3,7 @@ import { prune } from "./events/consume.ts";
 import { pruneIdempotencyKeys } from "./http/idempotency.ts";
 import type { LoopSpec } from "./platform/loop.ts";
 import { recordUses } from "./resources/api_keys/authenticate.ts";
+import { removeAbandoned } from "./resources/code_artifacts/upload.ts";
 import { cutDue } from "./resources/datasets/snapshots.ts";
 import { sweep as sweepDatasets } from "./resources/datasets/sweep.ts";
 import { reconcile } from "./resources/deployments/reconcile.ts";
@@ -27,6 +28,7 @@ export const loops = (ctx: Ctx): LoopSpec[] => [
   { name: "datasets.sweep", schedule: { everyMs: 3_600_000 }, tick: async () => void (await sweepDatasets(ctx)) },
   { name: "deployments.reconcile", schedule: { everyMs: 1_000 }, tick: () => reconcile(ctx) },
   { name: "volumes.sweep", schedule: { everyMs: 60_000 }, tick: (signal) => sweepVolumes(ctx, signal) },
+  { name: "code_artifacts.sweep", schedule: "47 * * * *", tick: () => removeAbandoned(ctx) },
   {
     name: "deployments.prune_requests",
     schedule: "27 3 * * *",

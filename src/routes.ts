@@ -2,6 +2,7 @@ import type { AnyElysia } from "elysia";
 import type { Ctx } from "./context.ts";
 import { routes as account } from "./resources/account/routes.ts";
 import { routes as apiKeys } from "./resources/api_keys/routes.ts";
+import { routes as codeArtifacts } from "./resources/code_artifacts/routes.ts";
 import { routes as connectedDatasets } from "./resources/datasets/connected_routes.ts";
 import { routes as datasets } from "./resources/datasets/routes.ts";
 import { routes as deployments } from "./resources/deployments/routes.ts";
@@ -30,6 +31,7 @@ export const mount = (ctx: Ctx) => (app: AnyElysia) =>
     .use(secrets(ctx))
     .use(models(ctx))
     .use(volumes(ctx))
+    .use(codeArtifacts(ctx))
     .use(regions(ctx))
     .use(connectedDatasets(ctx))
     .use(datasets(ctx))

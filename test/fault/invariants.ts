@@ -56,6 +56,8 @@ export function violations(dir: string): string[] {
     deployment: "deployments",
     dataset: "datasets",
     dataset_resolution: "dataset_resolutions",
+    volume: "volumes",
+    code_artifact: "code_artifacts",
   };
   for (const [object, table] of Object.entries(tables)) {
     const orphans = all<{ id: string }>(

@@ -1,6 +1,7 @@
 import { write } from "../../src/platform/db.ts";
 import * as moves from "../../src/resources/deployments/moves.ts";
 import * as models from "../../src/resources/models/service.ts";
+import { tarGz } from "../archives.ts";
 import { type TestApp, tempDir } from "../harness.ts";
 import { makeModel } from "../models.ts";
 import { pretendServing } from "../pretend_replica.ts";
@@ -74,6 +75,16 @@ const sentModel = async (app: TestApp) => {
   const { id, upload, "?": query } = await modelAddress(app);
   await app.call("PUT", `/v1/models/${id}/uploads/${upload}${query}`, undefined, { raw: GGUF });
   return { id };
+};
+
+const archive = () => {
+  const form = new FormData();
+  form.set("file", new Blob([tarGz({ name: unique(), content: "x" })]), "code.tar.gz");
+  return form;
+};
+const artifact = async (app: TestApp) => {
+  const { body } = await app.call("POST", "/v1/code_artifacts", undefined, { raw: archive() });
+  return { id: body.id as string };
 };
 
 const volume = async (app: TestApp) => {
@@ -198,6 +209,11 @@ export const JOURNEY: Step[] = [
   { operation: "DELETE /v1/volumes/{name}/uploads/{id}", own: sentParts },
   { operation: "GET /v1/volumes/{name}/signed/{path}", own: download, bytes: true, shared: true },
   ...DATASETS,
+  { operation: "POST /v1/code_artifacts", body: archive() },
+  { operation: "GET /v1/code_artifacts" },
+  { operation: "GET /v1/code_artifacts/{id}", own: artifact },
+  { operation: "GET /v1/code_artifacts/{id}/content", own: artifact, bytes: true },
+  { operation: "DELETE /v1/code_artifacts/{id}", own: artifact },
   { operation: "POST /v1/deployments", json: { model: "journey/served", name: "journey" } },
   { operation: "GET /v1/deployments" },
   { operation: "GET /v1/deployments/{id}", own: deployment },

@@ -2,6 +2,7 @@ import { eq } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { consume } from "../../events/consume.ts";
 import { idempotencyKeys } from "../../http/idempotency.ts";
+import * as codeArtifacts from "../code_artifacts/service.ts";
 import * as datasets from "../datasets/service.ts";
 import * as deployments from "../deployments/service.ts";
 import * as models from "../models/service.ts";
@@ -11,8 +12,8 @@ import * as volumes from "../volumes/service.ts";
 
 /**
  * A deleted workspace keeps its row, so that old ids and events keep their meaning, but nothing that could be
- * opened or that costs: its deployments stop, its datasets, models, secrets, private keys and stored answers go. Driven by the event, so
- * a kill only delays it.
+ * opened or that costs: its deployments stop, its datasets, models, files, secrets, private keys and stored answers
+ * go. Driven by the event, so a kill only delays it.
  */
 export async function purge(ctx: Ctx) {
   const take = () =>
@@ -23,6 +24,7 @@ export async function purge(ctx: Ctx) {
         models.removeAll(ctx, workspaceId);
         datasets.removeAll(ctx, workspaceId);
         volumes.removeAll(ctx, workspaceId);
+        codeArtifacts.removeAll(ctx, workspaceId);
         secrets.removeAll(ctx, workspaceId);
         sshKeys.removeAll(ctx, workspaceId);
         tx.delete(idempotencyKeys).where(eq(idempotencyKeys.workspaceId, workspaceId)).run();

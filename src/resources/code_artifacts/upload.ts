@@ -1,0 +1,111 @@
+/**
+ * The archive goes to the disk as it comes, is read in a child process, and only then into the storage. A bad one, a
+ * client that leaves or a crash leaves nothing but a temporary file, which the loop removes.
+ */
+import { mkdir, rm } from "node:fs/promises";
+import { join } from "node:path";
+import type { Ctx } from "../../context.ts";
+import { type Creation, creates } from "../../http/idempotency.ts";
+import { deepest, type Issue } from "../../http/issues.ts";
+import { type FilePart, readMultipart } from "../../http/multipart.ts";
+import { AppError } from "../../lib/errors.ts";
+import { newId } from "../../lib/ids.ts";
+import { asStorageError, cleanTemp, tempPath, type Written, writeTemp } from "../../platform/files.ts";
+import * as looseKeys from "../loose_keys/service.ts";
+import { inspect } from "./inspect.ts";
+import { ArtifactFields, type CodeArtifact, present } from "./schema.ts";
+import * as artifacts from "./service.ts";
+import type { CodeArtifactRow } from "./table.ts";
+
+const MAX_BYTES = 2 * 2 ** 30; // unpacked it may not have more
+const ABANDONED_MS = 3_600_000;
+
+const folderOf = (ctx: Ctx) => join(ctx.config.data_dir, "tmp");
+
+type Sent = Written & { path: string; filename: string; format: CodeArtifactRow["format"] };
+
+export async function upload(ctx: Ctx, call: Creation): Promise<CodeArtifact> {
+  await mkdir(folderOf(ctx), { recursive: true, mode: 0o700 });
+  const path = tempPath(folderOf(ctx));
+  let sent: Sent | undefined;
+  try {
+    const fields = await readMultipart(call.request, {
+      maxFileBytes: MAX_BYTES,
+      async onFile(part) {
+        if (part.name !== "file" || sent)
+          throw new AppError("schema", "Send one file, in the field file", { param: "file" });
+        sent = await take(part, path);
+      },
+    });
+    if (!sent) throw new AppError("schema", "file: is missing: send the archive as the field file", { param: "file" });
+    return await keep(ctx, call, readFields(fields, sent), sent);
+  } finally {
+    await rm(path, { force: true });
+  }
+}
+
+async function take(part: FilePart, path: string): Promise<Sent> {
+  const format = formatOf(part.filename);
+  try {
+    return { path, format, filename: part.filename, ...(await writeTemp(path, part.stream)) };
+  } catch (error) {
+    throw asStorageError(path, "write", error);
+  }
+}
+
+function formatOf(filename: string): Sent["format"] {
+  if (/\.(tar\.gz|tgz)$/i.test(filename)) return "tar.gz";
+  if (/\.zip$/i.test(filename)) return "zip";
+  const shown = JSON.stringify(filename.slice(0, 80));
+  throw new AppError("schema", `file: ${shown} is no archive that is taken: send a .tar.gz, .tgz or .zip`, {
+    param: "file",
+  });
+}
+
+type Named = { name: string; metadata: Record<string, string> };
+
+function readFields(fields: Record<string, string>, { filename }: Sent): Named {
+  const result = ArtifactFields.safeParse({ name: filename.split(/[\\/]/).at(-1)?.slice(0, 200), ...fields });
+  if (result.success) return { name: result.data.name ?? filename, metadata: result.data.metadata ?? {} };
+  const [first] = result.error.issues as Issue[];
+  const issue = first && deepest(first);
+  const field = String(issue?.path?.[0] ?? "name");
+  throw new AppError("schema", `${field}: ${issue?.message ?? "does not fit"}`, { param: field });
+}
+
+/** The artifact that has this content already, or a new one. Two equal ones at the same time meet in the commit. */
+async function keep(ctx: Ctx, call: Creation, named: Named, sent: Sent): Promise<CodeArtifact> {
+  const { workspaceId } = call.principal;
+  const { sha256, format } = sent;
+  const body = { ...named, sha256 };
+  const known = artifacts.withContent(ctx, workspaceId, sha256);
+  if (known) return creates(ctx, { ...call, body }, () => existing(call, known));
+  const contents = await inspect(ctx, sent);
+  const key = `artifacts/${newId("art", ctx.clock.now())}`;
+  return looseKeys.store(ctx, {
+    key,
+    put: () => ctx.storage.put(key, Bun.file(sent.path), { expectedSha256: sha256 }),
+    own(tx, { bytes: sizeBytes }) {
+      const now = ctx.clock.now();
+      const before = artifacts.withContent(ctx, workspaceId, sha256);
+      const answer = creates(ctx, { ...call, body }, () => {
+        if (before) return existing(call, before);
+        const row = { workspaceId, ...named, ...contents, format, sha256, sizeBytes, storageKey: key };
+        return present(artifacts.add(tx, row, now));
+      });
+      if (artifacts.withContent(ctx, workspaceId, sha256)?.storageKey !== key) looseKeys.drop(tx, key, now);
+      return answer;
+    },
+  });
+}
+
+function existing({ set }: Creation, row: CodeArtifactRow): CodeArtifact {
+  set.status = 200;
+  return present(row);
+}
+
+/** What a killed server was receiving. */
+export async function removeAbandoned(ctx: Ctx) {
+  await mkdir(folderOf(ctx), { recursive: true, mode: 0o700 });
+  await cleanTemp(folderOf(ctx), ABANDONED_MS, ctx.clock.now());
+}
