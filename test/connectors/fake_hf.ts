@@ -31,7 +31,8 @@ export function startFakeHf(datasets: Record<string, FakeDataset>) {
       if (request.headers.has("authorization") || searchParams.get("signature") !== state.signature)
         return new Response("<Error/>", { status: 403 });
       const [, dataset = "", path = ""] = /^\/(.+?)\/-\/(.+)$/.exec(decodeURIComponent(pathname)) ?? [];
-      return ranged(bytesOf(datasets[dataset]?.files[path] ?? ""), request);
+      const bytes = bytesOf(datasets[dataset]?.files[path] ?? "");
+      return ranged(bytes, request, { etag: `"${hex(bytes)}"` });
     },
   });
 

@@ -152,13 +152,14 @@ export function objectStoreTests(bench: Bench) {
     });
 
     const { wrong } = bench;
-    test.skipIf(wrong === undefined)("wrong credentials are refused in words that do not repeat them", async () => {
-      for (const where of [uri("many/"), uri("many/a.jsonl")]) {
-        const fault = await faultOf(at(where, wrong).test(calm()));
-        expect([fault.code, fault.param]).toEqual(["unauthorized", "/credentials"]);
-        expectSilence(fault, [...secrets, ...Object.values(wrong ?? {}).map(String)]);
-      }
-    });
+    if (wrong)
+      test("wrong credentials are refused in words that do not repeat them", async () => {
+        for (const where of [uri("many/"), uri("many/a.jsonl")]) {
+          const fault = await faultOf(at(where, wrong).test(calm()));
+          expect([fault.code, fault.param]).toEqual(["unauthorized", "/credentials"]);
+          expectSilence(fault, [...secrets, ...Object.values(wrong).map(String)]);
+        }
+      });
   });
 
   describe("a connection", () => {
@@ -236,8 +237,7 @@ export function objectStoreTests(bench: Bench) {
     const part = Array.from({ length: 10 }, (_, i) => lines(numbered(100_000, i * 100_000)));
     await put("large/rows.jsonl", part.join(""));
     const source = { source_type: type, source_uri: uri("large/") };
-    const { rows, growthBytes, ms, last } = await readLarge({ source, credentials });
-    console.log(`${type}: ${rows} rows in ${ms} ms, ${Math.round(growthBytes / 1e6)} MB more memory`);
+    const { rows, growthBytes, last } = await readLarge({ source, credentials });
     expect({ rows, last }).toEqual({ rows: 1_000_000, last: numbered(1, 999_999)[0]! });
     expect(growthBytes).toBeLessThan(150e6);
   }, 60_000);

@@ -1,11 +1,13 @@
 import { describe, expect, test } from "bun:test";
+import { gzipSync } from "node:zlib";
 import { CreateBucketCommand, PutBucketPolicyCommand, S3Client } from "@aws-sdk/client-s3";
 import type { Credentials } from "../../src/lib/source.ts";
 import { open } from "../../src/workers/connector/s3.ts";
 import { describeWith, minio } from "../servers/servers.ts";
 import { faultOf } from "./formats_kit.ts";
 import { objectStoreTests } from "./object_store_suite.ts";
-import { calm, expectSilence, openSource, readRows } from "./objects_kit.ts";
+import { calm, expectSilence, openSource, readLarge, readRows } from "./objects_kit.ts";
+import { rowsAsParquet } from "./parquet_writer.ts";
 
 const bucket = "verk-rows";
 
@@ -40,6 +42,24 @@ describeWith("s3, against MinIO", minio, (server) => {
     wrong: { access_key_id: accessKeyId, secret_access_key: "MARKED-wrong-secret" },
     secrets: [secretAccessKey],
   });
+
+  test.each(["rows.parquet", "rows.csv", "rows.jsonl.gz"])(
+    "a million rows of %s in flat memory",
+    async (name) => {
+      await created;
+      const texts = Array.from({ length: 1_000_000 }, (_, i) => `row ${i} of a million`);
+      if (name === "rows.csv") await writer.write(`million/${name}`, `text\n${texts.join("\n")}`);
+      else if (name === "rows.parquet")
+        await writer.write(`million/${name}`, rowsAsParquet(texts, { groupRows: 100_000, pageRows: 5000 }));
+      else await writer.write(`million/${name}`, gzipSync(`{"text":"${texts.join('"}\n{"text":"')}"}`));
+      const source = { source_type: "s3" as const, source_uri: uriOf(`million/${name}`) };
+      const { rows, growthBytes, last } = await readLarge({ source, credentials });
+      expect(rows).toBe(1_000_000);
+      expect(JSON.parse(last).text).toBe("row 999999 of a million");
+      expect(growthBytes).toBeLessThan(150e6);
+    },
+    60_000,
+  );
 
   test("an access key that nobody has is refused", async () => {
     const fault = await faultOf(

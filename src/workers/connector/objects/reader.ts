@@ -20,7 +20,7 @@ export function createReader(open: OpenObject, signal: AbortSignal): Reader {
         const { stream } = await open(object, { from: at, to: span.to }, signal);
         begun = true;
         for await (const chunk of stream) {
-          failures = 0;
+          if (chunk.byteLength > 0) failures = 0;
           const part = chunk.subarray(0, span.to - at); // a store that ignores the span's end
           at += part.byteLength;
           yield part;

@@ -11,17 +11,29 @@ import type { ToText } from "./text.ts";
 
 export type Read = (from: number, to: number) => Promise<Uint8Array<ArrayBuffer>>;
 
+const COLLECTED_BYTES = 32 * 2 ** 20;
+
 /** Bytes of memory that pages may take together. */
 export class Budget {
   private used = 0;
+  private given = 0;
   constructor(private readonly most: number) {}
   take(bytes: number) {
     this.used += bytes;
+    this.given += bytes;
+    if (this.given > COLLECTED_BYTES) {
+      Bun.gc(true); // pages lie outside the heap that the collector watches, and would pile up
+      this.given = 0;
+    }
     if (this.used > this.most)
       throw new Error(`its pages take more than ${this.most} bytes of memory at once: write smaller pages`);
   }
   give(bytes: number) {
     this.used -= bytes;
+  }
+  /** At the end of a row group. */
+  giveAll() {
+    this.used = 0;
   }
 }
 

@@ -5,7 +5,7 @@ import { compressors } from "hyparquet-compressors";
 import { readHybrid, widthOf } from "./levels.ts";
 import type { Node } from "./schema.ts";
 import type { ToText } from "./text.ts";
-import { readValues } from "./values.ts";
+import { dictionaryValues, readValues } from "./values.ts";
 
 export type Page = {
   count: number;
@@ -47,14 +47,13 @@ export function readDictionary(header: PageHeader, bytes: Uint8Array, leaf: Node
   const count = header.dictionary_page_header?.num_values ?? -1;
   const page = unpacked(bytes, codec, header.uncompressed_page_size);
   if (count < 0 || count > page.byteLength * 8) throw new Error(`a dictionary claims ${count} values`);
-  const values = readValues("PLAIN", page, columnOf(leaf), count);
-  const raw = Array.from({ length: count }, (_, k) => values(k));
+  const raw = dictionaryValues(page, columnOf(leaf), count);
   const texts: (string | undefined)[] = new Array(count);
   return (index: number): string => {
     const known = texts[index];
     if (known !== undefined) return known;
     if (index >= count) throw new Error("a value is not in its dictionary");
-    texts[index] = toText(raw[index]!);
+    texts[index] = toText(raw(index));
     return texts[index];
   };
 }

@@ -27,16 +27,18 @@ export async function* parquetRows(file: SourceFile, options: FormatOptions): As
   let row = 0;
   try {
     const footer = await readFooter(file);
+    const budget = new Budget(OPEN_BYTES);
     let start = 0;
     for (const group of footer.groups) {
       const skip = Math.max(0, options.from.row - start);
       row = start + skip;
       if (skip < group.rows)
-        for await (const lines of groupRows(file, { footer, group, skip, rowBytes: options.rowBytes })) {
+        for await (const lines of groupRows(file, { footer, group, skip, rowBytes: options.rowBytes, budget })) {
           row += lines.length;
           yield { lines, place: { row, byte: null } };
         }
       start += group.rows;
+      budget.giveAll();
     }
   } catch (error) {
     throw explained(error, file, row, options.rowBytes);
@@ -63,11 +65,13 @@ function explained(error: unknown, file: SourceFile, row: number, rowBytes: numb
   return badRows(file, `cannot be read as Parquet: ${why}`, error);
 }
 
-type Group = { footer: Footer; group: RowGroup; skip: number; rowBytes: number };
+type Group = { footer: Footer; group: RowGroup; skip: number; rowBytes: number; budget: Budget };
 
-async function* groupRows(file: SourceFile, { footer, group, skip, rowBytes }: Group): AsyncGenerator<string[]> {
+async function* groupRows(
+  file: SourceFile,
+  { footer, group, skip, rowBytes, budget }: Group,
+): AsyncGenerator<string[]> {
   const read = await reading(file, group);
-  const budget = new Budget(OPEN_BYTES);
   const windowBytes = Math.floor(WINDOWS_BYTES / group.chunks.length);
   const columns = footer.leaves.map((leaf, i) => {
     const toText = textOf(leaf.element, leaf.name, rowBytes);

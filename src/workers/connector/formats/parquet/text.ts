@@ -4,7 +4,7 @@
  */
 import type { SchemaElement } from "hyparquet";
 import { clockText, dateText, instantText, intervalText } from "./time.ts";
-import type { Raw } from "./values.ts";
+import type { Raw, Slice } from "./values.ts";
 
 export type ToText = (value: Raw) => string;
 
@@ -25,10 +25,11 @@ export function textOf(element: SchemaElement, name: string, rowBytes: number): 
     default: {
       const text = bytesText(element, name);
       return (value) => {
-        const bytes = value as Uint8Array;
-        if (bytes.byteLength > rowBytes)
-          throw new Error(`a value of column ${name} has ${bytes.byteLength} bytes, more than a row may have`);
-        return text(bytes);
+        const slice = value as Slice;
+        const length = slice.to - slice.from;
+        if (length > rowBytes)
+          throw new Error(`a value of column ${name} has ${length} bytes, more than a row may have`);
+        return text(slice);
       };
     }
   }
@@ -49,7 +50,9 @@ function integerText(element: SchemaElement): ToText {
   const times = CONVERTED_TIMES[converted ?? ""];
   if (times) return (value) => times.write(BigInt(value as number | bigint), times.per, true);
   if (converted?.startsWith("UINT_") || (logical?.type === "INTEGER" && !logical.isSigned))
-    return (value) => (typeof value === "bigint" ? BigInt.asUintN(64, value) : (value as number) >>> 0).toString();
+    return element.type === "INT64"
+      ? (value) => ((value as number | bigint) < 0 ? BigInt.asUintN(64, BigInt(value as number)) : value).toString()
+      : (value) => String((value as number) >>> 0);
   return String;
 }
 
@@ -61,33 +64,36 @@ const CONVERTED_TIMES: Record<string, { write: typeof instantText; per: bigint }
   TIME_MICROS: { write: clockText, per: PER_SECOND.MICROS },
 };
 
-function bytesText(element: SchemaElement, name: string): (bytes: Uint8Array) => string {
+function bytesText(element: SchemaElement, name: string): (slice: Slice) => string {
   const kind = element.logical_type?.type;
   const converted = element.converted_type;
   if (converted === "DECIMAL" || kind === "DECIMAL") {
     const scale = scaleOf(element);
-    return (bytes) => decimalText(bigEndian(bytes), scale);
+    return (slice) => decimalText(bigEndian(slice), scale);
   }
-  if (kind === "FLOAT16") return (bytes) => numberText(half(bytes));
-  if (kind === "UUID") return (bytes) => uuidText(bytes);
-  if (converted === "INTERVAL") return (bytes) => intervalText(bytes);
-  if (converted === "JSON" || kind === "JSON") return (bytes) => jsonText(bytes, name);
+  if (kind === "FLOAT16") return ({ bytes, from }) => numberText(half(bytes, from));
+  if (kind === "UUID") return (slice) => uuidText(slice);
+  if (converted === "INTERVAL") return ({ bytes, from, to }) => intervalText(bytes.subarray(from, to));
+  if (converted === "JSON" || kind === "JSON") return (slice) => jsonText(slice, name);
   if (converted === "UTF8" || converted === "ENUM" || kind === "STRING" || kind === "ENUM")
-    return (bytes) => JSON.stringify(decoded(bytes, name));
-  return (bytes) => `"${Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("base64")}"`;
+    return (slice) => JSON.stringify(decoded(slice, name));
+  return ({ bytes, from, to }) => `"${bytes.toString("base64", from, to)}"`;
 }
 
-function decoded(bytes: Uint8Array, name: string): string {
+/** A replacement character is what the quick decoder makes of bytes that are no text; or it was there before. */
+function decoded({ bytes, from, to }: Slice, name: string): string {
+  const text = bytes.toString("utf8", from, to);
+  if (!text.includes("\ufffd")) return text;
   try {
-    return utf8.decode(bytes);
+    return utf8.decode(bytes.subarray(from, to));
   } catch (cause) {
     throw new Error(`a text of column ${name} is not valid UTF-8`, { cause });
   }
 }
 
 /** As it was written, so that its numbers keep their digits too. Its line breaks are only between its parts. */
-function jsonText(bytes: Uint8Array, name: string): string {
-  const text = decoded(bytes, name).trim();
+function jsonText(slice: Slice, name: string): string {
+  const text = decoded(slice, name).trim();
   try {
     JSON.parse(text);
   } catch (cause) {
@@ -110,22 +116,19 @@ export function decimalText(unscaled: bigint, scale: number): string {
   return `${unscaled < 0n ? "-" : ""}${digits.slice(0, -scale)}.${digits.slice(-scale)}`;
 }
 
-function bigEndian(bytes: Uint8Array): bigint {
-  if (bytes.byteLength === 0) return 0n;
-  if (bytes.byteLength > MOST_DIGITS / 2) throw new Error(`a decimal has ${bytes.byteLength} bytes`);
-  return BigInt.asIntN(bytes.byteLength * 8, BigInt(`0x${Buffer.from(bytes).toString("hex")}`));
+function bigEndian({ bytes, from, to }: Slice): bigint {
+  if (from === to) return 0n;
+  if (to - from > MOST_DIGITS / 2) throw new Error(`a decimal has ${to - from} bytes`);
+  return BigInt.asIntN((to - from) * 8, BigInt(`0x${bytes.toString("hex", from, to)}`));
 }
 
 const numberText = (value: number) => (Number.isFinite(value) ? (Object.is(value, -0) ? "-0" : String(value)) : "null");
 
-function half(bytes: Uint8Array): number {
-  return new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength).getFloat16(0, true);
-}
+const half = (bytes: Buffer, at: number) =>
+  new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength).getFloat16(at, true);
 
-const uuidText = (bytes: Uint8Array) =>
-  `"${Buffer.from(bytes)
-    .toString("hex")
-    .replace(/^(.{8})(.{4})(.{4})(.{4})/, "$1-$2-$3-$4-")}"`;
+const uuidText = ({ bytes, from, to }: Slice) =>
+  `"${bytes.toString("hex", from, to).replace(/^(.{8})(.{4})(.{4})(.{4})/, "$1-$2-$3-$4-")}"`;
 
 const JULIAN_EPOCH_DAYS = 2_440_588n;
 const DAY_NANOS = 86_400_000_000_000n;
