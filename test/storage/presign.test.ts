@@ -45,6 +45,38 @@ describeWith("minio", minio, (server) => {
     expect(await presign.adopt(to.staging, "k")).toBeUndefined();
   });
 
+  test("a size alone is signed too", async () => {
+    const { presign } = await open(server);
+    const to = await presign.put({ expiresSeconds: 60, bytes: 5 });
+    expect((await send(to, "hello!")).status).toBe(403);
+    expect((await send(to, "hello")).status).toBe(200);
+  });
+
+  test("what the client calls compressed is kept and given back as it was sent", async () => {
+    const { storage, presign } = await open(server);
+    const zipped = Bun.gzipSync("hello");
+    const to = await presign.put({ expiresSeconds: 60 });
+    expect((await send(to, zipped, { "content-encoding": "gzip" })).status).toBe(200);
+    expect(await presign.adopt(to.staging, "k")).toEqual({ bytes: zipped.length, sha256: sha256Bytes(zipped) });
+    expect(Buffer.from(await new Response((await storage.get("k"))!.stream).arrayBuffer())).toEqual(
+      Buffer.from(zipped),
+    );
+  });
+
+  test("a client that writes again while adopt looks gets what adopt has seen last, and its hash", async () => {
+    const { storage, presign } = await open(server);
+    const to = await presign.put({ expiresSeconds: 60 });
+    await send(to, "hello");
+    failpoints.hit = (name) => {
+      if (name !== "storage.before_copy") return;
+      delete failpoints.hit;
+      const again = `await fetch(${JSON.stringify(to.url)}, { method: "PUT", body: "other!" })`;
+      Bun.spawnSync([process.execPath, "-e", again]);
+    };
+    expect(await presign.adopt(to.staging, "k")).toEqual({ bytes: 6, sha256: sha256Bytes("other!") });
+    expect(await textOf(storage, "k")).toBe("other!");
+  });
+
   test("an address that has expired, or was changed, takes nothing", async () => {
     const { presign } = await open(server);
     const to = await presign.put({ expiresSeconds: 60 });

@@ -1,5 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { ListMultipartUploadsCommand, ListObjectsV2Command } from "@aws-sdk/client-s3";
+import { examine } from "../../src/cli/doctor/check.ts";
+import { storageChecks } from "../../src/cli/doctor/storage.ts";
 import { UsageError } from "../../src/lib/errors.ts";
 import { loadConfig } from "../../src/platform/config.ts";
 import { ContentError, StorageError } from "../../src/platform/files.ts";
@@ -169,6 +171,18 @@ describeWith("minio", minio, (server) => {
     }
   });
 
+  test("the doctor tries the bucket, and says what to do where it cannot be used", async () => {
+    const settings = await freshBucket(server);
+    expect(await examined(settings)).toMatchObject({ status: "ok", detail: `bucket ${settings.s3_bucket}, writable` });
+    expect((await openS3Storage(settings).list("")).items).toEqual([]);
+    const wrong = { ...settings, s3_secret_access_key: "not the s3cret" };
+    expect(await examined(wrong)).toMatchObject({
+      status: "fail",
+      fix: expect.stringContaining("s3_secret_access_key"),
+    });
+    expect(await examined({ ...settings, s3_bucket: "" })).toMatchObject({ status: "fail" });
+  });
+
   test("200 MB go up with less than 100 MB of memory", async () => {
     const script = `${prelude(await freshBucket(server))}
       const before = process.memoryUsage().rss;
@@ -186,6 +200,12 @@ describeWith("minio", minio, (server) => {
     expect(told.grown).toBeLessThan(100e6);
   });
 });
+
+function examined(settings: S3Settings) {
+  const flags = Object.fromEntries(Object.entries(settings).map(([name, value]) => [`storage.${name}`, value]));
+  const config = loadConfig({ env: {}, flags: { data_dir: tempDir(), ...flags } });
+  return examine(storageChecks.find(({ name }) => name === "file storage")!, { config, probeDir: config.data_dir });
+}
 
 const prelude = (settings: S3Settings) => `
   const at = (path) => import(${JSON.stringify(`${import.meta.dir}/../../src/platform/`)} + path);

@@ -3,11 +3,13 @@ import { accessSync, constants, existsSync, statfsSync, statSync } from "node:fs
 import { unlink } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { formatBytes } from "../../lib/bytes.ts";
+import { UsageError } from "../../lib/errors.ts";
 import { isHeld } from "../../platform/data_lock.ts";
-import { errorCode, tempPath, writeTemp } from "../../platform/files.ts";
+import { errorCode, StorageError, tempPath, writeTemp } from "../../platform/files.ts";
 import { MIGRATIONS } from "../../platform/migrations/index.ts";
 import { someSealed } from "../../platform/sealed.ts";
 import { isPrivate } from "../../platform/secrets.ts";
+import { openStorage } from "../../platform/storage/open.ts";
 import { type Check, fail, ok, type Scene, warn } from "./check.ts";
 
 const GIB = 2 ** 30;
@@ -21,6 +23,7 @@ export const storageChecks: readonly Check[] = [
   { name: "lock", run: lock },
   { name: "database", run: database },
   { name: "master key", run: masterKey },
+  { name: "file storage", run: fileStorage },
 ];
 
 /** The directory itself, or what exists of the path to it. */
@@ -141,6 +144,25 @@ function masterKey({ config }: Scene) {
   const mode = stat.mode & 0o777;
   if (!isPrivate(mode, stat.uid)) return fail(`${file} has mode 0${mode.toString(8)}`, `chmod 600 ${file}`);
   return ok(`${file}, mode 0${mode.toString(8)}. Back it up apart from the data: without it no secret opens`);
+}
+
+/** Rights do not tell: write, read, list and delete. */
+async function fileStorage({ config }: Scene) {
+  const { kind, s3_bucket: bucket } = config.storage;
+  if (kind === "local") return ok("in the data directory");
+  const key = `doctor/${crypto.randomUUID()}`;
+  try {
+    const storage = openStorage(config);
+    await storage.put(key, new Uint8Array(1));
+    await (await storage.get(key))?.stream.cancel();
+    await storage.list("doctor/", { limit: 1 });
+    await storage.delete(key);
+    return ok(`bucket ${bucket}, writable`);
+  } catch (error) {
+    if (error instanceof UsageError) return fail(error.message, "correct the [storage] section of the configuration");
+    if (error instanceof StorageError) return fail(error.message, error.advice);
+    throw error;
+  }
 }
 
 function hasSecrets(path: string): boolean {

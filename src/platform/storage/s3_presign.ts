@@ -11,6 +11,7 @@ import {
 } from "@aws-sdk/client-s3";
 import { getSignedUrl } from "@aws-sdk/s3-request-presigner";
 import { z } from "zod";
+import { failpoint } from "../failpoint.ts";
 import { ContentError, type Written } from "../files.ts";
 import { eachOf } from "./batches.ts";
 import type { Bucket } from "./s3_bucket.ts";
@@ -119,6 +120,7 @@ export function presigner({ bucket, refs, pins, now }: Parts): Presign {
       const sha256 = known || (await hashOf(`staging/${staging}`, ETag));
       if (sha256 === undefined) continue; // the client has written again
       requireHash(sha256, options);
+      failpoint("storage.before_copy");
       const CopySource = encodeURIComponent(`${from.Bucket}/${from.Key}`);
       const target = bucket.at(`objects/${object}`);
       const copied = await unlessChanged(() =>
