@@ -135,20 +135,30 @@ export const staged = (ctx: Ctx): UploadRow[] =>
     .where(and(eq(uploads.status, "open"), isNotNull(uploads.staging)))
     .all();
 
-/** Frees what a kill left claimed, closes what is past its time, forgets what is long over. */
+/** Opens again what a kill left claimed. */
+export function free(ctx: Ctx) {
+  const now = ctx.clock.now();
+  const left = ctx.db.select({ id: uploads.id }).from(uploads).where(eq(uploads.status, "receiving")).all();
+  const stale = left.filter(({ id }) => !busyOf(ctx.db).has(id));
+  if (stale.length > 0)
+    write(ctx.db, (tx) => {
+      for (const { id } of stale) transition(tx, machine, "release", { id, now });
+    });
+}
+
+/** Closes what is past its time, forgets what is long over. */
 export async function sweep(ctx: Ctx) {
   const now = ctx.clock.now();
-  const left = ctx.db.select().from(uploads).where(eq(uploads.status, "receiving")).all();
   const due = ctx.db
     .select()
     .from(uploads)
     .where(and(eq(uploads.status, "open"), lte(uploads.expiresAt, now)))
     .all()
     .filter(({ staging, expiresAt }) => staging === null || expiresAt + LATE_MS <= now);
-  write(ctx.db, (tx) => {
-    for (const { id } of left) if (!busyOf(ctx.db).has(id)) transition(tx, machine, "release", { id, now });
-    for (const { id } of due) if (transition(tx, machine, "expire", { id, now })) dropParts(tx, id, now);
-  });
+  if (due.length > 0)
+    write(ctx.db, (tx) => {
+      for (const { id } of due) if (transition(tx, machine, "expire", { id, now })) dropParts(tx, id, now);
+    });
   await gradually(ctx.db, (tx, rows) => {
     const over = and(lt(uploads.expiresAt, now - KEEP_MS), inArray(uploads.status, [...machine.terminal]));
     const old = tx.select({ id: uploads.id }).from(uploads).where(over).limit(rows);

@@ -12,6 +12,7 @@ import { complete, mayBeCompleted } from "./upload.ts";
 const YOUNG_MS = 600_000;
 
 export async function sweep(ctx: Ctx, signal?: AbortSignal) {
+  uploads.free(ctx);
   await collect(ctx, signal);
   await uploads.sweep(ctx);
   const gone = ctx.db.select({ id: table.id }).from(table).where(isNotNull(table.deletedAt)).all();
