@@ -2,11 +2,12 @@ import { join } from "node:path";
 import type { Config } from "../config.ts";
 import { readCaFile } from "../http_client.ts";
 import { openLocalStorage } from "./local.ts";
-import { openS3Storage } from "./s3.ts";
 import type { Storage } from "./storage.ts";
 
 /** By `storage.kind`. Throws UsageError when a setting is missing; nothing is dialled yet. */
 export function openStorage({ storage, network, data_dir }: Config): Storage {
   if (storage.kind === "local") return openLocalStorage(join(data_dir, "storage"));
+  // Loaded only where it is used: the SDK is a tenth of a second and 15 MB of every start.
+  const { openS3Storage } = require("./s3.ts") as typeof import("./s3.ts");
   return openS3Storage(storage, { ca: readCaFile(network.ca_file) });
 }
