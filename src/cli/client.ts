@@ -17,7 +17,7 @@ export type ServerEvent = { id: string | undefined; event: string; data: unknown
 type Method = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
 type StreamOptions = { body?: unknown; onComment?: (text: string) => void };
 /** What is sent as it is, of any length: a stream is read as fast as the server takes it. */
-type Body = Uint8Array<ArrayBuffer> | ReadableStream<Uint8Array<ArrayBuffer>>;
+export type Body = Uint8Array<ArrayBuffer> | ReadableStream<Uint8Array<ArrayBuffer>>;
 type CallOptions = { headers?: Record<string, string>; signal?: AbortSignal; raw?: Body };
 
 export type Client = {
@@ -34,19 +34,7 @@ export function createClient({ url, key }: { url: string; key?: string }): Clien
     ...more,
   });
 
-  async function send(path: string, init: BunFetchRequestInit): Promise<Response> {
-    let response: Response;
-    try {
-      response = await fetch(url + path, init);
-    } catch (cause) {
-      if (init.signal?.aborted) throw cause;
-      throw new ApiError(`Cannot reach ${url}: is a server running there? (${(cause as Error).message})`, 0, null, {
-        cause,
-      });
-    }
-    if (response.ok) return response;
-    throw await failureOf(response);
-  }
+  const send = (path: string, init: BunFetchRequestInit) => request(url + path, init);
 
   return {
     async call<T>(method: Method, path: string, body?: unknown, { headers, signal, raw }: CallOptions = {}) {
@@ -64,12 +52,7 @@ export function createClient({ url, key }: { url: string; key?: string }): Clien
       return { status: response.status, body: readBody<T>(url, text), headers: response.headers };
     },
     async *download(path, signal) {
-      const response = await send(path, { headers: headersOf(), signal, timeout: false });
-      try {
-        if (response.body) yield* response.body;
-      } catch (cause) {
-        throw signal.aborted ? cause : brokenAt(url, cause);
-      }
+      yield* bytesOf(await send(path, { headers: headersOf(), signal, timeout: false }), signal);
     },
     async *stream(path, signal, { body, onComment } = {}) {
       const headers = headersOf({ accept: "text/event-stream", "content-type": "application/json" });
@@ -82,6 +65,31 @@ export function createClient({ url, key }: { url: string; key?: string }): Clien
       }
     },
   };
+}
+
+/** Any answer but 2xx is an ApiError. No error tells more of the address than its origin: the rest may be a permission. */
+export async function request(address: string, init: BunFetchRequestInit): Promise<Response> {
+  let response: Response;
+  try {
+    response = await fetch(address, init);
+  } catch (cause) {
+    if (init.signal?.aborted) throw cause;
+    const { origin } = new URL(address);
+    throw new ApiError(`Cannot reach ${origin}: is a server running there? (${(cause as Error).message})`, 0, null, {
+      cause,
+    });
+  }
+  if (response.ok) return response;
+  throw await failureOf(response);
+}
+
+/** The bytes of an answer as they come; a connection that breaks is an error, not an end. */
+export async function* bytesOf(response: Response, signal: AbortSignal): AsyncGenerator<Uint8Array> {
+  try {
+    if (response.body) yield* response.body;
+  } catch (cause) {
+    throw signal.aborted ? cause : brokenAt(new URL(response.url).origin, cause);
+  }
 }
 
 const brokenAt = (url: string, cause: unknown) =>

@@ -29,6 +29,11 @@ const COMMANDS: readonly Row[] = [
     load: async () => (await import("./commands/datasets.ts")).datasets,
   },
   {
+    name: "volumes",
+    summary: "Keep files on the server and copy them in and out",
+    load: async () => (await import("./commands/volumes.ts")).volumes,
+  },
+  {
     name: "keys",
     summary: "Create, list and revoke API keys",
     load: async () => (await import("./commands/keys.ts")).keys,

@@ -7,6 +7,8 @@ export type Progress = {
   end: () => void;
 };
 
+export const SILENT: Progress = { show: () => {}, end: () => {} };
+
 type Out = { isTTY?: boolean; columns?: number; write: (text: string) => unknown };
 
 /** A bar that moves on a terminal; elsewhere a line for each new stage and each further tenth. */

@@ -44,6 +44,7 @@ describe("help", () => {
   commands.push("deploy", "deployments", "deployments list", "deployments show", "deployments stop", "chat");
   const ofDatasets = ["push", "pull", "list", "show", "create", "append", "snapshot", "delete"];
   commands.push("datasets", ...ofDatasets.map((name) => `datasets ${name}`));
+  commands.push("volumes", ...["list", "create", "ls", "cp", "rm", "delete"].map((name) => `volumes ${name}`));
   commands.push("config", "config print", "config check", "config default", "doctor", "demo", "version");
   test.each(commands)("verk help %s shows usage, flags, an example and exit codes", async (name) => {
     const { code, out } = await verk(["help", ...name.split(" ")]);

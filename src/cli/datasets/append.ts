@@ -6,14 +6,13 @@ import { INTERRUPTED, interruptible } from "../interrupt.ts";
 import { note, print, printJson } from "../output.ts";
 import { createProgress } from "../progress.ts";
 import { type Batch, batchesOf } from "../transfer/batches.ts";
-import { createMeter } from "../transfer/meter.ts";
+import { createMeter, type Meter } from "../transfer/meter.ts";
+import { withRetries } from "../transfer/retry.ts";
 import { openSource, type Source } from "../transfer/source.ts";
 import { type Append, type Dataset, mustFind } from "./find.ts";
 
 const BATCH_ROWS = 5000;
 const BATCH_BYTES = 8 << 20;
-const WAITS_MS = [250, 500, 1000, 2000, 4000, 8000];
-const PASSING = [0, 429, 502, 503, 504];
 
 export const append = command({
   summary: "Append rows to a dataset, in batches that each land whole and once",
@@ -63,7 +62,7 @@ export const append = command({
 });
 
 type Work = { client: Client; dataset: Dataset; source: Source; landed: Tally; signal: AbortSignal };
-type How = { maxLines: number; expectedHead: number | undefined; meter: ReturnType<typeof createMeter> };
+type How = { maxLines: number; expectedHead: number | undefined; meter: Meter };
 
 async function sendAll({ client, dataset, source, landed, signal }: Work, { maxLines, expectedHead, meter }: How) {
   const run = crypto.randomUUID();
@@ -72,7 +71,8 @@ async function sendAll({ client, dataset, source, landed, signal }: Work, { maxL
     const query = number === 0 && expectedHead !== undefined ? `?expected_head_row=${expectedHead}` : "";
     const headers = { "content-type": "application/x-ndjson", "idempotency-key": `${run}-${number++}` };
     const path = `/v1/datasets/${dataset.id}/rows${query}`;
-    const answer = await patiently(signal, () =>
+    // The key keeps a batch from landing twice.
+    const answer = await withRetries(signal, () =>
       client.call<Append>("POST", path, undefined, { headers, raw: batch.bytes, signal }),
     ).catch((error) => {
       throw inTheFile(error, batch);
@@ -81,24 +81,6 @@ async function sendAll({ client, dataset, source, landed, signal }: Work, { maxL
     meter.pass(batch.bytes.byteLength);
   }
   if (number === 0) throw new UsageError("datasets append: there are no rows in it", EXIT.failed);
-}
-
-/** Again after a cut connection or a restart: the batch's Idempotency-Key keeps it from landing twice. */
-async function patiently<T>(signal: AbortSignal, send: () => Promise<T>): Promise<T> {
-  for (let tries = 0; ; tries++) {
-    try {
-      return await send();
-    } catch (error) {
-      const waitMs = WAITS_MS[tries];
-      if (waitMs === undefined || !(error instanceof ApiError) || !PASSING.includes(error.status)) throw error;
-      await wait(waitMs, signal);
-    }
-  }
-}
-
-async function wait(ms: number, signal: AbortSignal) {
-  await Promise.race([Bun.sleep(ms), new Promise((done) => signal.addEventListener("abort", done, { once: true }))]);
-  signal.throwIfAborted();
 }
 
 /** The server counts the lines of a batch, people those of their file. It names some by number, some by pointer. */

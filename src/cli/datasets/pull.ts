@@ -1,15 +1,13 @@
-import { statSync } from "node:fs";
-import { resolve } from "node:path";
 import { formatBytes } from "../../lib/bytes.ts";
 import { UsageError } from "../../lib/errors.ts";
-import { ContentError, StorageError, writeStreamAtomic } from "../../platform/files.ts";
 import { command, EXIT, SERVER_FLAGS } from "../args.ts";
-import { ApiError, type Client } from "../client.ts";
+import type { Client } from "../client.ts";
 import { connect } from "../connect.ts";
 import { INTERRUPTED, interruptible } from "../interrupt.ts";
 import { note } from "../output.ts";
-import { createProgress, type Progress } from "../progress.ts";
+import { createProgress, SILENT } from "../progress.ts";
 import { createMeter, metered } from "../transfer/meter.ts";
+import { fileNamed, toFile, toOutput } from "../transfer/sink.ts";
 import { type Dataset, mustFind, type Snapshot } from "./find.ts";
 
 const FORMATS = ["jsonl", "csv"];
@@ -35,11 +33,11 @@ export const pull = command({
   async run({ snapshot: name, format = "jsonl", output = "-", ...where }, target = "") {
     if (!FORMATS.includes(format))
       throw new UsageError(`--format: expected jsonl or csv, not ${JSON.stringify(format)}`);
-    const file = output === "-" ? undefined : targetOf(output);
+    const write = output === "-" ? toOutput : toFile(fileNamed("--output", output));
     const { client } = await connect(where);
     const dataset = await mustFind(client, target);
     const snapshot = await snapshotOf(client, dataset, name);
-    const progress = file !== undefined || !process.stdout.isTTY ? createProgress() : SILENT;
+    const progress = output !== "-" || !process.stdout.isTTY ? createProgress() : SILENT; // it would be drawn into the rows
     return await interruptible(async (signal) => {
       const query = new URLSearchParams({ format, ...(snapshot ? { snapshot: snapshot.id } : {}) });
       const chunks = client.download(`/v1/datasets/${dataset.id}/rows/export?${query}`, signal);
@@ -47,7 +45,7 @@ export const pull = command({
       const meter = createMeter(progress, `reading ${dataset.name}`, size);
       const expected = format === "jsonl" ? snapshot?.sha256 : undefined;
       try {
-        await (file === undefined ? toOutput : toFile(file))(metered(chunks, meter), expected);
+        await write(metered(chunks, meter), expected);
       } finally {
         progress.end();
       }
@@ -57,15 +55,6 @@ export const pull = command({
   },
 });
 
-const SILENT: Progress = { show: () => {}, end: () => {} };
-
-function targetOf(output: string): string {
-  const path = resolve(output);
-  if (statSync(path, { throwIfNoEntry: false })?.isDirectory())
-    throw new UsageError(`--output: ${output} is a folder: name a file in it`);
-  return path;
-}
-
 /** The one that was named; else the newest where nothing came since it, because its hash can be checked. */
 async function snapshotOf(client: Client, dataset: Dataset, name: string | undefined): Promise<Snapshot | undefined> {
   const isNow = dataset.unsnapshotted_rows === 0 || dataset.num_rows === null; // a connected one has nothing else
@@ -73,35 +62,6 @@ async function snapshotOf(client: Client, dataset: Dataset, name: string | undef
   if (id === null) return undefined;
   return (await client.call<Snapshot>("GET", `/v1/datasets/${dataset.id}/snapshots/${encodeURIComponent(id)}`)).body;
 }
-
-type Write = (chunks: AsyncIterable<Uint8Array>, expectedSha256: string | undefined) => Promise<void>;
-
-const toFile =
-  (path: string): Write =>
-  async (chunks, expectedSha256) => {
-    try {
-      await writeStreamAtomic(path, chunks, expectedSha256 === undefined ? {} : { expectedSha256 });
-    } catch (error) {
-      if (error instanceof ContentError) throw new ApiError(`${error.message}: ${path} was not written`, 0);
-      if (error instanceof StorageError && error.reason === "denied")
-        throw new UsageError(
-          `Cannot write ${path}: permission denied. Redirect standard output instead: > FILE`,
-          EXIT.failed,
-        );
-      throw error;
-    }
-  };
-
-const toOutput: Write = async (chunks, expectedSha256) => {
-  const hasher = new Bun.CryptoHasher("sha256");
-  for await (const chunk of chunks) {
-    hasher.update(chunk);
-    await new Promise<void>((done, fail) => process.stdout.write(chunk, (error) => (error ? fail(error) : done())));
-  }
-  const sha256 = hasher.digest("hex");
-  if (expectedSha256 !== undefined && sha256 !== expectedSha256)
-    throw new ApiError(`What was written is damaged: its sha256 is ${sha256}, not ${expectedSha256}`, 0);
-};
 
 type Pulled = { dataset: Dataset; snapshot: Snapshot | undefined; bytes: number; checked: boolean };
 

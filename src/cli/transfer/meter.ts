@@ -3,27 +3,47 @@ import type { Progress } from "../progress.ts";
 
 const REDRAW_MS = 100;
 
-/** Counts bytes as they pass and shows how far it is and how fast. */
-export function createMeter(progress: Progress, what: string, totalBytes: number | undefined) {
+/** Counts bytes as they pass. */
+export type Meter = {
+  readonly bytes: number;
+  pass: (bytes: number) => void;
+  /** For one of several: what it counts counts here too. */
+  part: () => Meter;
+  /** What passed here did not arrive, and will come again. */
+  undo: () => void;
+};
+
+/** Shows how far it is and how fast. */
+export function createMeter(progress: Progress, what: string, totalBytes: number | undefined): Meter {
   const startedAt = performance.now();
   let shownAt = Number.NEGATIVE_INFINITY;
   let done = 0;
+  return counting((bytes) => {
+    done += bytes;
+    const now = performance.now();
+    if (now - shownAt < REDRAW_MS && done !== totalBytes) return;
+    shownAt = now;
+    const perSecond = done / Math.max(0.001, (now - startedAt) / 1000);
+    const fraction = totalBytes ? Math.min(1, done / totalBytes) : undefined;
+    progress.show(what, fraction, `${formatBytes(done)}, ${formatBytes(perSecond)}/s`);
+  });
+}
+
+function counting(tell: (bytes: number) => void): Meter {
+  let own = 0;
+  const pass = (bytes: number) => {
+    own += bytes;
+    tell(bytes);
+  };
   return {
     get bytes() {
-      return done;
+      return own;
     },
-    pass(bytes: number) {
-      done += bytes;
-      const now = performance.now();
-      if (now - shownAt < REDRAW_MS && done !== totalBytes) return;
-      shownAt = now;
-      const perSecond = done / Math.max(0.001, (now - startedAt) / 1000);
-      const fraction = totalBytes ? Math.min(1, done / totalBytes) : undefined;
-      progress.show(what, fraction, `${formatBytes(done)}, ${formatBytes(perSecond)}/s`);
-    },
+    pass,
+    part: () => counting(pass),
+    undo: () => pass(-own),
   };
 }
-export type Meter = ReturnType<typeof createMeter>;
 
 /** The same chunks, counted. */
 export async function* metered<C extends Uint8Array>(chunks: AsyncIterable<C>, meter: Meter): AsyncGenerator<C> {

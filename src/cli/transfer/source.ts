@@ -11,14 +11,16 @@ export type Source = {
   name: string;
   /** Undefined for what has no length: a pipe, a terminal. */
   size: number | undefined;
-  /** Once. Each chunk belongs to whoever takes it. */
-  chunks: () => AsyncGenerator<Chunk>;
+  /** Each chunk belongs to whoever takes it. What has a length can be read again, or a stretch of it. */
+  chunks: (stretch?: Stretch) => AsyncGenerator<Chunk>;
   close: () => Promise<void>;
 };
 
+export type Stretch = { from: number; to: number };
+
 const CHUNK_BYTES = 1 << 20;
 
-/** `-` is standard input. To be called before `connect`, where root becomes somebody who may not read the file. */
+/** `-` is standard input. */
 export async function openSource(path: string): Promise<Source> {
   if (path === "-") return standardInput();
   try {
@@ -29,7 +31,8 @@ export async function openSource(path: string): Promise<Source> {
       throw new UsageError(`Cannot read ${path}: it is a folder, not a file`);
     }
     const size = stat.isFile() ? stat.size : undefined;
-    return { name: basename(path), size, chunks: () => readFile(file, path, size), close: () => file.close() };
+    const read = ({ from = 0, to = size }: Partial<Stretch> = {}) => readFile(file, path, from, to);
+    return { name: basename(path), size, chunks: read, close: () => file.close() };
   } catch (error) {
     if (error instanceof UsageError) throw error;
     throw new UsageError(`Cannot read ${path}: ${WHY[errorCode(error) ?? ""] ?? (error as Error).message}`);
@@ -51,11 +54,11 @@ function standardInput(): Source {
 }
 
 /** Exactly as long as it was when it was opened: that length was promised to the server. */
-async function* readFile(file: FileHandle, path: string, size: number | undefined): AsyncGenerator<Chunk> {
-  for (let at = 0; size === undefined || at < size; ) {
-    const buffer = new Uint8Array(Math.min(CHUNK_BYTES, (size ?? Number.POSITIVE_INFINITY) - at));
-    const { bytesRead } = await file.read(buffer, 0, buffer.length);
-    if (bytesRead === 0 && size !== undefined) throw new UsageError(`${path} became shorter while it was read`, 1);
+async function* readFile(file: FileHandle, path: string, from: number, to: number | undefined): AsyncGenerator<Chunk> {
+  for (let at = from; to === undefined || at < to; ) {
+    const buffer = new Uint8Array(Math.min(CHUNK_BYTES, (to ?? Number.POSITIVE_INFINITY) - at));
+    const { bytesRead } = await file.read(buffer, 0, buffer.length, to === undefined ? null : at);
+    if (bytesRead === 0 && to !== undefined) throw new UsageError(`${path} became shorter while it was read`, 1);
     if (bytesRead === 0) return;
     at += bytesRead;
     yield buffer.subarray(0, bytesRead);

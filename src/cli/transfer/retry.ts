@@ -1,0 +1,22 @@
+import { ApiError } from "../client.ts";
+
+const WAITS_MS = [250, 500, 1000, 2000, 4000, 8000];
+const PASSING = [0, 429, 502, 503, 504];
+
+/** Again after a cut connection, a restart or an overload, for what may be sent twice. */
+export async function withRetries<T>(signal: AbortSignal, send: () => Promise<T>): Promise<T> {
+  for (let tries = 0; ; tries++) {
+    try {
+      return await send();
+    } catch (error) {
+      const waitMs = WAITS_MS[tries];
+      if (waitMs === undefined || !(error instanceof ApiError) || !PASSING.includes(error.status)) throw error;
+      await wait(waitMs, signal);
+    }
+  }
+}
+
+async function wait(ms: number, signal: AbortSignal) {
+  await Promise.race([Bun.sleep(ms), new Promise((done) => signal.addEventListener("abort", done, { once: true }))]);
+  signal.throwIfAborted();
+}

@@ -1,0 +1,110 @@
+import { formatBytes } from "../../lib/bytes.ts";
+import { UsageError } from "../../lib/errors.ts";
+import { command, EXIT, JSON_FLAG, SERVER_FLAGS } from "../args.ts";
+import type { Client } from "../client.ts";
+import { connect } from "../connect.ts";
+import { INTERRUPTED, interruptible } from "../interrupt.ts";
+import { note, printJson } from "../output.ts";
+import { createProgress, type Progress, SILENT } from "../progress.ts";
+import { createMeter } from "../transfer/meter.ts";
+import { openSource } from "../transfer/source.ts";
+import { download, type Moving, upload, uploadStream } from "./move.ts";
+import { type Copy, planDownload, planUpload, type Remote, remoteOf } from "./places.ts";
+
+const AT_ONCE = 4;
+
+type Ends = { from: string; to: string; recursive: boolean };
+type Job = { client: Client; ends: Ends; progress: Progress; signal: AbortSignal };
+type Done = { files: number; unchanged: number; bytes: number };
+
+export const cp = command({
+  summary: "Copy files into a volume or out of it; each is the old one or the whole new one, checked by its hash",
+  takes: ["from", "to"],
+  flags: {
+    ...SERVER_FLAGS,
+    recursive: { type: "boolean", short: "r", doc: "Copy folders; what is in the volume already is not sent again" },
+    json: JSON_FLAG,
+  },
+  examples: [
+    "verk volumes cp ./data.bin lab:inputs/data.bin",
+    "verk volumes cp -r ./checkpoints lab:",
+    "verk volumes cp -r lab:checkpoints ./",
+    "verk volumes cp lab:log.txt - | tail",
+  ],
+  exits: {
+    1: "failed: what was copied before is there",
+    [INTERRUPTED]: "interrupted: what was copied before is there",
+  },
+  async run({ recursive, json, ...where }, from = "", to = "") {
+    const [source, target] = [remoteOf(from), remoteOf(to)];
+    if (!source === !target)
+      throw new UsageError(
+        `volumes cp: one end is a volume (lab:path), the other a file of this machine, not ${from} and ${to}`,
+      );
+    const { client } = await connect(where);
+    const progress = to === "-" && process.stdout.isTTY ? SILENT : createProgress();
+    return await interruptible(async (signal) => {
+      const job = { client, ends: { from, to, recursive }, progress, signal };
+      const done = await (target ? copyIn(job, target) : copyOut(job, source as Remote)).finally(progress.end);
+      if (json) printJson({ object: "volume.copy", from, to, ...done });
+      else note(wordsOf(done));
+      return EXIT.ok;
+    });
+  },
+});
+
+const wordsOf = ({ files, unchanged, bytes }: Done) =>
+  `${files} ${files === 1 ? "file" : "files"}, ${formatBytes(bytes)}${unchanged > 0 ? `; ${unchanged} were there already` : ""}.`;
+
+async function copyIn({ client, ends, progress, signal }: Job, target: Remote): Promise<Done> {
+  const { volume, path } = target;
+  if (ends.from === "-") {
+    if (path === "" || path.endsWith("/"))
+      throw new UsageError("volumes cp: standard input has no name: give a whole path");
+    const source = await openSource("-");
+    const meter = createMeter(progress, `copying to ${path}`, undefined);
+    await uploadStream({ client, volume, meter, signal }, source, path).finally(source.close);
+    return { files: 1, unchanged: 0, bytes: meter.bytes };
+  }
+  const copies = await planUpload(client, ends.from, target, ends.recursive);
+  return await all({ client, volume, progress, signal }, copies, upload);
+}
+
+async function copyOut({ client, ends, progress, signal }: Job, source: Remote): Promise<Done> {
+  const copies = await planDownload(client, source, ends.to, ends.recursive);
+  if (ends.to === "-" && ends.recursive)
+    throw new UsageError("volumes cp: standard output takes one file, not a folder");
+  return await all({ client, volume: source.volume, progress, signal }, copies, async (moving, copy) => {
+    await download(moving, copy);
+    return true;
+  });
+}
+
+type Many = Omit<Moving, "meter"> & { progress: Progress };
+
+/** A few at once. The first failure ends all: what has arrived stays. */
+async function all(
+  { progress, ...moving }: Many,
+  copies: readonly Copy[],
+  move: (moving: Moving, copy: Copy) => Promise<boolean>,
+): Promise<Done> {
+  const bytes = copies.reduce((sum, { size }) => sum + size, 0);
+  const what = copies.length === 1 ? `copying ${copies[0]?.from}` : `copying ${copies.length} files`;
+  const meter = createMeter(progress, what, bytes);
+  const failed = new AbortController();
+  const signal = AbortSignal.any([moving.signal, failed.signal]);
+  let [next, unchanged] = [0, 0];
+  const worker = async () => {
+    for (let copy = copies[next++]; copy && !signal.aborted; copy = copies[next++])
+      if (!(await move({ ...moving, meter, signal }, copy))) unchanged++;
+  };
+  const workers = Array.from({ length: AT_ONCE }, worker);
+  try {
+    await Promise.all(workers);
+  } catch (error) {
+    failed.abort();
+    await Promise.allSettled(workers); // they clean up behind themselves
+    throw error;
+  }
+  return { files: copies.length, unchanged, bytes };
+}

@@ -1,0 +1,91 @@
+/** What `verk volumes cp` copies where. A target that ends with a slash is a folder to put it into. */
+import { type Dirent, statSync } from "node:fs";
+import { readdir } from "node:fs/promises";
+import { basename, join, relative, resolve, sep } from "node:path";
+import { UsageError } from "../../lib/errors.ts";
+import type { VolumeFile } from "../../resources/volumes/schema.ts";
+import type { Client } from "../client.ts";
+import { listAll } from "../lists.ts";
+import { note } from "../output.ts";
+
+export type Remote = { volume: string; path: string };
+/** `known`: the hash of what is there already. */
+export type Copy = { from: string; to: string; size: number; known?: string | undefined };
+
+/** `lab:runs/a.bin`. A file of this machine with such a name is written `./lab:runs`. */
+export function remoteOf(text: string): Remote | undefined {
+  const [, volume, path] = /^([a-z0-9][a-z0-9_-]*):(.*)$/s.exec(text) ?? [];
+  return volume === undefined || path === undefined ? undefined : { volume, path: path.replace(/^\/+/, "") };
+}
+
+export const pathOf = (volume: string, path = "") =>
+  `/v1/volumes/${encodeURIComponent(volume)}/files${path === "" ? "" : `/${path.split("/").map(encodeURIComponent).join("/")}`}`;
+
+export const filesOf = (client: Client, { volume, path }: Remote) =>
+  listAll<VolumeFile>(client, `${pathOf(volume)}?prefix=${encodeURIComponent(path)}`, (file) => file.path);
+
+const isFolder = (path: string) => path === "" || path.endsWith("/");
+const inside = (folder: string, name: string) =>
+  folder === "" || folder.endsWith("/") ? folder + name : `${folder}/${name}`;
+
+/** Files of this machine → places in a volume. */
+export async function planUpload(client: Client, from: string, to: Remote, recursive: boolean): Promise<Copy[]> {
+  const stat = statSync(from, { throwIfNoEntry: false });
+  if (!stat) throw new UsageError(`Cannot read ${from}: there is no such file`);
+  const name = basename(resolve(from));
+  const target = isFolder(to.path) ? inside(to.path, name) : to.path;
+  if (!stat.isDirectory()) return [{ from, to: target, size: stat.size }];
+  if (!recursive) throw new UsageError(`${from} is a folder: copy it with -r`);
+  const there = await filesOf(client, { volume: to.volume, path: `${target}/` });
+  const known = new Map(there.map(({ path, sha256 }) => [path, sha256]));
+  return (await filesBelow(from)).map((file) => {
+    const path = inside(target, relative(from, file).split(sep).join("/"));
+    return { from: file, to: path, size: statSync(file).size, known: known.get(path) };
+  });
+}
+
+async function filesBelow(dir: string): Promise<string[]> {
+  const found = await readdir(dir, { recursive: true, withFileTypes: true });
+  const pathTo = (entry: Dirent) => join(entry.parentPath, entry.name);
+  const odd = found.filter((entry) => !entry.isFile() && !entry.isDirectory()).map(pathTo);
+  if (odd[0] !== undefined)
+    note(`verk: left out, no files of their own: ${odd.length} (${odd[0]}${odd[1] ? ", …" : ""})`);
+  return found
+    .filter((entry) => entry.isFile())
+    .map(pathTo)
+    .sort();
+}
+
+/** Files of a volume → places on this machine. */
+export async function planDownload(client: Client, from: Remote, to: string, recursive: boolean): Promise<Copy[]> {
+  const into = to.endsWith("/") || statSync(to, { throwIfNoEntry: false })?.isDirectory() === true;
+  const named = from.path.replace(/\/+$/, "");
+  const target = into && named !== "" ? join(to, basename(named)) : to;
+  if (!recursive) {
+    if (isFolder(from.path)) throw new UsageError(`${from.volume}:${from.path} is a folder: copy it with -r`);
+    const there = await filesOf(client, from);
+    const file = there.find(({ path }) => path === named);
+    if (file) return [{ from: named, to: target, size: file.size_bytes }];
+    const folder = there.some(({ path }) => path.startsWith(`${named}/`));
+    throw new UsageError(
+      `There is no file ${named} in ${from.volume}${folder ? ": it is a folder, copy it with -r" : ""}`,
+      1,
+    );
+  }
+  const folder = named === "" ? "" : `${named}/`;
+  const files = await filesOf(client, { volume: from.volume, path: folder });
+  if (files.length === 0) throw new UsageError(`There are no files in ${from.volume}:${folder}`, 1);
+  return files.map(({ path, size_bytes: size }) => ({
+    from: path,
+    to: below(target, path.slice(folder.length)),
+    size,
+  }));
+}
+
+/** A server that is not what it says cannot make us write elsewhere. */
+function below(dir: string, path: string): string {
+  const full = resolve(dir, path);
+  if (!full.startsWith(resolve(dir) + sep))
+    throw new UsageError(`The path ${JSON.stringify(path)} leads out of ${dir}`, 1);
+  return full;
+}
