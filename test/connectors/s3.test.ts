@@ -2,6 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { gzipSync } from "node:zlib";
 import { CreateBucketCommand, PutBucketPolicyCommand, S3Client } from "@aws-sdk/client-s3";
 import type { Credentials } from "../../src/lib/source.ts";
+import type { Dialer } from "../../src/workers/connector/dialer.ts";
 import { open } from "../../src/workers/connector/s3.ts";
 import { describeWith, minio } from "../servers/servers.ts";
 import { faultOf } from "./formats_kit.ts";
@@ -129,6 +130,33 @@ describe("s3", () => {
     const uri = (path: string) => `s3://bucket/${path}?endpoint=http://127.0.0.1:${server.port}`;
     return { requests, uri, [Symbol.dispose]: () => void server.stop(true) };
   }
+
+  test("Amazon is asked by the name of the bucket, over TLS; another maker's store by its path", async () => {
+    const asked: string[] = [];
+    const dialer: Dialer = {
+      ca: undefined,
+      resolve: () => Promise.reject(new Error("not this way")),
+      fetch: async (url, { headers }) => {
+        asked.push(`${url} ${/Credential=[^/]*\/\d+\/([^,]*)/.exec(headers?.["authorization"] ?? "")?.[1]}`);
+        return { status: 404, headers: new Headers(), stream: new Blob([]).stream(), address: "" };
+      },
+    };
+    const limits = { connectMs: 1, statementMs: 1, rowBytes: 1000 };
+    const credentials = { access_key_id: "k", secret_access_key: "s" };
+    for (const uri of [
+      "s3://my.bucket/x",
+      "s3://bucket/x?region=eu-central-1",
+      "s3://bucket/x?region=cn-north-1",
+      "s3://bucket/x?endpoint=https://minio.lab:9000/",
+    ])
+      await faultOf(open({ source: source(uri), credentials, dialer, limits, hubEndpoint: "" }).test(calm()));
+    expect(asked.filter((_, i) => i % 2 === 0)).toEqual([
+      "https://s3.us-east-1.amazonaws.com/my.bucket/x us-east-1/s3/aws4_request",
+      "https://bucket.s3.eu-central-1.amazonaws.com/x eu-central-1/s3/aws4_request",
+      "https://bucket.s3.cn-north-1.amazonaws.com.cn/x cn-north-1/s3/aws4_request",
+      "https://minio.lab:9000/bucket/x us-east-1/s3/aws4_request",
+    ]);
+  });
 
   test("another region is named", async () => {
     using amazon = fakeAmazon(
