@@ -24,16 +24,21 @@ const encoder = new TextEncoder();
 
 export async function readInto(task: Task, connector: Connector, host: ConnectorHost): Promise<FromConnector> {
   const { file, begun } = continueOrBegin(task.path);
-  let arrived = false;
+  let [arrived, done] = [false, false];
   const onArrival = () => {
     arrived = true;
   };
   try {
-    return await read({ task, connector, host, file, begun, onArrival });
+    const outcome = await read({ task, connector, host, file, begun, onArrival });
+    done = true;
+    return outcome;
   } catch (error) {
-    if (begun.cursor === null || arrived || !(error instanceof SourceError)) throw error;
+    const isAnother = error instanceof SourceError && error.code === "broken" && begun.cursor !== null && !arrived;
+    if (!isAnother) throw error;
   } finally {
+    const isOfUse = standingOf(file).cursor !== null || done;
     file.close();
+    if (!isOfUse) remove(task.path); // nobody could go on from there
   }
   remove(task.path); // the source is no longer what it was: from its start
   return readInto(task, connector, host);
@@ -56,12 +61,16 @@ async function read(job: Omit<Job, "total">): Promise<FromConnector> {
 
 function continueOrBegin(path: string): { file: RowsFile; begun: Standing } {
   const file = openRows(path, "append");
-  const noted = file.noted("standing");
-  const begun = noted === undefined ? FRESH : (JSON.parse(noted) as Standing);
+  const begun = standingOf(file);
   if (begun.cursor !== null) return { file, begun };
   file.close();
   remove(path);
   return { file: openRows(path, "append"), begun: FRESH };
+}
+
+function standingOf(file: RowsFile): Standing {
+  const noted = file.noted("standing");
+  return noted === undefined ? FRESH : (JSON.parse(noted) as Standing);
 }
 
 function remove(path: string) {
