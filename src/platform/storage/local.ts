@@ -124,7 +124,7 @@ export function openLocalStorage(root: string, { now = Date.now }: { now?: () =>
       }
       const offset = Math.min(Math.max(0, range.offset), ref.bytes);
       const bytes = Math.min(range.length ?? ref.bytes, ref.bytes - offset);
-      return { stream: streamOf(file, path, offset, bytes), bytes, totalBytes: ref.bytes, sha256: ref.sha256 };
+      return { stream: streamOf(file, path, offset, bytes), bytes, totalBytes: ref.bytes, sha256: ref.sha256, path };
     }
   }
 

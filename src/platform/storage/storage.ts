@@ -16,6 +16,8 @@ export type Opened = {
   bytes: number;
   totalBytes: number;
   sha256: string;
+  /** The whole content as a file of this machine, where it is one: a server sends that without reading it. */
+  path?: string;
 };
 export type Page = { items: Head[]; next: string | undefined };
 
