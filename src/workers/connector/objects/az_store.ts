@@ -1,10 +1,11 @@
 /** Azure Blob Storage over REST, in one version of its protocol. */
+import type { OpenedResponse } from "../../../platform/http_client.ts";
 import { readText } from "../body.ts";
 import type { Dialer } from "../dialer.ts";
 import { SourceError } from "../types.ts";
 import { type AzKey, sharedKey } from "./az_sign.ts";
 import { patiently } from "./reader.ts";
-import { checkSpan, refusal, type Store, type StoredObject, wordOf } from "./store.ts";
+import { checkSpan, refusal, type Span, type Store, type StoredObject, wordOf } from "./store.ts";
 import { refuseDots } from "./uri.ts";
 
 const VERSION = "2021-12-02";
@@ -21,63 +22,79 @@ type Settings = {
   dialer: Dialer;
 };
 
-export function azStore({ account, container, endpoint, key, sas, dialer }: Settings): Store {
-  const prefix = `az://${account}/${container}/`;
-  const { host } = endpoint;
-  const base = `${endpoint.href.replace(/\/$/, "")}/${container}`;
+type Ask = (method: string, url: URL, headers: Record<string, string>, signal: AbortSignal) => Promise<OpenedResponse>;
+type Client = { prefix: string; host: string; base: string; ask: Ask };
 
-  function ask(method: string, url: URL, given: Record<string, string>, signal: AbortSignal) {
+export function azStore(settings: Settings): Store {
+  const { account, container, endpoint } = settings;
+  const client: Client = {
+    prefix: `az://${account}/${container}/`,
+    host: endpoint.host,
+    base: `${endpoint.href.replace(/\/$/, "")}/${container}`,
+    ask: asking(settings),
+  };
+  return {
+    prefix: client.prefix,
+    stat: (name, signal) => stat(client, name, signal),
+    list: (beginning, signal) => list(client, beginning, signal),
+    open: (object, span, signal) => open(client, object, span, signal),
+  };
+}
+
+function asking({ key, sas, dialer }: Settings): Ask {
+  return (method, url, given, signal) => {
     if (sas !== undefined) for (const [name, value] of new URLSearchParams(sas)) url.searchParams.set(name, value);
     const headers = { ...given, "x-ms-version": VERSION, "x-ms-date": new Date().toUTCString() };
     const authorization = key ? { authorization: sharedKey(key, method, url, headers) } : {};
     return dialer.fetch(url, { method, headers: { ...headers, ...authorization }, signal });
-  }
-  const blob = (name: string) => {
-    refuseDots(name);
-    return new URL(`${base}/${name.split("/").map(encodeURIComponent).join("/")}`);
   };
+}
 
-  return {
-    prefix,
-    async stat(name, signal) {
-      const { status, headers, stream } = await ask("HEAD", blob(name), {}, signal);
-      await stream.cancel();
-      const bytes = Number(headers.get("content-length") ?? 0);
-      if (status === 200) return { key: name, etag: headers.get("etag") ?? "", bytes };
-      // Without the right to list, a blob that is not there may be answered as one that may not be read.
-      if (status === 404 || status === 403 || status === 401) return undefined;
-      throw refusal({ status, host, what: prefix + name, said: wordOf(headers.get("x-ms-error-code")) });
-    },
-    async *list(beginning, signal) {
-      for (let marker = ""; ; ) {
-        const url = new URL(`${base}?restype=container&comp=list&maxresults=1000`);
-        if (beginning !== "") url.searchParams.set("prefix", beginning);
-        if (marker !== "") url.searchParams.set("marker", marker);
-        const xml = await patiently(signal, async () => {
-          const response = await ask("GET", url, {}, signal);
-          const text = await readText(response, ANSWER_BYTES);
-          if (response.status === 200) return text;
-          throw refusal({ status: response.status, host, what: prefix + beginning, said: errorCode(response.headers) });
-        });
-        if (!xml.includes("<EnumerationResults"))
-          throw new SourceError("unreachable", `${host} does not answer as Azure does for ${prefix}${beginning}`);
-        yield blobsOf(xml);
-        marker = inner(xml, "NextMarker") ?? "";
-        if (marker === "") return;
-      }
-    },
-    async open(object, span, signal) {
-      const what = prefix + object.key;
-      const headers = { range: `bytes=${span.from}-${span.to - 1}`, "if-match": object.etag };
-      const response = await ask("GET", blob(object.key), headers, signal);
-      if (response.status !== 200 && response.status !== 206) {
-        await response.stream.cancel();
-        throw refusal({ status: response.status, host, what, said: errorCode(response.headers) });
-      }
-      checkSpan(response, object, span, what);
-      return response;
-    },
-  };
+function blobUrl({ base }: Client, name: string): URL {
+  refuseDots(name);
+  return new URL(`${base}/${name.split("/").map(encodeURIComponent).join("/")}`);
+}
+
+async function stat(client: Client, name: string, signal: AbortSignal): Promise<StoredObject | undefined> {
+  const { status, headers, stream } = await client.ask("HEAD", blobUrl(client, name), {}, signal);
+  await stream.cancel();
+  const bytes = Number(headers.get("content-length") ?? 0);
+  if (status === 200) return { key: name, etag: headers.get("etag") ?? "", bytes };
+  // Without the right to list, a blob that is not there may be answered as one that may not be read.
+  if (status === 404 || status === 403 || status === 401) return undefined;
+  throw refusal({ status, host: client.host, what: client.prefix + name, said: errorCode(headers) });
+}
+
+async function* list(client: Client, beginning: string, signal: AbortSignal): AsyncGenerator<StoredObject[]> {
+  const what = client.prefix + beginning;
+  for (let marker = ""; ; ) {
+    const url = new URL(`${client.base}?restype=container&comp=list&maxresults=1000`);
+    if (beginning !== "") url.searchParams.set("prefix", beginning);
+    if (marker !== "") url.searchParams.set("marker", marker);
+    const xml = await patiently(signal, async () => {
+      const response = await client.ask("GET", url, {}, signal);
+      const text = await readText(response, ANSWER_BYTES);
+      if (response.status === 200) return text;
+      throw refusal({ status: response.status, host: client.host, what, said: errorCode(response.headers) });
+    });
+    if (!xml.includes("<EnumerationResults"))
+      throw new SourceError("unreachable", `${client.host} does not answer as Azure does for ${what}`);
+    yield blobsOf(xml);
+    marker = inner(xml, "NextMarker") ?? "";
+    if (marker === "") return;
+  }
+}
+
+async function open(client: Client, object: StoredObject, span: Span, signal: AbortSignal) {
+  const what = client.prefix + object.key;
+  const headers = { range: `bytes=${span.from}-${span.to - 1}`, "if-match": object.etag };
+  const response = await client.ask("GET", blobUrl(client, object.key), headers, signal);
+  if (response.status !== 200 && response.status !== 206) {
+    await response.stream.cancel();
+    throw refusal({ status: response.status, host: client.host, what, said: errorCode(response.headers) });
+  }
+  checkSpan(response, object, span, what);
+  return response;
 }
 
 const errorCode = (headers: Headers) => wordOf(headers.get("x-ms-error-code"));

@@ -4,7 +4,7 @@ import { readText } from "../body.ts";
 import type { Dialer } from "../dialer.ts";
 import { SourceError } from "../types.ts";
 import { patiently } from "./reader.ts";
-import { changed, checkSpan, refusal, type Store, type StoredObject, wordOf } from "./store.ts";
+import { changed, checkSpan, refusal, type Span, type Store, type StoredObject, wordOf } from "./store.ts";
 import { refuseDots } from "./uri.ts";
 
 /** The header's value; undefined: nobody in particular. */
@@ -21,69 +21,83 @@ const GoogleObject = z.object({
 const Page = z.object({ items: z.array(GoogleObject).default([]), nextPageToken: z.string().optional() });
 const Refused = z.object({ error: z.object({ errors: z.array(z.object({ reason: z.string() })).min(1) }) });
 
-export function gsStore({ bucket, endpoint, authorize, dialer }: Settings): Store {
-  const prefix = `gs://${bucket}/`;
-  const { host } = endpoint;
+type Client = Settings & { prefix: string; base: string };
+
+export function gsStore(settings: Settings): Store {
+  const { bucket, endpoint } = settings;
   const base = `${endpoint.href.replace(/\/$/, "")}/storage/v1/b/${encodeURIComponent(bucket)}/o`;
-
-  async function ask(url: string, headers: Record<string, string>, signal: AbortSignal) {
-    const authorization = await authorize(signal);
-    const more = authorization === undefined ? {} : { authorization };
-    return await dialer.fetch(url, { headers: { ...headers, ...more }, signal });
-  }
-
-  async function json<T>(url: string, schema: z.ZodType<T>, what: string, signal: AbortSignal): Promise<T> {
-    const response = await ask(url, { accept: "application/json" }, signal);
-    const text = await readText(response, ANSWER_BYTES);
-    if (response.status !== 200) throw refusal({ status: response.status, host, what, said: reasonOf(text) });
-    const parsed = schema.safeParse(safeJson(text));
-    if (parsed.success) return parsed.data;
-    throw new SourceError("unreachable", `${host} does not answer as Google Cloud Storage does for ${what}`);
-  }
-
+  const client: Client = { ...settings, prefix: `gs://${bucket}/`, base };
   return {
-    prefix,
-    async stat(key, signal) {
-      refuseDots(key);
-      const url = `${base}/${encodeURIComponent(key)}?fields=name,size,generation`;
-      try {
-        return asObject(await json(url, GoogleObject, prefix + key, signal));
-      } catch (error) {
-        // Without the right to list, an object that is not there is answered as one that may not be read.
-        if (error instanceof SourceError && ["not_found", "unauthorized"].includes(error.code)) return undefined;
-        throw error;
-      }
-    },
-    async *list(beginning, signal) {
-      const query = new URLSearchParams({ maxResults: "1000", fields: "items(name,size,generation),nextPageToken" });
-      if (beginning !== "") query.set("prefix", beginning);
-      for (;;) {
-        const page = await patiently(signal, () => json(`${base}?${query}`, Page, prefix + beginning, signal));
-        yield page.items.map(asObject);
-        if (page.nextPageToken === undefined) return;
-        query.set("pageToken", page.nextPageToken);
-      }
-    },
-    async open(object, span, signal) {
-      const what = prefix + object.key;
-      refuseDots(object.key);
-      const url = `${base}/${encodeURIComponent(object.key)}?alt=media&ifGenerationMatch=${object.etag}`;
-      // gzip: what is stored packed comes as it is stored; else it would be unpacked on the way, and spans ignored.
-      const headers = { range: `bytes=${span.from}-${span.to - 1}`, "accept-encoding": "gzip" };
-      const response = await ask(url, headers, signal);
-      if (response.status !== 200 && response.status !== 206) {
-        const said = reasonOf(await readText(response, 100_000));
-        throw refusal({ status: response.status, host, what, said });
-      }
-      const generation = response.headers.get("x-goog-generation") ?? object.etag;
-      if (generation !== object.etag) {
-        await response.stream.cancel();
-        throw changed(what);
-      }
-      checkSpan(response, object, span, what);
-      return response;
-    },
+    prefix: client.prefix,
+    stat: (key, signal) => stat(client, key, signal),
+    list: (beginning, signal) => list(client, beginning, signal),
+    open: (object, span, signal) => open(client, object, span, signal),
   };
+}
+
+async function ask({ authorize, dialer }: Client, url: string, headers: Record<string, string>, signal: AbortSignal) {
+  const authorization = await authorize(signal);
+  const more = authorization === undefined ? {} : { authorization };
+  return await dialer.fetch(url, { headers: { ...headers, ...more }, signal });
+}
+
+type Asked<T> = { url: string; schema: z.ZodType<T>; what: string };
+
+async function json<T>(client: Client, { url, schema, what }: Asked<T>, signal: AbortSignal): Promise<T> {
+  const { host } = client.endpoint;
+  const response = await ask(client, url, { accept: "application/json" }, signal);
+  const text = await readText(response, ANSWER_BYTES);
+  if (response.status !== 200) throw refusal({ status: response.status, host, what, said: reasonOf(text) });
+  const parsed = schema.safeParse(safeJson(text));
+  if (parsed.success) return parsed.data;
+  throw new SourceError("unreachable", `${host} does not answer as Google Cloud Storage does for ${what}`);
+}
+
+async function stat(client: Client, key: string, signal: AbortSignal): Promise<StoredObject | undefined> {
+  refuseDots(key);
+  const url = `${client.base}/${encodeURIComponent(key)}?fields=name,size,generation`;
+  try {
+    return asObject(await json(client, { url, schema: GoogleObject, what: client.prefix + key }, signal));
+  } catch (error) {
+    // Without the right to list, an object that is not there is answered as one that may not be read.
+    if (error instanceof SourceError && isHidden(error)) return undefined;
+    throw error;
+  }
+}
+
+const isHidden = ({ code, param }: SourceError) =>
+  code === "not_found" || (code === "unauthorized" && param === "/credentials");
+
+async function* list(client: Client, beginning: string, signal: AbortSignal): AsyncGenerator<StoredObject[]> {
+  const query = new URLSearchParams({ maxResults: "1000", fields: "items(name,size,generation),nextPageToken" });
+  if (beginning !== "") query.set("prefix", beginning);
+  for (;;) {
+    const asked = { url: `${client.base}?${query}`, schema: Page, what: client.prefix + beginning };
+    const page = await patiently(signal, () => json(client, asked, signal));
+    yield page.items.map(asObject);
+    if (page.nextPageToken === undefined) return;
+    query.set("pageToken", page.nextPageToken);
+  }
+}
+
+async function open(client: Client, object: StoredObject, span: Span, signal: AbortSignal) {
+  const what = client.prefix + object.key;
+  refuseDots(object.key);
+  const url = `${client.base}/${encodeURIComponent(object.key)}?alt=media&ifGenerationMatch=${object.etag}`;
+  // gzip: what is stored packed comes as it is stored; else it would be unpacked on the way, and spans ignored.
+  const headers = { range: `bytes=${span.from}-${span.to - 1}`, "accept-encoding": "gzip" };
+  const response = await ask(client, url, headers, signal);
+  if (response.status !== 200 && response.status !== 206) {
+    const said = reasonOf(await readText(response, 100_000));
+    throw refusal({ status: response.status, host: client.endpoint.host, what, said });
+  }
+  const generation = response.headers.get("x-goog-generation") ?? object.etag;
+  if (generation !== object.etag) {
+    await response.stream.cancel();
+    throw changed(what);
+  }
+  checkSpan(response, object, span, what);
+  return response;
 }
 
 const asObject = ({ name, size, generation }: z.infer<typeof GoogleObject>): StoredObject => ({

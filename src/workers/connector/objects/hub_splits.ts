@@ -9,14 +9,14 @@ export type Splits = Map<string, string[]>;
 export type Layout = { configs: Map<string, () => Splits>; preferred: string | undefined };
 
 const Paths = z.union([z.string(), z.array(z.string())]);
-const DataFiles = z.union([
+const FilePatterns = z.union([
   z.string(),
   z.array(z.union([z.string(), z.object({ split: z.coerce.string(), path: Paths })])),
   z.record(z.string(), Paths),
 ]);
 const Config = z.object({
   config_name: z.coerce.string(),
-  data_files: DataFiles.optional(),
+  data_files: FilePatterns.optional(),
   data_dir: z.string().optional(),
   default: z.boolean().optional(),
 });

@@ -14,7 +14,7 @@ import { readBytes } from "../body.ts";
 import type { Dialer } from "../dialer.ts";
 import { SourceError } from "../types.ts";
 import { patiently } from "./reader.ts";
-import { refusal, type Store, type StoredObject, wordOf } from "./store.ts";
+import { refusal, type Span, type Store, type StoredObject, wordOf } from "./store.ts";
 import { refuseDots } from "./uri.ts";
 
 export type S3Settings = {
@@ -74,7 +74,7 @@ function urlOf({ protocol, hostname, port, path, query }: SdkRequest): string {
 const escaped = (text: string) =>
   encodeURIComponent(text).replace(/[!'()*]/g, (c) => `%${c.charCodeAt(0).toString(16).toUpperCase()}`);
 
-function clientOf({ endpoint, region, pathStyle, keys }: S3Settings, dialer: Dialer): S3Client {
+function sdkOf({ endpoint, region, pathStyle, keys }: S3Settings, dialer: Dialer): S3Client {
   const client = new S3Client({
     endpoint: endpoint.href,
     region,
@@ -102,49 +102,53 @@ function clientOf({ endpoint, region, pathStyle, keys }: S3Settings, dialer: Dia
   return client;
 }
 
+type Client = { sdk: S3Client; settings: S3Settings };
+
 export function s3Store(settings: S3Settings, dialer: Dialer): Store {
-  const { bucket: Bucket, prefix } = settings;
-  const client = clientOf(settings, dialer);
-  const failed = (error: unknown, what: string, signal: AbortSignal) => explained(error, what, settings, signal);
+  const client: Client = { settings, sdk: sdkOf(settings, dialer) };
   return {
-    prefix,
-    async stat(key, signal) {
-      refuseDots(key);
-      try {
-        const head = await client.send(new HeadObjectCommand({ Bucket, Key: key }), { abortSignal: signal });
-        return { key, etag: head.ETag ?? "", bytes: head.ContentLength ?? 0 };
-      } catch (error) {
-        const why = failed(error, `${prefix}${key}`, signal);
-        // Without the right to list, a key that is not there is answered as one that may not be read.
-        if (why instanceof SourceError && ["not_found", "unauthorized"].includes(why.code)) return undefined;
-        throw why;
-      }
-    },
-    async *list(beginning, signal) {
-      let token: string | undefined;
-      do {
-        const asked = { Bucket, Prefix: beginning, ContinuationToken: token, MaxKeys: 1000 };
-        const page = await patiently(signal, () =>
-          client.send(new ListObjectsV2Command(asked), { abortSignal: signal }).catch((error: unknown) => {
-            throw failed(error, `${prefix}${beginning}`, signal);
-          }),
-        );
-        yield (page.Contents ?? []).map(
-          ({ Key = "", ETag = "", Size = 0 }): StoredObject => ({ key: Key, etag: ETag, bytes: Size }),
-        );
-        token = page.IsTruncated ? page.NextContinuationToken : undefined;
-      } while (token !== undefined);
-    },
-    async open(object, { from, to }, signal) {
-      const what = `${prefix}${object.key}`;
-      refuseDots(object.key);
-      const asked = { Bucket, Key: object.key, Range: `bytes=${from}-${to - 1}`, IfMatch: object.etag };
-      const answer = await client.send(new GetObjectCommand(asked), { abortSignal: signal }).catch((error: unknown) => {
-        throw failed(error, what, signal);
-      });
-      return { stream: bodyOf(answer, from, what) };
-    },
+    prefix: settings.prefix,
+    stat: (key, signal) => stat(client, key, signal),
+    list: (beginning, signal) => list(client, beginning, signal),
+    open: (object, span, signal) => open(client, object, span, signal),
   };
+}
+
+async function stat({ sdk, settings }: Client, Key: string, signal: AbortSignal): Promise<StoredObject | undefined> {
+  refuseDots(Key);
+  try {
+    const head = await sdk.send(new HeadObjectCommand({ Bucket: settings.bucket, Key }), { abortSignal: signal });
+    return { key: Key, etag: head.ETag ?? "", bytes: head.ContentLength ?? 0 };
+  } catch (error) {
+    const why = explained(error, settings.prefix + Key, settings, signal);
+    // Without the right to list, a key that is not there is answered as one that may not be read.
+    if (why instanceof SourceError && ["not_found", "unauthorized"].includes(why.code)) return undefined;
+    throw why;
+  }
+}
+
+async function* list({ sdk, settings }: Client, Prefix: string, signal: AbortSignal): AsyncGenerator<StoredObject[]> {
+  let token: string | undefined;
+  do {
+    const asked = { Bucket: settings.bucket, Prefix, ContinuationToken: token, MaxKeys: 1000 };
+    const page = await patiently(signal, () =>
+      sdk.send(new ListObjectsV2Command(asked), { abortSignal: signal }).catch((error: unknown) => {
+        throw explained(error, settings.prefix + Prefix, settings, signal);
+      }),
+    );
+    yield (page.Contents ?? []).map(({ Key = "", ETag = "", Size = 0 }) => ({ key: Key, etag: ETag, bytes: Size }));
+    token = page.IsTruncated ? page.NextContinuationToken : undefined;
+  } while (token !== undefined);
+}
+
+async function open({ sdk, settings }: Client, { key, etag }: StoredObject, { from, to }: Span, signal: AbortSignal) {
+  const what = settings.prefix + key;
+  refuseDots(key);
+  const asked = { Bucket: settings.bucket, Key: key, Range: `bytes=${from}-${to - 1}`, IfMatch: etag };
+  const answer = await sdk.send(new GetObjectCommand(asked), { abortSignal: signal }).catch((error: unknown) => {
+    throw explained(error, what, settings, signal);
+  });
+  return { stream: bodyOf(answer, from, what) };
 }
 
 function bodyOf(
