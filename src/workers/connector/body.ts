@@ -1,11 +1,11 @@
-import type { OpenedResponse } from "../../platform/http_client.ts";
+type Answer = { stream: AsyncIterable<Uint8Array> };
 
 /** The body as text, and no more than `limit` bytes of it: an answer of unknown size never fills the memory. */
-export async function readText(response: OpenedResponse, limit = 1_000_000): Promise<string> {
+export async function readText(response: Answer, limit = 1_000_000): Promise<string> {
   return new TextDecoder().decode(await readBytes(response, limit));
 }
 
-export async function readBytes(response: OpenedResponse, limit: number): Promise<Uint8Array<ArrayBuffer>> {
+export async function readBytes(response: Answer, limit: number): Promise<Uint8Array<ArrayBuffer>> {
   const parts: Uint8Array[] = [];
   let bytes = 0;
   for await (const part of response.stream) {

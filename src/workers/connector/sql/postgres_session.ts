@@ -120,7 +120,7 @@ function settings({ server, limits }: Place): string {
     statement_timeout: String(limits.statementMs),
     lock_timeout: String(Math.min(LOCK_MS, limits.statementMs)),
     idle_in_transaction_session_timeout: String(IDLE_MS),
-    client_connection_check_interval: "1000", // a client that died is noticed while a statement runs
+    client_connection_check_interval: "5000", // a client that died is noticed while a statement runs
     cursor_tuple_fraction: "1", // all rows are wanted, not the first ones soon
     TimeZone: "UTC",
     DateStyle: "ISO, YMD",
