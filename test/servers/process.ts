@@ -33,6 +33,8 @@ const AS_NOBODY = ["setpriv", `--reuid=${NOBODY}`, `--regid=${NOBODY}`, "--clear
 export const unprivileged = (argv: string[]) => (IS_ROOT ? [...AS_NOBODY, ...argv] : argv);
 
 export function scratch(server: string): string {
+  if (!Bun.which("setpriv"))
+    throw new NotAvailable(server, "setpriv is missing; on Debian: apt-get install util-linux");
   const dir = mkdtempSync(join(tmpdir(), `verk-${server}-`));
   give(dir);
   return dir;

@@ -58,6 +58,19 @@ test("a bucket that others use is not taken for ours", async () => {
   expect(error.message).toContain("a prefix of its own");
 });
 
+test.each([
+  ["before it answers", () => new Promise<Response>(() => {})],
+  ["in the middle", () => new Response(new ReadableStream({ start: (to) => to.enqueue(bytes("{")) }))],
+])("a server that falls silent %s is given up", async (_name, answer) => {
+  using server = Bun.serve({ hostname: "127.0.0.1", port: 0, fetch: answer });
+  const settings = settingsFor({ url: server.url.origin, ...login }, "bucket");
+  const error = await openS3Storage(settings, { silenceMs: 30 })
+    .head("k")
+    .catch((error) => error);
+  expect(error).toBeInstanceOf(StorageError);
+  expect(error.message).toContain("cannot be reached");
+});
+
 describeWith("minio", minio, (server) => {
   test("a connection that was cut is made again, and the put succeeds", async () => {
     const settings = await freshBucket(server);

@@ -4,7 +4,7 @@ import type { Chunks, Written } from "../files.ts";
 import { eachOf } from "./batches.ts";
 import { type Bucket, openBucket, type S3Settings } from "./s3_bucket.ts";
 import { asBucketError, BucketError } from "./s3_errors.ts";
-import { inKnownWords } from "./s3_fetch.ts";
+import type { FetchOptions } from "./s3_fetch.ts";
 import { newObjectName } from "./s3_names.ts";
 import { presigner } from "./s3_presign.ts";
 import { openRefs } from "./s3_refs.ts";
@@ -28,11 +28,11 @@ import {
  * staging/<name>  what a client sends to a presigned address
  * Content is whole before a ref names it, and is removed only by `sweep`, when no ref does. One process owns the prefix.
  */
-export type S3Options = { now?: () => number; ca?: string | undefined };
+export type S3Options = FetchOptions & { now?: () => number };
 
-export function openS3Storage(settings: S3Settings, { now = Date.now, ca }: S3Options = {}): Storage {
+export function openS3Storage(settings: S3Settings, { now = Date.now, ...options }: S3Options = {}): Storage {
   checkSettings(settings);
-  const bucket = openBucket(settings, ca);
+  const bucket = openBucket(settings, options);
   const refs = openRefs(bucket);
   const pins = new Pins();
 
@@ -170,7 +170,7 @@ function streamOf(bucket: Bucket, body: Bytes, bytes: number, over: () => void):
           controller.close();
         } catch (error) {
           over();
-          controller.error(asBucketError(bucket.place, "read", inKnownWords(error)));
+          controller.error(asBucketError(bucket.place, "read", error));
         }
       },
       cancel: async () => {

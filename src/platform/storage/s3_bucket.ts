@@ -9,14 +9,14 @@ import {
 } from "@aws-sdk/client-s3";
 import type { Config } from "../config.ts";
 import { asBucketError, isMissing } from "./s3_errors.ts";
-import { fetchHandler } from "./s3_fetch.ts";
+import { type FetchOptions, fetchHandler } from "./s3_fetch.ts";
 
 export type S3Settings = Config["storage"];
 export type Listed = { name: string; bytes: number; updatedAt: number };
 export type Bucket = ReturnType<typeof openBucket>;
 
 /** One bucket below our prefix, and the few requests that are more than one line. Every failure is a BucketError. */
-export function openBucket(settings: S3Settings, ca: string | undefined) {
+export function openBucket(settings: S3Settings, options: FetchOptions = {}) {
   const { s3_bucket: name, s3_prefix: prefix, s3_endpoint: endpoint } = settings;
   const place = `${endpoint || "s3:/"}/${name}`;
   const client = new S3Client({
@@ -27,7 +27,7 @@ export function openBucket(settings: S3Settings, ca: string | undefined) {
     // Others than Amazon's know no checksums in trailers. What we send is signed with its hash in any case.
     requestChecksumCalculation: "WHEN_REQUIRED",
     responseChecksumValidation: "WHEN_REQUIRED",
-    requestHandler: fetchHandler(ca),
+    requestHandler: fetchHandler(options),
     expectContinueHeader: false,
   });
   const at = (object: string) => ({ Bucket: name, Key: prefix + object });

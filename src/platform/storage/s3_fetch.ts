@@ -16,7 +16,8 @@ type HttpRequest = {
 };
 type Options = { abortSignal?: { aborted: boolean } };
 
-const ANSWER_MS = 120_000;
+/** Until the answer begins, and then between two pieces of it. */
+const SILENCE_MS = 120_000;
 const SLOWEST_BYTES_PER_MS = 50;
 
 /** Bun's names for what the SDK knows by other names, and then tries again. */
@@ -27,13 +28,15 @@ const CODES: Readonly<Record<string, string>> = {
   Timeout: "ETIMEDOUT",
 };
 
-export function fetchHandler(ca: string | undefined) {
+export type FetchOptions = { ca?: string | undefined; silenceMs?: number };
+
+export function fetchHandler({ ca, silenceMs = SILENCE_MS }: FetchOptions = {}) {
   const tls = ca === undefined ? {} : { tls: { ca: [...getCACertificates("default"), ca] } };
 
   async function handle(request: HttpRequest, { abortSignal }: Options = {}) {
     const body = (request.body ?? undefined) as Uint8Array<ArrayBuffer> | string | undefined;
     const late = new AbortController();
-    const waitMs = ANSWER_MS + (body?.length ?? 0) / SLOWEST_BYTES_PER_MS;
+    const waitMs = silenceMs + (body?.length ?? 0) / SLOWEST_BYTES_PER_MS;
     const timer = setTimeout(() => late.abort(new DOMException("no answer in time", "TimeoutError")), waitMs);
     const signals = abortSignal instanceof AbortSignal ? [late.signal, abortSignal] : [late.signal];
     try {
@@ -47,9 +50,8 @@ export function fetchHandler(ca: string | undefined) {
         ...tls,
       });
       const { status: statusCode, statusText: reason } = response;
-      return {
-        response: { statusCode, reason, headers: response.headers.toJSON(), body: response.body ?? new Blob() },
-      };
+      const answer = response.body ? watched(response.body, silenceMs) : new Blob();
+      return { response: { statusCode, reason, headers: response.headers.toJSON(), body: answer } };
     } catch (error) {
       throw late.signal.aborted ? late.signal.reason : inKnownWords(error);
     } finally {
@@ -60,7 +62,33 @@ export function fetchHandler(ca: string | undefined) {
   return { handle, metadata: { handlerProtocol: "http/1.1" } };
 }
 
-export function inKnownWords(error: unknown): unknown {
+/** A server that falls silent in the middle would hold whoever reads, and what it reads, for ever. */
+function watched(body: ReadableStream<Uint8Array>, silenceMs: number): ReadableStream<Uint8Array> {
+  const reader = body.getReader();
+  return new ReadableStream<Uint8Array>(
+    {
+      pull: async (controller) => {
+        const silent = Promise.withResolvers<never>();
+        const late = Object.assign(new Error("no answer in time"), { code: "ETIMEDOUT" });
+        const timer = setTimeout(() => silent.reject(late), silenceMs);
+        try {
+          const { done, value } = await Promise.race([reader.read(), silent.promise]);
+          if (done) controller.close();
+          else controller.enqueue(value);
+        } catch (error) {
+          reader.cancel().catch(() => {}); // it has failed already
+          controller.error(inKnownWords(error));
+        } finally {
+          clearTimeout(timer);
+        }
+      },
+      cancel: () => reader.cancel(),
+    },
+    { highWaterMark: 0 },
+  );
+}
+
+function inKnownWords(error: unknown): unknown {
   const code = CODES[String((error as { code?: unknown } | null)?.code)];
   return code === undefined ? error : Object.assign(new Error((error as Error).message, { cause: error }), { code });
 }
