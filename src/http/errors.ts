@@ -30,6 +30,7 @@ export function toAppError(ctx: Ctx, error: unknown, request: Request): AppError
     if (error.status >= 500) ctx.log.warn(error.message, { request_id: requestIdOf(request), error });
     return error;
   }
+  if (request.signal.aborted) return new AppError("invalid_request", "The client left"); // nobody hears it
   if (error instanceof StorageError) {
     ctx.log.error(error.message, { request_id: requestIdOf(request), error });
     const message = `The server cannot use its storage: ${error.advice}`;

@@ -12,8 +12,8 @@ export type FilePart = {
 
 type Options = {
   maxFileBytes: number;
-  /** Called for each file in the order of the body; the body waits for it. A throw ends the reading. */
-  onFile: (part: FilePart) => Promise<void>;
+  /** For each file in the order of the body, with the fields before it; the body waits. A throw ends the reading. */
+  onFile: (part: FilePart, before: Readonly<Record<string, string>>) => Promise<void>;
 };
 
 const MAX_FIELDS = 64;
@@ -40,7 +40,7 @@ export async function readMultipart(
   });
   parser.on("file", (name, stream, filename, _encoding, contentType) => {
     stream.on("limit", () => stream.destroy(tooLarge(maxFileBytes)));
-    work = work.then(() => onFile({ name, filename, contentType, stream }));
+    work = work.then(() => onFile({ name, filename, contentType, stream }, fields));
     work.catch(over.reject);
   });
   parser.on("fieldsLimit", () => over.reject(malformed(`more than ${MAX_FIELDS} fields`)));
@@ -69,9 +69,14 @@ export async function readMultipart(
 }
 
 async function feed(request: Request, parser: InstanceType<typeof Busboy>) {
+  let go = () => {};
+  for (const happening of ["drain", "close"] as const) parser.on(happening, () => go());
   for await (const chunk of request.body ?? []) {
     if (parser.destroyed) return;
-    if (!parser.write(chunk)) await new Promise((go) => parser.once("drain", go).once("close", go));
+    if (parser.write(chunk)) continue;
+    await new Promise<void>((resolve) => {
+      go = resolve;
+    });
   }
   parser.end();
 }

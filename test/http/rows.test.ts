@@ -60,3 +60,15 @@ test("digits that a double would round stay as they were written, in both kinds 
   const csv = await app.call("GET", `/v1/datasets/${id}/rows/export?format=csv`);
   expect(csv.body.match(new RegExp(digits, "g"))).toHaveLength(2);
 });
+
+test("a number stands in the stream as it was written, whatever stands beside it", async () => {
+  const id = (await app.call("POST", "/v1/datasets", { name: "numbers", format: "prompt" })).body.id;
+  const numbers = ["1.50", "1.0", "1e2", "-0", "0.0000001", "12345678901234567890", "7", "0.25"];
+  const rows = numbers.map((number) => `{"prompt":"p","x":${number}}`);
+  const send = (raw: string) =>
+    app.call("POST", `/v1/datasets/${id}/rows`, undefined, { raw, headers: { "content-type": "application/json" } });
+  await send(`{"rows":[${rows.join()}]}`);
+  for (const row of rows) await send(`{"rows":[${row}]}`);
+  const out = (await app.call("GET", `/v1/datasets/${id}/rows/export`)).body as string;
+  expect(out).toBe([...rows, ...rows, ""].join("\n"));
+});

@@ -9,26 +9,32 @@ const CLOSERS = /[\]}]/g;
  */
 export const isDoubtful = (text: string): boolean => /\\u[dD][89a-fA-F]|\d[eE]\+?\d{3}|\d{300}/.test(text);
 
-/** Digits that a double would round, and the minus that JSON.stringify forgets. */
-export const hasLongNumbers = (text: string): boolean => /\d[\d.]{15}|-0(?!\d)/.test(text);
+/**
+ * Whether a text may hold numbers that would be written otherwise than they stand here: `1.50`, `1e2`, `-0`, many digits.
+ * It may say yes for nothing (`v2.0` in a string), never no.
+ */
+export const hasOddNumbers = (text: string): boolean => /\d[\d.]{15}|-0(?!\d)|\.\d*0(?!\d)|\d[eE]|0\.000000/.test(text);
 
-/** Throws SyntaxError; the text of the error is for people. */
+/** JSON, but not a row that could be kept. */
+export class UnkeepableError extends Error {}
+
+/** Throws SyntaxError or UnkeepableError; the text of the error is for people. */
 export function parseJson(text: string, doubtful: boolean): unknown {
   const value: unknown = JSON.parse(text);
   if ((text.match(CLOSERS)?.length ?? 0) > MAX_DEPTH && jsonDepth(new TextEncoder().encode(text)) > MAX_DEPTH)
-    throw new SyntaxError(`it is nested more than ${MAX_DEPTH} levels deep`);
+    throw new UnkeepableError(`it is nested more than ${MAX_DEPTH} levels deep`);
   if (doubtful) refuseUnkeepable(value);
   return value;
 }
 
 function refuseUnkeepable(value: unknown) {
   if (typeof value === "number" && !Number.isFinite(value))
-    throw new SyntaxError("it holds a number beyond what a double can hold, such as 1e400");
+    throw new UnkeepableError("it holds a number beyond what a double can hold, such as 1e400");
   if (typeof value === "string" && !value.isWellFormed())
-    throw new SyntaxError("it holds half a character (a lone surrogate escape)");
+    throw new UnkeepableError("it holds half a character (a lone surrogate escape)");
   if (typeof value !== "object" || value === null) return;
   for (const [key, inner] of Object.entries(value)) {
-    if (!key.isWellFormed()) throw new SyntaxError("it holds half a character (a lone surrogate escape)");
+    if (!key.isWellFormed()) throw new UnkeepableError("it holds half a character (a lone surrogate escape)");
     refuseUnkeepable(inner);
   }
 }

@@ -1,5 +1,5 @@
 import { type Format, formatOf, isRow, type Row, rowFault } from "./format.ts";
-import { isDoubtful, parseJson } from "./json.ts";
+import { isDoubtful, parseJson, UnkeepableError } from "./json.ts";
 
 /** A line that is no row. `line` counts from 1, as an editor does; blank lines count too. */
 export class RowError extends Error {
@@ -106,7 +106,8 @@ export function createLineReader({ maxRowBytes, format, visit }: Options): LineR
     try {
       value = parseJson(text, doubtful);
     } catch (error) {
-      throw new RowError(line, `it is not valid JSON: ${(error as Error).message.replace(/^JSON Parse error: /, "")}`);
+      const said = (error as Error).message.replace(/^JSON Parse error: /, "");
+      throw new RowError(line, error instanceof UnkeepableError ? said : `it is not valid JSON: ${said}`);
     }
     if (!isRow(value)) throw new RowError(line, 'it must be a JSON object such as {"prompt": "…"}');
     const other = visit?.(value, text, line);

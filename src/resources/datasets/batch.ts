@@ -4,7 +4,7 @@ import { readBytes } from "../../http/body.ts";
 import { AppError } from "../../lib/errors.ts";
 import { jsonDepth } from "../../lib/json_depth.ts";
 import { type Format, isRow, type Row } from "../../lib/rows/format.ts";
-import { hasLongNumbers, isDoubtful, parseExact } from "../../lib/rows/json.ts";
+import { hasOddNumbers, isDoubtful, parseExact } from "../../lib/rows/json.ts";
 import { createLineReader, RowError } from "../../lib/rows/lines.ts";
 import { sha256Bytes } from "../../platform/files.ts";
 import { OPS, type Op } from "../../platform/rows/file.ts";
@@ -55,9 +55,12 @@ function checked(
     visit(row, text, line) {
       index++;
       if (row["_op"] === undefined && row["_row_id"] === undefined) return undefined;
-      const param = asLines ? `/${line - 1}` : `/rows/${index}`;
-      const op = opOf(row, param);
-      const target = targetOf(row, op, param);
+      const place: Place = asLines
+        ? { param: `/${line - 1}`, name: `Line ${line}` }
+        : { param: `/rows/${index}`, name: `rows.${index}` };
+      const { param } = place;
+      const op = opOf(row, place);
+      const target = targetOf(row, op, place);
       if (target !== undefined && op !== "append") changes.push({ index, op, target, param: `${param}/_row_id` });
       return op === "tombstone" ? "" : withoutMarks(row, text);
     },
@@ -84,28 +87,32 @@ function refusal({ line, why, field }: RowError, asLines: boolean): AppError {
     : new AppError("schema", `rows.${line - 1}: ${why}`, { param: `/rows/${line - 1}${below}` });
 }
 
-function opOf(row: Row, param: string): Op {
+type Place = { param: string; name: string };
+
+function opOf(row: Row, { param, name }: Place): Op {
   const op = row["_op"] ?? "append";
   if (!OPS.includes(op as Op))
-    throw new AppError("schema", `_op must be one of ${OPS.join(", ")}`, { param: `${param}/_op` });
+    throw new AppError("schema", `${name}: _op must be one of ${OPS.join(", ")}`, { param: `${param}/_op` });
   return op as Op;
 }
 
-function targetOf(row: Row, op: Op, param: string): number | undefined {
+function targetOf(row: Row, op: Op, { param, name }: Place): number | undefined {
   const target = row["_row_id"];
   if (op === "append") {
     if (target === undefined || target === null) return undefined;
-    throw new AppError("schema", "_row_id goes with _op supersede or tombstone: appended rows get their ids here", {
+    throw new AppError("schema", `${name}: _row_id goes with _op supersede or tombstone: a new row gets its id here`, {
       param: `${param}/_row_id`,
     });
   }
   if (!Number.isSafeInteger(target) || (target as number) < 1)
-    throw new AppError("schema", `_row_id must name the row to ${op}, such as 7`, { param: `${param}/_row_id` });
+    throw new AppError("schema", `${name}: _row_id must name the row to ${op}, such as 7`, {
+      param: `${param}/_row_id`,
+    });
   return target as number;
 }
 
 function withoutMarks(row: Row, text: string): string {
-  const plain = hasLongNumbers(text) ? (parseExact(text) as Row) : row;
+  const plain = hasOddNumbers(text) ? (parseExact(text) as Row) : row;
   const { _op, _row_id, ...rest } = plain;
   return JSON.stringify(rest);
 }
@@ -123,11 +130,11 @@ function linesOfJson(bytes: Uint8Array): { body: Uint8Array; expectedHead: numbe
 function parseBody(bytes: Uint8Array): { rows: unknown[]; head: number | undefined } {
   let body: unknown;
   if (jsonDepth(bytes) > MAX_DEPTH)
-    throw new AppError("invalid_json", `The body is nested more than ${MAX_DEPTH} levels deep`);
+    throw new AppError("schema", `rows: a row is nested more than ${MAX_DEPTH - 2} levels deep`, { param: "/rows" });
   try {
     const text = new TextDecoder("utf-8", { fatal: true }).decode(bytes);
     // A number beyond a double must reach the check of its row as it was written.
-    body = hasLongNumbers(text) || isDoubtful(text) ? parseExact(text) : JSON.parse(text);
+    body = hasOddNumbers(text) || isDoubtful(text) ? parseExact(text) : JSON.parse(text);
   } catch (cause) {
     throw new AppError("invalid_json", "The body is not valid JSON in UTF-8", { cause });
   }

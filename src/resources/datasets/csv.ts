@@ -1,4 +1,4 @@
-import { hasLongNumbers, parseExact } from "../../lib/rows/json.ts";
+import { hasOddNumbers, parseExact } from "../../lib/rows/json.ts";
 
 type Pieces = () => Iterable<{ bytes: Uint8Array }>;
 
@@ -22,7 +22,7 @@ async function* batchesOf(pieces: Iterable<{ bytes: Uint8Array }>): AsyncGenerat
     const lines = decoder.decode(bytes).split("\n");
     for (let at = 0; at < lines.length; at += TURN_ROWS) {
       const some = lines.slice(at, at + TURN_ROWS).filter((line) => line !== "");
-      yield some.map((line) => (hasLongNumbers(line) ? parseExact(line) : JSON.parse(line)) as Record<string, unknown>);
+      yield some.map((line) => (hasOddNumbers(line) ? parseExact(line) : JSON.parse(line)) as Record<string, unknown>);
       await new Promise(setImmediate);
     }
   }

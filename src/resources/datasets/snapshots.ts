@@ -48,9 +48,7 @@ export function mustGet(ctx: Ctx, row: DatasetRow, id: string, param = "snapshot
           .where(and(eq(datasetSnapshots.datasetId, row.id), eq(datasetSnapshots.number, number)))
           .get();
   if (!found)
-    throw new AppError("resource_not_found", `Dataset ${row.id} has no snapshot ${id.slice(0, 40)}, such as @snap-1`, {
-      param,
-    });
+    throw new AppError("resource_not_found", `Dataset ${row.id} has no snapshot ${id.slice(0, 40)}`, { param });
   return found;
 }
 

@@ -34,9 +34,10 @@ export async function upload(ctx: Ctx, call: Call) {
   try {
     const fields = await readMultipart(call.request, {
       maxFileBytes: ctx.config.datasets.max_upload_bytes,
-      async onFile(part) {
+      async onFile(part, before) {
         if (part.name !== "file" || built)
           throw new AppError("schema", "Send one file, in the field file", { param: "file" });
+        if (before["name"] !== undefined) fieldsOf(before); // rather now than after two gigabytes
         built = await build(ctx, part, temp);
       },
     });
@@ -48,7 +49,9 @@ export async function upload(ctx: Ctx, call: Call) {
   }
 }
 
-function fieldsOf(fields: Record<string, string>): UploadFields {
+function fieldsOf(fields: Readonly<Record<string, string>>): UploadFields {
+  if (fields["name"] === undefined)
+    throw new AppError("schema", "name: is missing: send the dataset's name as a field", { param: "name" });
   const given = { ...fields, ...(fields["metadata"] === undefined ? {} : { metadata: parsed(fields["metadata"]) }) };
   const result = UploadFields.safeParse(given);
   if (result.success) return result.data;

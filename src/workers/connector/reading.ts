@@ -5,7 +5,7 @@
  */
 import { rmSync } from "node:fs";
 import type { Format, Row } from "../../lib/rows/format.ts";
-import { hasLongNumbers, parseExact } from "../../lib/rows/json.ts";
+import { hasOddNumbers, parseExact } from "../../lib/rows/json.ts";
 import { createLineReader, type Piece, RowError } from "../../lib/rows/lines.ts";
 import { openRows, type RowsFile } from "../../platform/rows/file.ts";
 import { createHashing } from "../../platform/rows/hash.ts";
@@ -153,7 +153,7 @@ function checked(reader: ReturnType<typeof createLineReader>, lines: readonly st
 function renaming(mapping: Record<string, string> | undefined): ((row: Row, text: string) => string) | undefined {
   if (!mapping || Object.keys(mapping).length === 0) return undefined;
   return (row, text) => {
-    const exact = hasLongNumbers(text) ? (parseExact(text) as Row) : { ...row };
+    const exact = hasOddNumbers(text) ? (parseExact(text) as Row) : { ...row };
     const named = Object.entries(exact).filter(([name]) => mapping[name] !== undefined);
     const renamed: Row = Object.fromEntries(Object.entries(exact).filter(([name]) => mapping[name] === undefined));
     for (const [name, value] of named) renamed[mapping[name] as string] = value;
