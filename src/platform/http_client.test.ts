@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { DialError, networkPolicy, PUBLIC_ONLY } from "./address.ts";
 import { failpoints } from "./failpoint.ts";
-import { type GuardedRequest, guardedFetch, readCaFile } from "./http_client.ts";
+import { type GuardedRequest, guardedFetch, guardedOpen, readCaFile } from "./http_client.ts";
 
 const TLS = join(import.meta.dir, "../../test/fixtures/tls");
 const ca = readFileSync(join(TLS, "ca.pem"), "utf8");
@@ -173,4 +173,18 @@ test("a CA file is read once and must hold a certificate", () => {
   expect(readCaFile(join(TLS, "ca.pem"))).toBe(ca);
   expect(() => readCaFile(join(TLS, "server.key"))).toThrow("no PEM certificate");
   expect(() => readCaFile(join(TLS, "none.pem"))).toThrow("ENOENT");
+});
+
+test("an error carries nothing of the query, however deep one looks", async () => {
+  const refused = "http://127.0.0.1:1/x?signature=MARKED-signature";
+  const request = { policy, timeoutMs: 2000, allowHttp: true };
+  const thrown = [
+    await guardedFetch(refused, request).catch((error: unknown) => error),
+    await guardedOpen(refused, { ...request, idleMs: 1000 }).catch((error: unknown) => error),
+  ];
+  for (const error of thrown) {
+    expect(error).toBeInstanceOf(DialError);
+    for (let at: unknown = error; at instanceof Error; at = at.cause)
+      expect(`${Bun.inspect(at)} ${JSON.stringify({ ...at })} ${at.stack}`).not.toContain("MARKED");
+  }
 });

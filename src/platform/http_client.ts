@@ -117,7 +117,9 @@ function unbroken(response: Response, late: AbortController, idleMs: number, hos
           controller.enqueue(value);
         } catch (cause) {
           const why = late.signal.aborted ? `nothing came for ${idleMs} ms` : (cause as Error).message;
-          controller.error(new DialError("connection", `The connection to ${host} broke: ${why}`, { cause }));
+          controller.error(
+            new DialError("connection", `The connection to ${host} broke: ${why}`, { cause: withoutAddress(cause) }),
+          );
         } finally {
           clearTimeout(timer);
         }
@@ -190,7 +192,15 @@ function failureOf(cause: unknown, url: URL, address: string): DialError {
   const what = /CERT|TLS|SSL|EPROTO|VERIFY|SIGNATURE|SELF_SIGNED/.test(code) ? "tls" : "connection";
   const where = formatListen({ hostname: address, port: Number(url.port) || (url.protocol === "https:" ? 443 : 80) });
   const said = what === "tls" ? "TLS failed" : "The connection failed";
-  return new DialError(what, `${said} (${code || "unknown"}) at ${where}`, { cause });
+  return new DialError(what, `${said} (${code || "unknown"}) at ${where}`, { cause: withoutAddress(cause) });
+}
+
+/** Bun's errors carry the whole address, and with it what was signed into its query. */
+function withoutAddress(cause: unknown): Error {
+  const { name, message } = cause instanceof Error ? cause : { name: "Error", message: String(cause) };
+  const plain = Object.assign(new Error(message.replaceAll(/\?[^\s"']*/g, "")), { name, code: errorCode(cause) });
+  delete plain.stack; // it repeats the message
+  return plain;
 }
 
 /** The name as the caller wrote it, without a trailing dot, which servers do not know themselves by. */
