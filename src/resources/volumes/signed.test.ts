@@ -35,6 +35,18 @@ const stored = async (app: TestApp) => {
   expect(app.ctx.db.select().from(looseKeys).all()).toEqual([]);
   return (await app.ctx.storage.list("")).items.map((item) => item.sha256).sort();
 };
+/** One byte, and the end when it is told. */
+function slowBody() {
+  const over = Promise.withResolvers<void>();
+  const body = new ReadableStream({
+    async pull(controller) {
+      controller.enqueue(new TextEncoder().encode("x"));
+      await over.promise;
+      controller.close();
+    },
+  });
+  return { body, finish: () => over.resolve() };
+}
 const refused = (code: string, status: number) => ({ status, body: { error: { code } } });
 
 describe("an address for an upload", () => {
@@ -77,6 +89,19 @@ describe("an address for an upload", () => {
     const winner = answers.find((answer) => answer.status === 201);
     expect(sha256((await fetchFile(app)).body)).toBe(winner?.body.sha256);
     expect(await stored(app)).toHaveLength(1);
+  });
+
+  test("whoever comes while another sends is turned away, and the other is not disturbed", async () => {
+    const app = await volume();
+    const { url } = await ask(app, {});
+    const slow = slowBody();
+    const first = send(app, url, slow.body);
+    await until("the claim", () => app.ctx.db.select().from(uploads).get()?.status === "receiving");
+    await sweep(app.ctx);
+    expect(await send(app, url, "second")).toMatchObject(refused("upload_used", 409));
+    slow.finish();
+    expect((await first).status).toBe(201);
+    expect((await fetchFile(app)).body).toBe("x");
   });
 
   test.each([
@@ -161,18 +186,11 @@ describe("an address for an upload", () => {
   test("can be called off, also while the file comes", async () => {
     const app = await volume();
     const { url, id } = await ask(app, {});
-    const more = Promise.withResolvers<void>();
-    const slow = new ReadableStream({
-      async pull(controller) {
-        controller.enqueue(new TextEncoder().encode("x"));
-        await more.promise;
-        controller.close();
-      },
-    });
-    const sending = send(app, url, slow);
+    const slow = slowBody();
+    const sending = send(app, url, slow.body);
     await until("the claim", () => app.ctx.db.select().from(uploads).get()?.status === "receiving");
     expect((await app.call("DELETE", `/v1/volumes/lab/uploads/${id}`)).body.deleted).toBe(true);
-    more.resolve();
+    slow.finish();
     expect(await sending).toMatchObject(refused("upload_used", 409));
     expect((await fetchFile(app)).status).toBe(404);
     expect(await stored(app)).toEqual([]);
