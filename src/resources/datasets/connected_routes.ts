@@ -58,8 +58,10 @@ export const routes = (ctx: Ctx) => {
       async ({ request, principal, params, set }) => {
         const dataset = mine(principal, params.id);
         const body = await readBody(request, ctx.config.http.max_body_bytes, ResolveDataset, {});
-        set.status = 202;
-        return presentResolution(resolve.begin(ctx, dataset, { credentials: body.credentials ?? {} }));
+        return creates(ctx, { request, principal, set }, () => {
+          set.status = 202;
+          return presentResolution(resolve.begin(ctx, dataset, { credentials: body.credentials ?? {} }));
+        });
       },
       {
         detail: describe(

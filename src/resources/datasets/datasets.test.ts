@@ -239,6 +239,19 @@ describe("snapshots", () => {
     ]);
   });
 
+  test("are the first answer again for a retry with the same Idempotency-Key, whatever came since", async () => {
+    const id = await create();
+    const headers = { "idempotency-key": "cut" };
+    const cutOnce = () => app.call("POST", `/v1/datasets/${id}/snapshots`, { note: "n" }, { headers });
+    await append(id, prompts("a"));
+    const first = await cutOnce();
+    await append(id, prompts("b"));
+    const again = await cutOnce();
+    expect(again).toMatchObject({ status: 201, body: first.body });
+    expect(again.headers.get("idempotent-replayed")).toBe("true");
+    expect(await get(id)).toMatchObject({ snapshot_count: 1, unsnapshotted_rows: 1 });
+  });
+
   test("keep their hash over a restart, an export and a new import", async () => {
     const id = await create();
     await append(id, prompts("a", "b"));

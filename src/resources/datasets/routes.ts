@@ -122,9 +122,12 @@ export const routes = (ctx: Ctx) => {
       async ({ request, principal, params, set }) => {
         const row = datasets.mustBeStream(mine(principal, params.id));
         const body = await readBody(request, ctx.config.http.max_body_bytes, CutSnapshot, {});
-        const { snapshot, isNew } = await snapshots.cut(ctx, row.id, { trigger: "manual", note: body.note ?? null });
-        set.status = isNew ? 201 : 200;
-        return presentSnapshot(snapshot);
+        set.status = 201;
+        const once = onceOnly(ctx, { request, principal, body, set });
+        const how = { trigger: "manual" as const, note: body.note ?? null, once };
+        const { snapshot, isNew } = await snapshots.cut(ctx, row.id, how);
+        if (!isNew) set.status = 200;
+        return snapshot;
       },
       {
         detail: describe(

@@ -2,6 +2,7 @@
 import { and, desc, eq, gte, isNotNull, lt, sql } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { emit } from "../../events/emit.ts";
+import type { Once } from "../../http/idempotency.ts";
 import type { PageQuery } from "../../http/pagination.ts";
 import { AppError } from "../../lib/errors.ts";
 import { oncePer } from "../../lib/once_per.ts";
@@ -9,7 +10,7 @@ import { type Tx, write } from "../../platform/db.ts";
 import { failpoint } from "../../platform/failpoint.ts";
 import type { Digest } from "../../platform/rows/hash.ts";
 import { hold, pathOf } from "./files.ts";
-import { presentSnapshot, snapshotId, snapshotNumber } from "./schema.ts";
+import { presentSnapshot, type Snapshot, snapshotNumber } from "./schema.ts";
 import * as datasets from "./service.ts";
 import {
   type DatasetRow,
@@ -21,6 +22,8 @@ import {
 } from "./table.ts";
 
 export type Cut = { trigger: Trigger; jobId?: string | null; note?: string | null };
+type Asked = Cut & { once?: Once | undefined };
+type Made = { snapshot: Snapshot; isNew: boolean };
 
 const EMPTY: Digest = { rows: 0, bytes: 0, sha256: new Bun.CryptoHasher("sha256").digest("hex") };
 
@@ -76,7 +79,7 @@ function cursorOf(ctx: Ctx, row: DatasetRow, after: string): number {
 const cuttingOf = oncePer((_db: Ctx["db"]) => new Map<string, Promise<unknown>>());
 
 /** The newest snapshot where nothing came since, else a new one. */
-export function cut(ctx: Ctx, id: string, how: Cut): Promise<{ snapshot: SnapshotRow; isNew: boolean }> {
+export function cut(ctx: Ctx, id: string, how: Asked): Promise<Made> {
   const cutting = cuttingOf(ctx.db);
   const mine = (cutting.get(id) ?? Promise.resolve()).catch(() => {}).then(() => cutNow(ctx, id, how));
   cutting.set(id, mine);
@@ -87,14 +90,20 @@ export function cut(ctx: Ctx, id: string, how: Cut): Promise<{ snapshot: Snapsho
   return mine;
 }
 
-async function cutNow(ctx: Ctx, id: string, how: Cut) {
+async function cutNow(ctx: Ctx, id: string, { once, ...how }: Asked): Promise<Made> {
   const row = datasets.current(ctx, id);
   if (!row) throw new AppError("resource_not_found", `No dataset ${id}`, { param: "id" });
+  const before = once && write(ctx.db, (tx) => once.before(tx));
+  if (before) return { snapshot: before as Snapshot, isNew: true };
   const last = newest(ctx, id);
-  if (last && last.headRow === row.headRow) return { snapshot: last, isNew: false };
+  if (last && last.headRow === row.headRow) return { snapshot: presentSnapshot(last), isNew: false };
   const digest = await digestOf(ctx, row);
   failpoint("datasets.before_snapshot");
-  const snapshot = write(ctx.db, (tx) => record(tx, ctx, id, { ...how, headRow: row.headRow, digest }));
+  const snapshot = write(ctx.db, (tx) => {
+    const made = presentSnapshot(record(tx, ctx, id, { ...how, headRow: row.headRow, digest }));
+    once?.keep(tx, made);
+    return made;
+  });
   return { snapshot, isNew: true };
 }
 
@@ -167,7 +176,7 @@ export async function pin(ctx: Ctx, workspaceId: string, reference: string, jobI
   const snapshot =
     name !== "latest" || dataset.source
       ? mustGet(ctx, dataset, `@${name}`, "/dataset")
-      : (await cut(ctx, id, { trigger: "job_pin", jobId })).snapshot;
+      : mustGet(ctx, dataset, (await cut(ctx, id, { trigger: "job_pin", jobId })).snapshot.id, "/dataset");
   const { number } = snapshot;
   write(ctx.db, (tx) => {
     if (!datasets.current(ctx, id)) throw new AppError("resource_not_found", `No dataset ${id}`, { param: "/dataset" });
@@ -181,5 +190,3 @@ export async function pin(ctx: Ctx, workspaceId: string, reference: string, jobI
 
 /** The job has ended: in the commit that says so. */
 export const unpin = (tx: Tx, jobId: string) => void tx.delete(datasetPins).where(eq(datasetPins.jobId, jobId)).run();
-
-export const nameOf = ({ datasetId, number }: SnapshotRow) => `${datasetId}${snapshotId(number)}`;
