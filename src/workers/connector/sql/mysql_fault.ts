@@ -35,6 +35,7 @@ const VERDICTS: Record<number, Verdict> = {
   1698: WRONG,
   1792: ["invalid_source", QUERY, "db_query may only read"],
   1927: STOPPED,
+  3954: UNCLEAR, // INTO, where only a query may stand
 };
 const TIMEOUTS = [1969, 3024];
 /** By the class of the SQL state, where the number is not known. */
