@@ -1,4 +1,5 @@
 import { Database } from "bun:sqlite";
+import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 
 type Fact = { id: string; status: string; events: string };
@@ -70,6 +71,24 @@ export function violations(dir: string): string[] {
     );
     bad.push(...silent.map(({ id }) => `${object} ${id} is there, but no event says so`));
   }
+  bad.push(...ownersOfKeys(dir, all));
   db.close();
   return bad;
+}
+
+/** Every key of the local storage is owned by one row or written down as loose; every owner's key is there. */
+function ownersOfKeys(dir: string, all: <T>(sql: string) => T[]): string[] {
+  const refs = join(dir, "storage/refs");
+  const names = existsSync(refs) ? (readdirSync(refs, { recursive: true }) as string[]) : [];
+  const stored = new Set(names.filter((name) => name.endsWith("=")).map((name) => name.slice(0, -1)));
+  const keysOf = (sql: string) => all<{ key: string }>(sql).map(({ key }) => key);
+  const owned = ["volume_files", "upload_parts", "code_artifacts"].flatMap((table) =>
+    keysOf(`SELECT storage_key AS key FROM ${table}`),
+  );
+  const known = new Set([...owned, ...keysOf("SELECT key FROM loose_keys")]);
+  return [
+    ...owned.filter((key) => !stored.has(key)).map((key) => `a row owns ${key}, but the storage does not have it`),
+    ...[...stored].filter((key) => !known.has(key)).map((key) => `the storage has ${key}, but no row knows it`),
+    ...owned.filter((key, i) => owned.indexOf(key) !== i).map((key) => `two rows own ${key}`),
+  ];
 }

@@ -114,6 +114,7 @@ test("killed at any moment under load: what was acknowledged is there, and every
     await until("the load to run", () => done >= 10 + round * 25);
     await server.kill("SIGKILL");
     await over;
+    expect(violations(dir)).toEqual([]);
     const again = await startBinary({ dir });
     const files = await list(again, key);
     for (const { path, sha256: hash } of files) {

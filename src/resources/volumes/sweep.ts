@@ -2,6 +2,7 @@
 import { asc, eq, isNotNull } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { AppError } from "../../lib/errors.ts";
+import { oncePer } from "../../lib/once_per.ts";
 import { gradually } from "../../platform/gradually.ts";
 import * as looseKeys from "../loose_keys/service.ts";
 import * as uploads from "../uploads/service.ts";
@@ -10,6 +11,8 @@ import { volumes as table, volumeFiles } from "./table.ts";
 import { complete, mayBeCompleted } from "./upload.ts";
 
 const YOUNG_MS = 600_000;
+const LOOK_MS = 30_000;
+const lookedOf = oncePer((_db: Ctx["db"]) => ({ at: 0 }));
 
 export async function sweep(ctx: Ctx, signal?: AbortSignal) {
   uploads.free(ctx);
@@ -26,6 +29,9 @@ export async function sweep(ctx: Ctx, signal?: AbortSignal) {
  */
 async function collect(ctx: Ctx, signal: AbortSignal | undefined) {
   const now = ctx.clock.now();
+  const looked = lookedOf(ctx.db);
+  if (now - looked.at < LOOK_MS) return; // the loop is woken by every file
+  looked.at = now;
   for (const { id, targetId, createdAt, expiresAt } of uploads.staged(ctx)) {
     const due = now - createdAt < YOUNG_MS || now >= expiresAt + uploads.LATE_MS;
     const volume = due ? volumes.findAny(ctx, targetId) : undefined;
