@@ -5,23 +5,21 @@ import { formatBytes } from "../../lib/bytes.ts";
 import { AppError } from "../../lib/errors.ts";
 import type { Db } from "../../platform/db.ts";
 import { LIVE } from "../uploads/service.ts";
-import { uploads } from "../uploads/table.ts";
+import { uploadParts, uploads } from "../uploads/table.ts";
 import { findFile } from "./service.ts";
 import { type VolumeRow, volumes } from "./table.ts";
 
-const sum = (column: typeof volumes.totalBytes | typeof uploads.sizeBytes) => sql<number>`coalesce(sum(${column}), 0)`;
-
 const stored = (db: Db, workspaceId: string): number =>
   db
-    .select({ bytes: sum(volumes.totalBytes) })
+    .select({ bytes: sql<number>`coalesce(sum(${volumes.totalBytes}), 0)` })
     .from(volumes)
     .where(and(eq(volumes.workspaceId, workspaceId), isNull(volumes.deletedAt)))
     .get()?.bytes ?? 0;
 
-/** By uploads whose size is known and that may still come. */
+/** By uploads that may still come: what they announced, or else the parts that are here. */
 const reserved = (db: Db, workspaceId: string, { now, except }: { now: number; except: string }): number =>
   db
-    .select({ bytes: sum(uploads.sizeBytes) })
+    .select({ bytes: sql<number>`coalesce(sum(coalesce(${uploads.sizeBytes}, ${PARTS})), 0)` })
     .from(uploads)
     .where(
       and(
@@ -33,6 +31,8 @@ const reserved = (db: Db, workspaceId: string, { now, except }: { now: number; e
       ),
     )
     .get()?.bytes ?? 0;
+
+const PARTS = sql`(SELECT sum(${uploadParts.sizeBytes}) FROM ${uploadParts} WHERE ${uploadParts.uploadId} = ${uploads.id})`;
 
 export type Wish = {
   path: string;

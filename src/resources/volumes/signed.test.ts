@@ -325,6 +325,17 @@ describe("the quota", () => {
     expect((await app.call("PUT", "/v1/volumes/lab/files/e", undefined, { raw: "1" })).status).toBe(201);
   });
 
+  test("counts parts that are here, though nobody said how many bytes there will be", async () => {
+    const app = await volume({ flags });
+    const made = await Promise.all(["a", "b"].map((path) => ask(app, { path, parts: 2 })));
+    expect((await send(app, made[0].parts[0].url, "123456")).status).toBe(200);
+    expect(await send(app, made[1].parts[0].url, "12345")).toMatchObject(refused("quota_exceeded", 422));
+    expect((await send(app, made[1].parts[0].url, "1234")).status).toBe(200);
+    expect((await send(app, made[0].parts[0].url, "12345")).status).toBe(200);
+    expect((await send(app, made[0].parts[1].url, "1")).status).toBe(200);
+    expect((await app.call("POST", made[0].complete_path)).status).toBe(201);
+  });
+
   test("lets a file be replaced by one as large", async () => {
     const app = await volume({ flags });
     await app.call("PUT", "/v1/volumes/lab/files/a.bin", undefined, { raw: "1234567890" });

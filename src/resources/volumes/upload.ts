@@ -10,6 +10,7 @@ import * as uploads from "../uploads/service.ts";
 import type { UploadPartRow, UploadRow } from "../uploads/table.ts";
 import { uploadUse } from "./address.ts";
 import { into, type Kept, keep, keyFor, typeOf } from "./content.ts";
+import { roomFor } from "./quota.ts";
 import * as volumes from "./service.ts";
 import type { VolumeRow } from "./table.ts";
 
@@ -70,21 +71,22 @@ export async function receivePart(ctx: Ctx, arrival: Arrival, number: number) {
       const now = ctx.clock.now();
       const current = uploads.find(ctx, row.id);
       if (current?.status !== "open") throw uploads.used(current);
-      requirePartsFit(ctx, row, number, bytes);
+      requirePartsFit(ctx, volume, row, { number, bytes });
       uploads.putPart(tx, { uploadId: row.id, number, sizeBytes: bytes, sha256, storageKey: key, createdAt: now }, now);
       return { object: "upload.part" as const, number, size_bytes: bytes, sha256 };
     },
   });
 }
 
-function requirePartsFit(ctx: Ctx, row: UploadRow, number: number, bytes: number) {
-  const others = uploads.partsOf(ctx.db, row.id).filter((part) => part.number !== number);
-  const total = bytes + others.reduce((sum, part) => sum + part.sizeBytes, 0);
+function requirePartsFit(ctx: Ctx, volume: VolumeRow, row: UploadRow, part: { number: number; bytes: number }) {
+  const others = uploads.partsOf(ctx.db, row.id).filter(({ number }) => number !== part.number);
+  const total = part.bytes + others.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
   if (total > row.maxBytes)
     throw new AppError(
       "payload_too_large",
       `The parts have ${total} bytes together: at most ${row.maxBytes} are taken`,
     );
+  roomFor(ctx, volume, { path: row.path, sizeBytes: total, uploadId: row.id, param: "content-length" });
 }
 
 /** Makes the file of what was sent, where that takes a word: of parts, or of what lies in the storage. */
