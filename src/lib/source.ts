@@ -37,6 +37,7 @@ export type Credentials = z.infer<typeof Credentials>;
 
 const OBJECTS: readonly SourceType[] = ["s3", "gs", "az"];
 const DATABASES: readonly SourceType[] = ["postgres", "mysql", "snowflake", "bigquery"];
+export const isDatabase = (type: SourceType) => DATABASES.includes(type);
 
 /** The first field that this type of source needs and that is missing or does not fit it. */
 export function faultOf(source: Source): { param: string; message: string } | undefined {

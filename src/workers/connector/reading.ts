@@ -7,6 +7,7 @@ import { rmSync } from "node:fs";
 import type { Format, Row } from "../../lib/rows/format.ts";
 import { hasOddNumbers, parseExact } from "../../lib/rows/json.ts";
 import { createLineReader, type Piece, RowError } from "../../lib/rows/lines.ts";
+import { isDatabase } from "../../lib/source.ts";
 import { openRows, type RowsFile } from "../../platform/rows/file.ts";
 import { createHashing } from "../../platform/rows/hash.ts";
 import type { Host } from "../host.ts";
@@ -45,11 +46,8 @@ export async function readInto(task: Task, connector: Connector, host: Connector
 }
 
 async function read(job: Omit<Job, "total">): Promise<FromConnector> {
-  const { connector, host, file } = job;
-  const total = await connector.count(host.stopping).catch((error) => {
-    if (error instanceof SourceError && error.code !== "broken") throw error;
-    return null; // the reading itself will tell what is wrong
-  });
+  const { task, connector, host, file } = job;
+  const total = isDatabase(task.source.source_type) ? null : await countAhead(connector, host.stopping);
   const standing = await readRows({ ...job, total });
   if (standing.rows === 0 || standing.format === null)
     throw new SourceError("invalid_rows", "The source has no rows: a dataset needs at least one");
@@ -58,6 +56,13 @@ async function read(job: Omit<Job, "total">): Promise<FromConnector> {
   const { rows, bytes, format } = standing;
   return { type: "read", rows, bytes, sha256, format };
 }
+
+/** For the progress alone. A database would run its query twice for it, and some bill for that. */
+const countAhead = (connector: Connector, signal: AbortSignal): Promise<number | null> =>
+  connector.count(signal).catch((error) => {
+    if (error instanceof SourceError && error.code !== "broken") throw error;
+    return null; // the reading itself will tell what is wrong
+  });
 
 function continueOrBegin(path: string): { file: RowsFile; begun: Standing } {
   const file = openRows(path, "append");
