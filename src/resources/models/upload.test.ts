@@ -117,7 +117,7 @@ test("the address takes one file, the announced one, and no other address does",
   expect(await send(app, url, other)).toMatchObject({ status: 422, body: { error: { code: "sha256_mismatch" } } });
   expect(files(app)).toEqual([]);
   expect(await complete(app, id)).toMatchObject({ status: 400, body: { error: { code: "upload_incomplete" } } });
-  const forged = url.replace(/signature=(.)/, (_, first) => `signature=${first === "A" ? "B" : "A"}`);
+  const forged = url.replace(/signature=(.)/, (_: string, first: string) => `signature=${first === "A" ? "B" : "A"}`);
   expect(await send(app, forged, bytes)).toMatchObject({ status: 403, body: { error: { code: "invalid_signature" } } });
   const answers = await Promise.all([send(app, url, bytes), send(app, url, bytes)]);
   expect(answers.map((answer) => answer.status).sort()).toEqual([200, 409]);
