@@ -71,31 +71,38 @@ const CONNECTIONS: Partial<Record<SourceType, string>> = {
  */
 export function splitSecrets(source: Source, given: Credentials = {}): { source: Source; credentials: Credentials } {
   const credentials: Credentials = { ...given };
-  const clean: Source = { ...source };
+  const clean = ownFields(source);
   if (source.hub_config?.token !== undefined) {
     const { token, ...rest } = source.hub_config;
     credentials["token"] ??= token;
     clean.hub_config = rest;
   }
-  if (typeof source.db_connection === "string")
-    clean.db_connection = withoutPassword(source.db_connection, credentials);
-  else if (source.db_connection)
+  if (typeof clean.db_connection === "string") clean.db_connection = withoutPassword(clean.db_connection, credentials);
+  else if (clean.db_connection)
     clean.db_connection = Object.fromEntries(
-      Object.entries(source.db_connection).filter(([name, value]) => {
+      Object.entries(clean.db_connection).filter(([name, value]) => {
         if (!isSecretName(name)) return true;
         credentials[name] ??= value;
         return false;
       }),
     );
-  if (source.source_uri) clean.source_uri = withoutSignature(source.source_uri, credentials);
+  if (clean.source_uri) clean.source_uri = withoutSignature(clean.source_uri, credentials);
   return { source: clean, credentials };
+}
+
+/** What this type of source reads. The rest is not kept: nobody will ever look whether it makes sense, or is secret. */
+function ownFields({ source_type, source_uri, hub_dataset, hub_config, db_connection, db_query }: Source): Source {
+  const common = { source_type, hub_config };
+  if (OBJECTS.includes(source_type)) return { ...common, source_uri };
+  return source_type === "hf" ? { ...common, hub_dataset } : { ...common, db_connection, db_query };
 }
 
 function withoutPassword(text: string, credentials: Credentials): string {
   if (!URL.canParse(text)) return text;
   const url = new URL(text);
-  if (url.password !== "") credentials["password"] ??= decodeURIComponent(url.password);
+  if (url.password !== "") credentials["password"] ??= decoded(url.password);
   url.password = "";
+  url.hash = "";
   for (const name of [...url.searchParams.keys()]) {
     if (!isSecretName(name)) continue;
     credentials[name] ??= url.searchParams.get(name);
@@ -104,14 +111,25 @@ function withoutPassword(text: string, credentials: Credentials): string {
   return url.href;
 }
 
-/** A shared access signature is the query of an Azure address: as a whole it is the credential. */
+/** A % that begins no escape stands for itself, as people mean it. */
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
+/** A shared access signature is the query of an Azure address: but for our own option, it is the credential. */
 function withoutSignature(text: string, credentials: Credentials): string {
   const at = text.indexOf("?");
   if (at < 0) return text;
   const query = new URLSearchParams(text.slice(at));
   if (query.has("sig")) {
+    const endpoint = query.get("endpoint");
+    query.delete("endpoint");
     credentials["sas_token"] ??= query.toString();
-    return text.slice(0, at);
+    return endpoint === null ? text.slice(0, at) : `${text.slice(0, at)}?${new URLSearchParams({ endpoint })}`;
   }
   for (const name of [...query.keys()]) {
     if (!isSecretName(name) && !/^(x-amz-|x-goog-)/i.test(name)) continue;
