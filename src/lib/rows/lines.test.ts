@@ -67,6 +67,36 @@ describe("lines", () => {
     expect(refusal(`{"prompt":"${"x".repeat(986)}"}\n`, { maxRowBytes: 1000, chunk: 5000 })).toBe("taken");
   });
 
+  test("how long a line may be does not depend on how it was cut: its end and a byte order mark do not count", () => {
+    const longest = `{"prompt":"${"x".repeat(987)}"}`; // 1000 bytes
+    for (const given of [`${longest}\r\n`, `\ufeff${longest}\r\n`, `\ufeff${longest}`])
+      for (const chunk of [1, 7, 1001, 1003, 1004, 1005, 5000])
+        expect(refusal(given, { maxRowBytes: 1000, chunk })).toBe("taken");
+    for (const chunk of [1, 1001, 1003, 5000]) {
+      expect(refusal(`${longest} \n`, { maxRowBytes: 1000, chunk })).toBe("Line 1: it is longer than 1000 bytes");
+      expect(refusal(`${" ".repeat(1001)}\n`, { maxRowBytes: 1000, chunk })).toBe(
+        "Line 1: it is longer than 1000 bytes",
+      );
+    }
+  });
+
+  test("a million blanks in a line that is no row cost no more than reading them", () => {
+    const begun = performance.now();
+    expect(refusal(`[${" ".repeat(1_000_000)}]`, { chunk: 65_536, maxRowBytes: 1 << 21 })).toContain("a JSON object");
+    expect(performance.now() - begun).toBeLessThan(1000); // 20 minutes where each is tried as the last
+  });
+
+  test("a refusal does not repeat a whole line", () => {
+    expect(refusal(`${"a".repeat(100_000)}\n`, { chunk: 65_536 }).length).toBeLessThan(300);
+  });
+
+  test("a row that comes byte by byte is held in little more memory than it has bytes", () => {
+    const reader = createLineReader({ maxRowBytes: 1 << 24, format: undefined });
+    const before = process.memoryUsage().rss;
+    for (let at = 0; at < 1 << 20; at++) reader.push(new Uint8Array([120]));
+    expect((process.memoryUsage().rss - before) / 2 ** 20).toBeLessThan(64);
+  });
+
   test("what no reader can keep is refused", () => {
     expect(refusal(row('"\\ud800"'))).toContain("half a character");
     expect(refusal(row('{"\\udfff":1}'))).toContain("half a character");
