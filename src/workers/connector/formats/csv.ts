@@ -96,7 +96,8 @@ class Rows {
 
   private header(cells: string[]) {
     const names = cells.map((cell, i) => (cell.trim() === "" ? `column_${i + 1}` : cell));
-    const twin = names.find((name, i) => names.indexOf(name) < i);
+    const seen = new Set<string>();
+    const twin = names.find((name) => seen.size === seen.add(name).size);
     if (twin !== undefined) throw badRows(this.file, `two columns of the header are named ${JSON.stringify(twin)}`);
     this.hasHeader = true;
     this.names = names.map((name, i) => `${i === 0 ? "{" : ","}${JSON.stringify(name)}:`);
