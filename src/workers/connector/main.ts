@@ -4,6 +4,7 @@ import { type Credentials, faultOf, type SourceType } from "../../lib/source.ts"
 import { type Host, runHosted } from "../host.ts";
 import { type FromConnector, ToConnector } from "../protocol.ts";
 import { createDialer } from "./dialer.ts";
+import { renamedColumns } from "./mapping.ts";
 import { readInto } from "./reading.ts";
 import { type Connector, type Open, type Opening, SourceError } from "./types.ts";
 
@@ -46,10 +47,9 @@ async function perform(task: Task, host: ConnectorHost) {
   }
   if (task.type === "read") return host.send(await readInto(task, connector, host));
   await connector.test(host.stopping);
-  const columns = await connector.columns(host.stopping);
-  const mapping = task.source.hub_config?.column_mapping ?? {};
+  const columns = renamedColumns(await connector.columns(host.stopping), task.source.hub_config?.column_mapping);
   const num_rows = await counted(connector, task.count_ms, host.stopping);
-  host.send({ type: "validated", num_rows, columns: columns.map((name) => mapping[name] ?? name) });
+  host.send({ type: "validated", num_rows, columns });
 }
 
 export async function openSource(task: Omit<Task, "type">): Promise<Connector> {

@@ -5,13 +5,13 @@
  */
 import { rmSync } from "node:fs";
 import type { Format, Row } from "../../lib/rows/format.ts";
-import { hasOddNumbers, parseExact } from "../../lib/rows/json.ts";
 import { createLineReader, type Piece, RowError } from "../../lib/rows/lines.ts";
 import { isDatabase } from "../../lib/source.ts";
 import { openRows, type RowsFile } from "../../platform/rows/file.ts";
 import { createHashing } from "../../platform/rows/hash.ts";
 import type { Host } from "../host.ts";
 import type { FromConnector, ToConnector } from "../protocol.ts";
+import { renaming } from "./mapping.ts";
 import { type Connector, type Cursor, SourceError } from "./types.ts";
 
 type Task = Extract<ToConnector, { type: "read" }>;
@@ -152,18 +152,4 @@ function checked(reader: ReturnType<typeof createLineReader>, lines: readonly st
     if (!(error instanceof RowError)) throw error;
     throw new SourceError("invalid_rows", `Row ${before + error.line}: ${error.why}`);
   }
-}
-
-/** Source column → target column; what is not named stays. */
-function renaming(mapping: Record<string, string> | undefined): ((row: Row, text: string) => string) | undefined {
-  if (!mapping || Object.keys(mapping).length === 0) return undefined;
-  return (row, text) => {
-    const exact = hasOddNumbers(text) ? (parseExact(text) as Row) : { ...row };
-    const named = Object.entries(exact).filter(([name]) => mapping[name] !== undefined);
-    const renamed: Row = Object.fromEntries(Object.entries(exact).filter(([name]) => mapping[name] === undefined));
-    for (const [name, value] of named) renamed[mapping[name] as string] = value;
-    for (const name of Object.keys(row)) delete row[name];
-    Object.assign(row, renamed); // what is checked next is what is stored
-    return JSON.stringify(renamed);
-  };
 }
