@@ -45,7 +45,12 @@ export type ZipFile = {
   flags?: number;
   method?: number;
   /** What the directory says instead. */
-  says?: { name?: string; bytes?: number; local?: number; crc?: number };
+  says?: { name?: string; bytes?: number; local?: number; crc?: number; packed?: number };
+  /** Of the directory: further fields, and a remark. */
+  extra?: Uint8Array;
+  comment?: Uint8Array;
+  /** Lies behind the entry. */
+  gap?: Uint8Array;
 };
 
 export function zip(...files: ZipFile[]): Uint8Array<ArrayBuffer> {
@@ -70,6 +75,7 @@ export function zip(...files: ZipFile[]): Uint8Array<ArrayBuffer> {
 
 function zipEntry(file: ZipFile, at: number) {
   const { name, content = "", stored = false, mode = 0o100644, flags = 0x800, says = {} } = file;
+  const { extra = new Uint8Array(), comment = new Uint8Array(), gap = new Uint8Array() } = file;
   const raw = typeof content === "string" ? text.encode(content) : content;
   const packed = stored ? raw : deflateRawSync(raw);
   const method = file.method ?? (stored ? 0 : 8);
@@ -89,13 +95,15 @@ function zipEntry(file: ZipFile, at: number) {
   central.writeUInt16LE(flags, 8);
   central.writeUInt16LE(method, 10);
   central.writeUInt32LE(says.crc ?? Bun.hash.crc32(raw), 16);
-  central.writeUInt32LE(packed.length, 20);
+  central.writeUInt32LE(says.packed ?? packed.length, 20);
   central.writeUInt32LE(says.bytes ?? raw.length, 24);
   central.writeUInt16LE(shown.length, 28);
+  central.writeUInt16LE(extra.length, 30);
+  central.writeUInt16LE(comment.length, 32);
   central.writeUInt32LE((mode << 16) >>> 0, 38);
   central.writeUInt32LE(says.local ?? at, 42);
   return {
-    local: Buffer.concat([local, text.encode(name), packed]),
-    central: Buffer.concat([central, shown]),
+    local: Buffer.concat([local, text.encode(name), packed, gap]),
+    central: Buffer.concat([central, shown, extra, comment]),
   };
 }

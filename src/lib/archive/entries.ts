@@ -40,9 +40,11 @@ export function createLedger(packedBytes: number, limits: ArchiveLimits = LIMITS
   let unpackedBytes = 0;
   let passedBytes = 0;
 
+  const tooMany = () => new ArchiveError(`The archive has more than ${limits.entries} entries`);
+
   function place(name: string, isFolder: boolean) {
     entries++;
-    if (entries > limits.entries) throw new ArchiveError(`The archive has more than ${limits.entries} entries`);
+    if (entries > limits.entries) throw tooMany();
     const path = checkName(name);
     if (path === "") return; // the folder itself
     if (files.has(path) || (!isFolder && folders.has(path))) throw new ArchiveError(`${show(name)} is there twice`);
@@ -51,6 +53,7 @@ export function createLedger(packedBytes: number, limits: ArchiveLimits = LIMITS
       const above = parts.slice(0, i).join("/");
       if (files.has(above)) throw new ArchiveError(`${show(name)} lies below ${show(above)}, which is a file`);
       folders.add(above);
+      if (folders.size > limits.entries) throw tooMany(); // a name is short, the folders it makes are many
     }
     (isFolder ? folders : files).add(path);
   }

@@ -37,19 +37,29 @@ export function createTarReader(ledger: Ledger) {
       kept = new Uint8Array(size);
     } else {
       extra = {};
-      if (type === "5") ledger.folder(name);
-      else if (type === "0" || type === "\0" || type === "7") {
-        if (name.endsWith("/"))
-          ledger.folder(name); // as tar wrote folders before there was a type for them
-        else ledger.file(name);
-      } else refuseKind(name, KINDS[type] ?? `of the unknown kind ${JSON.stringify(type)}`);
+      const isFile = type === "0" || type === "\0" || type === "7";
+      if (type === "5" || (isFile && name.endsWith("/"))) takeFolder(name, size);
+      else if (isFile) ledger.file(name);
+      else refuseKind(name, KINDS[type] ?? `of the unknown kind ${JSON.stringify(type)}`);
     }
     if (left === 0) finishContent();
   }
 
+  /** By its type, or as tar wrote folders before there was one. Some programs look for the next entry in its content. */
+  function takeFolder(name: string, size: number) {
+    if (size > 0) throw new ArchiveError(`The folder ${JSON.stringify(name.slice(0, 120))} has content`);
+    ledger.folder(name);
+  }
+
+  function add(more: { path?: string; size?: number }) {
+    if (extra.path !== undefined && more.path !== undefined && extra.path !== more.path)
+      throw new ArchiveError("The archive has an entry with two names"); // which one counts, programs do not agree on
+    extra = { ...extra, ...more };
+  }
+
   function finishContent() {
-    if (kept && current?.type === "L") extra.path = nameOf(untilZero(kept));
-    if (kept && current?.type === "x") extra = { ...extra, ...readPax(kept) };
+    if (kept && current?.type === "L") add({ path: nameOf(untilZero(kept)) });
+    if (kept && current?.type === "x") add(readPax(kept));
     if (kept && current?.type === "g") {
       const all = readPax(kept);
       if (all.path !== undefined || all.size !== undefined)

@@ -16,12 +16,17 @@ export type ZipEntry = {
 };
 
 const END_BYTES = 22;
+const END64_BYTES = 56;
+const LOCATOR64_BYTES = 20;
+const MAX_GAP_BYTES = 24; // what may follow an entry's content: its sizes once more. No entry fits in it
 const MAX_COMMENT = 65_535;
 const MAX_DIRECTORY_BYTES = 32 * 2 ** 20;
 const [END, END64, LOCATOR64, CENTRAL, LOCAL] = [0x06054b50, 0x06064b50, 0x07064b50, 0x02014b50, 0x04034b50];
 const ENCRYPTED = 0x0001 | 0x0040 | 0x2000;
+const SIZES_FOLLOW = 0x0008; // the content
 
 const viewOf = (bytes: Uint8Array) => new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+const differs = (name: string) => damaged(`its directory says of ${JSON.stringify(name)} what the entry does not`);
 const damaged = (what: string) => new ArchiveError(`This is no zip archive, or it is damaged: ${what}`);
 
 type Directory = { entries: number; size: number; offset: number };
@@ -29,7 +34,6 @@ type Directory = { entries: number; size: number; offset: number };
 export async function readZip(read: ReadZip, fileBytes: number, ledger: Ledger): Promise<ZipEntry[]> {
   const { entries: count, size, offset } = await findDirectory(read, fileBytes);
   if (size > MAX_DIRECTORY_BYTES) throw new ArchiveError("The archive has too many entries");
-  if (offset + size > fileBytes) throw damaged("its directory lies outside of it");
   const central = await read(offset, size);
   const entries: ZipEntry[] = [];
   let [at, seen, free] = [0, 0, 0]; // free: where the next entry may begin
@@ -45,6 +49,7 @@ export async function readZip(read: ReadZip, fileBytes: number, ledger: Ledger):
   if (seen !== count) throw damaged("its directory does not have the entries it should have");
   for (const entry of found.sort((a, b) => a.local - b.local)) {
     if (entry.local < free) throw new ArchiveError(`${JSON.stringify(entry.name)} shares its bytes with another entry`);
+    requireNoGap(free, entry.local);
     const start = await checkLocal(read, entry, offset);
     free = start + entry.packedBytes;
     if (free > offset) throw damaged(`${JSON.stringify(entry.name)} is cut short`);
@@ -52,42 +57,55 @@ export async function readZip(read: ReadZip, fileBytes: number, ledger: Ledger):
     if (!entry.isFolder) entries.push({ ...entry, offset: start });
   }
   if ((found[0]?.local ?? 0) !== 0) throw damaged("it does not begin with its first entry");
+  requireNoGap(free, offset);
   return entries;
 }
 
-/** Its end record must end where the file does: behind a comment there is no second one. */
+function requireNoGap(from: number, to: number) {
+  if (to - from > MAX_GAP_BYTES) throw damaged("there is something between its entries");
+}
+
+/** One end record, which ends where the file does, and before it the directory: nobody can find another one. */
 async function findDirectory(read: ReadZip, fileBytes: number): Promise<Directory> {
   const length = Math.min(fileBytes, END_BYTES + MAX_COMMENT);
   const tail = await read(fileBytes - length, length);
   const view = viewOf(tail);
-  for (let at = tail.length - END_BYTES; at >= 0; at--) {
-    if (view.getUint32(at, true) !== END || at + END_BYTES + view.getUint16(at + 20, true) !== tail.length) continue;
-    const directory = {
-      entries: view.getUint16(at + 10, true),
-      size: view.getUint32(at + 12, true),
-      offset: view.getUint32(at + 16, true),
-    };
-    const large = directory.entries === 0xffff || directory.size === 0xffffffff || directory.offset === 0xffffffff;
-    const found = large ? await findDirectory64(read, fileBytes - length + at) : directory;
-    if (view.getUint16(at + 4, true) !== 0 && !large) throw damaged("it is one of several parts");
-    return found;
-  }
-  throw damaged("its end is missing");
+  let at = tail.length - END_BYTES;
+  while (at >= 0 && view.getUint32(at, true) !== END) at--;
+  if (at < 0) throw damaged("its end is missing");
+  if (at + END_BYTES + view.getUint16(at + 20, true) !== tail.length)
+    throw damaged("its end is missing, or it has a second end");
+  const short = {
+    entries: view.getUint16(at + 10, true),
+    size: view.getUint32(at + 12, true),
+    offset: view.getUint32(at + 16, true),
+  };
+  const end = fileBytes - length + at;
+  const large = await findDirectory64(read, end, short);
+  if (view.getUint16(at + 4, true) !== 0 && !large) throw damaged("it is one of several parts");
+  const { offset, size } = large ?? short;
+  if (offset + size !== (large?.at ?? end)) throw damaged("its directory does not stand right before its end");
+  return large ?? short;
 }
 
-async function findDirectory64(read: ReadZip, end: number): Promise<Directory> {
-  if (end < 20) throw damaged("its end is missing");
-  const locator = viewOf(await read(end - 20, 20));
-  if (locator.getUint32(0, true) !== LOCATOR64) throw damaged("its end is missing");
-  const at = whole(locator.getBigUint64(8, true));
-  if (at + 56 > end) throw damaged("its end is missing");
-  const record = viewOf(await read(at, 56));
-  if (record.getUint32(0, true) !== END64) throw damaged("its end is missing");
-  return {
-    entries: whole(record.getBigUint64(32, true)),
-    size: whole(record.getBigUint64(40, true)),
-    offset: whole(record.getBigUint64(48, true)),
-  };
+/** What does not fit in the short record, or says the same as that. */
+async function findDirectory64(read: ReadZip, end: number, short: Directory) {
+  const needed = short.entries === 0xffff || short.size === 0xffffffff || short.offset === 0xffffffff;
+  const at = end - LOCATOR64_BYTES - END64_BYTES;
+  const record = at < 0 ? undefined : viewOf(await read(at, END64_BYTES + LOCATOR64_BYTES));
+  if (record?.getUint32(END64_BYTES, true) !== LOCATOR64) {
+    if (needed) throw damaged("its end is missing");
+    return undefined;
+  }
+  if (record.getUint32(0, true) !== END64 || whole(record.getBigUint64(END64_BYTES + 8, true)) !== at)
+    throw damaged("it has a second end");
+  const [entries = 0, size = 0, offset = 0] = [32, 40, 48].map((field) => whole(record.getBigUint64(field, true)));
+  const agrees =
+    (short.entries === 0xffff || short.entries === entries) &&
+    (short.size === 0xffffffff || short.size === size) &&
+    (short.offset === 0xffffffff || short.offset === offset);
+  if (!agrees) throw damaged("it has a second end that says otherwise");
+  return { entries, size, offset, at };
 }
 
 function whole(value: bigint): number {
@@ -118,6 +136,8 @@ function readCentral(directory: Uint8Array, at: number): Central {
   requireFileOrFolder(name, view.getUint32(at + 38, true));
   const extra = directory.subarray(at + 46 + raw.length, at + 46 + raw.length + (extraBytes ?? 0));
   const sizes = readSizes(view, at, extra);
+  const other = extraField(extra, 0x7075)?.subarray(5); // a name that some programs prefer
+  if (other && Buffer.compare(other, raw) !== 0) throw differs(name);
   return {
     ...{ name, raw, length, ...sizes, crc32: view.getUint32(at + 16, true), isFolder: name.endsWith("/") },
     method: method === 0 ? "stored" : "deflated",
@@ -163,7 +183,8 @@ async function checkLocal(read: ReadZip, entry: Central, end: number): Promise<n
   const same =
     head.getUint32(0, true) === LOCAL &&
     Buffer.compare(name, entry.raw) === 0 &&
-    head.getUint16(8, true) === (entry.method === "stored" ? 0 : 8);
-  if (!same) throw damaged(`its directory says of ${JSON.stringify(entry.name)} what the entry does not`);
+    head.getUint16(8, true) === (entry.method === "stored" ? 0 : 8) &&
+    (head.getUint16(6, true) & SIZES_FOLLOW || [entry.packedBytes, 0xffffffff].includes(head.getUint32(18, true)));
+  if (!same) throw differs(entry.name);
   return entry.local + 30 + nameBytes + head.getUint16(28, true);
 }

@@ -90,6 +90,26 @@ describe("tar is refused", () => {
       "all of its entries",
     ],
     ["a sparse file", [{ name: "x", type: "x", content: paxRecord("GNU.sparse.major", "1") }, { name: "a" }], "sparse"],
+    ["a folder with content", [{ name: "a/", type: "5", content: "x" }, { name: "b" }], '"a/" has content'],
+    ["a folder of old with content", [{ name: "a/", content: "x" }, { name: "b" }], '"a/" has content'],
+    [
+      "two long names of one file",
+      [
+        { name: "x", type: "x", content: paxRecord("path", "../b") },
+        { name: "L", type: "L", content: "a\0" },
+        { name: "a" },
+      ],
+      "two names",
+    ],
+    [
+      "two long names the other way round",
+      [
+        { name: "L", type: "L", content: "../b\0" },
+        { name: "x", type: "x", content: paxRecord("path", "a") },
+        { name: "a" },
+      ],
+      "two names",
+    ],
     ["a broken pax header", [{ name: "x", type: "x", content: "99 path=b\n" }, { name: "a" }], "pax header"],
   ])("with %s", async (_name, entries, message) => {
     await expect(look(tarGz(...entries), "tar.gz")).rejects.toThrow(message);
@@ -112,6 +132,12 @@ describe("tar is refused", () => {
     expect((await look(tarGz(...entries.slice(0, 10_000)), "tar.gz")).file_count).toBe(10_000);
   }, 30_000);
 
+  test("when its names make more folders than there may be entries", async () => {
+    const deep = Array.from({ length: 200 }, (_, i) => `${i}/${"a/".repeat(500)}f`);
+    const entries = deep.flatMap((name) => [{ name: "L", type: "L", content: `${name}\0` }, { name: "h" }]);
+    await expect(look(tarGz(...entries), "tar.gz")).rejects.toThrow("more than 10000 entries");
+  });
+
   test("when it is a bomb, also one of nothing but padding", async () => {
     const zeros = new Uint8Array(64 << 20);
     await expect(look(tarGz({ name: "a", content: zeros }), "tar.gz")).rejects.toThrow("200 times as large");
@@ -119,6 +145,25 @@ describe("tar is refused", () => {
     await expect(look(gzipSync(padded), "tar.gz")).rejects.toThrow("200 times as large");
   }, 30_000);
 });
+
+/** Info-ZIP's field for a name in Unicode. */
+function unicodeName(name: string): Uint8Array {
+  const field = Buffer.alloc(9);
+  field.writeUInt16LE(0x7075, 0);
+  field.writeUInt16LE(5 + name.length, 2);
+  field.writeUInt8(1, 4);
+  field.writeUInt32LE(Bun.hash.crc32("a"), 5);
+  return Buffer.concat([field, Buffer.from(name)]);
+}
+
+/** The end of a large archive, before where the other end will stand. */
+function end64(entries: number): Uint8Array {
+  const bytes = Buffer.alloc(76);
+  bytes.writeUInt32LE(0x06064b50, 0);
+  bytes.writeBigUInt64LE(BigInt(entries), 32);
+  bytes.writeUInt32LE(0x07064b50, 56);
+  return bytes;
+}
 
 describe("zip is refused", () => {
   test.each<[string, ZipFile[], string]>([
@@ -143,6 +188,19 @@ describe("zip is refused", () => {
     ],
     ["a folder with content", [{ name: "a/", content: "x" }, { name: "b" }], "has content"],
     ["nothing", [{ name: "a/", stored: true }], "no file"],
+    ["another name for those who know Unicode", [{ name: "a", extra: unicodeName("../b") }], "what the entry does not"],
+    [
+      "another length in the directory",
+      [{ name: "a", content: "xxxx", stored: true, says: { packed: 3 } }],
+      "does not",
+    ],
+    [
+      "something between its entries",
+      [{ name: "a", gap: zip({ name: "../b" }) }, { name: "c" }],
+      "between its entries",
+    ],
+    ["something behind its entries", [{ name: "a", gap: zip({ name: "../b" }) }], "between its entries"],
+    ["a second end in a remark", [{ name: "a", comment: end64(2) }], "second end"],
   ])("with %s", async (_name, files, message) => {
     await expect(look(zip(...files), "zip")).rejects.toThrow(message);
   });
@@ -154,6 +212,17 @@ describe("zip is refused", () => {
     await expect(look(Buffer.concat([whole, Buffer.from("x")]), "zip")).rejects.toThrow("end is missing");
     await expect(look(Buffer.concat([Buffer.from("x"), whole]), "zip")).rejects.toThrow();
     await expect(look(whole.slice(10), "zip")).rejects.toThrow();
+  });
+
+  test("when another program could find another directory in it", async () => {
+    const [seen, hidden] = [zip({ name: "ok.txt", content: "fine" }), zip({ name: "../txt", content: "evil" })];
+    const end = seen.slice(-22);
+    const shifted = Buffer.concat([seen.slice(0, -22), hidden.slice(0, -22), end]);
+    await expect(look(shifted, "zip")).rejects.toThrow("right before its end");
+    const remark = hidden.slice(-22);
+    const remarked = Buffer.concat([seen, remark, Buffer.from("x")]);
+    remarked.writeUInt16LE(remark.length + 1, seen.length - 2);
+    await expect(look(remarked, "zip")).rejects.toThrow("second end");
   });
 
   test("when it is a bomb", async () => {
