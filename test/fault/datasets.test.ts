@@ -3,6 +3,8 @@ import { Database } from "bun:sqlite";
 import { afterEach, expect, test } from "bun:test";
 import { readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
+import { failpoints } from "../../src/platform/failpoint.ts";
+import { cut } from "../../src/resources/datasets/snapshots.ts";
 import { atEveryFailpoint, makeKey, startBinary, tempDir, testApp, until } from "../harness.ts";
 import { violations } from "./invariants.ts";
 
@@ -107,6 +109,34 @@ function checkStream(dir: string, id: string, told: Span[]) {
   db.close();
   check(dir, told);
 }
+
+test("a commit that is lost takes its rows with it: the next append lands, and no snapshot knows them", async () => {
+  const app = testApp({ dir: fresh() });
+  const id = (await app.call("POST", "/v1/datasets", { name: "s", format: "prompt" })).body.id as string;
+  const append = (prompt: string) => app.call("POST", `/v1/datasets/${id}/rows`, { rows: [{ prompt }] });
+  expect((await append("first")).status).toBe(201);
+  let cutting: Promise<unknown> | undefined;
+  failpoints.hit = (name) => {
+    if (name === "datasets.before_head")
+      queueMicrotask(() => {
+        cutting = cut(app.ctx, id, { trigger: "auto" }).catch(() => {});
+      });
+    if (name !== "db.before_commit" || !cutting) return;
+    delete failpoints.hit;
+    throw Object.assign(new Error("database or disk is full"), { code: "SQLITE_FULL" });
+  };
+  expect((await append("lost")).body.error).toMatchObject({ code: "storage_unavailable" });
+  await cutting;
+  expect((await append("second")).body).toMatchObject({ first_row_id: 2, head_row: 2 });
+  const { sha256, row_count } = (await app.call("POST", `/v1/datasets/${id}/snapshots`)).body;
+  const out = (await app.call("GET", `/v1/datasets/${id}/rows/export`)).body;
+  expect(out).toBe('{"prompt":"first"}\n{"prompt":"second"}\n');
+  expect({ sha256, row_count }).toEqual({
+    sha256: new Bun.CryptoHasher("sha256").update(out).digest("hex"),
+    row_count: 2,
+  });
+  await app.close();
+});
 
 test("killed at any moment while sixteen clients append: ids without a gap, whole batches, one event each", async () => {
   for (let round = 0; round < 6; round++) {

@@ -40,9 +40,13 @@ function refuseUnkeepable(value: unknown) {
 }
 
 type Source = { source?: string };
-const raw = (JSON as unknown as { rawJSON: (text: string) => unknown }).rawJSON;
+type Raw = { rawJSON: (text: string) => unknown; isRawJSON: (value: unknown) => value is { rawJSON: string } };
+const { rawJSON: raw, isRawJSON } = JSON as unknown as Raw;
 
 /** As JSON.parse, but numbers keep their digits when they are written again. They are opaque objects meanwhile. */
 export const parseExact = (text: string): unknown =>
   JSON.parse(text, ((_key: string, value: unknown, context?: Source) =>
     typeof value === "number" && context?.source !== undefined ? raw(context.source) : value) as never);
+
+/** The number that parseExact gave, or the value as it is. */
+export const numberOf = (value: unknown): unknown => (isRawJSON(value) ? Number(value.rawJSON) : value);

@@ -30,7 +30,6 @@ type Options = {
 const PIECE_BYTES = 1 << 17;
 const CRUMBS = 1024; // chunks of a few bytes are put together: each costs a hundred of its own
 const AROUND_BYTES = 4; // of a line and not of its length: a byte order mark, a carriage return
-const SAID = 200; // of what the parser says: it may quote the whole line
 const LF = 10;
 const BOM = [0xef, 0xbb, 0xbf];
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
@@ -118,7 +117,7 @@ export function createLineReader({ maxRowBytes, format, visit }: Options): LineR
     try {
       value = parseJson(text, doubtful);
     } catch (error) {
-      const said = (error as Error).message.replace(/^JSON Parse error: /, "").slice(0, SAID);
+      const said = (error as Error).message.replace(/^JSON Parse error: /, "");
       throw new RowError(line, error instanceof UnkeepableError ? said : `it is not valid JSON: ${said}`);
     }
     if (!isRow(value)) throw new RowError(line, 'it must be a JSON object such as {"prompt": "…"}');

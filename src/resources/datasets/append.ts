@@ -10,7 +10,7 @@ import type { Once } from "../../http/idempotency.ts";
 import { AppError } from "../../lib/errors.ts";
 import { newId } from "../../lib/ids.ts";
 import { oncePer } from "../../lib/once_per.ts";
-import { write } from "../../platform/db.ts";
+import { openCommit, write } from "../../platform/db.ts";
 import { failpoint } from "../../platform/failpoint.ts";
 import type { Change, RowsFile } from "../../platform/rows/file.ts";
 import type { Batch } from "./batch.ts";
@@ -85,9 +85,10 @@ async function land(ctx: Ctx, id: string, taken: readonly Waiting[]) {
         held.file.append(answer.first_row_id, wait.batch.bodies, changes, now);
     });
     await held.file.flush();
-    record(ctx, row, planned, standing, now);
-    held.opened.clean = true;
     for (const { changes } of planned) for (const { target } of changes) held.hashing.touch(target);
+    record(ctx, row, planned, standing, now);
+    await openCommit(ctx.db); // where it is lost, so are the rows
+    held.opened.clean = true;
     for (const { wait, answer } of planned) wait.done(answer);
     if (row.autoSnapshotRows !== null) ctx.wake("datasets.snapshots");
   } finally {
@@ -97,7 +98,7 @@ async function land(ctx: Ctx, id: string, taken: readonly Waiting[]) {
 
 function plan(ctx: Ctx, row: DatasetRow, file: RowsFile, taken: readonly Waiting[]) {
   const planned: Planned[] = [];
-  const changed = new Map<number, Change>(); // by target, of what is planned
+  const changed = new Map<number, Change>(); // of what is planned, by the row it changes and by its own
   let standing: Standing = row;
   for (const wait of taken) {
     try {
@@ -112,7 +113,7 @@ function plan(ctx: Ctx, row: DatasetRow, file: RowsFile, taken: readonly Waiting
         wait.batch,
         (target) => changed.get(target) ?? newest(file, target, standing),
       );
-      for (const change of next.changes) changed.set(change.target, change);
+      for (const change of next.changes) changed.set(change.target, change).set(change.rowId, change);
       planned.push({
         wait,
         answer: { ...next.answer, batch_id: newId("batch", ctx.clock.now()) },

@@ -4,7 +4,7 @@ import { readBytes } from "../../http/body.ts";
 import { AppError } from "../../lib/errors.ts";
 import { jsonDepth } from "../../lib/json_depth.ts";
 import { type Format, isRow, type Row } from "../../lib/rows/format.ts";
-import { hasOddNumbers, isDoubtful, parseExact } from "../../lib/rows/json.ts";
+import { hasOddNumbers, isDoubtful, numberOf, parseExact } from "../../lib/rows/json.ts";
 import { createLineReader, RowError } from "../../lib/rows/lines.ts";
 import { sha256Bytes } from "../../platform/files.ts";
 import { OPS, type Op } from "../../platform/rows/file.ts";
@@ -37,7 +37,7 @@ export async function readBatch(ctx: Ctx, request: Request, format: Format | nul
   const bytes = await readBytes(request, maxBytes);
   const asLines = NDJSON.test(type);
   const { body, expectedHead } = asLines
-    ? { body: bytes, expectedHead: headOf(new URL(request.url).searchParams.get("expected_head_row")) }
+    ? { body: bytes, expectedHead: headOf(digits(new URL(request.url).searchParams.get("expected_head_row"))) }
     : linesOfJson(bytes);
   const sha256 = request.headers.has("idempotency-key") ? sha256Bytes(bytes) : "";
   return { ...checked(body, { format: format ?? undefined, maxRowBytes, asLines }), sha256, expectedHead };
@@ -144,10 +144,12 @@ function parseBody(bytes: Uint8Array): { rows: unknown[]; head: number | undefin
   return { rows: given["rows"], head: headOf(given["expected_head_row"]) };
 }
 
+const digits = (text: string | null) => (text !== null && /^\d{1,16}$/.test(text) ? Number(text) : text);
+
 function headOf(given: unknown): number | undefined {
   if (given === undefined || given === null) return undefined;
-  const head = Number(String((given as { rawJSON?: string }).rawJSON ?? given));
-  if (!Number.isSafeInteger(head) || head < 0)
+  const head = numberOf(given);
+  if (!Number.isSafeInteger(head) || (head as number) < 0)
     throw new AppError("schema", "expected_head_row must be a whole number from 0 on", { param: "/expected_head_row" });
-  return head;
+  return head as number;
 }

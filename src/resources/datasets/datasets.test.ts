@@ -97,10 +97,29 @@ describe("a stream", () => {
     expect((await append(id, prompts("a"), { expected_head_row: 0 })).status).toBe(201);
     const late = await append(id, prompts("b"), { expected_head_row: 0 });
     expect(late).toMatchObject({ status: 409, body: { error: { code: "head_moved", param: "/expected_head_row" } } });
+    for (const expected_head_row of ["", "1", [], [1], true, 0.5, -1])
+      expect((await append(id, prompts("b"), { expected_head_row })).body.error.code).toBe("schema");
     const path = `/v1/datasets/${id}/rows?expected_head_row=1`;
     const raw = { raw: '{"prompt":"b"}\n', headers: NDJSON };
     expect((await app.call("POST", path, undefined, raw)).status).toBe(201);
     expect((await app.call("POST", path, undefined, raw)).status).toBe(409);
+    for (const odd of ["", "2e0", "+2", "x"])
+      expect((await app.call("POST", `${path.slice(0, -1)}${odd}`, undefined, raw)).body.error.code).toBe("schema");
+  });
+
+  test("changes what a batch that lands with it has changed", async () => {
+    const id = await create();
+    await append(id, prompts("a", "b"));
+    const together = await Promise.all([
+      append(id, [{ _op: "supersede", _row_id: 1, prompt: "A" }]),
+      append(id, [{ _op: "supersede", _row_id: 3, prompt: "AA" }]),
+      append(id, [{ _op: "tombstone", _row_id: 2 }]),
+      append(id, [{ _op: "tombstone", _row_id: 5 }]),
+    ]);
+    expect(together.map(({ status }) => status)).toEqual([201, 201, 201, 422]);
+    expect(together[3]?.body.error.message).toContain("Entry 5 is a tombstone");
+    expect(await exported(id)).toBe('{"prompt":"AA"}\n');
+    expect(await get(id)).toMatchObject({ head_row: 5, num_rows: 1 });
   });
 
   test("names rows that can be changed, and refuses the others", async () => {

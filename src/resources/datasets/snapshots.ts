@@ -6,7 +6,7 @@ import type { Once } from "../../http/idempotency.ts";
 import type { PageQuery } from "../../http/pagination.ts";
 import { AppError } from "../../lib/errors.ts";
 import { oncePer } from "../../lib/once_per.ts";
-import { type Tx, write } from "../../platform/db.ts";
+import { openCommit, type Tx, write } from "../../platform/db.ts";
 import { failpoint } from "../../platform/failpoint.ts";
 import type { Digest } from "../../platform/rows/hash.ts";
 import { hold, pathOf } from "./files.ts";
@@ -91,6 +91,7 @@ export function cut(ctx: Ctx, id: string, how: Asked): Promise<Made> {
 }
 
 async function cutNow(ctx: Ctx, id: string, { once, ...how }: Asked): Promise<Made> {
+  await openCommit(ctx.db)?.catch(() => {}); // a head in there may yet be lost
   const row = datasets.current(ctx, id);
   if (!row) throw new AppError("resource_not_found", `No dataset ${id}`, { param: "id" });
   const before = once && write(ctx.db, (tx) => once.before(tx));
