@@ -9,12 +9,30 @@ const hub = startFakeHf({
   },
   "lab/pair": { files: { "train.jsonl": '{"question":"q","prompt":"p","answer":"a"}\n' } },
 });
+/** Takes every connection and says nothing. */
+const fakeMute = Bun.listen({ hostname: "127.0.0.1", port: 0, socket: { data() {} } });
+/** Lists on and on, and finds nothing. */
+const fakeEndless = Bun.serve({
+  hostname: "127.0.0.1",
+  port: 0,
+  fetch: ({ method }) =>
+    method === "HEAD"
+      ? new Response(null, { status: 404 })
+      : new Response(
+          `<ListBucketResult><IsTruncated>true</IsTruncated><NextContinuationToken>${Math.random()}</NextContinuationToken></ListBucketResult>`,
+        ),
+});
 let app: TestApp;
+const flags = { "network.allow": ["127.0.0.1", "localhost"], "hub.endpoint": hub.url };
 beforeEach(() => {
-  app = testApp({ flags: { "network.allow": ["127.0.0.1", "localhost"], "hub.endpoint": hub.url } });
+  app = testApp({ flags });
 });
 afterEach(() => app.close().then(app.remove));
-afterAll(() => hub[Symbol.dispose]());
+afterAll(async () => {
+  hub[Symbol.dispose]();
+  fakeMute.stop(true);
+  await fakeEndless.stop(true);
+});
 
 const sourceOf = (hub_dataset: string, column_mapping: Record<string, string>) => ({
   source_type: "hf",
@@ -64,5 +82,37 @@ describe("column_mapping", () => {
     const told = /column_mapping leaves two columns named (prompt|input): give one another name/;
     expect(await validate(source)).toMatchObject({ valid: false, error: expect.stringMatching(told) });
     expect(await read(source)).toMatchObject({ code: "invalid_rows", message: expect.stringMatching(told) });
+  });
+});
+
+describe("a source that keeps us waiting", () => {
+  test("leaves room for others: readings do not hold up who only looks, and a waiting one is cancelled at once", async () => {
+    const ids: string[] = [];
+    for (let i = 0; i < 6; i++) {
+      const name = `c${i}`;
+      ids.push((await app.call("POST", "/v1/datasets/connect", { name, ...sourceOf("lab/pair", {}) })).body.id);
+    }
+    await app.close();
+    app = testApp({ dir: app.dir, flags: { ...flags, "hub.endpoint": `http://127.0.0.1:${fakeMute.port}` } });
+    const begun = await Promise.all(
+      ids.map(async (id) => (await app.call("POST", `/v1/datasets/${id}/resolutions`, {})).body),
+    );
+    await until("four to be read", () => app.ctx.supervisor.live().length === 4 || undefined);
+    const before = performance.now();
+    expect(await validate({ source_type: "s3", source_uri: "s3://Bucket!/x" })).toMatchObject({ valid: false });
+    const last = begun.at(-1);
+    const path = `/v1/datasets/${ids.at(-1)}/resolutions/${last.id}/cancel`;
+    expect((await app.call("POST", path)).body).toMatchObject({ status: "cancelled" });
+    expect(performance.now() - before).toBeLessThan(8_000); // the four wait for fifteen seconds
+  });
+
+  test("is given up in the end, however much it says", async () => {
+    await app.close();
+    app = testApp({ dir: app.dir, flags: { ...flags, "connectors.validate_timeout_ms": 1_000 } });
+    const source_uri = `s3://bucket/rows/?endpoint=http://127.0.0.1:${fakeEndless.port}`;
+    const error = expect.stringContaining("longer than 2000 ms, which is twice connectors.validate_timeout_ms");
+    expect(await validate({ source_type: "s3", source_uri })).toMatchObject({ valid: false, error });
+    const connected = await app.call("POST", "/v1/datasets/connect", { name: "c", source_type: "s3", source_uri });
+    expect(connected).toMatchObject({ status: 400, body: { error: { code: "source_unusable", message: error } } });
   });
 });

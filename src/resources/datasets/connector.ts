@@ -13,7 +13,8 @@ type Options = { signal?: AbortSignal; onProgress?: (progress: Progress) => void
 
 const MOST_AT_ONCE = 4;
 
-const seatsOf = oncePer((_db: Ctx["db"]) => ({ free: MOST_AT_ONCE, waiting: [] as (() => void)[] }));
+/** Readings take hours: who only looks at a source does not wait for them. */
+const seatsOf = oncePer((_db: Ctx["db"]) => ({ looks: createSeats(MOST_AT_ONCE), reads: createSeats(MOST_AT_ONCE) }));
 
 /** Never rejects: what goes wrong is a refusal that says what. The credentials go to the child and nowhere else. */
 export async function runTask(
@@ -22,18 +23,60 @@ export async function runTask(
   given: { source: Source; credentials: Credentials },
   options: Options = {},
 ): Promise<Outcome> {
-  const seats = seatsOf(ctx.db);
-  if (seats.free > 0) seats.free--;
-  else await new Promise<void>((sit) => seats.waiting.push(sit));
+  const { looks, reads } = seatsOf(ctx.db);
+  const leave = await (what.type === "read" ? reads : looks).take(options.signal);
+  if (!leave) return CANCELLED;
   try {
-    return await runChild(ctx, taskOf(ctx, what, given), options);
+    const task = taskOf(ctx, what, given);
+    return what.type === "read" ? await runChild(ctx, task, options) : await lookInTime(ctx, task, options);
   } catch (error) {
     return { type: "refused", code: "broken", message: (error as Error).message, param: null };
   } finally {
-    const next = seats.waiting.shift();
-    if (next) next();
-    else seats.free++;
+    leave();
   }
+}
+
+/** A source that answers and answers, or a byte a minute, must not keep its place for ever. */
+async function lookInTime(ctx: Ctx, task: ToConnector, { signal }: Options): Promise<Outcome> {
+  const ms = 2 * ctx.config.connectors.validate_timeout_ms;
+  const late = AbortSignal.timeout(ms);
+  const outcome = await runChild(ctx, task, { signal: signal ? AbortSignal.any([signal, late]) : late });
+  if (outcome !== CANCELLED || signal?.aborted) return outcome;
+  const message = `Looking at the source took longer than ${ms} ms, which is twice connectors.validate_timeout_ms`;
+  return { type: "refused", code: "unreachable", message, param: null };
+}
+
+type Leave = () => void;
+
+function createSeats(count: number) {
+  let free = count;
+  const waiting = new Set<() => void>();
+  const leave: Leave = () => {
+    const [next] = waiting;
+    if (!next) free++;
+    else next();
+  };
+  return {
+    /** Undefined: given up while waiting. */
+    async take(signal?: AbortSignal): Promise<Leave | undefined> {
+      if (signal?.aborted) return undefined;
+      if (free > 0) {
+        free--;
+        return leave;
+      }
+      return await new Promise<Leave | undefined>((done) => {
+        const end = (seat?: Leave) => {
+          waiting.delete(sit);
+          signal?.removeEventListener("abort", go);
+          done(seat);
+        };
+        const sit = () => end(leave);
+        const go = () => end();
+        waiting.add(sit);
+        signal?.addEventListener("abort", go, { once: true });
+      });
+    },
+  };
 }
 
 function taskOf(ctx: Ctx, what: What, given: { source: Source; credentials: Credentials }): ToConnector {
