@@ -2,7 +2,7 @@
  * Uploads: one row for each signed address to send a file to. The row decides who may send: a request claims it before
  * it reads a byte, and gives it back when nothing came of it. What happens with the file is its purpose's affair.
  */
-import { and, eq, inArray, isNotNull, lt, lte, sql } from "drizzle-orm";
+import { and, eq, inArray, isNotNull, lt, sql } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { transition } from "../../events/lifecycle.ts";
 import { AppError } from "../../lib/errors.ts";
@@ -15,7 +15,8 @@ import * as looseKeys from "../loose_keys/service.ts";
 import { machine } from "./machine.ts";
 import { type UploadPartRow, type UploadRow, uploadParts, uploads } from "./table.ts";
 
-export const LIVE = ["open", "receiving"] as const;
+/** Word for word as the index says it: with parameters SQLite would read all that ever was sent. */
+export const isLive = sql`${uploads.status} IN ('open', 'receiving')`;
 const KEEP_MS = 7 * 86_400_000; // of what is over: its address may still be tried, and is told why not
 
 /** What began in time may come so much later, where it is not this server that takes it. */
@@ -106,7 +107,7 @@ export function abortAll(tx: Tx, targetId: string, now: number) {
   const rows = tx
     .select({ id: uploads.id })
     .from(uploads)
-    .where(and(eq(uploads.targetId, targetId), inArray(uploads.status, [...LIVE])))
+    .where(and(eq(uploads.targetId, targetId), isLive))
     .all();
   for (const { id } of rows) abort(tx, id, now);
 }
@@ -132,13 +133,14 @@ export const staged = (ctx: Ctx): UploadRow[] =>
   ctx.db
     .select()
     .from(uploads)
-    .where(and(eq(uploads.status, "open"), isNotNull(uploads.staging)))
+    .where(and(isLive, eq(uploads.status, "open"), isNotNull(uploads.staging)))
     .all();
 
 /** Opens again what a kill left claimed. */
 export function free(ctx: Ctx) {
   const now = ctx.clock.now();
-  const left = ctx.db.select({ id: uploads.id }).from(uploads).where(eq(uploads.status, "receiving")).all();
+  const claimed = and(isLive, eq(uploads.status, "receiving"));
+  const left = ctx.db.select({ id: uploads.id }).from(uploads).where(claimed).all();
   const stale = left.filter(({ id }) => !busyOf(ctx.db).has(id));
   if (stale.length > 0)
     write(ctx.db, (tx) => {
@@ -152,9 +154,9 @@ export async function sweep(ctx: Ctx) {
   const due = ctx.db
     .select()
     .from(uploads)
-    .where(and(eq(uploads.status, "open"), lte(uploads.expiresAt, now)))
+    .where(and(isLive, eq(uploads.status, "open")))
     .all()
-    .filter(({ staging, expiresAt }) => staging === null || expiresAt + LATE_MS <= now);
+    .filter(({ staging, expiresAt }) => expiresAt + (staging === null ? 0 : LATE_MS) <= now);
   if (due.length > 0)
     write(ctx.db, (tx) => {
       for (const { id } of due) if (transition(tx, machine, "expire", { id, now })) dropParts(tx, id, now);

@@ -1,10 +1,10 @@
 /** What a workspace may keep. Decided from the rows inside the commit that spends it, so two cannot take the last byte. */
-import { and, eq, gt, inArray, isNull, ne, sql } from "drizzle-orm";
+import { and, eq, gt, isNull, ne, sql } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { formatBytes } from "../../lib/bytes.ts";
 import { AppError } from "../../lib/errors.ts";
 import type { Db } from "../../platform/db.ts";
-import { LIVE } from "../uploads/service.ts";
+import { isLive } from "../uploads/service.ts";
 import { uploadParts, uploads } from "../uploads/table.ts";
 import { findFile } from "./service.ts";
 import { type VolumeRow, volumes } from "./table.ts";
@@ -24,7 +24,7 @@ const reserved = (db: Db, workspaceId: string, { now, except }: { now: number; e
     .where(
       and(
         eq(uploads.workspaceId, workspaceId),
-        inArray(uploads.status, [...LIVE]),
+        isLive,
         eq(uploads.purpose, "volume"),
         gt(uploads.expiresAt, now),
         ne(uploads.id, except),
