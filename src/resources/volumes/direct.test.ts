@@ -52,7 +52,7 @@ describeWith("volumes in a bucket, against MinIO", minio, (server) => {
       body: { size_bytes: 5, sha256: sha256("hello"), content_type: "text/plain" },
     });
     expect((await read(app)).body).toBe("hello");
-    expect(await app.call("POST", made.complete_path)).toMatchObject({ status: 409 });
+    expect(await app.call("POST", made.complete_path)).toMatchObject({ status: 200, body: done.body });
     expect(await stored(app)).toEqual([sha256("hello")]);
   });
 
@@ -109,6 +109,17 @@ describeWith("volumes in a bucket, against MinIO", minio, (server) => {
         .all()
         .find((row) => row.id === id)?.status;
     expect([status(sent.id), status(never.id), status(late.id)]).toEqual(["used", "expired", "used"]);
+  });
+
+  test("a file that the loop has found, or is just looking at, can be completed", async () => {
+    const { app } = await volume();
+    const [one, two] = [await ask(app, {}), await ask(app, { path: "b" })];
+    await send(one.url, "hello", one.headers);
+    await send(two.url, "there", two.headers);
+    const looking = sweep(app.ctx);
+    expect(await app.call("POST", one.complete_path)).toMatchObject({ status: 200, body: { sha256: sha256("hello") } });
+    await looking;
+    expect(await app.call("POST", two.complete_path)).toMatchObject({ status: 200, body: { sha256: sha256("there") } });
   });
 
   test("a download goes past this server, under the file's name", async () => {

@@ -282,8 +282,19 @@ describe("parts", () => {
     expect(done).toMatchObject({ status: 201, body: { size_bytes: 9, sha256: sha256("aaabbbccc") } });
     expect((await fetchFile(app)).body).toBe("aaabbbccc");
     expect(await part(1, "zzz")).toMatchObject(refused("upload_used", 409));
-    expect(await app.call("POST", made.complete_path)).toMatchObject(refused("upload_used", 409));
+    expect(await app.call("POST", made.complete_path)).toEqual({ ...done, status: 200, headers: expect.anything() });
     expect(await stored(app)).toEqual([sha256("aaabbbccc")]);
+    await app.call("PUT", "/v1/volumes/lab/files/a.bin", undefined, { raw: "new" });
+    expect(await app.call("POST", made.complete_path)).toMatchObject(refused("upload_used", 409));
+  });
+
+  test("are put together once, though several ask for it at once", async () => {
+    const app = await volume();
+    const made = await ask(app, { parts: 1 });
+    await send(app, made.parts[0].url, "aaa");
+    const asked = await Promise.all([1, 2, 3].map(() => app.call("POST", made.complete_path)));
+    expect(asked.map(({ status }) => status).sort()).toEqual([200, 200, 201]);
+    expect(await stored(app)).toEqual([sha256("aaa")]);
   });
 
   test("that were never completed go with the upload", async () => {

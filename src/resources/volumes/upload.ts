@@ -2,7 +2,8 @@
 import type { Ctx } from "../../context.ts";
 import { receive, take } from "../../http/receive.ts";
 import { AppError } from "../../lib/errors.ts";
-import { type Tx, write } from "../../platform/db.ts";
+import { oncePer } from "../../lib/once_per.ts";
+import { type Db, type Tx, write } from "../../platform/db.ts";
 import type { Written } from "../../platform/files.ts";
 import * as looseKeys from "../loose_keys/service.ts";
 import * as signed from "../signed_urls/service.ts";
@@ -89,14 +90,30 @@ function requirePartsFit(ctx: Ctx, volume: VolumeRow, row: UploadRow, part: { nu
   roomFor(ctx, volume, { path: row.path, sizeBytes: total, uploadId: row.id, param: "content-length" });
 }
 
-/** Makes the file of what was sent, where that takes a word: of parts, or of what lies in the storage. */
+/** Being completed by this process: by a client, or by the loop that looks for what nobody told of. */
+const completingOf = oncePer((_db: Db) => new Map<string, Promise<unknown>>());
+
+/**
+ * Makes the file of what was sent, where that takes a word: of parts, or of what lies in the storage. It may be said
+ * again, because the loop may have been first, or the answer may be lost.
+ */
 export async function complete(ctx: Ctx, volume: VolumeRow, id: string): Promise<Kept> {
+  const completing = completingOf(ctx.db);
+  for (let other = completing.get(id); other; other = completing.get(id)) await other.catch(() => {}); // told there
   const row = mustGetUpload(ctx, volume, id);
   if (row.partCount === null && row.staging === null)
     throw new AppError("unsupported_state", "This upload has no parts: it is complete when its file has arrived", {
       param: "id",
     });
-  return uploads.claimed(ctx, id, (claim) => {
+  const file = row.status === "used" ? volumes.findFile(ctx, volume, row.path) : undefined;
+  if (file && file.sha256 === row.receivedSha256) return { row: file, replaced: true };
+  const work = assemble(ctx, volume, id).finally(() => completing.delete(id));
+  completing.set(id, work);
+  return work;
+}
+
+const assemble = (ctx: Ctx, volume: VolumeRow, id: string): Promise<Kept> =>
+  uploads.claimed(ctx, id, (claim) => {
     // what the storage has given a key it knows again by that key, also after a crash
     const key = claim.staging === null ? keyFor(volume, ctx.clock.now()) : adoptionKey(volume, id);
     return looseKeys.store(ctx, {
@@ -105,7 +122,6 @@ export async function complete(ctx: Ctx, volume: VolumeRow, id: string): Promise
       own: (tx, written) => finish(ctx, tx, { volume, row: claim, key, written }),
     });
   });
-}
 
 const adoptionKey = (volume: VolumeRow, id: string) => `volumes/${volume.id}/${id}`;
 
