@@ -209,7 +209,10 @@ export const ConfigTree = z.strictObject({
     .string()
     .default("")
     .describe("Everything the server keeps. Empty = /var/lib/verk, else ~/.local/share/verk."),
-  offline: z.boolean().default(false).describe("Never dial out for a model: what is on this machine is all there is."),
+  offline: z
+    .boolean()
+    .default(false)
+    .describe("Never dial out for a model or a dataset of the hub: what is on this machine is all there is."),
   http,
   log,
   db,

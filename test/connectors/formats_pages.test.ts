@@ -185,8 +185,10 @@ describe("what a file claims about itself is not believed", () => {
     const values = Buffer.concat([equalSteps(0, 1, count), equalSteps(1, 0, count), Buffer.alloc(count, "x")]);
     const file = fileOf(ONE_TEXT, { ...TEXT, pages: [{ count, encoding: "DELTA_BYTE_ARRAY", values }] }, count);
     let characters = 0;
-    for await (const { lines } of rowsOf(file, { rowBytes: 1_000_000, from: BEGINNING }))
+    for await (const { lines } of rowsOf(file, { rowBytes: 1_000_000, from: BEGINNING })) {
       for (const line of lines) characters += line.length - '{"t":""}'.length;
+      Bun.gc(true); // what is measured below is what is held, not what waits for its collection
+    }
     expect(characters).toBe((count * (count + 1)) / 2);
     expect(process.memoryUsage().rss - before).toBeLessThan(150e6);
   });

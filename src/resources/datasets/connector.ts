@@ -23,6 +23,7 @@ export async function runTask(
   given: { source: Source; credentials: Credentials },
   options: Options = {},
 ): Promise<Outcome> {
+  if (ctx.config.offline && given.source.source_type === "hf") return OFFLINE;
   const { looks, reads } = seatsOf(ctx.db);
   const leave = await (what.type === "read" ? reads : looks).take(options.signal);
   if (!leave) return CANCELLED;
@@ -124,3 +125,10 @@ function runChild(ctx: Ctx, task: ToConnector, { signal, onProgress }: Options):
 }
 
 const CANCELLED: Refusal = { type: "refused", code: "cancelled", message: "It was cancelled", param: null };
+
+const OFFLINE: Refusal = {
+  type: "refused",
+  code: "offline",
+  message: "offline = true forbids to dial the hub: upload the rows, or put them where this machine may read them",
+  param: "/source_type",
+};

@@ -466,3 +466,13 @@ test("the loops cut what is due and sweep what is gone by themselves", async () 
   await app.call("DELETE", `/v1/datasets/${id}`);
   await until("the file to go", () => files().length === 0);
 });
+
+test("with offline = true the hub is not dialled for a dataset either", async () => {
+  await app.close();
+  app = testApp({ dir: app.dir, flags: { offline: true } });
+  const source = { source_type: "hf", hub_dataset: "lab/rows" };
+  const refused = await app.call("POST", "/v1/datasets/connect", { name: "c", ...source });
+  expect(refused).toMatchObject({ status: 400, body: { error: { code: "source_unusable", param: "/source_type" } } });
+  const seen = await app.call("POST", "/v1/datasets/connect/validate", source);
+  expect(seen).toMatchObject({ status: 200, body: { valid: false, error: expect.stringContaining("offline = true") } });
+});
