@@ -194,6 +194,13 @@ describeWith("mariadb", mariadb, (server) => {
     expect(await refused("SELECT 1 AS a", quick)).toMatchObject({ code: "unreachable" });
   });
 
+  test("rows of megabytes are held back by what they weigh", async () => {
+    const db_query = "SELECT repeat('x', 3000000) AS text FROM seq_1_to_200";
+    const reading = await readAside({ ...source, db_query }, credentials);
+    expect(reading.rows).toBe(200);
+    expect(reading.growthBytes).toBeLessThan(400e6);
+  }, 60_000);
+
   test("a million rows are read in flat memory", async () => {
     const db_query = "SELECT seq AS id, repeat('x', 100) AS text FROM seq_1_to_1000000";
     const reading = await readAside({ ...source, db_query }, credentials);

@@ -3,11 +3,12 @@
  * statement at a time and no file of ours. What still runs when the session ends is killed on the server, which would
  * notice a closed connection only when it has something to send.
  */
-import { connect, isIP } from "node:net";
+import { connect, isIP, type Socket } from "node:net";
 import { type Connection, createConnection } from "mysql2";
 import type { Dialer } from "../dialer.ts";
 import { type Limits, SourceError } from "../types.ts";
 import type { Hide } from "./fault.ts";
+import { tooLong } from "./lines.ts";
 import { mysqlFault } from "./mysql_fault.ts";
 import type { Column } from "./mysql_values.ts";
 import { modeFor, type Server, type SslMode, trusted } from "./server.ts";
@@ -20,7 +21,11 @@ const KILL_MS = 800;
 const LOCK_SECONDS = 30;
 /** The server gives up a client that reads nothing for this long; the consumer may rest. */
 const WRITE_SECONDS = 600;
-const BUFFERED_ROWS = 500;
+/** Whatever they weigh: a few, since a row may have megabytes. */
+const BUFFERED_ROWS = 32;
+const WATCH_MS = 100;
+/** What the protocol adds to a row, and what may wait in sockets and buffers beside it. */
+const SLACK_BYTES = 32 * 2 ** 20;
 
 export class MysqlSession implements AsyncDisposable {
   private running = false;
@@ -28,11 +33,13 @@ export class MysqlSession implements AsyncDisposable {
   private constructor(
     private readonly place: Place,
     private readonly connection: Connection,
+    private readonly socket: Socket,
     private readonly signal: AbortSignal,
   ) {}
 
   static async open(place: Place, signal: AbortSignal): Promise<MysqlSession> {
-    const session = new MysqlSession(place, await dial(place, signal), signal);
+    const { connection, socket } = await dial(place, signal);
+    const session = new MysqlSession(place, connection, socket, signal);
     try {
       for (const text of await settings(session, place.limits)) await session.run(text);
       return session;
@@ -62,8 +69,16 @@ export class MysqlSession implements AsyncDisposable {
     const lost = (error: Error) => void rows.destroy(error); // the driver tells it to the connection alone
     this.signal.addEventListener("abort", abort, { once: true });
     this.connection.on("error", lost);
+    let taken = 0;
+    let isWaiting = true; // and not resting, while its rows are made use of
+    using _watch = this.watch(lost, () => (isWaiting ? taken : undefined));
     try {
-      for await (const row of rows) yield row as Row;
+      for await (const row of rows) {
+        isWaiting = false;
+        taken++;
+        yield row as Row;
+        isWaiting = true;
+      }
       this.signal.throwIfAborted();
       this.running = false;
     } catch (error) {
@@ -79,10 +94,12 @@ export class MysqlSession implements AsyncDisposable {
     this.signal.throwIfAborted();
     this.running = true;
     let onAbort = () => {};
+    let watch: Disposable | undefined;
     try {
       const answer = await new Promise<unknown>((resolve, reject) => {
         onAbort = () => reject(this.signal.reason);
         this.signal.addEventListener("abort", onAbort, { once: true });
+        watch = this.watch(reject, () => 0);
         ask((error, found) => (error ? reject(error) : resolve(found)));
       });
       this.running = false;
@@ -91,8 +108,26 @@ export class MysqlSession implements AsyncDisposable {
       this.signal.throwIfAborted();
       throw mysqlFault(error, this.place, true);
     } finally {
+      watch?.[Symbol.dispose]();
       this.signal.removeEventListener("abort", onAbort);
     }
+  }
+
+  /**
+   * The driver waits for ever, and holds a row of any length. `taken` counts the rows that came; undefined while nobody
+   * waits for one.
+   */
+  private watch(fail: (error: Error) => void, taken: () => number | undefined): Disposable {
+    const { statementMs, connectMs, rowBytes } = this.place.limits;
+    const late = statementMs + connectMs; // the server ends it before, unless the network is gone
+    let [rows, since, bytes] = [taken(), Date.now(), this.socket.bytesRead];
+    const timer = setInterval(() => {
+      const now = taken();
+      if (now === undefined || now !== rows) [rows, since, bytes] = [now, Date.now(), this.socket.bytesRead];
+      else if (this.socket.bytesRead - bytes > rowBytes + SLACK_BYTES) fail(tooLong(now + 1, rowBytes));
+      else if (Date.now() - since > late) fail(new SourceError("broken", `No answer within ${late} ms`));
+    }, WATCH_MS);
+    return { [Symbol.dispose]: () => clearInterval(timer) };
   }
 
   async [Symbol.asyncDispose]() {
@@ -107,7 +142,7 @@ const ROWS = { rowsAsArray: true, typeCast: false } as const;
 
 async function kill(place: Place, threadId: number) {
   const signal = AbortSignal.timeout(KILL_MS);
-  const connection = await dial(place, signal);
+  const { connection } = await dial(place, signal);
   try {
     await new Promise<void>((resolve, reject) => {
       signal.addEventListener("abort", () => reject(signal.reason), { once: true });
@@ -119,7 +154,7 @@ async function kill(place: Place, threadId: number) {
 }
 
 /** With TLS as asked for; `prefer` goes on without it only where the server itself has none. */
-async function dial(place: Place, signal: AbortSignal): Promise<Connection> {
+async function dial(place: Place, signal: AbortSignal): Promise<Dialled> {
   signal.throwIfAborted();
   const address = await place.dialer.resolve(place.server.host, signal);
   const mode = modeFor(place.server, address);
@@ -138,13 +173,15 @@ async function dial(place: Place, signal: AbortSignal): Promise<Connection> {
 }
 
 type Tls = { ca?: string[]; rejectUnauthorized: boolean; verifyIdentity?: boolean };
-type Dialled = { address: string; tls: Tls | undefined; signal: AbortSignal };
+type Way = { address: string; tls: Tls | undefined; signal: AbortSignal };
+type Dialled = { connection: Connection; socket: Socket };
 
-function login({ server, limits }: Place, { address, tls, signal }: Dialled): Promise<Connection> {
+function login({ server, limits }: Place, { address, tls, signal }: Way): Promise<Dialled> {
   return new Promise((resolve, reject) => {
+    const socket = connect(server.port, address);
     const connection = createConnection({
       host: server.host, // for TLS alone: `stream` dials
-      stream: () => connect(server.port, address),
+      stream: () => socket,
       user: server.user,
       password: server.password,
       charset: "utf8mb4",
@@ -165,7 +202,7 @@ function login({ server, limits }: Place, { address, tls, signal }: Dialled): Pr
       signal.removeEventListener("abort", abort);
       connection.off("error", fail);
       connection.on("error", () => {}); // whoever waits for an answer hears of it
-      resolve(connection);
+      resolve({ connection, socket });
     });
   });
 }
