@@ -1,4 +1,4 @@
-import type { Chunks, Written } from "../files.ts";
+import { type Chunks, StorageError, type Written } from "../files.ts";
 
 /**
  * Objects by key. A put is visible whole or not at all, and durable when it returns; a reader keeps what it opened
@@ -63,6 +63,22 @@ export interface Presign {
   adopt(staging: string, key: string, options?: PutOptions): Promise<Written | undefined>;
   /** Idempotent. Without it a sweep does the same, once the address has expired. */
   discard(staging: string): Promise<void>;
+}
+
+const LOST =
+  "a file that it should hold is not there. Were storage.kind, the bucket or its prefix changed, or data_dir brought " +
+  "back without its storage? Files do not move along: set it as it was, or bring the files back";
+
+/** A row owns the key, and the storage does not have it. */
+export class LostKeyError extends StorageError {
+  constructor(key: string) {
+    super(key, "read", undefined);
+    this.name = "LostKeyError";
+    this.message = `Cannot read ${key} from the storage: ${LOST}`;
+  }
+  override get advice() {
+    return LOST;
+  }
 }
 
 export class InvalidKeyError extends Error {

@@ -8,6 +8,7 @@ import { AppError } from "../../lib/errors.ts";
 import { newId } from "../../lib/ids.ts";
 import { type Tx, write } from "../../platform/db.ts";
 import { preparedInsert, preparedRow } from "../../platform/row.ts";
+import { LostKeyError } from "../../platform/storage/storage.ts";
 import * as looseKeys from "../loose_keys/service.ts";
 import { present } from "./schema.ts";
 import { type CodeArtifactRow, codeArtifacts } from "./table.ts";
@@ -72,5 +73,7 @@ export async function send(ctx: Ctx, workspaceId: string, id: string, request: R
     contentType: TYPES[row.format],
     open: (range) => ctx.storage.get(row.storageKey, range),
   });
-  return answer ?? Promise.reject(new AppError("resource_not_found", `No code artifact ${id}`, { param: "id" }));
+  if (answer) return answer;
+  mustGet(ctx, workspaceId, id); // deleted since we looked
+  throw new LostKeyError(row.storageKey);
 }

@@ -16,6 +16,7 @@ import {
   type Written,
   writeStreamAtomic,
 } from "../../platform/files.ts";
+import { LostKeyError } from "../../platform/storage/storage.ts";
 import * as uploads from "../uploads/service.ts";
 import { uploads as uploadTable } from "../uploads/table.ts";
 import { volumeFiles, volumes } from "../volumes/table.ts";
@@ -79,7 +80,7 @@ const sentFiles = (db: Db, workspaceId: string, sha256: string): string[] =>
 export async function place(ctx: Ctx, uploadId: string, found: Found, sha256: string): Promise<Written> {
   if ("key" in found) {
     const opened = await ctx.storage.get(found.key);
-    if (!opened) throw new Error(`The storage has lost ${found.key}`);
+    if (!opened) throw new LostKeyError(found.key);
     return into(ctx, uploadId)(opened.stream, { expectedSha256: sha256 });
   }
   const [from, to] = [full(ctx, found.file), full(ctx, pathFor(uploadId))];

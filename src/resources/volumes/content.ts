@@ -8,6 +8,7 @@ import { AppError } from "../../lib/errors.ts";
 import { newId } from "../../lib/ids.ts";
 import type { Tx } from "../../platform/db.ts";
 import type { Chunks, StreamOptions, Written } from "../../platform/files.ts";
+import { LostKeyError } from "../../platform/storage/storage.ts";
 import * as looseKeys from "../loose_keys/service.ts";
 import { roomFor } from "./quota.ts";
 import { ContentType, pathFault } from "./schema.ts";
@@ -94,14 +95,15 @@ export function requireRoom(ctx: Pick<Ctx, "db">, volume: VolumeRow, path: strin
 
 /** GET and HEAD. */
 export async function send(ctx: Ctx, volume: VolumeRow, path: string, request: Request): Promise<Response> {
-  for (let left = 3; left > 0; left--) {
+  for (let missing: string | undefined; ; ) {
     const row = volumes.mustGetFile(ctx, volume, path);
+    if (row.storageKey === missing) throw new LostKeyError(missing);
     const answer = await fileResponse(request, {
       ...row,
       name: path.split("/").at(-1) ?? path,
       open: (range) => ctx.storage.get(row.storageKey, range),
     });
-    if (answer) return answer; // else replaced or deleted since we looked
+    if (answer) return answer;
+    missing = row.storageKey; // replaced or deleted since we looked, as the row says then
   }
-  throw volumes.noFile(volume, path);
 }

@@ -5,6 +5,7 @@ import { AppError } from "../../lib/errors.ts";
 import { oncePer } from "../../lib/once_per.ts";
 import { type Db, type Tx, write } from "../../platform/db.ts";
 import type { Written } from "../../platform/files.ts";
+import { LostKeyError } from "../../platform/storage/storage.ts";
 import * as looseKeys from "../loose_keys/service.ts";
 import * as signed from "../signed_urls/service.ts";
 import * as uploads from "../uploads/service.ts";
@@ -166,7 +167,7 @@ function wholeOf(ctx: Ctx, row: UploadRow): UploadPartRow[] {
 async function* joined(ctx: Ctx, parts: UploadPartRow[]): AsyncGenerator<Uint8Array> {
   for (const { storageKey } of parts) {
     const opened = await ctx.storage.get(storageKey);
-    if (!opened) throw new Error(`The storage has lost ${storageKey}`);
+    if (!opened) throw new LostKeyError(storageKey);
     for await (const chunk of opened.stream) yield chunk;
   }
 }

@@ -244,6 +244,16 @@ describe("fetching", () => {
   });
 });
 
+test("a file that the storage has lost is not called absent", async () => {
+  const app = open();
+  await make(app);
+  await put(app, "a.bin", "hello");
+  for (const { key } of (await app.ctx.storage.list("")).items) await app.ctx.storage.delete(key);
+  const answer = await get(app, "a.bin");
+  expect(answer).toMatchObject({ status: 503, body: { error: { code: "storage_unavailable" } } });
+  expect(answer.body.error.message).toContain("storage.kind");
+});
+
 test("a deleted workspace loses its volumes and their bytes, its neighbours do not", async () => {
   const app = open({ clock: fakeClock() });
   for (const key of [app.keyA, app.keyB]) {
