@@ -247,6 +247,16 @@ test("a connection that is cut in the middle is an error that says so", async ()
   expect(error.code).toBe("broken");
 });
 
+test.each([
+  ["the same page for ever", { next: "3", total: 3 }, "names the same page again"],
+  ["more rows than there are", { next: "0", total: 10 }, "sent 20 of 10 rows"],
+])("a server that sends %s is left", async (_, behaviour, message) => {
+  using fake = fakeBigquery();
+  fake.answers.set("SELECT numbers", { ...NUMBERS, ...behaviour });
+  const error = await refused(fake, "SELECT numbers");
+  expect(error).toMatchObject({ code: "broken", message: expect.stringContaining(message) });
+});
+
 test("a private address is refused unless the operator allows it", async () => {
   using fake = fakeBigquery();
   const error = await refused(fake, "SELECT 1", { dialer: createDialer(NOBODY, LIMITS) });

@@ -12,6 +12,8 @@ export type FakeTable = {
   statementType?: string;
   /** So many requests are told to come again. */
   slow?: number;
+  /** What every page names as the next one. */
+  next?: string;
 };
 type Refused = { status: number; reason: string; message: string };
 type Job = { table: FakeTable; waits: number; cancelled: boolean };
@@ -101,7 +103,8 @@ export function fakeBigquery() {
     const { table } = job;
     const from = Number(query.get("pageToken") ?? 0);
     const to = Math.min(table.total, from + Number(query.get("maxResults") ?? 10_000));
-    const more = to < table.total ? `,"pageToken":"${to}"` : "";
+    const next = table.next ?? (to < table.total ? String(to) : undefined);
+    const more = next === undefined ? "" : `,"pageToken":"${next}"`;
     const head = `{"kind":"bigquery#getQueryResultsResponse","schema":${JSON.stringify({ fields: table.fields })},"jobReference":${JSON.stringify(jobReference)},"totalRows":"${table.total}"${more},"jobComplete":true`;
     if (to === from) return json(`${head}}`);
     const rows = Array.from({ length: to - from }, (_, i) => JSON.stringify({ f: table.row(from + i) }));

@@ -152,9 +152,11 @@ async function* read(job: Job, fields: Field[], signal: AbortSignal): AsyncGener
         continue;
       }
       isRunning = false;
-      token = pageToken || undefined;
-      if (token === undefined && totalRows !== undefined && rows !== totalRows)
+      const isLast = !pageToken;
+      if (totalRows !== undefined && (rows > totalRows || (isLast && rows < totalRows)))
         throw new SourceError("broken", `BigQuery sent ${rows} of ${totalRows} rows`);
+      if (!isLast && pageToken === token) throw new SourceError("broken", "BigQuery names the same page again");
+      token = isLast ? undefined : pageToken;
     }
   } finally {
     if (isRunning) await cancel(job.warehouse, cancelling(job, started));

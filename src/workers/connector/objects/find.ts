@@ -4,6 +4,8 @@ import { patiently } from "./reader.ts";
 import type { Store, StoredObject } from "./store.ts";
 
 const MOST_OBJECTS = 100_000;
+/** Of a thousand keys each, wanted or not: a store that goes round in circles must not be followed for ever. */
+const MOST_PAGES = 10_000;
 
 /**
  * The objects that a path means, in the order of their keys: the one of that name, else all whose keys begin with it
@@ -18,8 +20,15 @@ export async function findObjects(store: Store, path: string, signal: AbortSigna
   const beginning = pattern ? literalOf(path) : path;
   const matches = pattern ? globMatcher(path) : () => true;
   const found: StoredObject[] = [];
+  let pages = 0;
   for await (const page of store.list(beginning, signal)) {
     for (const object of page) if (isFile(object, beginning) && matches(object.key)) found.push(object);
+    if (++pages > MOST_PAGES)
+      throw new SourceError(
+        "invalid_source",
+        `${store.prefix}${beginning} lists more than ${MOST_PAGES} pages: choose a narrower prefix`,
+        "/source_uri",
+      );
     if (found.length > MOST_OBJECTS)
       throw new SourceError(
         "invalid_source",

@@ -18,6 +18,7 @@ const MAX_HOPS = 5;
 const ANSWER_BYTES = 32 * 2 ** 20;
 const README_BYTES = 2 * 2 ** 20;
 const MOST_FILES = 200_000;
+const MOST_PAGES = 10_000;
 
 const About = z.object({ sha: z.string().regex(/^[0-9a-f]{40}$/) });
 const Tree = z.array(
@@ -64,12 +65,12 @@ export async function readCommit(hub: Hub, revision: string, signal: AbortSignal
   const { sha } = (await patiently(signal, () => json(hub, about, About, signal))).value;
   const files: StoredObject[] = [];
   let url: string | undefined = `${base}/tree/${sha}?recursive=true&expand=false`;
-  while (url !== undefined) {
+  for (let pages = 1; url !== undefined; pages++) {
     const here: string = url;
     const { value, headers } = await patiently(signal, () => json(hub, here, Tree, signal));
     for (const { type, path, oid, size, lfs } of value)
       if (type === "file") files.push({ key: path, etag: lfs?.oid ?? oid, bytes: lfs?.size ?? size });
-    if (files.length > MOST_FILES)
+    if (files.length > MOST_FILES || pages > MOST_PAGES)
       throw new SourceError("invalid_source", `${hub.dataset} has more than ${MOST_FILES} files`, "/hub_dataset");
     url = nextOf(headers.get("link"), here);
   }
