@@ -86,6 +86,7 @@ describe("a file that is no model", () => {
     const { body } = await app.call("GET", `/v1/models/${id}`);
     expect(body).toMatchObject({ status: "failed", error: refused.body.error.message });
     expect(files(app)).toEqual([]);
+    expect((await complete(app, id)).body).toEqual(refused.body);
     const second = (await ask(app, id)).body;
     await send(app, second.files[0].url, bytes);
     expect((await complete(app, id)).body.status).toBe("ready");

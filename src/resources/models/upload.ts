@@ -146,6 +146,7 @@ async function keepOrRemove<T>(ctx: Ctx, id: string, work: () => Promise<T>): Pr
 export async function complete(ctx: Ctx, workspaceId: string, name: string, groupId?: string): Promise<ModelRow> {
   const model = mustTakeFiles(ctx, workspaceId, name);
   const upload = mustFindUpload(ctx, model, groupId);
+  if (model.status === "failed" && model.error !== null && upload.status === "used") throw unusable(model.error);
   const { bytes, sha256 } = await arrived(ctx, upload);
   const path = files.pathFor(upload.id);
   const full = join(ctx.config.data_dir, path);
@@ -157,12 +158,14 @@ export async function complete(ctx: Ctx, workspaceId: string, name: string, grou
     write(ctx.db, (tx) => models.refuse(tx, model.id, error, now));
     await durable(ctx.db);
     await files.remove(ctx, upload.id);
-    throw new AppError("schema", error, { param: "/files/0/path" });
+    throw unusable(error);
   }
   const fileMtimeMs = Math.floor((await stat(full)).mtimeMs);
   const seen = { shape: found.shape, sizeBytes: bytes, sha256, fileMtimeMs, path };
   return write(ctx.db, (tx) => models.accept(tx, model.id, seen, now)) ?? models.mustGet(ctx, workspaceId, model.id);
 }
+
+const unusable = (error: string) => new AppError("schema", error, { param: "/files/0/path" });
 
 function mustFindUpload(ctx: Ctx, model: ModelRow, groupId: string | undefined): UploadRow {
   const row = ctx.db
