@@ -53,6 +53,34 @@ describe("a multipart body", () => {
     expect(await failing(read("{}", { "content-type": "application/json" }))).toStartWith("unsupported_media_type");
   });
 
+  test("that ends badly ends whoever reads a file of it, before it is told", async () => {
+    const type = { "content-type": "multipart/form-data; boundary=b" };
+    const part = '--b\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\nhalf';
+    const gone = new ReadableStream({
+      start: (controller) => controller.enqueue(new TextEncoder().encode(part)),
+      pull: (controller) => controller.error(new Error("the client has gone")),
+    });
+    const silent = new ReadableStream({ start: (c) => c.enqueue(new TextEncoder().encode(part)) });
+    for (const body of [gone, silent, `${part}\r\n${part}`]) {
+      const ends: string[] = [];
+      const request = new Request("http://localhost/", { method: "POST", body, headers: type });
+      const reading = readMultipart(request, {
+        maxFileBytes: 1000,
+        silenceMs: 50,
+        onFile: async ({ stream }) => {
+          try {
+            for await (const _ of stream);
+            for (let turn = 0; turn < 20; turn++) await new Promise(setImmediate); // the next is cut off meanwhile
+          } finally {
+            ends.push("ended");
+          }
+        },
+      });
+      expect(await failing(reading)).not.toBe("nothing");
+      expect(ends).toEqual(["ended"]);
+    }
+  });
+
   test("a field that is there twice is refused", async () => {
     const twice = form({ name: "a" });
     twice.append("name", "b");

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { readdirSync, readFileSync, rmSync } from "node:fs";
+import { readdirSync, readFileSync, readlinkSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { makeKey, startBinary, until } from "../harness.ts";
 
@@ -108,6 +108,8 @@ describe("a large upload", () => {
     }).catch((error: Error) => error.name);
     expect(gone).toBe("AbortError");
     await until("the server to learn of it and clean up", () => files().length === 0);
+    const held = readdirSync(`/proc/${server.pid}/fd`).map((fd) => readlinkSync(`/proc/${server.pid}/fd/${fd}`));
+    expect(held.filter((path) => path.includes(".verk-tmp"))).toEqual([]); // what is open keeps its place on the disk
   }, 60_000);
 });
 

@@ -34,6 +34,7 @@ export async function upload(ctx: Ctx, call: Call) {
   try {
     const fields = await readMultipart(call.request, {
       maxFileBytes: ctx.config.datasets.max_upload_bytes,
+      silenceMs: ctx.config.http.idle_timeout_seconds * 1000,
       async onFile(part, before) {
         if (part.name !== "file" || built)
           throw new AppError("schema", "Send one file, in the field file", { param: "file" });
