@@ -138,6 +138,30 @@ test("a commit that is lost takes its rows with it: the next append lands, and n
   await app.close();
 });
 
+test("after a flush that failed a dataset takes no rows until it is opened anew, and shows what it had", async () => {
+  const dir = fresh();
+  const append = (on: ReturnType<typeof testApp>, prompt: string) =>
+    on.call("POST", `/v1/datasets/${id}/rows`, { rows: [{ prompt }] });
+  const app = testApp({ dir });
+  const id = (await app.call("POST", "/v1/datasets", { name: "s", format: "prompt" })).body.id as string;
+  expect((await append(app, "first")).status).toBe(201);
+  failpoints.hit = (name) => {
+    if (name !== "rows.before_flush") return;
+    delete failpoints.hit;
+    throw Object.assign(new Error("input/output error"), { code: "EIO" });
+  };
+  for (const prompt of ["lost", "refused"])
+    expect(await append(app, prompt)).toMatchObject({ status: 503, body: { error: { code: "storage_unavailable" } } });
+  expect((await app.call("GET", `/v1/datasets/${id}/rows/export`)).body).toBe('{"prompt":"first"}\n');
+  await app.close();
+  const again = testApp({ dir });
+  expect((await append(again, "second")).body).toMatchObject({ first_row_id: 2 });
+  expect((await again.call("GET", `/v1/datasets/${id}/rows/export`)).body).toBe(
+    '{"prompt":"first"}\n{"prompt":"second"}\n',
+  );
+  await again.close();
+});
+
 test("killed at any moment while sixteen clients append: ids without a gap, whole batches, one event each", async () => {
   for (let round = 0; round < 6; round++) {
     const dir = fresh();

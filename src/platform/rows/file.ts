@@ -7,9 +7,11 @@
  */
 import { Database, type Statement } from "bun:sqlite";
 import { closeSync, existsSync, fdatasync, openSync } from "node:fs";
+import { dirname } from "node:path";
 import { promisify } from "node:util";
 import { storageError } from "../db_errors.ts";
 import { failpoint } from "../failpoint.ts";
+import { syncDir } from "../files.ts";
 
 export const OPS = ["append", "supersede", "tombstone"] as const;
 export type Op = (typeof OPS)[number];
@@ -49,18 +51,18 @@ export function openRows(path: string, mode: Mode) {
   const walPath = `${path}-wal`;
   let walFd: number | undefined;
   let sinceCheckpoint = 0;
+  let broken: unknown; // why nothing is taken any more
+  const made: Statement[] = [];
+  const lazy = (sql: string) => prepareOnce(sqlite, sql, made);
   const statements = {
-    insert: lazy(sqlite, "INSERT INTO blocks VALUES (?, ?, ?, ?)"),
-    change: lazy(sqlite, "INSERT INTO changes (target, row_id, op) VALUES (?, ?, ?)"),
-    from: lazy(sqlite, "SELECT * FROM blocks WHERE first_row >= ? ORDER BY first_row LIMIT 1"),
-    holding: lazy(sqlite, "SELECT * FROM blocks WHERE first_row <= ? ORDER BY first_row DESC LIMIT 1"),
-    ofTargets: lazy(
-      sqlite,
-      "SELECT * FROM changes WHERE target BETWEEN ? AND ? AND row_id <= ? ORDER BY target, row_id",
-    ),
-    ofRows: lazy(sqlite, "SELECT * FROM changes WHERE row_id BETWEEN ? AND ?"),
-    beyond: lazy(sqlite, "SELECT 1 FROM changes WHERE row_id > ? AND target <= ? LIMIT 1"),
-    anyChange: lazy(sqlite, "SELECT 1 FROM changes LIMIT 1"),
+    insert: lazy("INSERT INTO blocks VALUES (?, ?, ?, ?)"),
+    change: lazy("INSERT INTO changes (target, row_id, op) VALUES (?, ?, ?)"),
+    from: lazy("SELECT * FROM blocks WHERE first_row >= ? ORDER BY first_row LIMIT 1"),
+    holding: lazy("SELECT * FROM blocks WHERE first_row <= ? ORDER BY first_row DESC LIMIT 1"),
+    ofTargets: lazy("SELECT * FROM changes WHERE target BETWEEN ? AND ? AND row_id <= ? ORDER BY target, row_id"),
+    ofRows: lazy("SELECT * FROM changes WHERE row_id BETWEEN ? AND ?"),
+    beyond: lazy("SELECT 1 FROM changes WHERE row_id > ? AND target <= ? LIMIT 1"),
+    anyChange: lazy("SELECT 1 FROM changes LIMIT 1"),
   };
 
   /** Inside `transact`. Rows get the ids from `firstRow` on; returns the last one. */
@@ -79,6 +81,7 @@ export function openRows(path: string, mode: Mode) {
   /** Whole or not at all. */
   function transact<T>(fn: () => T): T {
     try {
+      if (broken) throw broken;
       sqlite.run("BEGIN IMMEDIATE");
       const value = fn();
       failpoint("rows.before_commit");
@@ -93,16 +96,32 @@ export function openRows(path: string, mode: Mode) {
   /**
    * Resolves when what was appended survives a power cut; nothing may be appended meanwhile. SQLite itself never flushes
    * here, for it would keep this thread waiting: the log is flushed on another, and once it has grown it is copied into
-   * the file, which is flushed before the log's place is used again.
+   * the file, which is flushed before the log's place is used again. After a flush that failed nobody knows what is on
+   * the disk, and what follows in the log would be lost with it: nothing is taken until the file was opened anew.
    */
   async function flush() {
-    failpoint("rows.before_flush");
-    if (mode === "build") return flushPath(path);
-    if (walFd === undefined && existsSync(walPath)) walFd = openSync(walPath, "r+");
+    try {
+      failpoint("rows.before_flush");
+      await (mode === "build" ? flushPath(path) : flushLog());
+    } catch (error) {
+      broken = error;
+      throw storageError(error);
+    }
+  }
+
+  async function flushLog() {
+    if (walFd === undefined && existsSync(walPath)) {
+      walFd = openSync(walPath, "r+");
+      await syncDir(dirname(path)); // the names of both
+    }
     if (walFd !== undefined) await datasync(walFd);
     failpoint("rows.after_flush");
     if (sinceCheckpoint < CHECKPOINT_BYTES) return;
-    sqlite.run("PRAGMA wal_checkpoint(PASSIVE)");
+    try {
+      sqlite.run("PRAGMA wal_checkpoint(PASSIVE)");
+    } catch {
+      return; // no room, perhaps: the log has it all, and the next flush tries again
+    }
     sinceCheckpoint = 0;
     failpoint("rows.after_checkpoint");
     await flushPath(path);
@@ -167,6 +186,7 @@ export function openRows(path: string, mode: Mode) {
       if (walFd !== undefined) closeSync(walFd);
       walFd = undefined;
       if (mode === "append") sqlite.run("PRAGMA synchronous = FULL"); // the last checkpoint is made by closing
+      for (const statement of made) statement.finalize(); // or the file stays open until they are collected
       sqlite.close();
     },
   };
@@ -199,11 +219,13 @@ async function flushPath(path: string) {
   await datasync(fd).finally(() => closeSync(fd));
 }
 
-function lazy(sqlite: Database, sql: string): () => Statement {
-  let made: Statement | undefined;
+function prepareOnce(sqlite: Database, sql: string, made: Statement[]): () => Statement {
+  let one: Statement | undefined;
   return () => {
-    made ??= sqlite.prepare(sql);
-    return made;
+    if (one) return one;
+    one = sqlite.prepare(sql);
+    made.push(one);
+    return one;
   };
 }
 
