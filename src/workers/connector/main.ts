@@ -1,9 +1,9 @@
 /** Reads outside sources of rows in a process of its own: it holds the credentials, and dies with its one task. */
-import { REDACTED, redactText } from "../../lib/redact.ts";
 import { type Credentials, faultOf, type SourceType } from "../../lib/source.ts";
 import { type Host, runHosted } from "../host.ts";
 import { type FromConnector, ToConnector } from "../protocol.ts";
 import { createDialer } from "./dialer.ts";
+import { hiding } from "./hide.ts";
 import { renamedColumns } from "./mapping.ts";
 import { readInto } from "./reading.ts";
 import { type Connector, type Open, type Opening, SourceError } from "./types.ts";
@@ -23,7 +23,6 @@ const SOURCES: Record<SourceType, () => Promise<{ open: Open }>> = {
 };
 
 const MAX_MESSAGE = 2000;
-const SHORTEST_SECRET = 4;
 
 export const runConnector = () => runHosted<ToConnector, FromConnector>(ToConnector, serve);
 
@@ -90,16 +89,10 @@ function refusalOf(error: unknown, credentials: Credentials): FromConnector {
   const known = error instanceof SourceError;
   const said = known ? error.message : `The source failed: ${error instanceof Error ? error.message : String(error)}`;
   const param = known ? error.param : null;
-  return { type: "refused", code: known ? error.code : "broken", message: scrub(said, credentials), param };
-}
-
-function scrub(text: string, credentials: unknown): string {
-  let clean = redactText(text).slice(0, MAX_MESSAGE);
-  for (const secret of textsOf(credentials)) clean = clean.replaceAll(secret, REDACTED);
-  return clean;
-}
-
-function textsOf(value: unknown): string[] {
-  if (typeof value === "string") return value.length < SHORTEST_SECRET ? [] : [value];
-  return typeof value === "object" && value !== null ? Object.values(value).flatMap(textsOf) : [];
+  return {
+    type: "refused",
+    code: known ? error.code : "broken",
+    message: hiding(credentials, MAX_MESSAGE)(said),
+    param,
+  };
 }

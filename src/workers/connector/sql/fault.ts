@@ -1,32 +1,13 @@
 /** What a server said, for people, less every credential: it is passed on as text, never as the driver's own error. */
-import { REDACTED, redactText } from "../../../lib/redact.ts";
 import type { Credentials } from "../../../lib/source.ts";
+import * as hide from "../hide.ts";
 import { SourceError, type SourceFault } from "../types.ts";
 
-export type Hide = (text: string) => string;
+export type { Hide } from "../hide.ts";
 
 const LONGEST = 500;
-const SHORTEST_SECRET = 3;
 
-/** `user` and `username` name an account and are no secret. */
-export function hiding(credentials: Credentials): Hide {
-  const secrets = Object.entries(credentials)
-    .filter(([name]) => !["user", "username", "ca_cert"].includes(name))
-    .flatMap(([, value]) => textsOf(value))
-    .filter((text) => text.length >= SHORTEST_SECRET)
-    .flatMap((text) => [text, encodeURIComponent(text)])
-    .sort((a, b) => b.length - a.length);
-  return (text) => {
-    let clean = text.slice(0, 10 * LONGEST);
-    for (const secret of secrets) clean = clean.replaceAll(secret, REDACTED);
-    return redactText(clean).slice(0, LONGEST);
-  };
-}
-
-function textsOf(value: unknown): string[] {
-  if (typeof value === "string") return [value];
-  return typeof value === "object" && value !== null ? Object.values(value).flatMap(textsOf) : [];
-}
+export const hiding = (credentials: Credentials) => hide.hiding(credentials, LONGEST);
 
 /** code → what a person should make of it. Undefined: nothing is known about it. */
 export type Verdict = readonly [fault: SourceFault, param: string | null, advice: string];

@@ -1,0 +1,31 @@
+/** Texts of others, less every credential that was given. */
+import { REDACTED, redactText } from "../../lib/redact.ts";
+import type { Credentials } from "../../lib/source.ts";
+
+export type Hide = (text: string) => string;
+
+const SHORTEST_SECRET = 3;
+/** These say who and where: a message without them helps nobody. */
+const OPEN_NAMES = [
+  ..."user username account_name client_email client_id project_id type".split(" "),
+  ..."region endpoint path_style token_uri auth_uri universe_domain ca_cert".split(" "),
+];
+
+/** The whole text is looked through before any of it is cut off: half a secret is known by nobody. */
+export function hiding(credentials: Credentials, longest: number): Hide {
+  const secrets = textsOf(credentials)
+    .filter((text) => text.length >= SHORTEST_SECRET)
+    .flatMap((text) => [text, encodeURIComponent(text.toWellFormed()), JSON.stringify(text).slice(1, -1)])
+    .sort((a, b) => b.length - a.length); // one may begin with another
+  return (text) => {
+    let clean = text;
+    for (const secret of secrets) clean = clean.replaceAll(secret, REDACTED);
+    return redactText(clean).slice(0, longest);
+  };
+}
+
+function textsOf(value: unknown): string[] {
+  if (typeof value === "string") return [value];
+  if (typeof value !== "object" || value === null) return [];
+  return Object.entries(value).flatMap(([name, each]) => (OPEN_NAMES.includes(name) ? [] : textsOf(each)));
+}
