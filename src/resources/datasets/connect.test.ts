@@ -1,6 +1,8 @@
 /** What a caller sees of sources that are odd, slow or hostile, with a fake hub at the other end. */
 import { afterAll, afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { readFileSync } from "node:fs";
 import { startFakeHf } from "../../../test/connectors/fake_hf.ts";
+import { startEndlessPostgres } from "../../../test/connectors/fake_postgres.ts";
 import { type TestApp, testApp, until } from "../../../test/harness.ts";
 
 const hub = startFakeHf({
@@ -116,3 +118,29 @@ describe("a source that keeps us waiting", () => {
     expect(connected).toMatchObject({ status: 400, body: { error: { code: "source_unusable", message: error } } });
   });
 });
+
+test("a source whose answer never ends does not fill the memory", async () => {
+  using server = await startEndlessPostgres();
+  let most = 0;
+  const watch = setInterval(() => {
+    for (const { pid } of app.ctx.supervisor.live()) most = Math.max(most, residentBytes(pid));
+  }, 50);
+  const source = {
+    source_type: "postgres",
+    db_connection: `postgres://u@127.0.0.1:${server.port}/d?sslmode=disable`,
+    db_query: "SELECT 1 AS a",
+  };
+  const answer = await validate(source);
+  clearInterval(watch);
+  expect(answer).toMatchObject({ valid: false, error: expect.stringContaining("bytes of memory") });
+  expect(most).toBeGreaterThan(2 ** 30);
+  expect(most).toBeLessThan(4 * 2 ** 30);
+}, 60_000);
+
+function residentBytes(pid: number): number {
+  try {
+    return Number(/VmRSS:\s+(\d+) kB/.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1] ?? 0) * 1024;
+  } catch {
+    return 0; // it has ended
+  }
+}

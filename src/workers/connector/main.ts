@@ -23,19 +23,32 @@ const SOURCES: Record<SourceType, () => Promise<{ open: Open }>> = {
 };
 
 const MAX_MESSAGE = 2000;
+/** Beyond what the largest rows take. Drivers hold whatever a server sends until it makes sense to them. */
+const MEMORY_BYTES = 2 * 2 ** 30;
+const WATCH_MS = 100;
 
 export const runConnector = () => runHosted<ToConnector, FromConnector>(ToConnector, serve);
 
 async function serve(host: ConnectorHost) {
   for await (const task of host.messages) {
     try {
-      await perform(task, host);
+      await Promise.race([perform(task, host), memoryRanOut(MEMORY_BYTES + 8 * task.row_bytes)]);
     } catch (error) {
       if (host.stopping.aborted) return;
       host.send(refusalOf(error, task.credentials));
     }
     return;
   }
+}
+
+/** Rejects when this process has grown beyond `limit`; it ends with its task either way. */
+function memoryRanOut(limit: number): Promise<never> {
+  return new Promise((_, reject) => {
+    setInterval(() => {
+      if (process.memoryUsage.rss() < limit) return;
+      reject(new SourceError("invalid_rows", `What the source sends takes more than ${limit} bytes of memory at once`));
+    }, WATCH_MS).unref();
+  });
 }
 
 async function perform(task: Task, host: ConnectorHost) {
