@@ -3,6 +3,7 @@ import {
   DialError,
   judgeAddress,
   judgeUrl,
+  type Lookup,
   networkPolicy,
   type Policy,
   PUBLIC_ONLY,
@@ -33,7 +34,7 @@ export type Dialer = {
 
 export function createDialer(
   network: Network,
-  { connectMs, idleMs = 60_000 }: { connectMs: number; idleMs?: number },
+  { connectMs, idleMs = 60_000, lookup }: { connectMs: number; idleMs?: number; lookup?: Lookup },
 ): Dialer {
   const policy = networkPolicy(network);
   const ca = readCaFile(network.ca_file);
@@ -51,12 +52,27 @@ export function createDialer(
         throw asSourceError(error, url, outgoing.signal);
       }),
     resolve: (host, signal) =>
-      resolveChecked(host, policy)
+      inTime(resolveChecked(host, policy, lookup), connectMs, signal)
         .then(([first]) => first)
         .catch((error: unknown) => {
           throw asSourceError(error, host, signal);
         }),
   };
+}
+
+/** A name server that keeps silent holds nobody who stops, and nobody for ever. */
+async function inTime<T>(work: Promise<T>, ms: number, signal: AbortSignal): Promise<T> {
+  const { promise: ended, reject } = Promise.withResolvers<never>();
+  const timer = setTimeout(() => reject(new DialError("timeout", `No answer within ${ms} ms`)), ms);
+  const abort = () => reject(signal.reason);
+  signal.addEventListener("abort", abort, { once: true });
+  if (signal.aborted) abort();
+  try {
+    return await Promise.race([work, ended]);
+  } finally {
+    clearTimeout(timer);
+    signal.removeEventListener("abort", abort);
+  }
 }
 
 /** Credentials go in the clear only to hosts that the operator has listed, or inside a network that is allowed. */
