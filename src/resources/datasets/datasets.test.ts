@@ -122,6 +122,16 @@ describe("a stream", () => {
     expect(await get(id)).toMatchObject({ head_row: 5, num_rows: 1 });
   });
 
+  test("as CSV has only what its rows have, and a line for each of them", async () => {
+    const id = await create();
+    const lines = '{"prompt":"a","__proto__":{"x":1}}\n{"prompt":"b","constructor":5}\n{"prompt":"c"}\n';
+    await app.call("POST", `/v1/datasets/${id}/rows`, undefined, { raw: lines, headers: NDJSON });
+    expect(await exported(id, "?format=csv")).toBe('prompt,__proto__,constructor\r\na,"{""x"":1}",\r\nb,,5\r\nc,,\r\n');
+    const empty = await create();
+    await append(empty, prompts("", "x"));
+    expect(await exported(empty, "?format=csv")).toBe('prompt\r\n""\r\nx\r\n');
+  });
+
   test("names rows that can be changed, and refuses the others", async () => {
     const id = await create();
     await append(id, prompts("a", "b", "c"));
