@@ -60,6 +60,7 @@ export function openRows(path: string, mode: Mode) {
     from: lazy("SELECT * FROM blocks WHERE first_row >= ? ORDER BY first_row LIMIT 1"),
     holding: lazy("SELECT * FROM blocks WHERE first_row <= ? ORDER BY first_row DESC LIMIT 1"),
     ofTargets: lazy("SELECT * FROM changes WHERE target BETWEEN ? AND ? AND row_id <= ? ORDER BY target, row_id"),
+    countOfRows: lazy("SELECT count(*) AS n FROM changes WHERE row_id BETWEEN ? AND ?"),
     ofRows: lazy("SELECT * FROM changes WHERE row_id BETWEEN ? AND ?"),
     beyond: lazy("SELECT 1 FROM changes WHERE row_id > ? AND target <= ? LIMIT 1"),
     anyChange: lazy("SELECT 1 FROM changes LIMIT 1"),
@@ -170,6 +171,7 @@ export function openRows(path: string, mode: Mode) {
         (statements.ofRows().all(first, last) as RawChange[]).map((each) => [each.row_id, asChange(each)]),
       );
     },
+    changeCount: (first: number, last: number) => (statements.countOfRows().get(first, last) as { n: number }).n,
     /** Whether a later entry speaks of a row up to `head`. */
     isChangedBeyond: (head: number) => statements.beyond().get(head, head) !== null,
     hasChanges: () => statements.anyChange().get() !== null,

@@ -1,9 +1,8 @@
+import { takingTurns } from "../../lib/turns.ts";
 import type { RowsFile } from "./file.ts";
 import { liveBytes } from "./live.ts";
 
 export type Digest = { rows: number; bytes: number; sha256: string };
-
-const TURN_BYTES = 4 << 20; // a few milliseconds of hashing, then others have their turn
 
 const nothing = () => ({ head: 0, rows: 0, bytes: 0, hasher: new Bun.CryptoHasher("sha256") });
 
@@ -24,15 +23,14 @@ export function createHashing(file: RowsFile) {
       const from = head >= known.head ? known : nothing();
       const hasher = from.hasher.copy();
       let { rows, bytes } = from;
-      let sinceTurn = 0;
+      const turn = takingTurns();
       for (const piece of liveBytes(file, head, from.head + 1)) {
         hasher.update(piece.bytes);
         rows += piece.rows;
         bytes += piece.bytes.byteLength;
-        sinceTurn += piece.bytes.byteLength;
-        if (sinceTurn < TURN_BYTES) continue;
-        sinceTurn = 0;
-        await new Promise(setImmediate);
+        const others = turn();
+        if (!others) continue;
+        await others;
         signal?.throwIfAborted();
       }
       // What is remembered must hold for every later head: no entry beyond this one may speak of a row up to it.

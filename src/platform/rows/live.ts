@@ -1,4 +1,5 @@
 /** A log of rows as it stood at a head: each row at the place where it was first appended, with its newest content. */
+import { takingTurns } from "../../lib/turns.ts";
 import type { Block, Change, Op, RowsFile } from "./file.ts";
 
 export type Entry = {
@@ -12,10 +13,14 @@ export type Entry = {
 };
 
 const LF = 10;
-const KEPT_BLOCKS = 8;
+const KEPT_BYTES = 16 << 20;
+const LOOKUPS = 64; // of entries elsewhere in the log, for one piece
+const PAGE_BYTES = 16 << 20;
 const decoder = new TextDecoder();
 
-/** The bytes of the live rows, one a line, in pieces of about a block. */
+export type Page = { entries: Entry[]; hasMore: boolean };
+
+/** The bytes of the live rows, one a line, in pieces of a block or less; an empty one is a place to take turns, too. */
 export function* liveBytes(file: RowsFile, head: number, fromRow = 1): Generator<{ bytes: Uint8Array; rows: number }> {
   const changed = file.hasChanges();
   const entries = createLookup(file);
@@ -28,26 +33,36 @@ export function* liveBytes(file: RowsFile, head: number, fromRow = 1): Generator
       yield { bytes: block.body, rows: block.rows };
       continue;
     }
-    const kept: Uint8Array[] = [];
+    let kept: Uint8Array[] = [];
+    let lookups = 0;
     for (const { rowId, bytes } of linesOf(block)) {
       if (rowId > last) break;
       if (rowId < fromRow || own.has(rowId)) continue;
       const change = news.get(rowId);
       if (change?.op === "tombstone") continue;
       kept.push(change ? entries.bytes(change.rowId) : bytes);
+      if (!change || ++lookups < LOOKUPS) continue;
+      yield { bytes: Buffer.concat(kept), rows: kept.length };
+      kept = [];
+      lookups = 0;
     }
-    if (kept.length > 0) yield { bytes: Buffer.concat(kept), rows: kept.length };
+    yield { bytes: Buffer.concat(kept), rows: kept.length };
   }
 }
 
 const NONE: ReadonlyMap<number, Change> = new Map();
 
-/** Up to `limit` live rows after the place of entry `after`, as of `head`. */
-export function liveRows(file: RowsFile, after: number, limit: number, head: number): Entry[] {
+/**
+ * Up to `limit` live rows after the place of entry `after`, as of `head`; fewer where they are large. Rows that are gone
+ * may have to be passed by the million, so others have their turn meanwhile.
+ */
+export async function liveRows(file: RowsFile, after: number, limit: number, head: number): Promise<Page> {
   const root = file.changesBy(after, after).get(after)?.target ?? after;
-  const entries = createLookup(file);
-  const found: Entry[] = [];
+  const lookup = createLookup(file);
+  const { entries, isFull, add } = createPage(limit);
+  const turn = takingTurns();
   for (const block of file.blocks(root + 1, head)) {
+    await turn();
     const last = Math.min(block.firstRow + block.rows - 1, head);
     const news = file.changesOf(block.firstRow, last, head);
     const own = file.changesBy(block.firstRow, last);
@@ -56,29 +71,41 @@ export function liveRows(file: RowsFile, after: number, limit: number, head: num
       if (rowId <= root || own.has(rowId)) continue;
       const change = news.get(rowId);
       if (change?.op === "tombstone") continue;
-      found.push(change ? entries.entry(change) : plain(rowId, bytes, block));
-      if (found.length === limit) return found;
+      if (isFull()) return { entries, hasMore: true };
+      add(change ? lookup.entry(change) : plain(rowId, bytes, block));
     }
   }
-  return found;
+  return { entries, hasMore: false };
 }
 
-/** Up to `limit` entries of the log itself after `after`. */
-export function logEntries(file: RowsFile, after: number, limit: number, head: number): Entry[] {
-  const found: Entry[] = [];
+/** Up to `limit` entries of the log itself after `after`; fewer where they are large. */
+export function logEntries(file: RowsFile, after: number, limit: number, head: number): Page {
+  const { entries, isFull, add } = createPage(limit);
   for (const block of file.blocks(after + 1, head)) {
     const own = file.changesBy(block.firstRow, block.firstRow + block.rows - 1);
     for (const { rowId, bytes } of linesOf(block)) {
       if (rowId <= after) continue;
       if (rowId > head) break;
+      if (isFull()) return { entries, hasMore: true };
       const change = own.get(rowId);
-      found.push(
-        change ? { ...plain(rowId, bytes, block), op: change.op, target: change.target } : plain(rowId, bytes, block),
-      );
-      if (found.length === limit) return found;
+      const entry = plain(rowId, bytes, block);
+      add(change ? { ...entry, op: change.op, target: change.target } : entry);
     }
   }
-  return found;
+  return { entries, hasMore: false };
+}
+
+function createPage(limit: number) {
+  const entries: Entry[] = [];
+  let size = 0;
+  return {
+    entries,
+    isFull: () => entries.length >= limit || size >= PAGE_BYTES,
+    add(entry: Entry) {
+      entries.push(entry);
+      size += entry.text?.length ?? 0;
+    },
+  };
 }
 
 const plain = (rowId: number, bytes: Uint8Array, { createdAt }: Block): Entry => ({
@@ -101,17 +128,23 @@ function* linesOf({ firstRow, body }: Block): Generator<{ rowId: number; bytes: 
   }
 }
 
-/** Single entries by id. Those that supersede often lie close together, so a few blocks are kept. */
+/** Single entries by id. Those that supersede often lie close together, so some blocks are kept. */
 function createLookup(file: RowsFile) {
   const kept = new Map<number, { block: Block; starts: number[] }>();
+  let keptBytes = 0;
   function at(rowId: number): { bytes: Uint8Array; block: Block } {
-    let found = [...kept.values()].find(({ block }) => rowId >= block.firstRow && rowId < block.firstRow + block.rows);
+    let found = among(kept.values(), rowId);
     if (!found) {
       const [block] = file.blocks(rowId, rowId);
       if (!block) throw new Error(`row ${rowId} is missing from ${file.path}`);
       found = { block, starts: startsOf(block.body) };
+      for (const [firstRow, { block: old }] of kept) {
+        if (keptBytes + block.body.byteLength <= KEPT_BYTES) break;
+        kept.delete(firstRow);
+        keptBytes -= old.body.byteLength;
+      }
       kept.set(block.firstRow, found);
-      if (kept.size > KEPT_BLOCKS) kept.delete(kept.keys().next().value as number);
+      keptBytes += block.body.byteLength;
     }
     const { block, starts } = found;
     const i = rowId - block.firstRow;
@@ -124,6 +157,12 @@ function createLookup(file: RowsFile) {
       return { rowId, op, target, text: textOf(bytes), createdAt: block.createdAt };
     },
   };
+}
+
+function among<T extends { block: Block }>(kept: Iterable<T>, rowId: number): T | undefined {
+  for (const each of kept)
+    if (rowId >= each.block.firstRow && rowId < each.block.firstRow + each.block.rows) return each;
+  return undefined;
 }
 
 function startsOf(body: Uint8Array): number[] {

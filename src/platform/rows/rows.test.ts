@@ -89,13 +89,15 @@ describe("a file of rows", () => {
       const limit = 1 + pick(20);
       const seen: number[] = [];
       for (let after = 0; ; after = seen.at(-1) as number) {
-        const page = liveRows(file, after, limit, head);
-        seen.push(...page.map(({ rowId }) => rowId));
-        if (page.length < limit) break;
+        const { entries, hasMore } = await liveRows(file, after, limit, head);
+        seen.push(...entries.map(({ rowId }) => rowId));
+        expect(hasMore).toBe(seen.length < want.length);
+        if (!hasMore) break;
       }
       expect(seen).toEqual(want.map(({ id }) => id));
       const from = pick(head + 1);
-      const entries = logEntries(file, from, 10, head);
+      const { entries, hasMore } = logEntries(file, from, 10, head);
+      expect(hasMore).toBe(from + 10 < head);
       expect(entries.map(({ rowId, target, text }) => ({ id: rowId, target, text }))).toEqual(
         log.slice(from, Math.min(from + 10, head)),
       );
@@ -112,6 +114,45 @@ describe("a file of rows", () => {
     expect(textOf(liveBytes(file, 10))).toBe('{"a":1}\n{"a":2}\n');
     file.transact(() => file.append(3, [bytes('{"b":3}\n')], [], 1));
     expect(textOf(liveBytes(file, 3))).toBe('{"a":1}\n{"a":2}\n{"b":3}\n');
+    file.close();
+  });
+
+  test("lets others in while it passes rows that are gone", async () => {
+    const file = openRows(scratch(), "append");
+    const many = 100_000;
+    const gone = Array.from({ length: many }, (_, i) => ({
+      rowId: many + i + 1,
+      target: i + 1,
+      op: "tombstone" as const,
+    }));
+    file.transact(() => file.append(1, [bytes('{"prompt":"some text"}\n'.repeat(many))], [], 1));
+    file.transact(() => file.append(many + 1, [bytes("\n".repeat(many))], gone, 1));
+    const head = 2 * many;
+    for (const work of [() => liveRows(file, 0, 10, head), () => createHashing(file).digest(head)]) {
+      let turns = 0;
+      let over = false;
+      const others = () => {
+        turns++;
+        if (!over) setImmediate(others);
+      };
+      setImmediate(others);
+      await work().finally(() => {
+        over = true;
+      });
+      expect(turns).toBeGreaterThan(1);
+    }
+    file.close();
+  });
+
+  test("shows fewer large rows on a page than were asked for, and says that there are more", async () => {
+    const file = openRows(scratch(), "append");
+    const large = bytes(`{"a":"${"x".repeat(10 << 20)}"}\n`);
+    file.transact(() => file.append(1, [large, large, large], [], 1));
+    for (const page of [logEntries(file, 0, 10, 3), await liveRows(file, 0, 10, 3)]) {
+      expect(page.entries.map(({ rowId }) => rowId)).toEqual([1, 2]);
+      expect(page.hasMore).toBe(true);
+    }
+    expect(await liveRows(file, 2, 10, 3)).toMatchObject({ entries: [{ rowId: 3 }], hasMore: false });
     file.close();
   });
 
@@ -138,7 +179,7 @@ describe("a file of rows", () => {
     file.transact(() => file.append(3, [bytes('{"a":3}\n')], [], 2));
     await file.flush();
     const reader = openRows(path, "read");
-    expect(logEntries(reader, 1, 10, 3).map(({ text, createdAt }) => [text, createdAt])).toEqual([
+    expect(logEntries(reader, 1, 10, 3).entries.map(({ text, createdAt }) => [text, createdAt])).toEqual([
       ['{"a":2}', 1],
       ['{"a":3}', 2],
     ]);

@@ -5,7 +5,8 @@ import { AppError } from "../../lib/errors.ts";
 import { jsonDepth } from "../../lib/json_depth.ts";
 import { type Format, isRow, type Row } from "../../lib/rows/format.ts";
 import { hasOddNumbers, isDoubtful, numberOf, parseExact } from "../../lib/rows/json.ts";
-import { createLineReader, RowError } from "../../lib/rows/lines.ts";
+import { createLineReader, type Piece, RowError } from "../../lib/rows/lines.ts";
+import { takingTurns } from "../../lib/turns.ts";
 import { sha256Bytes } from "../../platform/files.ts";
 import { OPS, type Op } from "../../platform/rows/file.ts";
 
@@ -22,6 +23,7 @@ export type Batch = {
   expectedHead: number | undefined;
 };
 
+const PIECE_BYTES = 1 << 20; // checked in one go
 const MAX_DEPTH = 66; // a row may have 64
 const NDJSON = /^application\/(x-)?(ndjson|jsonl|jsonlines)\s*(;|$)/i;
 const JSON_TYPE = /^application\/json\s*(;|$)/i;
@@ -38,15 +40,15 @@ export async function readBatch(ctx: Ctx, request: Request, format: Format | nul
   const asLines = NDJSON.test(type);
   const { body, expectedHead } = asLines
     ? { body: bytes, expectedHead: headOf(digits(new URL(request.url).searchParams.get("expected_head_row"))) }
-    : linesOfJson(bytes);
+    : await linesOfJson(bytes);
   const sha256 = request.headers.has("idempotency-key") ? sha256Bytes(bytes) : "";
-  return { ...checked(body, { format: format ?? undefined, maxRowBytes, asLines }), sha256, expectedHead };
+  return { ...(await checked(body, { format: format ?? undefined, maxRowBytes, asLines })), sha256, expectedHead };
 }
 
-function checked(
+async function checked(
   body: Uint8Array,
   { format, maxRowBytes, asLines }: { format: Format | undefined; maxRowBytes: number; asLines: boolean },
-): Omit<Batch, "expectedHead" | "sha256"> {
+): Promise<Omit<Batch, "expectedHead" | "sha256">> {
   const changes: Batch["changes"] = [];
   let index = -1;
   const reader = createLineReader({
@@ -66,7 +68,13 @@ function checked(
     },
   });
   try {
-    const pieces = [...reader.push(body), ...reader.end()];
+    const pieces: Piece[] = [];
+    const turn = takingTurns();
+    for (let at = 0; at < body.byteLength; at += PIECE_BYTES) {
+      await turn();
+      pieces.push(...reader.push(body.subarray(at, at + PIECE_BYTES)));
+    }
+    pieces.push(...reader.end());
     if (reader.rows === 0) throw new AppError("schema", "rows: needs at least one row", { param: "/rows" });
     return {
       bodies: pieces.map((piece) => piece.body),
@@ -118,12 +126,15 @@ function withoutMarks(row: Row, text: string): string {
 }
 
 /** `{rows, expected_head_row}` → the same as lines. Numbers keep their digits. */
-function linesOfJson(bytes: Uint8Array): { body: Uint8Array; expectedHead: number | undefined } {
+async function linesOfJson(bytes: Uint8Array): Promise<{ body: Uint8Array; expectedHead: number | undefined }> {
   const { rows, head } = parseBody(bytes);
-  const lines = rows.map((row, i) => {
+  const turn = takingTurns();
+  const lines: string[] = [];
+  for (const [i, row] of rows.entries()) {
     if (!isRow(row)) throw new AppError("schema", `rows.${i}: must be an object`, { param: `/rows/${i}` });
-    return JSON.stringify(row);
-  });
+    lines.push(JSON.stringify(row));
+    await turn();
+  }
   return { body: new TextEncoder().encode(`${lines.join("\n")}\n`), expectedHead: head };
 }
 

@@ -3,7 +3,8 @@ import type { Ctx } from "../../context.ts";
 import { keepOpen } from "../../http/patience.ts";
 import { AppError } from "../../lib/errors.ts";
 import { isoTime } from "../../lib/time.ts";
-import { type Entry, liveBytes, liveRows, logEntries } from "../../platform/rows/live.ts";
+import { takingTurns } from "../../lib/turns.ts";
+import { type Entry, liveBytes, liveRows, logEntries, type Page } from "../../platform/rows/live.ts";
 import { csvOf } from "./csv.ts";
 import { type Held, hold, pathFor } from "./files.ts";
 import { snapshotId } from "./schema.ts";
@@ -21,16 +22,17 @@ function viewOf(ctx: Ctx, row: DatasetRow, snapshotName: string | undefined): Vi
   return { held: head === 0 ? undefined : hold(ctx, pathFor(ctx, row, snapshot?.number ?? 0)), head };
 }
 
+const NOTHING: Page = { entries: [], hasMore: false };
+
 type RowsQuery = { after?: string | undefined; limit: number; snapshot?: string | undefined; live: boolean };
 
-export function rowsPage(ctx: Ctx, row: DatasetRow, query: RowsQuery): Response {
+export async function rowsPage(ctx: Ctx, row: DatasetRow, query: RowsQuery): Promise<Response> {
   const after = rowIdOf(query.after);
   const { held, head } = viewOf(ctx, row, query.snapshot);
   try {
     const read = query.live || query.snapshot !== undefined ? liveRows : logEntries;
-    const found = held ? read(held.file, after, query.limit + 1, head) : [];
-    const data = found.slice(0, query.limit).map(rowText);
-    return jsonText(`{"object":"list","data":[${data.join()}],"has_more":${found.length > query.limit}}`);
+    const { entries, hasMore } = held ? await read(held.file, after, query.limit, head) : NOTHING;
+    return jsonText(`{"object":"list","data":[${entries.map(rowText).join()}],"has_more":${hasMore}}`);
   } finally {
     held?.release();
   }
@@ -66,20 +68,20 @@ export function diff(
     );
   const held = hold(ctx, pathFor(ctx, row, to.number));
   try {
-    const counts = { append: 0, supersede: 0, tombstone: 0 };
-    const own = held?.file.changesBy(from.headRow + 1, to.headRow) ?? new Map();
-    for (const { op } of own.values()) counts[op as "supersede" | "tombstone"]++;
-    counts.append = to.headRow - from.headRow - own.size;
+    // Both snapshots know how many rows stood; so only the number of changes is left to be counted, not their kinds.
+    const changes = held?.file.changeCount(from.headRow + 1, to.headRow) ?? 0;
+    const added = to.headRow - from.headRow - changes;
+    const tombstoned = added - (to.rowCount - from.rowCount);
     const start = Math.max(from.headRow, rowIdOf(after));
-    const found = held ? logEntries(held.file, start, limit + 1, to.headRow) : [];
-    const data = found.slice(0, limit).map(({ rowId, op, target, text }) => {
+    const { entries, hasMore } = held ? logEntries(held.file, start, limit, to.headRow) : NOTHING;
+    const data = entries.map(({ rowId, op, target, text }) => {
       const ids = `"row_id":${rowId},"target_row_id":${target}`;
       return `{"object":"dataset_change","change":"${CHANGES[op]}",${ids},"data":${text}}`;
     });
     const names = `"from":"${snapshotId(from.number)}","to":"${snapshotId(to.number)}"`;
-    const sums = `"added":${counts.append},"superseded":${counts.supersede},"tombstoned":${counts.tombstone}`;
+    const sums = `"added":${added},"superseded":${changes - tombstoned},"tombstoned":${tombstoned}`;
     return jsonText(
-      `{"object":"dataset.diff","dataset_id":"${row.id}",${names},${sums},"data":[${data.join()}],"has_more":${found.length > limit}}`,
+      `{"object":"dataset.diff","dataset_id":"${row.id}",${names},${sums},"data":[${data.join()}],"has_more":${hasMore}}`,
     );
   } finally {
     held?.release();
@@ -105,7 +107,11 @@ export function exported(ctx: Ctx, request: Request, row: DatasetRow, { snapshot
 }
 
 async function* bytesOf(pieces: Iterable<{ bytes: Uint8Array }>): AsyncGenerator<Uint8Array> {
-  for (const { bytes } of pieces) yield bytes;
+  const turn = takingTurns();
+  for (const { bytes } of pieces) {
+    await turn();
+    if (bytes.byteLength > 0) yield bytes;
+  }
 }
 
 function streamOf(source: AsyncGenerator<Uint8Array>, closing: AbortSignal, release: () => void) {
