@@ -25,7 +25,10 @@ export class Budget {
       Bun.gc(true); // pages lie outside the heap that the collector watches, and would pile up
       this.given = 0;
     }
-    if (this.used > this.most)
+    this.mustFit(this.used);
+  }
+  mustFit(bytes: number) {
+    if (bytes > this.most)
       throw new Error(`its pages take more than ${this.most} bytes of memory at once: write smaller pages`);
   }
   give(bytes: number) {
@@ -105,6 +108,7 @@ export class Column {
   private async nextPage(): Promise<void> {
     const { leaf, chunk, budget, toText } = this.source;
     const header = await this.header();
+    budget.mustFit(header.compressed_page_size); // it is read whole
     const bytes = await this.bytes(header.compressed_page_size);
     this.at += bytes.byteLength;
     if (header.type === "INDEX_PAGE") return;
