@@ -55,6 +55,13 @@ async function read(source: object) {
 
 const validate = async (source: object) => (await app.call("POST", "/v1/datasets/connect/validate", source)).body;
 
+test("what is no address of a database is answered with one that is", async () => {
+  const source = { source_type: "postgres", db_connection: "host=db.lab password=hunter22", db_query: "SELECT 1" };
+  const { error } = await validate(source);
+  expect(error).toContain("such as postgres://host:5432/database");
+  expect(error).not.toContain("redacted");
+});
+
 describe("column_mapping", () => {
   test("renames the columns it names and no other, whatever they are called", async () => {
     const source = sourceOf("lab/odd", { question: "prompt" });

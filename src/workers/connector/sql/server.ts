@@ -50,7 +50,11 @@ export function readServer({ source, credentials }: Opening, kind: ServerKind): 
 function fromUrl(text: string, kind: ServerKind): Record<string, string> {
   const wanted = kind.schemes.map((scheme) => `${scheme}://`);
   if (!URL.canParse(text) || !wanted.some((scheme) => text.toLowerCase().startsWith(scheme)))
-    throw invalid(`db_connection must be an address such as ${wanted[0]}user@host:${kind.port}/database`, CONNECTION);
+    throw invalid(
+      // Written without user@, which no text that leaves this process may hold in an address.
+      `db_connection must be an address such as ${wanted[0]}host:${kind.port}/database, and the user one of the credentials`,
+      CONNECTION,
+    );
   const url = new URL(text);
   const given: Record<string, string> = {};
   for (const [name, value] of url.searchParams) {
