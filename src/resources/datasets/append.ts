@@ -14,7 +14,7 @@ import { openCommit, write } from "../../platform/db.ts";
 import { failpoint } from "../../platform/failpoint.ts";
 import type { Change, RowsFile } from "../../platform/rows/file.ts";
 import type { Batch } from "./batch.ts";
-import { type Held, hold, pathOf } from "./files.ts";
+import { type Held, hold, mustHold, pathOf } from "./files.ts";
 import type { Append } from "./schema.ts";
 import * as datasets from "./service.ts";
 import { type DatasetRow, datasets as table } from "./table.ts";
@@ -72,7 +72,8 @@ function take(line: Line): Waiting[] {
 async function land(ctx: Ctx, id: string, taken: readonly Waiting[]) {
   const row = datasets.current(ctx, id);
   if (!row) throw new AppError("resource_not_found", `No dataset ${id}`, { param: "id" });
-  const held = hold(ctx, pathOf(ctx, id), { create: true }) as Held; // created
+  const path = pathOf(ctx, id);
+  const held = row.headRow > 0 ? mustHold(ctx, path) : (hold(ctx, path, { create: true }) as Held); // created
   try {
     if (!held.opened.clean) held.file.cutBeyond(row.headRow);
     held.opened.clean = true;

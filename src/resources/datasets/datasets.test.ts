@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
-import { readdirSync } from "node:fs";
+import { readdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { eq } from "drizzle-orm";
 import { type TestApp, testApp, until } from "../../../test/harness.ts";
@@ -453,6 +453,26 @@ describe("deleting", () => {
     expect(bytes).toBe(body.size_bytes);
     expect((await app.call("GET", `/v1/datasets/${body.id}`)).status).toBe(404);
     expect((await append(body.id, prompts("x"))).status).toBe(404);
+  });
+
+  test("leaves nothing that a crash in the middle of it has left", async () => {
+    const id = (await uploads('{"prompt":"a"}\n')).body.id as string;
+    await app.call("DELETE", `/v1/datasets/${id}`);
+    await sweep(app.ctx);
+    for (const rest of ["-wal", "-shm"]) writeFileSync(join(app.dir, "datasets", `${id}.db${rest}`), "x");
+    await sweep(app.ctx);
+    expect(readdirSync(join(app.dir, "datasets"))).toEqual([]);
+  });
+
+  test("rows that are gone from the disk are missed, not taken for none", async () => {
+    const { body } = await uploads('{"prompt":"a"}\n');
+    rmSync(join(app.dir, "datasets", `${body.id}.db`));
+    const missed = { status: 503, body: { error: { code: "storage_unavailable" } } };
+    expect(await app.call("GET", `/v1/datasets/${body.id}/rows`)).toMatchObject(missed);
+    expect(await app.call("GET", `/v1/datasets/${body.id}/rows/export`)).toMatchObject(missed);
+    expect(await snapshot(body.id)).toMatchObject(missed);
+    expect(await append(body.id, prompts("b"))).toMatchObject(missed);
+    expect(files()).toEqual([]);
   });
 
   test("another workspace sees none of it", async () => {

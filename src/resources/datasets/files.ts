@@ -1,8 +1,9 @@
 /** The open files of rows. One connection each, shared by all who read and append; idle ones are closed. */
 import { existsSync, mkdirSync } from "node:fs";
 import { rm } from "node:fs/promises";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import type { Ctx } from "../../context.ts";
+import { AppError } from "../../lib/errors.ts";
 import { oncePer } from "../../lib/once_per.ts";
 import { openRows, type RowsFile } from "../../platform/rows/file.ts";
 import { createHashing } from "../../platform/rows/hash.ts";
@@ -59,6 +60,14 @@ export function hold(ctx: Ctx, path: string, { create = false } = {}): Held | un
     if (one.doomed && one.users === 0) one.file.close();
   };
   return { file: opened.file, hashing: opened.hashing, opened, release };
+}
+
+/** The rows of a dataset that has some. */
+export function mustHold(ctx: Ctx, path: string): Held {
+  const held = hold(ctx, path);
+  if (held) return held;
+  const message = `${basename(path)} is missing from the data directory: put it back from a backup`;
+  throw new AppError("storage_unavailable", message, { retryAfterSeconds: 60 });
 }
 
 function evict(open: Map<string, Opened>) {

@@ -6,7 +6,7 @@ import { isoTime } from "../../lib/time.ts";
 import { takingTurns } from "../../lib/turns.ts";
 import { type Entry, liveBytes, liveRows, logEntries, type Page } from "../../platform/rows/live.ts";
 import { csvOf } from "./csv.ts";
-import { type Held, hold, pathFor } from "./files.ts";
+import { type Held, hold, mustHold, pathFor } from "./files.ts";
 import { snapshotId } from "./schema.ts";
 import * as datasets from "./service.ts";
 import * as snapshots from "./snapshots.ts";
@@ -19,7 +19,7 @@ function viewOf(ctx: Ctx, row: DatasetRow, snapshotName: string | undefined): Vi
   const snapshot = snapshotName === undefined ? undefined : snapshots.mustGet(ctx, row, snapshotName);
   if (!snapshot) datasets.mustBeStream(row);
   const head = snapshot?.headRow ?? row.headRow;
-  return { held: head === 0 ? undefined : hold(ctx, pathFor(ctx, row, snapshot?.number ?? 0)), head };
+  return { held: head === 0 ? undefined : mustHold(ctx, pathFor(ctx, row, snapshot?.number ?? 0)), head };
 }
 
 const NOTHING: Page = { entries: [], hasMore: false };

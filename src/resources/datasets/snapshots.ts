@@ -9,7 +9,7 @@ import { oncePer } from "../../lib/once_per.ts";
 import { openCommit, type Tx, write } from "../../platform/db.ts";
 import { failpoint } from "../../platform/failpoint.ts";
 import type { Digest } from "../../platform/rows/hash.ts";
-import { hold, pathOf } from "./files.ts";
+import { mustHold, pathOf } from "./files.ts";
 import { presentSnapshot, type Snapshot, snapshotNumber } from "./schema.ts";
 import * as datasets from "./service.ts";
 import {
@@ -109,8 +109,8 @@ async function cutNow(ctx: Ctx, id: string, { once, ...how }: Asked): Promise<Ma
 }
 
 async function digestOf(ctx: Ctx, row: DatasetRow): Promise<Digest> {
-  const held = row.headRow === 0 ? undefined : hold(ctx, pathOf(ctx, row.id));
-  if (!held) return EMPTY;
+  if (row.headRow === 0) return EMPTY;
+  const held = mustHold(ctx, pathOf(ctx, row.id));
   try {
     return await held.hashing.digest(row.headRow, ctx.closing);
   } finally {

@@ -13,16 +13,20 @@ const ABANDONED_MS = 24 * 3_600_000; // an upload that a crash cut off
 /** Removes files of rows that no dataset names: of deleted ones, and of uploads that a crash cut off. */
 export async function sweep(ctx: Ctx): Promise<number> {
   const dir = folderOf(ctx);
-  await durable(ctx.db);
   endAbandoned(ctx);
   const making = makingOf(ctx.db);
-  let removed = 0;
-  for (const name of await readdir(dir)) {
-    const [id = "", second] = name.split(".");
-    if (!isId(id, "ds") || !name.endsWith(".db") || making.has(id)) continue;
+  const isOrphan = (name: string) => {
+    const [id = "", second = ""] = name.split(".");
+    if (!isId(id, "ds") || !name.endsWith(".db") || making.has(id)) return false;
     const row = datasets.current(ctx, id);
-    const known = row && (second === "db" || second === "part" || Number(second) <= row.snapshotCount);
-    if (known) continue;
+    return !row || !(second === "db" || second === "part" || Number(second) <= row.snapshotCount);
+  };
+  const names = new Set((await readdir(dir)).map((name) => name.replace(/-(wal|shm)$/, "")));
+  const orphans = [...names].filter(isOrphan);
+  await durable(ctx.db); // one that was deleted just now may yet come back
+  let removed = 0;
+  for (const name of orphans) {
+    if (!isOrphan(name)) continue;
     await discard(ctx, join(dir, name));
     removed++;
   }
