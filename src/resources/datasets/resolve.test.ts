@@ -159,6 +159,19 @@ describeWith("a connected source in MinIO", minio, (server) => {
     expect(await refused.catch((error) => error.code)).toBe("source_unusable");
   });
 
+  test("is read on when one of two jobs that wait for it leaves", async () => {
+    await put("rows/a.jsonl", rowsOf(0, 100_000));
+    const id = await connect();
+    const leave = new AbortController();
+    const first = claim(app.ctx, app.workspaceA, id, { credentials, jobId: "job_1" });
+    const second = claim(app.ctx, app.workspaceA, id, { credentials, jobId: "job_2", signal: leave.signal });
+    leave.abort(new Error("job_2 was cancelled"));
+    expect(await second.catch((error) => error.message)).toBe("job_2 was cancelled");
+    expect((await first).snapshot).toMatchObject({ rowCount: 100_000, jobId: "job_1" });
+    const late = claim(app.ctx, app.workspaceA, id, { credentials, jobId: "job_3", signal: leave.signal });
+    expect(await late.catch((error) => error.message)).toBe("job_2 was cancelled");
+  });
+
   test("is read no further once it is cancelled, or its dataset deleted", async () => {
     await put("rows/a.jsonl", rowsOf(0, 200_000));
     using proxy = cuttingProxy(Number(new URL(server.url).port));

@@ -210,15 +210,27 @@ export async function claim(ctx: Ctx, workspaceId: string, reference: string, gi
   const [id = "", name = "latest"] = reference.split("@");
   const dataset = datasets.mustGet(ctx, workspaceId, id, "/dataset");
   if (!dataset.source || name !== "latest") return snapshots.pin(ctx, workspaceId, reference, given.jobId);
-  const { id: reading } = begin(ctx, dataset, given);
-  const running = runningOf(ctx.db).get(reading);
-  given.signal?.addEventListener("abort", () => running?.abort.abort(), { once: true });
-  const ended = running ? await running.ended : mustGet(ctx, dataset, reading);
+  given.signal?.throwIfAborted();
+  const reading = begin(ctx, dataset, given);
+  const running = runningOf(ctx.db).get(reading.id);
+  const ended = running ? await orLeft(running, reading.jobId === given.jobId, given.signal) : reading;
   if (ended.status !== "completed" || ended.snapshotNumber === null)
     throw new AppError("source_unusable", ended.error?.message ?? `The reading of ${id} was ${ended.status}`, {
       param: "/dataset",
     });
   return snapshots.pin(ctx, workspaceId, `${id}@snap-${ended.snapshotNumber}`, given.jobId);
+}
+
+/** Who leaves ends the reading that was begun for it, and only stops waiting for one that it joined. */
+async function orLeft({ abort, ended }: Running, isOwn: boolean, signal?: AbortSignal): Promise<ResolutionRow> {
+  if (!signal) return ended;
+  const left = Promise.withResolvers<never>();
+  const leave = () => {
+    if (isOwn) abort.abort();
+    left.reject(signal.reason);
+  };
+  signal.addEventListener("abort", leave, { once: true });
+  return Promise.race([ended, left.promise]).finally(() => signal.removeEventListener("abort", leave));
 }
 
 /** Readings for datasets that were deleted meanwhile end. */
