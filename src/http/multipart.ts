@@ -1,6 +1,7 @@
 import type { Readable } from "node:stream";
 import { Busboy, type BusboyHeaders } from "@fastify/busboy";
 import { AppError } from "../lib/errors.ts";
+import { takingTurns } from "../lib/turns.ts";
 
 export type FilePart = {
   /** Of the form's field. */
@@ -88,6 +89,7 @@ type Patience = { silenceMs: number; fail: (error: AppError) => void };
 async function feed(request: Request, parser: InstanceType<typeof Busboy>, { silenceMs, fail }: Patience) {
   let go = () => {};
   for (const happening of ["drain", "close"] as const) parser.on(happening, () => go());
+  const turn = takingTurns();
   let listening = true;
   const silence = setTimeout(() => (listening ? fail(silent(silenceMs)) : silence.refresh()), silenceMs);
   try {
@@ -98,6 +100,7 @@ async function feed(request: Request, parser: InstanceType<typeof Busboy>, { sil
         await new Promise<void>((resolve) => {
           go = resolve;
         });
+      await turn();
       listening = true;
       silence.refresh();
     }

@@ -8,12 +8,12 @@ const decoder = new TextDecoder();
 const encoder = new TextEncoder();
 
 /** Two readings: which columns there are, then the rows. A text is itself, everything else its JSON. */
-export async function* csvOf(pieces: Pieces): AsyncGenerator<Uint8Array> {
+export async function* csvOf(pieces: Pieces, signal: AbortSignal): AsyncGenerator<Uint8Array> {
   const columns = new Set<string>();
-  for await (const row of rowsOf(pieces())) for (const key in row) columns.add(key);
+  for await (const row of rowsOf(pieces(), signal)) for (const key in row) columns.add(key);
   const names = [...columns];
   let text = lineOf(names);
-  for await (const row of rowsOf(pieces())) {
+  for await (const row of rowsOf(pieces(), signal)) {
     text += lineOf(names.map((name) => cellOf(Object.hasOwn(row, name) ? row[name] : undefined)));
     if (text.length < PIECE_CHARS) continue;
     yield encoder.encode(text);
@@ -23,7 +23,10 @@ export async function* csvOf(pieces: Pieces): AsyncGenerator<Uint8Array> {
 }
 
 /** Others have their turn between two rows. */
-async function* rowsOf(pieces: Iterable<{ bytes: Uint8Array }>): AsyncGenerator<Record<string, unknown>> {
+async function* rowsOf(
+  pieces: Iterable<{ bytes: Uint8Array }>,
+  signal: AbortSignal,
+): AsyncGenerator<Record<string, unknown>> {
   const turn = takingTurns();
   for (const { bytes } of pieces) {
     await turn();
@@ -31,6 +34,7 @@ async function* rowsOf(pieces: Iterable<{ bytes: Uint8Array }>): AsyncGenerator<
       if (line === "") continue;
       yield (hasOddNumbers(line) ? parseExact(line) : JSON.parse(line)) as Record<string, unknown>;
       await turn();
+      signal.throwIfAborted(); // nobody may be waiting for the first byte any more
     }
   }
 }

@@ -102,24 +102,26 @@ export function exported(ctx: Ctx, request: Request, row: DatasetRow, { snapshot
   }
   keepOpen(ctx, request);
   const pieces = () => liveBytes(held.file, head);
-  const source = format === "csv" ? csvOf(pieces) : bytesOf(pieces());
-  return new Response(streamOf(source, ctx.closing, held.release), { headers });
+  const left = new AbortController();
+  const signal = AbortSignal.any([left.signal, ctx.closing]);
+  const source = format === "csv" ? csvOf(pieces, signal) : bytesOf(pieces(), signal);
+  return new Response(streamOf(source, left, held.release), { headers });
 }
 
-async function* bytesOf(pieces: Iterable<{ bytes: Uint8Array }>): AsyncGenerator<Uint8Array> {
+async function* bytesOf(pieces: Iterable<{ bytes: Uint8Array }>, signal: AbortSignal): AsyncGenerator<Uint8Array> {
   const turn = takingTurns();
   for (const { bytes } of pieces) {
     await turn();
+    signal.throwIfAborted();
     if (bytes.byteLength > 0) yield bytes;
   }
 }
 
-function streamOf(source: AsyncGenerator<Uint8Array>, closing: AbortSignal, release: () => void) {
+function streamOf(source: AsyncGenerator<Uint8Array>, left: AbortController, release: () => void) {
   return new ReadableStream<Uint8Array>(
     {
       async pull(controller) {
         try {
-          if (closing.aborted) throw new Error("the server is shutting down");
           const { done, value } = await source.next();
           if (!done) return controller.enqueue(value);
           release();
@@ -130,6 +132,7 @@ function streamOf(source: AsyncGenerator<Uint8Array>, closing: AbortSignal, rele
         }
       },
       async cancel() {
+        left.abort(); // it may be far from its next piece
         await source.return(undefined);
         release();
       },
