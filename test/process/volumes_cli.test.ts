@@ -86,6 +86,17 @@ describe("cp", () => {
     expect(await verk(["volumes", "cp", "-", "lab:"], { stdin: "x" })).toMatchObject({ code: 2 });
   });
 
+  test("a pipe with a name goes in as it comes", async () => {
+    Bun.spawnSync(["mkfifo", join(root, "pipe")]);
+    const writer = Bun.spawn(["sh", "-c", "printf piped > pipe"], { cwd: root });
+    try {
+      expect(await volumes("cp", "pipe", "lab:")).toMatchObject({ code: 0 });
+      expect((await volumes("cp", "lab:pipe", "-")).out).toBe("piped");
+    } finally {
+      writer.kill();
+    }
+  });
+
   test("folders go both ways with -r, and what is there already is not sent again", async () => {
     for (const name of ["a.txt", "deep/er/b.txt", "deep/ü 100%.txt", "empty"])
       file(`tree/${name}`, name === "empty" ? "" : name);

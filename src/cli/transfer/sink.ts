@@ -1,34 +1,66 @@
-import { statSync } from "node:fs";
+import { realpathSync, statSync } from "node:fs";
+import { open } from "node:fs/promises";
 import { resolve } from "node:path";
 import { UsageError } from "../../lib/errors.ts";
 import { ContentError, writeStreamAtomic } from "../../platform/files.ts";
 import { ApiError } from "../client.ts";
+import { isStream } from "./source.ts";
 
 /** Takes all of it, or throws; what it should hash to is checked where that is known. */
 export type Sink = (chunks: AsyncIterable<Uint8Array>, expectedSha256?: string) => Promise<void>;
 
-/** The file is the old one or the whole new one. */
+/** The file is the old one or the whole new one, with the rights it had. */
 export const toFile =
   (path: string): Sink =>
   async (chunks, expectedSha256) => {
+    if (isStream(path)) return toStream(path, chunks, expectedSha256);
+    const there = statSync(path, { throwIfNoEntry: false });
+    const options = {
+      ...(expectedSha256 === undefined ? {} : { expectedSha256 }),
+      ...(there ? { mode: there.mode & 0o777 } : {}),
+    };
     try {
-      await writeStreamAtomic(path, chunks, expectedSha256 === undefined ? {} : { expectedSha256 });
+      await writeStreamAtomic(there ? realpathSync(path) : path, chunks, options);
     } catch (error) {
       throw error instanceof ContentError ? damaged(`${error.message}: ${path} was not written`) : error;
     }
   };
 
+/** A device or a pipe: a file in its place would break it for everybody else. */
+async function toStream(path: string, chunks: AsyncIterable<Uint8Array>, expectedSha256?: string) {
+  const file = await open(path, "w");
+  try {
+    await pour(chunks, expectedSha256, async (chunk) => {
+      for (let at = 0; at < chunk.byteLength; ) at += (await file.write(chunk, at)).bytesWritten;
+    });
+  } finally {
+    await file.close();
+  }
+}
+
 /** As it comes: whoever reads it learns only at the end that it was not right. */
-export const toOutput: Sink = async (chunks, expectedSha256) => {
+export const toOutput: Sink = (chunks, expectedSha256) =>
+  pour(
+    chunks,
+    expectedSha256,
+    (chunk) =>
+      new Promise<void>((done, fail) => process.stdout.write(chunk, (error) => (error ? fail(error) : done()))),
+  );
+
+async function pour(
+  chunks: AsyncIterable<Uint8Array>,
+  expectedSha256: string | undefined,
+  write: (chunk: Uint8Array) => Promise<void>,
+) {
   const hasher = new Bun.CryptoHasher("sha256");
   for await (const chunk of chunks) {
     hasher.update(chunk);
-    await new Promise<void>((done, fail) => process.stdout.write(chunk, (error) => (error ? fail(error) : done())));
+    await write(chunk);
   }
   const sha256 = hasher.digest("hex");
   if (expectedSha256 !== undefined && sha256 !== expectedSha256)
     throw damaged(`What was written is damaged: its sha256 is ${sha256}, not ${expectedSha256}`);
-};
+}
 
 const damaged = (message: string) => new ApiError(message, 422, "sha256_mismatch");
 

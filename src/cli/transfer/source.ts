@@ -1,3 +1,4 @@
+import { statSync } from "node:fs";
 import { type FileHandle, open } from "node:fs/promises";
 import { basename } from "node:path";
 import { UsageError } from "../../lib/errors.ts";
@@ -19,6 +20,12 @@ export type Source = {
 export type Stretch = { from: number; to: number };
 
 const CHUNK_BYTES = 1 << 20;
+
+/** A pipe, a device: it can be read or written once, as it comes. */
+export function isStream(path: string): boolean {
+  const stat = statSync(path, { throwIfNoEntry: false });
+  return stat !== undefined && !stat.isFile() && !stat.isDirectory();
+}
 
 /** `-` is standard input. */
 export async function openSource(path: string): Promise<Source> {

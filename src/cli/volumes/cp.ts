@@ -7,7 +7,7 @@ import { INTERRUPTED, interruptible } from "../interrupt.ts";
 import { note, printJson } from "../output.ts";
 import { createProgress, type Progress, SILENT } from "../progress.ts";
 import { createMeter } from "../transfer/meter.ts";
-import { openSource } from "../transfer/source.ts";
+import { isStream, openSource } from "../transfer/source.ts";
 import { download, type Moving, upload, uploadStream } from "./move.ts";
 import { type Copy, planDownload, planUpload, type Remote, remoteOf } from "./places.ts";
 
@@ -58,12 +58,14 @@ const wordsOf = ({ files, unchanged, bytes }: Done) =>
 
 async function copyIn({ client, ends, progress, signal }: Job, target: Remote): Promise<Done> {
   const { volume, path } = target;
-  if (ends.from === "-") {
-    if (path === "" || path.endsWith("/"))
+  if (ends.from === "-" || isStream(ends.from)) {
+    const isFolder = path === "" || path.endsWith("/");
+    if (isFolder && ends.from === "-")
       throw new UsageError("volumes cp: standard input has no name: give a whole path");
-    const source = await openSource("-");
-    const meter = createMeter(progress, `copying to ${path}`, undefined);
-    await uploadStream({ client, volume, meter, signal }, source, path).finally(source.close);
+    const source = await openSource(ends.from);
+    const to = isFolder ? path + source.name : path;
+    const meter = createMeter(progress, `copying to ${to}`, undefined);
+    await uploadStream({ client, volume, meter, signal }, source, to).finally(source.close);
     return { files: 1, unchanged: 0, bytes: meter.bytes };
   }
   const copies = await planUpload(client, ends.from, target, ends.recursive);

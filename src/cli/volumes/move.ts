@@ -8,7 +8,7 @@ import { streamOf } from "../transfer/form.ts";
 import { type Meter, metered } from "../transfer/meter.ts";
 import { withRetries } from "../transfer/retry.ts";
 import { toFile, toOutput } from "../transfer/sink.ts";
-import { openSource, type Source, type Stretch } from "../transfer/source.ts";
+import { isStream, openSource, type Source, type Stretch } from "../transfer/source.ts";
 import { type Copy, pathOf } from "./places.ts";
 
 export type Moving = {
@@ -114,5 +114,5 @@ export async function download({ client, volume, meter, signal }: Moving, { from
       throw error;
     }
   };
-  await (to === "-" ? once() : withRetries(signal, once)); // what was written cannot be taken back
+  await (to === "-" || isStream(to) ? once() : withRetries(signal, once)); // what was written cannot be taken back
 }
