@@ -36,6 +36,9 @@ export async function readBatch(ctx: Ctx, request: Request, format: Format | nul
       "unsupported_media_type",
       `Send rows as application/json or application/x-ndjson, not ${type.slice(0, 80)}`,
     );
+  const encoding = request.headers.get("content-encoding") ?? "identity";
+  if (encoding !== "identity")
+    throw new AppError("unsupported_media_type", `Send the rows as they are, not as ${encoding.slice(0, 40)}`);
   const bytes = await readBytes(request, maxBytes);
   const asLines = NDJSON.test(type);
   const { body, expectedHead } = asLines

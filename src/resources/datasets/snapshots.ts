@@ -160,7 +160,8 @@ export async function cutDue(ctx: Ctx, signal?: AbortSignal) {
   for (const { id } of due) {
     if (signal?.aborted) return;
     await cut(ctx, id, { trigger: "auto" }).catch((error) => {
-      if (!(error instanceof AppError)) throw error; // deleted meanwhile
+      if (error instanceof AppError && error.code === "resource_not_found") return; // deleted meanwhile
+      ctx.log.error("a snapshot that is due could not be cut", { dataset: id, error }); // the others can
     });
   }
 }
