@@ -1,3 +1,4 @@
+import { setTimeout } from "node:timers/promises";
 import { ApiError } from "../client.ts";
 
 const WAITS_MS = [250, 500, 1000, 2000, 4000, 8000];
@@ -11,12 +12,7 @@ export async function withRetries<T>(signal: AbortSignal, send: () => Promise<T>
     } catch (error) {
       const waitMs = WAITS_MS[tries];
       if (waitMs === undefined || !(error instanceof ApiError) || !PASSING.includes(error.status)) throw error;
-      await wait(waitMs, signal);
+      await setTimeout(waitMs, undefined, { signal }); // a timer that is left would keep the process
     }
   }
-}
-
-async function wait(ms: number, signal: AbortSignal) {
-  await Promise.race([Bun.sleep(ms), new Promise((done) => signal.addEventListener("abort", done, { once: true }))]);
-  signal.throwIfAborted();
 }
