@@ -97,6 +97,19 @@ describe("cp", () => {
     }
   });
 
+  test("a name that no volume takes is told before anything is sent", async () => {
+    for (const [folder, name] of [
+      ["line", "new\nline"],
+      ["bytes", "bad\xff"],
+    ] as const) {
+      file(`${folder}/a.txt`, "a");
+      writeFileSync(Buffer.from(join(root, folder, name), "latin1"), "b");
+      const { code, err } = await volumes("cp", "-r", folder, "lab:");
+      expect([code, err]).toEqual([1, expect.stringMatching(/^verk: .*Rename it\n$/)]);
+      expect(await paths(`lab:${folder}/`)).toEqual([]);
+    }
+  });
+
   test("folders go both ways with -r, and what is there already is not sent again", async () => {
     for (const name of ["a.txt", "deep/er/b.txt", "deep/ü 100%.txt", "empty"])
       file(`tree/${name}`, name === "empty" ? "" : name);

@@ -3,6 +3,7 @@ import { type Dirent, statSync } from "node:fs";
 import { readdir } from "node:fs/promises";
 import { basename, join, relative, resolve, sep } from "node:path";
 import { UsageError } from "../../lib/errors.ts";
+import { checkKey, InvalidKeyError } from "../../platform/storage/storage.ts";
 import type { VolumeFile } from "../../resources/volumes/schema.ts";
 import type { Client } from "../client.ts";
 import { listAll } from "../lists.ts";
@@ -40,8 +41,25 @@ export async function planUpload(client: Client, from: string, to: Remote, recur
   const known = new Map(there.map(({ path, sha256 }) => [path, sha256]));
   return (await filesBelow(from)).map((file) => {
     const path = inside(target, relative(from, file).split(sep).join("/"));
-    return { from: file, to: path, size: statSync(file).size, known: known.get(path) };
+    return { from: file, to: requireName(file, path), size: sizeOf(file), known: known.get(path) };
   });
+}
+
+/** Before anything is sent: the server would refuse it in the middle. */
+function requireName(file: string, path: string): string {
+  try {
+    checkKey(path);
+    return path;
+  } catch (error) {
+    if (!(error instanceof InvalidKeyError)) throw error;
+    throw new UsageError(`${JSON.stringify(file)} cannot be a file of a volume: ${error.why}. Rename it`, 1);
+  }
+}
+
+function sizeOf(file: string): number {
+  const stat = statSync(file, { throwIfNoEntry: false });
+  if (stat) return stat.size;
+  throw new UsageError(`Cannot read ${JSON.stringify(file)}: it is gone, or its name is not UTF-8. Rename it`, 1);
 }
 
 async function filesBelow(dir: string): Promise<string[]> {
