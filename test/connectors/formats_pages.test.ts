@@ -1,7 +1,6 @@
 import { describe, expect, test } from "bun:test";
-import { BEGINNING } from "../../src/workers/connector/formats/file.ts";
-import { rowsOf } from "../../src/workers/connector/formats/rows.ts";
-import { faultOf, memoryFile, readAll } from "./formats_kit.ts";
+import { aside } from "../aside/aside.ts";
+import { memoryFile, readAll } from "./formats_kit.ts";
 import {
   type Element,
   type Page,
@@ -168,31 +167,25 @@ describe("what a file claims about itself is not believed", () => {
       "column t is not valid UTF-8",
     ],
   ])("%s", async (_what, pages, values, rows, message) => {
-    const before = process.memoryUsage().rss;
-    const file = fileOf(ONE_TEXT, { ...TEXT, pages, values }, rows);
-    if (message === "") expect(await readAll(file)).toHaveLength(rows);
-    else {
-      const fault = await faultOf(readAll(file));
-      expect(fault.code).toBe("invalid_rows");
-      expect(fault.message).toContain(message);
-    }
-    expect(process.memoryUsage().rss - before).toBeLessThan(100e6);
+    const file = writeParquet(ONE_TEXT, [{ rows, leaves: [{ ...TEXT, pages, values }] }]);
+    const found = await aside<Found>("parquet", file);
+    if (message === "") expect(found).toMatchObject({ rows, code: "" });
+    else expect(found).toMatchObject({ code: "invalid_rows", message: expect.stringContaining(message) });
+    expect(found.growthBytes).toBeLessThan(100e6);
   });
 
   test("texts that each begin as the one before them are not in memory together", async () => {
     const count = 20_000; // of 1, 2, 3… characters: 200 MB from a page of 20 kB
-    const before = process.memoryUsage().rss;
     const values = Buffer.concat([equalSteps(0, 1, count), equalSteps(1, 0, count), Buffer.alloc(count, "x")]);
-    const file = fileOf(ONE_TEXT, { ...TEXT, pages: [{ count, encoding: "DELTA_BYTE_ARRAY", values }] }, count);
-    let characters = 0;
-    for await (const { lines } of rowsOf(file, { rowBytes: 1_000_000, from: BEGINNING })) {
-      for (const line of lines) characters += line.length - '{"t":""}'.length;
-      Bun.gc(true); // what is measured below is what is held, not what waits for its collection
-    }
-    expect(characters).toBe((count * (count + 1)) / 2);
-    expect(process.memoryUsage().rss - before).toBeLessThan(150e6);
+    const pages: Page[] = [{ count, encoding: "DELTA_BYTE_ARRAY", values }];
+    const file = writeParquet(ONE_TEXT, [{ rows: count, leaves: [{ ...TEXT, pages }] }]);
+    const found = await aside<Found>("parquet", file);
+    expect(found.characters).toBe((count * (count + 1)) / 2 + count * '{"t":""}'.length);
+    expect(found.growthBytes).toBeLessThan(150e6);
   });
 });
+
+type Found = { rows: number; characters: number; code: string; message: string; growthBytes: number };
 
 /** DELTA_BINARY_PACKED of `first`, `first + step`, …: blocks whose differences take no bits. */
 function equalSteps(first: number, step: number, count: number): Uint8Array {
