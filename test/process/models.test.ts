@@ -1,7 +1,8 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { mkdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import { program, startBinary, tempDir, until } from "../harness.ts";
+import { sha256File } from "../../src/platform/files.ts";
+import { makeKey, program, startBinary, tempDir, until } from "../harness.ts";
 import { makeModel } from "../models.ts";
 
 let dir: string;
@@ -51,6 +52,37 @@ test("import works beside a running server, and says what is wrong with a file",
     const refused = await verk("import", notes);
     expect(refused).toMatchObject({ code: 1, out: "" });
     expect(refused.err).toMatch(/notes\.gguf: .*version/);
+  } finally {
+    await server.kill("SIGTERM");
+  }
+}, 60_000);
+
+test("a model that was sent to a signed address is served", async () => {
+  const server = await startBinary({ dir });
+  const { key } = await makeKey(dir);
+  // biome-ignore lint/suspicious/noExplicitAny: whatever the server answered
+  const post = async (path: string, json: unknown): Promise<any> => {
+    const headers = { authorization: `Bearer ${key}`, "content-type": "application/json" };
+    const answer = await fetch(`${server.url}/v1${path}`, { method: "POST", headers, body: JSON.stringify(json) });
+    expect(answer.status).toBeLessThan(300);
+    return answer.json();
+  };
+  try {
+    const file = Bun.file(join(import.meta.dir, "../../models/verk-tiny.gguf"));
+    const { id } = await post("/models", { name: "sent" });
+    const { files } = await post(`/models/${id}/presigned-upload`, {
+      files: [{ path: "sent.gguf", size_bytes: file.size, sha256: await sha256File(file.name ?? "") }],
+    });
+    expect((await fetch(files[0].url, { method: "PUT", body: file })).status).toBe(200);
+    expect(await post(`/models/${id}/complete`, {})).toMatchObject({ status: "ready", source: "upload" });
+    await post("/deployments", { model: "sent", name: "sent", source: "hub", context_length: 256 });
+    const said = await post("/chat/completions", {
+      model: "sent",
+      messages: [{ role: "user", content: "2 + 3" }],
+      temperature: 0,
+      max_tokens: 8,
+    });
+    expect(said.choices[0].message.content).toContain("5");
   } finally {
     await server.kill("SIGTERM");
   }
