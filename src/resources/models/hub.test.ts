@@ -35,7 +35,8 @@ function hubOf(repos: Record<string, FakeRepo>) {
   return hub;
 }
 function appAt(url: string, flags: Record<string, unknown> = {}, dir?: string): TestApp {
-  const settings = { "hub.endpoint": url, "network.allow": ["127.0.0.1", "localhost"], ...flags };
+  const patience = { "workers.silence_ms": 86_400_000 }; // in hurried time: on a busy machine a worker is not silent
+  const settings = { "hub.endpoint": url, "network.allow": ["127.0.0.1", "localhost"], ...patience, ...flags };
   const app = testApp({ flags: settings, clock: hurried, ...(dir ? { dir } : {}) });
   stops.push(() => app.close().then(app.remove));
   return app;
