@@ -2,6 +2,7 @@ import { and, eq, lt, sql } from "drizzle-orm";
 import { integer, primaryKey, sqliteTable, text } from "drizzle-orm/sqlite-core";
 import type { Ctx, Principal } from "../context.ts";
 import { AppError } from "../lib/errors.ts";
+import { oncePer } from "../lib/once_per.ts";
 import { type Db, prepared, type Tx, write } from "../platform/db.ts";
 import { gradually } from "../platform/gradually.ts";
 import { pathOf } from "./request_log.ts";
@@ -44,14 +45,10 @@ export type Once = {
   /** The answer that was given before to the same request. Inside the commit that makes the thing. */
   before: (tx: Tx) => object | undefined;
   keep: (tx: Tx, answer: object) => void;
-  key: string;
 };
 
-/**
- * Undefined without an Idempotency-Key. For what is made later than in this turn of the event loop; `creates` is for
- * everything else. Whoever makes it asks `before` and calls `keep` in the very commit that holds the new thing.
- */
-export function onceOnly(ctx: Ctx, c: Creation): Once | undefined {
+/** Undefined without an Idempotency-Key. */
+function onceOnly(ctx: Ctx, c: Creation): Once | undefined {
   const key = c.request.headers.get("idempotency-key");
   if (key === null) return undefined;
   if (key.length === 0 || key.length > 255)
@@ -60,7 +57,6 @@ export function onceOnly(ctx: Ctx, c: Creation): Once | undefined {
   const fingerprint = fingerprintOf(c);
   const aad = `idempotency:${workspaceId}:${key}`;
   return {
-    key: `${workspaceId} ${key}`,
     before(tx) {
       const seen = byKey(tx).get({ workspaceId, key });
       if (!seen || seen.createdAt <= ctx.clock.now() - ctx.config.http.idempotency_hours * 3_600_000) return undefined;
@@ -103,6 +99,27 @@ export function creates<T extends object>(ctx: Ctx, c: Creation, make: () => T):
     once.keep(tx, answer);
     return answer;
   }) as T; // write() cannot see through the type parameter
+}
+
+const underWayOf = oncePer((_db: Db) => new Map<string, Promise<unknown>>());
+
+/**
+ * As `creates`, for what is made later than in this turn of the event loop. Whoever makes it asks `before` first and
+ * calls `keep` in the very commit that holds the new thing. Requests with the same key go one after the other.
+ */
+export function createsLater<T>(ctx: Ctx, c: Creation, make: (once?: Once) => Promise<T>): Promise<T> {
+  c.set.status = 201;
+  const once = onceOnly(ctx, c);
+  if (!once) return make();
+  const key = `${c.principal.workspaceId} ${c.request.headers.get("idempotency-key")}`;
+  const underWay = underWayOf(ctx.db);
+  const mine = (underWay.get(key) ?? Promise.resolve()).catch(() => {}).then(() => make(once));
+  underWay.set(key, mine);
+  const forget = () => {
+    if (underWay.get(key) === mine) underWay.delete(key);
+  };
+  mine.then(forget, forget);
+  return mine;
 }
 
 /**

@@ -53,15 +53,12 @@ async function serve(ctx: Ctx, id: string, line: Line) {
   line.busy = false;
 }
 
-/** In order, up to a size; a second one with the same Idempotency-Key waits for the answer to the first. */
+/** In order, up to a size. */
 function take(line: Line): Waiting[] {
   const taken: Waiting[] = [];
-  const keys = new Set<string>();
   let bytes = 0;
   for (const next of line.waiting) {
     if (taken.length > 0 && bytes + next.batch.bytes > MOST_BYTES) break;
-    if (next.once && keys.has(next.once.key)) break;
-    if (next.once) keys.add(next.once.key);
     bytes += next.batch.bytes;
     taken.push(next);
   }

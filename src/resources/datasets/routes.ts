@@ -3,7 +3,7 @@ import { z } from "zod";
 import type { Ctx } from "../../context.ts";
 import { area } from "../../http/auth.ts";
 import { readBody } from "../../http/body.ts";
-import { creates, onceOnly } from "../../http/idempotency.ts";
+import { creates, createsLater } from "../../http/idempotency.ts";
 import { isMultipart } from "../../http/multipart.ts";
 import { describe } from "../../http/openapi.ts";
 import { listOf, PageQuery } from "../../http/pagination.ts";
@@ -90,10 +90,9 @@ export const routes = (ctx: Ctx) => {
       async ({ request, principal, params, set }) => {
         const row = datasets.mustBeStream(mine(principal, params.id));
         const batch = await readBatch(ctx, request, row.format);
-        set.status = 201;
         const { sha256, expectedHead } = batch;
-        const once = onceOnly(ctx, { request, principal, body: { sha256, expectedHead }, set });
-        return append(ctx, row.id, batch, once);
+        const call = { request, principal, body: { sha256, expectedHead }, set };
+        return createsLater(ctx, call, (once) => append(ctx, row.id, batch, once));
       },
       {
         detail: describe(
@@ -122,12 +121,12 @@ export const routes = (ctx: Ctx) => {
       async ({ request, principal, params, set }) => {
         const row = datasets.mustBeStream(mine(principal, params.id));
         const body = await readBody(request, ctx.config.http.max_body_bytes, CutSnapshot, {});
-        set.status = 201;
-        const once = onceOnly(ctx, { request, principal, body, set });
-        const how = { trigger: "manual" as const, note: body.note ?? null, once };
-        const { snapshot, isNew } = await snapshots.cut(ctx, row.id, how);
-        if (!isNew) set.status = 200;
-        return snapshot;
+        return createsLater(ctx, { request, principal, body, set }, async (once) => {
+          const how = { trigger: "manual" as const, note: body.note ?? null, once };
+          const { snapshot, isNew } = await snapshots.cut(ctx, row.id, how);
+          if (!isNew) set.status = 200;
+          return snapshot;
+        });
       },
       {
         detail: describe(

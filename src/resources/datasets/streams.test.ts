@@ -154,6 +154,16 @@ describe("a stream", () => {
     expect(await get(id)).toMatchObject({ head_row: 1 });
   });
 
+  test("is one of two that a key was used on at the same time: the other is refused", async () => {
+    const ids = [await create(), await create()];
+    const headers = { "idempotency-key": "k2" };
+    const answers = await Promise.all(
+      ids.map((id) => app.call("POST", `/v1/datasets/${id}/rows`, { rows: prompts("a") }, { headers })),
+    );
+    expect(answers.map(({ status }) => status)).toEqual([201, 409]);
+    expect([(await get(ids[0]!)).head_row, (await get(ids[1]!)).head_row]).toEqual([1, 0]);
+  });
+
   test("keeps sixteen clients apart: ids without a gap, whole batches, one event each", async () => {
     const id = await create();
     const clients = Array.from({ length: 16 }, async (_, client) => {
