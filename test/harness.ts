@@ -47,7 +47,7 @@ export function fakeClock(startMs = Date.UTC(2026, 0, 1)): Clock & { advance: (m
   };
 }
 
-type Options = {
+export type Options = {
   dir?: string;
   clock?: Clock;
   flags?: Record<string, unknown>;
@@ -127,6 +127,24 @@ export function testApp(options: Options = {}) {
       closeDb(db);
     },
     remove: () => rmSync(dir, { recursive: true, force: true }),
+  };
+}
+
+/** For tests that open several: `const { open, closeAll } = manyApps(); afterEach(closeAll)`. */
+export function manyApps() {
+  const apps: TestApp[] = [];
+  return {
+    open(options: Options = {}): TestApp {
+      const app = testApp(options);
+      apps.push(app);
+      return app;
+    },
+    /** All are closed before a directory goes: two of them may share one. */
+    async closeAll() {
+      const mine = apps.splice(0);
+      for (const app of mine) await app.close();
+      for (const app of mine) app.remove();
+    },
   };
 }
 

@@ -2,23 +2,14 @@ import { afterEach, describe, expect, test } from "bun:test";
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { tarGz, zip } from "../../../test/archives.ts";
-import { atEveryFailpoint, type TestApp, testApp } from "../../../test/harness.ts";
+import { atEveryFailpoint, manyApps, type TestApp } from "../../../test/harness.ts";
 import { events } from "../../events/table.ts";
 import { durable } from "../../platform/db.ts";
 import { sweep } from "../volumes/sweep.ts";
 import { purge } from "../workspaces/purge.ts";
 
-const apps: TestApp[] = [];
-const open = (options: Parameters<typeof testApp>[0] = {}) => {
-  const app = testApp(options);
-  apps.push(app);
-  return app;
-};
-afterEach(async () => {
-  const mine = apps.splice(0);
-  for (const app of mine) await app.close();
-  for (const app of mine) app.remove();
-});
+const { open, closeAll } = manyApps();
+afterEach(closeAll);
 
 const GOOD = tarGz({ name: "src/main.py", content: "print(1)" }, { name: "README", content: "hi" });
 type Form = {

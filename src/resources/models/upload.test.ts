@@ -1,24 +1,15 @@
 import { afterEach, beforeAll, describe, expect, test } from "bun:test";
 import { existsSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
-import { atEveryFailpoint, fakeClock, type TestApp, tempDir, testApp } from "../../../test/harness.ts";
+import { atEveryFailpoint, fakeClock, manyApps, type TestApp, tempDir } from "../../../test/harness.ts";
 import { makeModel } from "../../../test/models.ts";
 import { durable } from "../../platform/db.ts";
 import { uploads } from "../uploads/table.ts";
 import { purge } from "../workspaces/purge.ts";
 import { scan } from "./folder.ts";
 
-const apps: TestApp[] = [];
-const open = (options: Parameters<typeof testApp>[0] = {}) => {
-  const app = testApp(options);
-  apps.push(app);
-  return app;
-};
-afterEach(async () => {
-  const mine = apps.splice(0);
-  for (const app of mine) await app.close();
-  for (const app of mine) app.remove();
-});
+const { open, closeAll } = manyApps();
+afterEach(closeAll);
 
 let bytes: Uint8Array<ArrayBuffer>;
 let hash: string;

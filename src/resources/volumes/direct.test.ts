@@ -1,5 +1,5 @@
 import { afterEach, expect, test } from "bun:test";
-import { atEveryFailpoint, fakeClock, type TestApp, testApp } from "../../../test/harness.ts";
+import { atEveryFailpoint, fakeClock, manyApps, type Options, type TestApp } from "../../../test/harness.ts";
 import { describeWith, minio } from "../../../test/servers/servers.ts";
 import { freshBucket } from "../../../test/storage/buckets.ts";
 import { durable } from "../../platform/db.ts";
@@ -7,21 +7,16 @@ import { looseKeys } from "../loose_keys/table.ts";
 import { uploads } from "../uploads/table.ts";
 import { sweep } from "./sweep.ts";
 
-const apps: TestApp[] = [];
-afterEach(async () => {
-  const mine = apps.splice(0);
-  for (const app of mine) await app.close();
-  for (const app of mine) app.remove();
-});
+const { open, closeAll } = manyApps();
+afterEach(closeAll);
 const sha256 = (text: string | Uint8Array) => new Bun.CryptoHasher("sha256").update(text).digest("hex");
 const MIB = 2 ** 20;
 
 describeWith("volumes in a bucket, against MinIO", minio, (server) => {
-  async function volume(options: Parameters<typeof testApp>[0] = {}) {
+  async function volume(options: Options = {}) {
     const settings = await freshBucket(server);
     const flags = Object.fromEntries(Object.entries(settings).map(([name, value]) => [`storage.${name}`, value]));
-    const app = testApp({ ...options, flags: { ...flags, ...options.flags } });
-    apps.push(app);
+    const app = open({ ...options, flags: { ...flags, ...options.flags } });
     await app.call("POST", "/v1/volumes", { name: "lab" });
     return { app, flags };
   }
@@ -142,8 +137,7 @@ describeWith("volumes in a bucket, against MinIO", minio, (server) => {
         if (status >= 500) throw new Error("crashed");
       });
       await durable(app.ctx.db).catch(() => {});
-      const after = testApp({ dir: app.dir, flags });
-      apps.push(after);
+      const after = open({ dir: app.dir, flags });
       await sweep(after.ctx);
       expect((await read(after)).body).toBe("hello");
       expect(await stored(after)).toEqual([sha256("hello")]);

@@ -1,24 +1,15 @@
 import { afterEach, describe, expect, test } from "bun:test";
-import { atEveryFailpoint, fakeClock, type TestApp, testApp, until } from "../../../test/harness.ts";
+import { atEveryFailpoint, fakeClock, manyApps, type Options, type TestApp, until } from "../../../test/harness.ts";
 import { durable } from "../../platform/db.ts";
 import { looseKeys } from "../loose_keys/table.ts";
 import { uploads } from "../uploads/table.ts";
 import { sweep } from "./sweep.ts";
 
-const apps: TestApp[] = [];
-const open = (options: Parameters<typeof testApp>[0] = {}) => {
-  const app = testApp(options);
-  apps.push(app);
-  return app;
-};
-afterEach(async () => {
-  const mine = apps.splice(0);
-  for (const app of mine) await app.close();
-  for (const app of mine) app.remove();
-});
+const { open, closeAll } = manyApps();
+afterEach(closeAll);
 
 const sha256 = (text: string) => new Bun.CryptoHasher("sha256").update(text).digest("hex");
-async function volume(options: Parameters<typeof testApp>[0] = {}) {
+async function volume(options: Options = {}) {
   const app = open(options);
   await app.call("POST", "/v1/volumes", { name: "lab" });
   return app;

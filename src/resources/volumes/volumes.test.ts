@@ -1,20 +1,11 @@
 import { afterEach, describe, expect, test } from "bun:test";
-import { fakeClock, type TestApp, testApp } from "../../../test/harness.ts";
+import { fakeClock, manyApps, type TestApp } from "../../../test/harness.ts";
 import { events } from "../../events/table.ts";
 import { looseKeys } from "../loose_keys/table.ts";
 import { sweep } from "./sweep.ts";
 
-const apps: TestApp[] = [];
-const open = (...args: Parameters<typeof testApp>) => {
-  const app = testApp(...args);
-  apps.push(app);
-  return app;
-};
-afterEach(async () => {
-  const mine = apps.splice(0);
-  for (const app of mine) await app.close();
-  for (const app of mine) app.remove();
-});
+const { open, closeAll } = manyApps();
+afterEach(closeAll);
 
 const sha256 = (text: string) => new Bun.CryptoHasher("sha256").update(text).digest("hex");
 const make = (app: TestApp, name = "lab") => app.call("POST", "/v1/volumes", { name });

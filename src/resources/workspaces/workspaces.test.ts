@@ -1,21 +1,12 @@
 import { afterEach, describe, expect, test } from "bun:test";
-import { atEveryFailpoint, type TestApp, testApp } from "../../../test/harness.ts";
+import { atEveryFailpoint, manyApps, type TestApp } from "../../../test/harness.ts";
 import { events } from "../../events/table.ts";
 import { durable } from "../../platform/db.ts";
 import { purge } from "./purge.ts";
 import * as workspaces from "./service.ts";
 
-const apps: TestApp[] = [];
-const open = (...args: Parameters<typeof testApp>) => {
-  const app = testApp(...args);
-  apps.push(app);
-  return app;
-};
-afterEach(async () => {
-  const mine = apps.splice(0);
-  for (const app of mine) await app.close();
-  for (const app of mine) app.remove();
-});
+const { open, closeAll } = manyApps();
+afterEach(closeAll);
 const admin = (app: TestApp) => ({ key: app.adminKey });
 const typesAbout = (app: TestApp, id: string) =>
   app.ctx.db
