@@ -5,8 +5,8 @@
  */
 import { rm } from "node:fs/promises";
 import { and, eq } from "drizzle-orm";
-import type { Ctx, Principal } from "../../context.ts";
-import { creates } from "../../http/idempotency.ts";
+import type { Ctx } from "../../context.ts";
+import { type Creation, creates } from "../../http/idempotency.ts";
 import { type FilePart, readMultipart } from "../../http/multipart.ts";
 import { AppError } from "../../lib/errors.ts";
 import { newId } from "../../lib/ids.ts";
@@ -20,11 +20,7 @@ import * as datasets from "./service.ts";
 import { type DatasetRow, datasets as table } from "./table.ts";
 
 type Built = { path: string; rows: number; bytes: number; format: Format; sha256: string };
-type Call = {
-  request: Request;
-  principal: Principal;
-  set: { status?: number | string; headers: Record<string, unknown> };
-};
+type Call = Omit<Creation, "body">;
 
 const COMMIT_BYTES = 1 << 20;
 
