@@ -39,6 +39,8 @@ const resolution = subject("dataset_resolution", {
 const volume = subject("volume", { name: z.string() });
 const volumeFile = subject("volume_file", { volume: z.string(), path: z.string(), size_bytes: z.int() });
 const codeArtifact = subject("code_artifact", { name: z.string(), sha256: z.string() });
+const rewardFunction = subject("reward_function", { name: z.string(), version: z.int(), status: z.string() });
+const session = subject("session", { name: z.string().nullable(), status: z.string() });
 
 export const CATALOG = {
   "workspace.created": { webhook: false, data: workspace },
@@ -80,6 +82,13 @@ export const CATALOG = {
   "volume_file.deleted": { webhook: false, data: volumeFile },
   "code_artifact.created": { webhook: false, data: codeArtifact },
   "code_artifact.deleted": { webhook: false, data: codeArtifact },
+  "reward_function.created": { webhook: false, data: rewardFunction },
+  "reward_function.deleted": { webhook: false, data: rewardFunction },
+  "session.created": { webhook: false, data: session },
+  "session.ready": { webhook: false, data: session },
+  "session.stopped": { webhook: false, data: session },
+  "session.expired": { webhook: false, data: session },
+  "session.failed": { webhook: false, data: session },
 } as const satisfies Record<string, { webhook: boolean; data: z.ZodType<{ id: string }> }>;
 
 export type EventType = keyof typeof CATALOG;

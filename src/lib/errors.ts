@@ -34,11 +34,13 @@ export const ERRORS = {
   schema: [422, "validation_error"],
   sha256_mismatch: [422, "validation_error"],
   quota_exceeded: [422, "validation_error"],
+  reward_invalid: [422, "validation_error"],
   rate_limited: [429, "rate_limit_error"],
   internal: [500, "api_error"],
   worker_failed: [502, "api_error"],
   deployment_waking: [503, "service_unavailable"],
   no_capacity: [503, "service_unavailable"],
+  sandbox_unavailable: [503, "service_unavailable"],
   storage_unavailable: [503, "service_unavailable"],
   shutting_down: [503, "service_unavailable"],
 } as const satisfies Record<string, readonly [status: number, type: string]>;

@@ -29,9 +29,11 @@ const MAY: Record<string, string[]> = {
     "platform/address",
     "platform/http_client",
     "platform/rows",
+    "sandbox",
   ],
-  resources: ["lib", "platform", "events", "http", "context", "workers/protocol"],
-  cli: ["lib", "platform", "cli", "app", "native/embedded"],
+  sandbox: ["lib", "native", "platform", "sandbox"],
+  resources: ["lib", "platform", "events", "http", "context", "workers/protocol", "sandbox"],
+  cli: ["lib", "platform", "cli", "app", "native/embedded", "sandbox"],
 };
 
 /** Where the parts are put together; `offline` is the command line's way to the services when no server runs. */

@@ -3,6 +3,7 @@ import m0001 from "./0001_init.sql" with { type: "text" };
 import m0002 from "./0002_serving.sql" with { type: "text" };
 import m0003 from "./0003_datasets.sql" with { type: "text" };
 import m0004 from "./0004_files.sql" with { type: "text" };
+import m0005 from "./0005_sandbox.sql" with { type: "text" };
 
 export type Migration = { readonly version: number; readonly name: string; readonly sql: string };
 
@@ -11,4 +12,5 @@ export const MIGRATIONS: readonly Migration[] = [
   { version: 2, name: "0002_serving", sql: m0002 },
   { version: 3, name: "0003_datasets", sql: m0003 },
   { version: 4, name: "0004_files", sql: m0004 },
+  { version: 5, name: "0005_sandbox", sql: m0005 },
 ];

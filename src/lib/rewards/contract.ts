@@ -1,0 +1,98 @@
+/**
+ * What a reward is, on both sides of the sandbox: the code, the samples, what came of each, and the frames between the
+ * process that runs the code and the one that asked. The asking side believes nothing that is not checked here.
+ */
+import { z } from "zod";
+
+export const LANGUAGES = ["python", "typescript", "javascript"] as const;
+export type Language = (typeof LANGUAGES)[number];
+
+export type RewardCode = {
+  language: Language;
+  source: string;
+  /** Given to every call as keyword arguments, beside the columns; a column of the same name wins. */
+  params: Record<string, unknown>;
+  /** Of `random` (Python) and `Math.random` (JavaScript). */
+  seed: number;
+};
+
+export type Sample = {
+  /** A text or a list of chat messages, as in the dataset. */
+  prompt: unknown;
+  completion: unknown;
+  /** Every column of the sample's row. */
+  row: Record<string, unknown>;
+};
+
+/** `batch`: called once with lists; `sample`: called for each sample. */
+export const Entrypoint = z.object({
+  name: z.string().min(1).max(200),
+  signature: z.string().max(1000),
+  form: z.enum(["batch", "sample"]),
+  is_async: z.boolean(),
+  line: z.int().min(0),
+});
+export type Entrypoint = z.infer<typeof Entrypoint>;
+
+/** Why a sample has no reward. `none` is the code's own answer; the others are counted as errors. */
+export const FAULTS = [
+  "none", // it returned None, null or undefined
+  "not_finite", // NaN or infinite
+  "not_a_number",
+  "wrong_length", // a batch function returned too few or too many
+  "exception",
+  "timeout",
+  "memory",
+  "crashed", // the process died, or reached for what the sandbox refuses
+] as const;
+export const Fault = z.object({
+  kind: z.enum(FAULTS),
+  message: z.string().max(2000),
+  line: z.int().nullable(),
+});
+export type Fault = z.infer<typeof Fault>;
+
+/** Of one function for one sample. Either a finite value or a fault. */
+export const Outcome = z.union([
+  z.object({ value: z.number(), fault: z.null(), ms: z.number().min(0) }),
+  z.object({ value: z.null(), fault: Fault, ms: z.number().min(0) }),
+]);
+export type Outcome = z.infer<typeof Outcome>;
+
+/** Why code cannot be used at all. Line and column count from 1. */
+export const Rejection = z.object({
+  kind: z.enum(["syntax", "signature", "exception", "memory", "timeout", "crashed"]),
+  message: z.string().max(4000),
+  line: z.int().nullable(),
+  column: z.int().nullable(),
+});
+export type Rejection = z.infer<typeof Rejection>;
+
+export const STDOUT_BYTES = 65_536;
+export const MAX_FRAME_BYTES = 1 << 20; // of an answer; a longer one is a violation
+export const MAX_SOURCE_BYTES = 1 << 20;
+
+/** Each names a layer of the sandbox that holds around a process. */
+export const LAYERS = ["language", "rlimits", "no_new_privs", "seccomp", "landlock", "namespaces"] as const;
+export const Layer = z.enum(LAYERS);
+export type Layer = z.infer<typeof Layer>;
+
+/** To the process. The code inside never sees the nonce. */
+export type ToReward =
+  | ({ op: "load"; nonce: string } & RewardCode)
+  | { op: "call"; nonce: string; entry: string; samples: Sample[] };
+
+const nonce = z.string().length(32);
+const printed = { stdout: z.string().max(STDOUT_BYTES), stdout_bytes: z.int().min(0) };
+
+/** From the process. For a call: `outcomes` once or more, in order, without a gap; then `done`. */
+export const FromReward = z.discriminatedUnion("op", [
+  z.strictObject({ op: z.literal("ready"), layers: z.array(Layer), start_ms: z.number() }),
+  z.strictObject({ op: z.literal("loaded"), nonce, entrypoints: z.array(Entrypoint).min(1).max(64), ...printed }),
+  z.strictObject({ op: z.literal("rejected"), nonce, error: Rejection, ...printed }),
+  z.strictObject({ op: z.literal("alone"), nonce }), // the batch raised: from here each sample is called by itself
+  z.strictObject({ op: z.literal("outcomes"), nonce, from: z.int().min(0), outcomes: z.array(Outcome).min(1) }),
+  z.strictObject({ op: z.literal("done"), nonce, ...printed }),
+  z.strictObject({ op: z.literal("violated"), message: z.string().max(2000) }), // it ends now
+]);
+export type FromReward = z.infer<typeof FromReward>;

@@ -1,0 +1,34 @@
+/**
+ * A language inside the reward process. Everything untrusted happens behind `exchange`: JSON goes in, JSON comes out,
+ * made by a harness that lives beside the user's code and is trusted no more than it.
+ *
+ * The harness answers:
+ *   load   {op:"load", source, params, seed}            → {ok:true, entrypoints} | {ok:false, error: Rejection}
+ *   begin  {op:"begin", entry, prompts, completions, rows} → {ok:true}            keeps the batch for what follows
+ *   batch  {op:"batch"}          → {ok:true, values: Value[]} | {ok:false, error: Fault}    one call with lists
+ *   one    {op:"one", index}     → {ok:true, value: Value} | {ok:false, error: Fault}       one sample; a batch function
+ *                                                                                           gets lists of length one
+ * A Value is {value: number} or {fault: Fault}. A coroutine or promise is driven to its end inside.
+ */
+import type { Entrypoint, Fault, Rejection } from "../../lib/rewards/contract.ts";
+
+export type HarnessRequest =
+  | { op: "load"; source: string; params: Record<string, unknown>; seed: number }
+  | { op: "begin"; entry: string; prompts: unknown[]; completions: unknown[]; rows: Record<string, unknown>[] }
+  | { op: "batch" }
+  | { op: "one"; index: number };
+
+export type HarnessValue = { value: number } | { fault: Fault };
+export type HarnessReply =
+  | { ok: true; entrypoints?: Entrypoint[]; values?: HarnessValue[]; value?: HarnessValue }
+  | { ok: false; error: Rejection | Fault };
+
+export type Interpreter = {
+  /** One exchange with the harness. Throws `Violation` when the code reached for what the sandbox refuses. */
+  exchange: (request: HarnessRequest) => unknown;
+  /** What the code printed since the last call: at most STDOUT_BYTES of it, and how much there was. */
+  printed: () => { stdout: string; stdout_bytes: number };
+};
+
+/** The process cannot be used any more. */
+export class Violation extends Error {}
