@@ -14,7 +14,8 @@ CREATE TABLE reward_functions (
   size_bytes   INTEGER NOT NULL,
   status       TEXT NOT NULL,
   error        TEXT,
-  created_at   INTEGER NOT NULL
+  created_at   INTEGER NOT NULL,
+  deleted_at   INTEGER -- the row stays without its source: a version never gets another meaning
 ) STRICT;
 CREATE UNIQUE INDEX reward_functions_version ON reward_functions (workspace_id, name, version);
 CREATE INDEX reward_functions_page ON reward_functions (workspace_id, created_at, id);

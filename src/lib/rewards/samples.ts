@@ -1,0 +1,18 @@
+import type { Sample } from "./contract.ts";
+
+/** What is wrong with a row that is to be scored, or undefined. */
+export function sampleFault(row: Record<string, unknown>): string | undefined {
+  const { completion } = row;
+  if (completion === undefined) return "is missing: every row to be scored has the model's answer as completion";
+  if (typeof completion === "string" || isMessages(completion)) return undefined;
+  return 'must be a text or a list of messages such as {"role": "assistant", "content": "…"}';
+}
+
+const isMessages = (value: unknown) =>
+  Array.isArray(value) && value.every((each) => typeof each === "object" && each !== null && !Array.isArray(each));
+
+export const sampleOf = (row: Record<string, unknown>): Sample => ({
+  prompt: row["prompt"] ?? null,
+  completion: row["completion"],
+  row,
+});

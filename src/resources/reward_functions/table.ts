@@ -1,0 +1,36 @@
+import { integer, sqliteTable, text, unique } from "drizzle-orm/sqlite-core";
+import { type Entrypoint, LANGUAGES, type Rejection } from "../../lib/rewards/contract.ts";
+import { workspaces } from "../workspaces/table.ts";
+
+export const STATUSES = ["ready", "invalid"] as const;
+
+const columns = () => ({
+  id: text("id").primaryKey(),
+  workspaceId: text("workspace_id")
+    .notNull()
+    .references(() => workspaces.id),
+  name: text("name").notNull(),
+  version: integer("version").notNull(),
+  language: text("language", { enum: LANGUAGES }).notNull(),
+  description: text("description"),
+  timeoutMs: integer("timeout_ms").notNull(), // for one sample
+  entrypoints: text("entrypoints", { mode: "json" }).$type<Entrypoint[]>().notNull(),
+  sha256: text("sha256").notNull(),
+  sizeBytes: integer("size_bytes").notNull(),
+  status: text("status", { enum: STATUSES }).notNull(),
+  error: text("error", { mode: "json" }).$type<Rejection>(),
+  createdAt: integer("created_at").notNull(),
+  deletedAt: integer("deleted_at"),
+});
+
+/** Each version is a row. A deleted one keeps its name and number, and nothing else. */
+export const rewardFunctions = sqliteTable(
+  "reward_functions",
+  { ...columns(), source: text("source").notNull() },
+  (t) => [unique().on(t.workspaceId, t.name, t.version)],
+);
+
+/** The same rows without the source, which is up to a megabyte: for all who do not run it. */
+export const records = { table: sqliteTable("reward_functions", columns()) };
+
+export type RewardFunctionRow = typeof records.table.$inferSelect;
