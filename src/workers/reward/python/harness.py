@@ -283,6 +283,28 @@ def _listed(found, count):
     return [{"fault": _fault("wrong_length", message)}] * count
 
 
+# A step is counted in tens of microseconds: `open` would take as long again as all the rest.
+def _read(path):
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        parts = [os.read(fd, 1 << 18)]
+        while parts[-1]:
+            parts.append(os.read(fd, 1 << 18))
+    finally:
+        os.close(fd)
+    return b"".join(parts).decode()
+
+
+def _write(path, text):
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    try:
+        rest = text.encode()
+        while rest:
+            rest = rest[os.write(fd, rest) :]
+    finally:
+        os.close(fd)
+
+
 class _Harness:
     def __init__(self):
         self.entries = {}
@@ -401,9 +423,7 @@ class _Harness:
 
     def step(self):
         try:
-            with open("/tmp/in.json", encoding="utf-8") as file:
-                text = file.read()
-            reply = json.dumps(self.answer(text), allow_nan=False)
+            reply = json.dumps(self.answer(_read("/tmp/in.json")), allow_nan=False)
         except BaseException as error:
             reply = json.dumps({"ok": False, "error": {**_failure(error), "column": None}}, allow_nan=False)
         for stream in (sys.stdout, sys.stderr):
@@ -411,8 +431,7 @@ class _Harness:
                 stream.flush()
             except BaseException:
                 pass  # the user's own stream
-        with open("/tmp/out.json", "w", encoding="utf-8") as file:
-            file.write(reply)
+        _write("/tmp/out.json", reply)
 
 
 _own_the_loop()
