@@ -34,6 +34,7 @@ import { begin as beginDeployments } from "./resources/deployments/reconcile.ts"
 import * as gpu from "./resources/gpu/service.ts";
 import * as setup from "./resources/setup/service.ts";
 import { mount } from "./routes.ts";
+import { createRewardPool } from "./sandbox/reward_pool.ts";
 
 const canUseGpus = groups["llama-cuda"] !== undefined;
 
@@ -64,6 +65,7 @@ export async function startServer(config: Config, options: Options = {}): Promis
     const { ctx } = opened;
     shutdown.add("rows", async () => closeDatasets(ctx));
     shutdown.add("workers", () => ctx.supervisor.stopAll("shutdown"));
+    shutdown.add("rewards", () => ctx.rewards.close());
     await ctx.supervisor.sweep();
     if (compiled) removeOtherVersions(config.data_dir);
     const prepared = setup.prepare(ctx);
@@ -170,6 +172,7 @@ export function openContext(config: Config, db: Db, log: Log, clock: Clock): Ope
     secrets: openSecretBox({ file: config.secrets.master_key_file, sealed: () => someSealed(db.$client) }),
     storage: openStorage(config),
     supervisor: createSupervisor({ log, clock, socketDir, env: ambientEnv(), ...config.workers }),
+    rewards: createRewardPool({ settings: config.sandbox }),
     authenticate: (key) => authenticate({ db, clock }, key),
     wake: (loop) => running.get(loop)?.wake(),
     closing: closing.signal,

@@ -6,6 +6,7 @@ import type { Log } from "./platform/log.ts";
 import type { SecretBox } from "./platform/secrets.ts";
 import type { Storage } from "./platform/storage/storage.ts";
 import type { Supervisor } from "./platform/supervisor.ts";
+import type { RewardPool } from "./sandbox/reward_types.ts";
 
 export const SCOPES = ["*", "read", "inference", "training", "detect", "admin"] as const;
 export type Scope = (typeof SCOPES)[number];
@@ -22,6 +23,8 @@ export type Ctx = {
   readonly secrets: SecretBox;
   readonly storage: Storage;
   readonly supervisor: Supervisor;
+  /** Processes that run reward code. */
+  readonly rewards: RewardPool;
   /** Key text → principal; throws the 401 that fits. */
   readonly authenticate: (key: string | undefined) => Principal;
   /** Asks a background loop to run soon. A hint: losing it costs a delay, never work. */

@@ -6,6 +6,7 @@ const KINDS: Record<string, (args: string[]) => Promise<unknown>> = {
   fake_serving: async (args) => (await import("./fake/serving.ts")).runFakeServing(args[0] ?? ""),
   connector: async () => (await import("./connector/main.ts")).runConnector(),
   inspector: async () => (await import("./inspector/main.ts")).runInspector(),
+  reward: async (args) => (await import("./reward/main.ts")).runReward(args[0] ?? "", args[1] ?? ""),
   serving: async () => (await import("./serving/main.ts")).runServing(),
   probe: async (args) => (await import("../native/probe.ts")).runProbe(args[0], args[1]),
 };

@@ -17,7 +17,7 @@ const MAY: Record<string, string[]> = {
   lib: ["lib"],
   platform: ["lib", "platform"],
   events: ["lib", "platform", "events"],
-  context: ["platform"],
+  context: ["platform", "sandbox"],
   http: ["lib", "platform", "http", "context"],
   native: ["lib", "native", "platform/files"],
   workers: [

@@ -80,7 +80,14 @@ export type Layer = z.infer<typeof Layer>;
 /** To the process. The code inside never sees the nonce. */
 export type ToReward =
   | ({ op: "load"; nonce: string } & RewardCode)
-  | { op: "call"; nonce: string; entry: string; samples: Sample[] };
+  | {
+      op: "call";
+      nonce: string;
+      entry: string;
+      samples: readonly Sample[];
+      /** A batch function: first all in one call, and one by one only if that raises. */
+      whole: boolean;
+    };
 
 const nonce = z.string().length(32);
 const printed = { stdout: z.string().max(STDOUT_BYTES), stdout_bytes: z.int().min(0) };

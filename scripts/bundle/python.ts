@@ -1,0 +1,32 @@
+/** Makes the files that reward processes start Python from, in `.stage/python`, when their sources have changed. */
+import { createHash } from "node:crypto";
+import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+
+/** What decides their bytes. */
+const SOURCES = [
+  "node_modules/pyodide/package.json",
+  "scripts/bundle/python_image.ts",
+  "src/workers/reward/python/gate.ts",
+  "src/workers/reward/python/harness.py",
+  "src/workers/reward/python/open.ts",
+];
+
+export function stagePython(root: string): string {
+  const dir = join(root, ".stage/python");
+  const hash = createHash("sha256").update(Bun.version);
+  for (const source of SOURCES) hash.update(readFileSync(join(root, source)));
+  const key = hash.digest("hex");
+  const keyFile = join(dir, "key");
+  if (existsSync(keyFile) && readFileSync(keyFile, "utf8") === key) return dir;
+  const temp = join(root, `.stage/python-${process.pid}`);
+  mkdirSync(temp, { recursive: true });
+  const made = Bun.spawnSync([process.execPath, join(root, "scripts/bundle/python_image.ts"), temp], {
+    stdio: ["ignore", "inherit", "inherit"],
+  });
+  if (!made.success) throw new Error("Python's image could not be made");
+  writeFileSync(join(temp, "key"), key);
+  rmSync(dir, { recursive: true, force: true });
+  renameSync(temp, dir);
+  return dir;
+}

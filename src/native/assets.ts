@@ -1,0 +1,18 @@
+/** Files inside the executable that are read, not loaded: they never touch the disk. */
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { zstdDecompressSync } from "node:zlib";
+import { UsageError } from "../lib/errors.ts";
+import { compiled, groups } from "./embedded.ts";
+
+const STAGED = join(import.meta.dir, "../../.stage"); // where scripts/build leaves them, for an uncompiled run
+
+export function readAsset(group: string, name: string): Uint8Array<ArrayBuffer> {
+  if (!compiled) return readFileSync(join(STAGED, group, name));
+  const file = groups[group]?.files.find(({ rel }) => rel === name);
+  if (!file) throw new UsageError(`This build of verk carries no ${group}/${name}; install a build that does.`);
+  const slices = file.parts.map((part) => zstdDecompressSync(readFileSync(part)));
+  return slices.length === 1
+    ? new Uint8Array(slices[0] as Uint8Array<ArrayBuffer>)
+    : new Uint8Array(Buffer.concat(slices));
+}

@@ -1,0 +1,69 @@
+/**
+ * A process gives up, once it has loaded what it needs and before it sees any code, everything that code could misuse.
+ * Each step may be missing on a host; what holds is told, and `sandbox.require` decides whether that is enough.
+ */
+import { readFileSync } from "node:fs";
+import type { Layer } from "../../lib/rewards/contract.ts";
+import { addressOf, NR, syscall } from "../../native/syscalls.ts";
+import { filterSystemCalls } from "./seccomp.ts";
+
+const RLIMIT = { cpu: 0, fsize: 1, data: 2, core: 4, nofile: 7 };
+const PR_SET_DUMPABLE = 4;
+const PR_SET_NO_NEW_PRIVS = 38;
+
+const OPEN_FILES = 64;
+const CPU_SECONDS = 86_400; // a job may run for days; the parent's deadlines are the ones that bite
+
+export function lockDown(memoryBytes: number): Layer[] {
+  const steps: [Layer, () => boolean][] = [
+    ["rlimits", () => limit(memoryBytes)],
+    ["no_new_privs", () => syscall(NR.prctl, PR_SET_NO_NEW_PRIVS, 1) === 0],
+    ["landlock", forbidFiles],
+    ["seccomp", filterSystemCalls],
+  ];
+  syscall(NR.prctl, PR_SET_DUMPABLE, 0); // others of this user cannot look into it
+  return steps.filter(([, step]) => step()).map(([layer]) => layer);
+}
+
+/** What it may add to its present size. Not the address space: the runtime reserves gigabytes it never touches. */
+function limit(memoryBytes: number): boolean {
+  const kib = /^VmData:\s+(\d+)/m.exec(readFileSync("/proc/self/status", "utf8"))?.[1];
+  const limits: [resource: number, value: number][] = [
+    [RLIMIT.core, 0],
+    [RLIMIT.fsize, 0],
+    [RLIMIT.nofile, OPEN_FILES],
+    [RLIMIT.cpu, CPU_SECONDS],
+    [RLIMIT.data, Number(kib) * 1024 + memoryBytes],
+  ];
+  return kib !== undefined && limits.every(([resource, value]) => setLimit(resource, value));
+}
+
+function setLimit(resource: number, value: number): boolean {
+  const both = new BigUint64Array([BigInt(value), BigInt(value)]); // now and at most
+  return syscall(NR.setrlimit, resource, addressOf(both)) === 0;
+}
+
+const CREATE_RULESET_VERSION = 1;
+/** By version of the kernel's interface: how many rights on files it knows. All are refused. */
+const FILE_RIGHTS = [0, 13, 14, 15, 15, 16];
+const TCP_SINCE = 4;
+const SCOPES_SINCE = 6;
+const BOTH = 3n; // bind and connect; abstract sockets and signals
+
+/** No path can be opened any more. Holds for this thread and those it starts; the filter covers the others. */
+function forbidFiles(): boolean {
+  const version = syscall(NR.landlock_create_ruleset, 0, 0, CREATE_RULESET_VERSION);
+  if (version < 1) return false;
+  const rights = FILE_RIGHTS[Math.min(version, FILE_RIGHTS.length - 1)] as number;
+  const attributes = new BigUint64Array([
+    (1n << BigInt(rights)) - 1n,
+    version >= TCP_SINCE ? BOTH : 0n,
+    version >= SCOPES_SINCE ? BOTH : 0n,
+  ]);
+  const size = version >= SCOPES_SINCE ? 24 : version >= TCP_SINCE ? 16 : 8;
+  const ruleset = syscall(NR.landlock_create_ruleset, addressOf(attributes), size, 0);
+  if (ruleset < 0) return false;
+  const restricted = syscall(NR.landlock_restrict_self, ruleset, 0) === 0;
+  syscall(NR.close, ruleset);
+  return restricted;
+}

@@ -1,0 +1,104 @@
+/**
+ * `verk worker reward <language> <memory MiB>`: runs one piece of reward code for one owner. It loads the language,
+ * locks itself in, says which layers hold, and then answers frames until its input ends. No heartbeat: the parent has
+ * a deadline for every answer.
+ */
+import type { Layer, Outcome, ToReward } from "../../lib/rewards/contract.ts";
+import { Entrypoint, Fault, type FromReward, Rejection } from "../../lib/rewards/contract.ts";
+import { readAsset } from "../../native/assets.ts";
+import { dieWithParent } from "../../native/parent_death.ts";
+import { type HarnessReply, type Interpreter, Violation } from "./interpreter.ts";
+import { lockDown } from "./lockdown.ts";
+import { receive, send } from "./pipes.ts";
+
+type Language = "python" | "javascript";
+const say = (message: FromReward) => send(message);
+
+export async function runReward(language: string, memoryMib: string): Promise<never> {
+  const startedAt = performance.now();
+  dieWithParent();
+  const memoryBytes = (Number(memoryMib) || 512) << 20;
+  const interpreter = await open(language === "python" ? "python" : "javascript", memoryBytes);
+  const layers: Layer[] = ["language", ...lockDown(memoryBytes)];
+  say({ op: "ready", layers, start_ms: performance.now() - startedAt });
+  try {
+    for (let request = receive<ToReward>(); request; request = receive<ToReward>()) answer(interpreter, request);
+  } catch (error) {
+    say({ op: "violated", message: String(error instanceof Error ? error.message : error).slice(0, 2000) });
+  }
+  process.exit(0);
+}
+
+/** Half of what the process may use is the interpreter's own heap; files, texts and the runtime take the rest. */
+async function open(language: Language, memoryBytes: number): Promise<Interpreter> {
+  if (language === "python") {
+    const { openPython } = await import("./python/open.ts");
+    const [wasm, stdlib, image] = ["python.wasm", "stdlib.zip", "image.bin"].map((name) => readAsset("python", name));
+    if (!wasm || !stdlib || !image) throw new Error("Python's files are missing");
+    return openPython({ wasm, stdlib, image }, Math.max(128 << 20, memoryBytes / 2));
+  }
+  const { openJavaScript } = await import("./javascript/open.ts");
+  return openJavaScript({ memoryBytes: memoryBytes / 2 });
+}
+
+function answer(interpreter: Interpreter, request: ToReward) {
+  if (request.op === "load") return load(interpreter, request);
+  call(interpreter, request);
+  say({ op: "done", nonce: request.nonce, ...interpreter.printed() });
+}
+
+function load(interpreter: Interpreter, { nonce, source, params, seed }: Extract<ToReward, { op: "load" }>) {
+  const reply = interpreter.exchange({ op: "load", source, params, seed }) as HarnessReply;
+  if (reply.ok) {
+    const entrypoints = Entrypoint.array().min(1).parse(reply.entrypoints);
+    say({ op: "loaded", nonce, entrypoints, ...interpreter.printed() });
+  } else say({ op: "rejected", nonce, error: Rejection.parse(reply.error), ...interpreter.printed() });
+}
+
+function call(interpreter: Interpreter, { nonce, entry, samples, whole }: Extract<ToReward, { op: "call" }>) {
+  interpreter.exchange({
+    op: "begin",
+    entry,
+    prompts: samples.map(({ prompt }) => prompt),
+    completions: samples.map(({ completion }) => completion),
+    rows: samples.map(({ row }) => row),
+  });
+  if (whole) {
+    const outcomes = callWhole(interpreter, samples.length);
+    if (outcomes) return say({ op: "outcomes", nonce, from: 0, outcomes });
+    say({ op: "alone", nonce }); // it raised: find out for which samples
+  }
+  for (let index = 0; index < samples.length; index++) {
+    const startedAt = performance.now();
+    const reply = interpreter.exchange({ op: "one", index }) as HarnessReply;
+    const ms = performance.now() - startedAt;
+    say({
+      op: "outcomes",
+      nonce,
+      from: index,
+      outcomes: [outcome(reply.ok ? reply.value : { fault: reply.error }, ms)],
+    });
+  }
+}
+
+/** Undefined when the function raised and there is more than one sample to tell apart. */
+function callWhole(interpreter: Interpreter, count: number): Outcome[] | undefined {
+  const startedAt = performance.now();
+  const reply = interpreter.exchange({ op: "batch" }) as HarnessReply;
+  const ms = (performance.now() - startedAt) / count;
+  if (!reply.ok) {
+    const fault = Fault.parse(reply.error);
+    if (fault.kind === "exception" && count > 1) return undefined;
+    return Array.from({ length: count }, () => ({ value: null, fault, ms }));
+  }
+  if (!Array.isArray(reply.values) || reply.values.length !== count)
+    throw new Violation("An answer of the wrong length");
+  return reply.values.map((value) => outcome(value, ms));
+}
+
+/** The harness shares its world with the code it calls: nothing it says is taken as it is. */
+function outcome(given: unknown, ms: number): Outcome {
+  const { value, fault } = (given ?? {}) as { value?: unknown; fault?: unknown };
+  if (typeof value === "number" && Number.isFinite(value)) return { value, fault: null, ms };
+  return { value: null, fault: Fault.parse(fault), ms };
+}
