@@ -122,6 +122,7 @@ export function testApp(options: Options = {}) {
       closing.abort();
       await Promise.all([...running.values()].map((loop) => loop.stop()));
       await ctx.supervisor.stopAll("test over");
+      await ctx.rewards.close();
       closeAll(ctx);
       await durable(db).catch(() => {}); // a crash that a test caused
       closeDb(db);

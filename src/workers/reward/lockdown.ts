@@ -14,18 +14,28 @@ const PR_SET_NO_NEW_PRIVS = 38;
 const OPEN_FILES = 64;
 const CPU_SECONDS = 86_400; // a job may run for days; the parent's deadlines are the ones that bite
 
+type Step = readonly [layer: Layer, hold: () => boolean];
+
+/** In this order: the filter comes last, as it forbids the calls of the others. */
+export const lockSteps = (memoryBytes: number): Step[] => [
+  ["rlimits", () => limit(memoryBytes)],
+  ["no_new_privs", () => syscall(NR.prctl, PR_SET_NO_NEW_PRIVS, 1) === 0],
+  ["landlock", forbidFiles],
+  ["seccomp", filterSystemCalls],
+];
+
+/** Which layers hold from now on, for good. */
 export function lockDown(memoryBytes: number): Layer[] {
-  const steps: [Layer, () => boolean][] = [
-    ["rlimits", () => limit(memoryBytes)],
-    ["no_new_privs", () => syscall(NR.prctl, PR_SET_NO_NEW_PRIVS, 1) === 0],
-    ["landlock", forbidFiles],
-    ["seccomp", filterSystemCalls],
-  ];
   syscall(NR.prctl, PR_SET_DUMPABLE, 0); // others of this user cannot look into it
-  return steps.filter(([, step]) => step()).map(([layer]) => layer);
+  return lockSteps(memoryBytes)
+    .filter(([, hold]) => hold())
+    .map(([layer]) => layer);
 }
 
-/** What it may add to its present size. Not the address space: the runtime reserves gigabytes it never touches. */
+/**
+ * What it may add to its present size, which holds the gigabytes that the runtime reserves and never touches: a limit
+ * that is hit some hundred megabytes late. The parent watches what is really used.
+ */
 function limit(memoryBytes: number): boolean {
   const kib = /^VmData:\s+(\d+)/m.exec(readFileSync("/proc/self/status", "utf8"))?.[1];
   const limits: [resource: number, value: number][] = [
