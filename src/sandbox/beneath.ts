@@ -1,0 +1,238 @@
+/**
+ * The files of a session as `/workspace/…`, while its programs may move everything. The kernel resolves a path inside
+ * the session's root (openat2, RESOLVE_IN_ROOT), which holds nothing but `workspace`; what was opened stays what it is,
+ * and where it lies is asked of the descriptor. There is no moment between a check and a use.
+ * Names that are not UTF-8 are listed with replacement characters and cannot be addressed from outside.
+ * NOT covered: hard links. Two names of one file in the workspace are two files here.
+ */
+import { closeSync, openSync, readlinkSync, realpathSync } from "node:fs";
+import { AppError } from "../lib/errors.ts";
+import { takingTurns } from "../lib/turns.ts";
+import {
+  AS_INSIDE,
+  AT_FDCWD,
+  CallError,
+  type Entry,
+  entriesOf,
+  giveAt,
+  type Kind,
+  makeDirAt,
+  O,
+  openAt,
+  removeDirAt,
+  renameAt,
+  type Stat,
+  statAt,
+  statOf,
+  THE_NAME,
+  unlinkAt,
+  within,
+} from "./beneath_calls.ts";
+import { explained, explainedLater, missing, notAFile, outside, shown, TOP } from "./beneath_faults.ts";
+import { emptyDirectory } from "./beneath_tree.ts";
+
+const MOST_ENTRIES = 1000;
+const DELETE_MS = 60_000; // a program that makes files faster than we remove them is not waited for
+
+export type Listing = {
+  path: string;
+  type: Kind;
+  size: number | null;
+  entries: { name: string; type: Kind }[];
+  truncated: boolean;
+};
+export type OpenedFile = { fd: number; path: string; stat: Stat };
+export type Owner = { uid: number; gid: number };
+
+export type Beneath = {
+  /** Resolved; a directory with its first thousand names in byte order. */
+  list: (path: string) => Promise<Listing>;
+  /** A regular file; the caller closes the descriptor. */
+  openFile: (path: string) => OpenedFile;
+  /** Throws where `path` cannot be that of a file to write or delete; else the same path without `.` and `..`. */
+  target: (path: string) => string;
+  /** Gives a finished file of ours its name in the workspace, parents made as needed. Replaces a link, never follows it. */
+  place: (from: string, path: string) => { path: string; replaced: boolean };
+  /** The link itself, where it is one. */
+  remove: (path: string, options: { recursive: boolean }) => Promise<{ path: string }>;
+  close: () => void;
+};
+
+/** `root` is the directory that holds `workspace`. `owner`: of directories that are made here, where we are not it. */
+export function openBeneath(root: string, owner?: Owner): Beneath {
+  const real = realpathSync(root);
+  const prefix = Buffer.from(`${real}/${TOP}`);
+  const fd = openSync(real, O.O_RDONLY | O.O_DIRECTORY | O.O_CLOEXEC);
+
+  function open(path: string, flags: number): number {
+    if (!path.startsWith("/")) throw outside(path);
+    return explained(path, fd, () => openAt(fd, path, flags, AS_INSIDE));
+  }
+
+  function whereOf(opened: number, path: string): string {
+    const at = placeOf(opened);
+    const below =
+      at?.subarray(0, prefix.length).equals(prefix) && (at.length === prefix.length || at[prefix.length] === 47);
+    if (!at || !below) throw outside(path);
+    return `/${TOP}${at.subarray(prefix.length)}`;
+  }
+
+  function parentOf(path: string, make: boolean): { dir: number; leaf: string; at: string } {
+    const parts = target(path).split("/").slice(2); // "", "workspace"
+    const leaf = parts.pop() as string; // target() has seen to it
+    const above = `/${[TOP, ...parts].join("/")}`;
+    let dir: number;
+    try {
+      dir = open(above, O.O_PATH | O.O_DIRECTORY);
+    } catch (error) {
+      if (!make || !(error instanceof AppError && error.code === "resource_not_found")) throw error;
+      dir = makeParents(parts, path);
+    }
+    try {
+      return { dir, leaf, at: whereOf(dir, path) };
+    } catch (error) {
+      closeSync(dir);
+      throw error;
+    }
+  }
+
+  /** From the deepest one that is there; a link on the way may lead anywhere in the workspace. */
+  function makeParents(parts: string[], path: string): number {
+    let dir = open(`/${TOP}`, O.O_PATH | O.O_DIRECTORY);
+    for (let depth = 1; depth <= parts.length; depth++) {
+      const above = dir;
+      try {
+        dir = step(above, parts.slice(0, depth), path);
+      } finally {
+        closeSync(above);
+      }
+    }
+    return dir;
+  }
+
+  function step(above: number, parts: string[], path: string): number {
+    const through = `/${[TOP, ...parts].join("/")}`;
+    try {
+      return within(open(through, O.O_PATH | O.O_DIRECTORY), (next) => {
+        whereOf(next, path);
+        return openAt(next, ".", O.O_PATH | O.O_DIRECTORY, THE_NAME);
+      });
+    } catch (error) {
+      if (!(error instanceof AppError && error.code === "resource_not_found")) throw error;
+    }
+    const name = parts.at(-1) as string;
+    return explained(path, fd, () => {
+      makeDirAt(above, name);
+      if (owner) giveAt(above, name, owner);
+      return openAt(above, name, O.O_PATH | O.O_DIRECTORY | O.O_NOFOLLOW, THE_NAME);
+    });
+  }
+
+  return {
+    target,
+    list: (path) =>
+      within(open(path, O.O_PATH), async (opened) => {
+        const at = whereOf(opened, path);
+        const { kind, bytes, links } = statOf(opened);
+        if (links === 0) throw missing(path);
+        if (kind !== "directory")
+          return { path: at, type: kind, size: kind === "file" ? bytes : null, entries: [], truncated: false };
+        const dir = explained(path, fd, () => openAt(opened, ".", O.O_RDONLY | O.O_DIRECTORY, THE_NAME));
+        return { path: at, type: kind, size: null, ...(await within(dir, firstOf)) };
+      }),
+    openFile(path) {
+      const opened = open(path, O.O_RDONLY);
+      try {
+        const at = whereOf(opened, path);
+        const stat = statOf(opened);
+        if (stat.kind !== "file") throw notAFile(path, stat.kind);
+        return { fd: opened, path: at, stat };
+      } catch (error) {
+        closeSync(opened);
+        throw error;
+      }
+    },
+    place(from, path) {
+      const { dir, leaf, at } = parentOf(path, true);
+      return within(dir, () =>
+        explained(path, fd, () => {
+          const replaced = isThere(dir, leaf);
+          renameAt([AT_FDCWD, from], [dir, leaf]);
+          return { path: `${at}/${leaf}`, replaced };
+        }),
+      );
+    },
+    async remove(path, { recursive }) {
+      const { dir, leaf, at } = parentOf(path, false);
+      return within(dir, async () => {
+        const gone = { path: `${at}/${leaf}` };
+        const { kind } = explained(path, fd, () => statAt(dir, leaf));
+        if (kind !== "directory") {
+          explained(path, fd, () => unlinkAt(dir, leaf));
+          return gone;
+        }
+        if (!recursive)
+          throw new AppError("invalid_request", `${shown(path)} is a directory: add recursive=true to delete it`, {
+            param: "recursive",
+          });
+        await explainedLater(path, fd, () => emptyDirectory(dir, leaf, DELETE_MS));
+        explained(path, fd, () => removeDirAt(dir, leaf));
+        return gone;
+      });
+    },
+    close: () => closeSync(fd),
+  };
+}
+
+/** Undefined where the path is longer than the kernel can say. */
+function placeOf(fd: number): Buffer | undefined {
+  try {
+    return readlinkSync(`/proc/self/fd/${fd}`, { encoding: "buffer" });
+  } catch {
+    return undefined;
+  }
+}
+
+/** Writes go to a path that is read as it is written: `..` in it is no way through a link. */
+function target(path: string): string {
+  if (!path.startsWith("/")) throw outside(path);
+  const parts: string[] = [];
+  for (const part of path.split("/")) {
+    if (part === "" || part === ".") continue;
+    if (part === "..") parts.pop();
+    else parts.push(part);
+  }
+  if (parts[0] !== TOP) throw outside(path);
+  if (parts.length === 1) throw new AppError("invalid_request", "path: /workspace itself stays", { param: "path" });
+  if (path.endsWith("/"))
+    throw new AppError("invalid_request", `${shown(path)} ends with a slash: name a file`, { param: "path" });
+  return `/${parts.join("/")}`;
+}
+
+function isThere(dir: number, name: string): boolean {
+  try {
+    return statAt(dir, name).kind !== undefined;
+  } catch (error) {
+    if (error instanceof CallError && error.code === "ENOENT") return false;
+    throw error;
+  }
+}
+
+/** In memory for a thousand names, whatever the directory holds. */
+async function firstOf(dir: number): Promise<Pick<Listing, "entries" | "truncated">> {
+  const turn = takingTurns();
+  let first: Entry[] = [];
+  let seen = 0;
+  for (let piece = entriesOf(dir); piece.length > 0; piece = entriesOf(dir)) {
+    seen += piece.length;
+    const last = first.length < MOST_ENTRIES ? undefined : first.at(-1);
+    const candidates = last ? piece.filter(({ name }) => name.compare(last.name) < 0) : piece;
+    if (candidates.length > 0)
+      first = [...first, ...candidates].sort((a, b) => a.name.compare(b.name)).slice(0, MOST_ENTRIES);
+    await turn();
+  }
+  return {
+    entries: first.map(({ name, kind }) => ({ name: name.toString("utf8"), type: kind })),
+    truncated: seen > MOST_ENTRIES,
+  };
+}

@@ -1,0 +1,179 @@
+/**
+ * System calls on directories by descriptor, for trees that others change while we look. A name is one component and
+ * relative to a descriptor; names are bytes, because a program may give a file any name but one with a slash or a NUL.
+ */
+import { closeSync, constants } from "node:fs";
+import { addressOf, syscall } from "../native/syscalls.ts";
+
+// biome-ignore format: a table should look like one
+const NR = {
+  lseek: 8, getdents64: 217, mkdirat: 258, fchownat: 260, newfstatat: 262, unlinkat: 263, readlinkat: 267,
+  renameat2: 316, openat2: 437,
+} as const;
+
+export const O = { ...constants, O_CLOEXEC: 0o2000000, O_PATH: 0o10000000 } as const;
+const RESOLVE = { NO_XDEV: 1n, NO_MAGICLINKS: 2n, NO_SYMLINKS: 4n, BENEATH: 8n, IN_ROOT: 16n } as const;
+/** A path as a program inside sees it: `/` is the descriptor's directory, for `..` and for links too. */
+export const AS_INSIDE = RESOLVE.IN_ROOT | RESOLVE.NO_MAGICLINKS | RESOLVE.NO_XDEV;
+/** One name, which is no link. */
+export const THE_NAME = RESOLVE.BENEATH | RESOLVE.NO_SYMLINKS | RESOLVE.NO_MAGICLINKS | RESOLVE.NO_XDEV;
+
+export const AT_FDCWD = -100;
+const AT_SYMLINK_NOFOLLOW = 0x100;
+const AT_EMPTY_PATH = 0x1000;
+const AT_REMOVEDIR = 0x200;
+const RENAME_NOREPLACE = 1;
+const MOST_TRIES = 128;
+const PATH_BYTES = 4096;
+
+// biome-ignore format: a table should look like one
+const ERRNO = {
+  1: "EPERM", 2: "ENOENT", 11: "EAGAIN", 13: "EACCES", 17: "EEXIST", 18: "EXDEV", 20: "ENOTDIR", 21: "EISDIR",
+  22: "EINVAL", 26: "ETXTBSY", 28: "ENOSPC", 36: "ENAMETOOLONG", 38: "ENOSYS", 39: "ENOTEMPTY", 40: "ELOOP", 116: "ESTALE",
+} as const;
+
+export class CallError extends Error {
+  readonly code: string;
+  readonly syscall: string;
+  constructor(call: string, errno: number) {
+    const code = ERRNO[errno as keyof typeof ERRNO] ?? `errno ${errno}`;
+    super(`${call}: ${code}`);
+    this.name = "CallError";
+    this.code = code;
+    this.syscall = call;
+  }
+}
+
+export type Name = string | Uint8Array;
+
+// Of the module, so that they outlive every call; a call is over before the next one fills them.
+const names = [Buffer.alloc(PATH_BYTES), Buffer.alloc(PATH_BYTES)] as const;
+const how = new BigUint64Array(3);
+const answer = Buffer.alloc(32_768);
+const stats = Buffer.alloc(144);
+
+function place(slot: 0 | 1, name: Name): number {
+  const buffer = names[slot];
+  const bytes = typeof name === "string" ? Buffer.from(name) : name;
+  if (bytes.length >= PATH_BYTES) throw new CallError("path", 36);
+  if (bytes.includes(0)) throw new CallError("path", 22);
+  buffer.set(bytes);
+  buffer[bytes.length] = 0;
+  return addressOf(buffer);
+}
+
+function must(call: string, result: number): number {
+  if (result < 0) throw new CallError(call, -result);
+  return result;
+}
+
+/** Never blocks on a FIFO; a rename that came between is tried again. */
+export function openAt(dir: number, name: Name, flags: number, resolve: bigint): number {
+  const more = flags & O.O_PATH ? 0 : O.O_NONBLOCK | O.O_NOCTTY;
+  how.set([BigInt(flags | more | O.O_CLOEXEC), 0n, resolve]);
+  for (let left = MOST_TRIES; ; left--) {
+    const fd = syscall(NR.openat2, dir, place(0, name), addressOf(how), how.byteLength);
+    if (fd !== -11 || left === 0) return must("openat2", fd);
+  }
+}
+
+export function within<T>(fd: number, use: (fd: number) => T): T {
+  let later = false;
+  try {
+    const value = use(fd);
+    if (value instanceof Promise) {
+      later = true;
+      return value.finally(() => closeSync(fd)) as T; // a promise of the same
+    }
+    return value;
+  } finally {
+    if (!later) closeSync(fd);
+  }
+}
+
+export type Kind = "file" | "directory" | "symlink" | "other";
+export type Entry = { name: Buffer; kind: Kind };
+const DT: Record<number, Kind> = { 4: "directory", 8: "file", 10: "symlink" };
+const DT_UNKNOWN = 0;
+
+/** The next piece of a directory, some hundreds of names; empty at its end. */
+export function entriesOf(dir: number): Entry[] {
+  for (;;) {
+    const bytes = must("getdents64", syscall(NR.getdents64, dir, addressOf(answer), answer.length));
+    if (bytes === 0) return [];
+    const found: { name: Buffer; kind: Kind | undefined }[] = [];
+    for (let at = 0; at < bytes; ) {
+      const length = answer.readUInt16LE(at + 16);
+      const type = answer[at + 18] as number;
+      const end = answer.indexOf(0, at + 19);
+      const name = Buffer.from(answer.subarray(at + 19, end));
+      at += length;
+      if ((name[0] === 46 && name.length === 1) || (name.length === 2 && name[0] === 46 && name[1] === 46)) continue;
+      found.push({ name, kind: type === DT_UNKNOWN ? undefined : (DT[type] ?? "other") });
+    }
+    if (found.length > 0) return found.map(({ name, kind }) => ({ name, kind: kind ?? kindAt(dir, name) }));
+  }
+}
+
+/** For file systems that do not say it in the directory. */
+function kindAt(dir: number, name: Buffer): Kind {
+  try {
+    return statAt(dir, name).kind;
+  } catch (error) {
+    if (error instanceof CallError) return "other"; // gone meanwhile
+    throw error;
+  }
+}
+
+export const rewind = (dir: number) => must("lseek", syscall(NR.lseek, dir, 0, 0));
+
+export type Stat = { kind: Kind; bytes: number; blocksBytes: number; links: number; inode: bigint; mtimeNs: bigint };
+
+const KINDS = new Map<number, Kind>([
+  [constants.S_IFDIR, "directory"],
+  [constants.S_IFREG, "file"],
+  [constants.S_IFLNK, "symlink"],
+]);
+
+function readStat(): Stat {
+  return {
+    kind: KINDS.get(stats.readUInt32LE(24) & constants.S_IFMT) ?? "other",
+    bytes: Number(stats.readBigInt64LE(48)),
+    blocksBytes: Number(stats.readBigInt64LE(64)) * 512,
+    links: Number(stats.readBigUInt64LE(16)),
+    inode: stats.readBigUInt64LE(8),
+    mtimeNs: stats.readBigInt64LE(88) * 1_000_000_000n + stats.readBigInt64LE(96),
+  };
+}
+
+/** Of the link itself, where it is one. */
+export function statAt(dir: number, name: Name): Stat {
+  must("fstatat", syscall(NR.newfstatat, dir, place(0, name), addressOf(stats), AT_SYMLINK_NOFOLLOW));
+  return readStat();
+}
+
+export function statOf(fd: number): Stat {
+  must("fstat", syscall(NR.newfstatat, fd, place(0, ""), addressOf(stats), AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW));
+  return readStat();
+}
+
+/** The text of a link that was opened with O_PATH and O_NOFOLLOW. */
+export function linkOf(fd: number): Buffer {
+  const bytes = must("readlinkat", syscall(NR.readlinkat, fd, place(0, ""), addressOf(answer), PATH_BYTES));
+  return Buffer.from(answer.subarray(0, bytes));
+}
+
+export const makeDirAt = (dir: number, name: Name) => must("mkdirat", syscall(NR.mkdirat, dir, place(0, name), 0o755));
+
+export const giveAt = (dir: number, name: Name, { uid, gid }: { uid: number; gid: number }) =>
+  must("fchownat", syscall(NR.fchownat, dir, place(0, name), uid, gid, AT_SYMLINK_NOFOLLOW));
+
+export const unlinkAt = (dir: number, name: Name) => must("unlinkat", syscall(NR.unlinkat, dir, place(0, name), 0));
+
+export const removeDirAt = (dir: number, name: Name) =>
+  must("unlinkat", syscall(NR.unlinkat, dir, place(0, name), AT_REMOVEDIR));
+
+type Place = readonly [dir: number, name: Name];
+/** Replaces what is at `to`, a link itself and not what it points at; with `fresh` it refuses to. */
+export const renameAt = ([fromDir, from]: Place, [toDir, to]: Place, { fresh = false } = {}) =>
+  must("renameat2", syscall(NR.renameat2, fromDir, place(0, from), toDir, place(1, to), fresh ? RENAME_NOREPLACE : 0));

@@ -1,0 +1,99 @@
+/** What a path of a session is refused for, in words. */
+import { AppError } from "../lib/errors.ts";
+import { AS_INSIDE, CallError, type Kind, linkOf, O, openAt, statOf, within } from "./beneath_calls.ts";
+
+/** The one directory of a session's root. */
+export const TOP = "workspace";
+const MOST_LINKS = 40;
+
+export const shown = (path: string) => path.slice(0, 200);
+export const outside = (path: string) =>
+  new AppError("path_outside_workspace", `path: ${shown(path)} does not lie in /workspace, or leads out of it`, {
+    param: "path",
+  });
+export const missing = (path: string) =>
+  new AppError("resource_not_found", `No file ${shown(path)}`, { param: "path" });
+export const notAFile = (path: string, kind: Kind) =>
+  new AppError("invalid_request", `${shown(path)} is ${kind === "directory" ? "a directory" : "no regular file"}`, {
+    param: "path",
+  });
+
+/** What the kernel refused, in words. Only they depend on a second look: nothing was opened. */
+export function explained<T>(path: string, root: number, call: () => T): T {
+  try {
+    return call();
+  } catch (error) {
+    throw wordsFor(path, root, error);
+  }
+}
+
+export async function explainedLater<T>(path: string, root: number, call: () => Promise<T>): Promise<T> {
+  try {
+    return await call();
+  } catch (error) {
+    throw wordsFor(path, root, error);
+  }
+}
+
+function wordsFor(path: string, root: number, error: unknown): unknown {
+  if (!(error instanceof CallError)) return error;
+  const wrong = (why: string) =>
+    new AppError("invalid_request", `${shown(path)} ${why}`, { param: "path", cause: error });
+  switch (error.code) {
+    case "ENOENT":
+    case "ENOTDIR":
+    case "ELOOP":
+    case "ENAMETOOLONG":
+    case "ENXIO":
+      return leadsOutside(root, path) ? outside(path) : missing(path);
+    case "EXDEV":
+    case "EINVAL":
+      return outside(path);
+    case "EACCES":
+    case "EPERM":
+      return wrong("may not be opened or changed: a directory or file on the way has a mode that forbids it");
+    case "EISDIR":
+    case "ENOTEMPTY":
+    case "EEXIST":
+      return wrong("is a directory, or is being changed by a program");
+    case "EAGAIN":
+    case "ESTALE":
+      return wrong("was moved again and again while it was looked up: try again");
+    default:
+      return error;
+  }
+}
+
+/** Where a path that could not be opened would have led. */
+function leadsOutside(root: number, path: string): boolean {
+  const rest = path.split("/");
+  const at: string[] = [];
+  for (let links = 0; rest.length > 0; ) {
+    const part = rest.shift() as string;
+    if (part === "" || part === ".") continue;
+    if (part === "..") {
+      at.pop();
+      continue;
+    }
+    const link = links < MOST_LINKS ? linkAt(root, `/${[...at, part].join("/")}`) : undefined;
+    if (link === undefined) {
+      at.push(part);
+      continue;
+    }
+    links++;
+    if (link.startsWith("/")) at.length = 0;
+    rest.unshift(...link.split("/"));
+  }
+  return at[0] !== TOP;
+}
+
+function linkAt(root: number, path: string): string | undefined {
+  try {
+    return within(openAt(root, path, O.O_PATH | O.O_NOFOLLOW, AS_INSIDE), (fd) =>
+      statOf(fd).kind === "symlink" ? linkOf(fd).toString("utf8") : undefined,
+    );
+  } catch (error) {
+    if (error instanceof CallError) return undefined;
+    throw error;
+  }
+}

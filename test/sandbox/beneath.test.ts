@@ -1,0 +1,348 @@
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import {
+  chmodSync,
+  closeSync,
+  existsSync,
+  linkSync,
+  lstatSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  readSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { join } from "node:path";
+import { AppError } from "../../src/lib/errors.ts";
+import { type Beneath, openBeneath } from "../../src/sandbox/beneath.ts";
+import { emptyDirectory, measureTree } from "../../src/sandbox/beneath_tree.ts";
+import { tempDir } from "../harness.ts";
+
+let dir: string;
+let workspace: string;
+let beneath: Beneath;
+
+beforeEach(() => {
+  dir = tempDir();
+  workspace = join(dir, "root/workspace");
+  mkdirSync(workspace, { recursive: true });
+  writeFileSync(join(dir, "secret"), "secret");
+  beneath = openBeneath(join(dir, "root"));
+});
+afterEach(() => {
+  beneath.close();
+  Bun.spawnSync(["chmod", "-R", "u+rwx", dir]);
+  rmSync(dir, { recursive: true, force: true });
+});
+
+const put = (path: string, text = "x") => {
+  mkdirSync(join(workspace, path, ".."), { recursive: true });
+  writeFileSync(join(workspace, path), text);
+};
+const link = (target: string, name: string) => symlinkSync(target, join(workspace, name));
+const fifo = (name: string) => Bun.spawnSync(["mkfifo", join(workspace, name)]);
+const codeOf = async (work: () => unknown): Promise<string> => {
+  try {
+    await work();
+    return "ok";
+  } catch (error) {
+    if (error instanceof AppError) return `${error.status} ${error.code}`;
+    throw error;
+  }
+};
+const textOf = (path: string) => {
+  const { fd, stat } = beneath.openFile(path);
+  const buffer = Buffer.alloc(stat.bytes);
+  try {
+    return buffer.toString("utf8", 0, readSync(fd, buffer));
+  } finally {
+    closeSync(fd);
+  }
+};
+
+const OUTSIDE = "400 path_outside_workspace";
+const MISSING = "404 resource_not_found";
+
+describe("where a path leads", () => {
+  beforeEach(() => {
+    put("ok.txt", "inside");
+    put("dir/file", "deep");
+    link("/workspace/ok.txt", "absolute");
+    link("dir", "to_dir");
+    link("to_dir/../ok.txt", "through");
+    link("/etc/passwd", "passwd");
+    link("../../../../../../etc/passwd", "climbing");
+    link("../../secret", "neighbour");
+    link("/", "slash");
+    link("..", "up");
+    link("/proc/self/root/etc/passwd", "magic");
+    link("loop", "loop");
+    link("nowhere", "dangling");
+  });
+  test.each([
+    ["/workspace/ok.txt", "/workspace/ok.txt"],
+    ["/workspace/absolute", "/workspace/ok.txt"],
+    ["/workspace/through", "/workspace/ok.txt"],
+    ["/workspace/to_dir/file", "/workspace/dir/file"],
+    ["/workspace//dir/./file", "/workspace/dir/file"],
+    ["/workspace/../workspace/ok.txt", "/workspace/ok.txt"],
+    ["/workspace/up/workspace/ok.txt", "/workspace/ok.txt"],
+    ["/workspace", "/workspace"],
+    ["/workspace/", "/workspace"],
+  ])("%s is %s", async (path, resolved) => {
+    expect((await beneath.list(path)).path).toBe(resolved);
+  });
+  test.each([
+    ["/", OUTSIDE],
+    ["/etc/passwd", OUTSIDE],
+    ["/workspacex", OUTSIDE],
+    ["workspace", OUTSIDE],
+    ["", OUTSIDE],
+    ["/workspace/\0", OUTSIDE],
+    ["/workspace/../../../etc/passwd", OUTSIDE],
+    ["/workspace/passwd", OUTSIDE],
+    ["/workspace/climbing", OUTSIDE],
+    ["/workspace/neighbour", OUTSIDE],
+    ["/workspace/slash", OUTSIDE],
+    ["/workspace/slash/etc", OUTSIDE],
+    ["/workspace/up", OUTSIDE],
+    ["/workspace/magic", OUTSIDE],
+    ["/workspace/nothing", MISSING],
+    ["/workspace/nothing/deeper", MISSING],
+    ["/workspace/ok.txt/deeper", MISSING],
+    ["/workspace/loop", MISSING],
+    ["/workspace/dangling", MISSING],
+    [`/workspace/${"n".repeat(300)}`, MISSING],
+    [`/workspace/${"n/".repeat(3000)}`, MISSING],
+  ])("%s is refused: %s", async (path, code) => {
+    expect(await codeOf(() => beneath.list(path))).toBe(code);
+    expect(await codeOf(() => beneath.openFile(path))).toBe(code);
+  });
+});
+
+describe("listing", () => {
+  test("names are in byte order, with what each is", async () => {
+    put("b");
+    put("a/x");
+    put("B");
+    put("ä");
+    link("/etc/passwd", "l");
+    fifo("f");
+    const { entries, truncated, type, size } = await beneath.list("/workspace");
+    expect(entries.map(({ name, type }) => `${name} ${type}`)).toEqual([
+      "B file",
+      "a directory",
+      "b file",
+      "f other",
+      "l symlink",
+      "ä file",
+    ]);
+    expect({ truncated, type, size }).toEqual({ truncated: false, type: "directory", size: null });
+  });
+
+  test("of more than a thousand names the first thousand are listed", async () => {
+    for (let i = 0; i < 2345; i++) put(`many/${String(i).padStart(5, "0")}`);
+    const { entries, truncated } = await beneath.list("/workspace/many");
+    expect(truncated).toBe(true);
+    expect(entries.length).toBe(1000);
+    expect([entries[0]?.name, entries.at(-1)?.name]).toEqual(["00000", "00999"]);
+    rmSync(join(workspace, "many"), { recursive: true });
+    for (let i = 0; i < 1000; i++) put(`many/${i}`);
+    expect((await beneath.list("/workspace/many")).truncated).toBe(false);
+  });
+
+  test("a file has a size and no entries", async () => {
+    put("a", "12345");
+    expect(await beneath.list("/workspace/a")).toEqual({
+      path: "/workspace/a",
+      type: "file",
+      size: 5,
+      entries: [],
+      truncated: false,
+    });
+  });
+
+  test("a name that is not UTF-8 is listed with replacement characters", async () => {
+    writeFileSync(Buffer.concat([Buffer.from(`${workspace}/`), Buffer.from([0x66, 0xff, 0xfe])]), "x");
+    expect((await beneath.list("/workspace")).entries).toEqual([{ name: "f��", type: "file" }]);
+  });
+});
+
+describe("reading", () => {
+  test("a regular file is read, also behind a link in the workspace", () => {
+    put("a", "text");
+    link("a", "b");
+    expect([textOf("/workspace/a"), textOf("/workspace/b")]).toEqual(["text", "text"]);
+  });
+  test("a FIFO without a writer and a directory are refused at once", async () => {
+    fifo("f");
+    put("d/x");
+    expect(await codeOf(() => beneath.openFile("/workspace/f"))).toBe("400 invalid_request");
+    expect(await codeOf(() => beneath.openFile("/workspace/d"))).toBe("400 invalid_request");
+    expect((await beneath.list("/workspace/f")).type).toBe("other");
+  });
+});
+
+describe("writing", () => {
+  const incoming = (text: string) => {
+    const path = join(dir, `incoming-${crypto.randomUUID()}`);
+    writeFileSync(path, text);
+    return path;
+  };
+  test("parents are made, also behind a link", () => {
+    put("real/x");
+    link("/workspace/real", "alias");
+    expect(beneath.place(incoming("1"), "/workspace/a/b/c.txt")).toEqual({
+      path: "/workspace/a/b/c.txt",
+      replaced: false,
+    });
+    expect(beneath.place(incoming("2"), "/workspace/alias/deep/d.txt").path).toBe("/workspace/real/deep/d.txt");
+    expect(readFileSync(join(workspace, "a/b/c.txt"), "utf8")).toBe("1");
+    expect(readFileSync(join(workspace, "real/deep/d.txt"), "utf8")).toBe("2");
+  });
+  test("a link at the end is replaced, not followed", () => {
+    link(join(dir, "secret"), "l");
+    expect(beneath.place(incoming("new"), "/workspace/l")).toEqual({ path: "/workspace/l", replaced: true });
+    expect(readFileSync(join(dir, "secret"), "utf8")).toBe("secret");
+    expect(lstatSync(join(workspace, "l")).isFile()).toBe(true);
+  });
+  test("a link on the way leads nowhere outside, and nothing is made there", async () => {
+    link(dir, "out");
+    link("/workspace/nowhere", "dangling");
+    link("..", "up");
+    for (const path of ["/workspace/out/x", "/workspace/out/new/x", "/workspace/up/x", "/workspace/up/new/x"])
+      expect(await codeOf(() => beneath.place(incoming("x"), path))).toBe(OUTSIDE);
+    expect(await codeOf(() => beneath.place(incoming("x"), "/workspace/dangling/x"))).toBe("400 invalid_request");
+    expect(readdirSync(join(dir, "root"))).toEqual(["workspace"]);
+    expect(existsSync(join(dir, "new"))).toBe(false);
+  });
+  test.each([
+    ["/workspace", "400 invalid_request"],
+    ["/workspace/x/..", "400 invalid_request"],
+    ["/workspace/dir/", "400 invalid_request"],
+    ["/workspace/dir", "400 invalid_request"],
+    ["/workspace/../x", OUTSIDE],
+    ["x", OUTSIDE],
+  ])("%s cannot be written: %s", async (path, code) => {
+    put("dir/x");
+    expect(await codeOf(() => beneath.place(incoming("x"), path))).toBe(code);
+  });
+});
+
+describe("deleting", () => {
+  test("a file, a link without its target, a directory only when asked to", async () => {
+    put("a");
+    put("d/e/f");
+    link("a", "l");
+    await beneath.remove("/workspace/l", { recursive: false });
+    expect(existsSync(join(workspace, "a"))).toBe(true);
+    await beneath.remove("/workspace/a", { recursive: false });
+    expect(await codeOf(() => beneath.remove("/workspace/d", { recursive: false }))).toBe("400 invalid_request");
+    expect(await beneath.remove("/workspace/d", { recursive: true })).toEqual({ path: "/workspace/d" });
+    expect(readdirSync(workspace)).toEqual([]);
+    expect(await codeOf(() => beneath.remove("/workspace/a", { recursive: true }))).toBe(MISSING);
+    expect(await codeOf(() => beneath.remove("/workspace", { recursive: true }))).toBe("400 invalid_request");
+  });
+
+  test("links in a tree are removed, what they point at stays", async () => {
+    put("d/x");
+    symlinkSync(dir, join(workspace, "d/out"));
+    await beneath.remove("/workspace/d", { recursive: true });
+    expect(readFileSync(join(dir, "secret"), "utf8")).toBe("secret");
+  });
+
+  test("names that are not UTF-8 and directories nobody may read go too", async () => {
+    put("d/locked/inner/x");
+    writeFileSync(Buffer.concat([Buffer.from(`${workspace}/d/`), Buffer.from([0xff])]), "x");
+    chmodSync(join(workspace, "d/locked/inner"), 0);
+    chmodSync(join(workspace, "d/locked"), 0);
+    chmodSync(join(workspace, "d"), 0o500);
+    await beneath.remove("/workspace/d", { recursive: true });
+    expect(readdirSync(workspace)).toEqual([]);
+  });
+
+  test("a tree of 5,000 levels goes, with a handful of descriptors", async () => {
+    const made = Bun.spawnSync([
+      "perl",
+      "-e",
+      "chdir shift; for (1..5000) { mkdir 'd' or die; open F, '>', 'f'; chdir 'd' or die }",
+      workspace,
+    ]);
+    expect(made.success).toBe(true);
+    const before = readdirSync("/proc/self/fd").length;
+    let most = 0;
+    const watch = setInterval(() => {
+      most = Math.max(most, readdirSync("/proc/self/fd").length);
+    }, 1);
+    await beneath.remove("/workspace/d", { recursive: true });
+    clearInterval(watch);
+    expect(readdirSync(workspace)).toEqual(["f"]);
+    expect(most).toBeLessThan(before + 50);
+  }, 30_000);
+
+  test("50,000 files go without holding up the others", async () => {
+    mkdirSync(join(workspace, "d"));
+    Bun.spawnSync(["perl", "-e", "chdir shift; for (1..50000) { open F, '>', $_ or die }", join(workspace, "d")]);
+    let longest = 0;
+    let last = performance.now();
+    const watch = setInterval(() => {
+      longest = Math.max(longest, performance.now() - last);
+      last = performance.now();
+    }, 1);
+    await beneath.remove("/workspace/d", { recursive: true });
+    clearInterval(watch);
+    expect(readdirSync(workspace)).toEqual([]);
+    expect(longest).toBeLessThan(500);
+  }, 30_000);
+});
+
+describe("measuring", () => {
+  const measure = async (most = 1_000_000) => {
+    const fd = openSync(workspace, "r");
+    try {
+      return await measureTree(fd, most);
+    } finally {
+      closeSync(fd);
+    }
+  };
+  test("bytes and entries of the whole tree are counted, links are not followed", async () => {
+    put("a/b/c", "x".repeat(100_000));
+    put("d", "x".repeat(10_000));
+    link("/usr", "l");
+    const { bytes, entries, hidden } = await measure();
+    expect(bytes).toBeGreaterThanOrEqual(110_000);
+    expect(bytes).toBeLessThan(200_000);
+    expect({ entries, hidden }).toEqual({ entries: 5, hidden: false });
+  });
+  test("counting stops above the most, and says what lies too deep", async () => {
+    for (let i = 0; i < 3000; i++) put(`m/${i}`);
+    expect((await measure(100)).entries).toBeLessThan(2000);
+    mkdirSync(join(workspace, "n/".repeat(300)), { recursive: true });
+    expect((await measure()).hidden).toBe(true);
+  });
+  test("a hole in a file is not counted, a second name of a file neither", async () => {
+    const fd = openSync(join(workspace, "sparse"), "w");
+    Bun.spawnSync(["truncate", "-s", "1G", join(workspace, "sparse")]);
+    closeSync(fd);
+    put("a", "x".repeat(50_000));
+    linkSync(join(workspace, "a"), join(workspace, "b"));
+    const { bytes, entries } = await measure();
+    expect(bytes).toBeLessThan(60_000);
+    expect(entries).toBe(3);
+  });
+});
+
+test("emptying gives up when its time is over, and what is left can be emptied later", async () => {
+  for (let i = 0; i < 3000; i++) put(`d/${i}`);
+  const fd = openSync(workspace, "r");
+  try {
+    const refused = await emptyDirectory(fd, "d", 0).catch((error) => error as Error);
+    expect(String(refused)).toContain("ENOTEMPTY");
+    await emptyDirectory(fd, "d", 60_000);
+    expect(readdirSync(join(workspace, "d"))).toEqual([]);
+  } finally {
+    closeSync(fd);
+  }
+});

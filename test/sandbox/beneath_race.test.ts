@@ -1,0 +1,130 @@
+import { afterAll, beforeAll, expect, test } from "bun:test";
+import {
+  closeSync,
+  mkdirSync,
+  readFileSync,
+  readSync,
+  realpathSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { join, resolve } from "node:path";
+import { AppError } from "../../src/lib/errors.ts";
+import { type Beneath, openBeneath } from "../../src/sandbox/beneath.ts";
+import { tempDir } from "../harness.ts";
+
+const SWAPS = 20_000;
+const dir = realpathSync(tempDir());
+const workspace = join(dir, "root/workspace");
+const program = join(dir, "swapper");
+let beneath: Beneath;
+
+beforeAll(() => {
+  const built = Bun.spawnSync(["gcc", "-O2", "-Wall", "-o", program, resolve(import.meta.dir, "swapper.c")]);
+  if (!built.success) throw new Error(`gcc: ${built.stderr}`);
+  mkdirSync(join(dir, "outside"));
+  writeFileSync(join(dir, "outside/file"), "OUTSIDE");
+  writeFileSync(join(dir, "outside/more"), "OUTSIDE");
+  mkdirSync(join(workspace, "dir"), { recursive: true });
+  writeFileSync(join(workspace, "dir/file"), "inside");
+  writeFileSync(join(workspace, "leaf"), "inside");
+  symlinkSync(join(dir, "outside"), join(workspace, "evil_dir"));
+  symlinkSync("../../outside/file", join(workspace, "evil_leaf"));
+  beneath = openBeneath(join(dir, "root"));
+});
+afterAll(() => {
+  beneath.close();
+  rmSync(dir, { recursive: true, force: true });
+});
+
+/** Does `work` while the two names are swapped by another process; gives how often they were. */
+async function whileSwapping(a: string, b: string, work: () => Promise<void>): Promise<number> {
+  const child = Bun.spawn([program, workspace, a, b], { stdout: "pipe", timeout: 60_000, killSignal: "SIGKILL" });
+  const reader = child.stdout.getReader();
+  let said = new TextDecoder().decode((await reader.read()).value);
+  try {
+    await work();
+  } finally {
+    child.kill("SIGTERM");
+  }
+  for (let next = await reader.read(); !next.done; next = await reader.read())
+    said += new TextDecoder().decode(next.value);
+  await child.exited;
+  return Number(said.trim().split("\n").at(-1));
+}
+
+const buffer = Buffer.alloc(64);
+function readBeneath(path: string): string {
+  const { fd } = beneath.openFile(path);
+  try {
+    return buffer.toString("utf8", 0, readSync(fd, buffer, 0, buffer.length, 0));
+  } finally {
+    closeSync(fd);
+  }
+}
+
+/** What each try gave, and how often. */
+async function outcomes(tries: number, attempt: () => string | Promise<string>): Promise<Record<string, number>> {
+  const counts: Record<string, number> = {};
+  for (let i = 0; i < tries; i++) {
+    let outcome: string;
+    try {
+      outcome = await attempt();
+    } catch (error) {
+      if (!(error instanceof AppError)) throw error;
+      outcome = error.code;
+    }
+    counts[outcome] = (counts[outcome] ?? 0) + 1;
+  }
+  return counts;
+}
+
+const onlyRefusals = (counts: Record<string, number>, good: string) =>
+  expect(
+    Object.keys(counts).filter((outcome) => ![good, "path_outside_workspace", "resource_not_found"].includes(outcome)),
+  ).toEqual([]);
+
+test("a file that becomes a link out of the workspace and back, 20,000 times, is never read through", async () => {
+  let counts: Record<string, number> = {};
+  const swaps = await whileSwapping("leaf", "evil_leaf", async () => {
+    counts = await outcomes(SWAPS, () => readBeneath("/workspace/leaf"));
+  });
+  expect(swaps).toBeGreaterThan(SWAPS);
+  onlyRefusals(counts, "inside");
+  expect(counts["inside"]).toBeGreaterThan(0);
+  expect(counts["path_outside_workspace"]).toBeGreaterThan(0);
+}, 60_000);
+
+test("a directory that becomes such a link is never listed or read through, also by way of ..", async () => {
+  let listed: Record<string, number> = {};
+  let read: Record<string, number> = {};
+  const swaps = await whileSwapping("dir", "evil_dir", async () => {
+    listed = await outcomes(SWAPS, async () => {
+      const { path, entries } = await beneath.list("/workspace/dir");
+      return path.startsWith("/workspace/") && entries.map(({ name }) => name).join() === "file" ? "inside" : path;
+    });
+    read = await outcomes(SWAPS, () => readBeneath("/workspace/dir/../dir/file"));
+  });
+  expect(swaps).toBeGreaterThan(SWAPS);
+  for (const counts of [listed, read]) {
+    onlyRefusals(counts, "inside");
+    expect(counts["inside"]).toBeGreaterThan(0);
+  }
+}, 60_000);
+
+test("under the same swaps, looking first and opening then does escape", async () => {
+  let escaped = 0;
+  await whileSwapping("leaf", "evil_leaf", async () => {
+    const end = performance.now() + 40_000;
+    while (escaped === 0 && performance.now() < end) {
+      try {
+        if (!realpathSync(join(workspace, "leaf")).startsWith(`${workspace}/`)) continue;
+        if (readFileSync(join(workspace, "leaf"), "utf8") === "OUTSIDE") escaped++;
+      } catch {
+        // it was a link to nowhere at that moment
+      }
+    }
+  });
+  expect(escaped).toBe(1);
+}, 60_000);
