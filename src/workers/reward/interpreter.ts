@@ -10,10 +10,10 @@
  *                                                                                           gets lists of length one
  * A Value is {value: number} or {fault: Fault}. A coroutine or promise is driven to its end inside.
  */
-import type { Entrypoint, Fault, Rejection } from "../../lib/rewards/contract.ts";
+import type { Entrypoint, Fault, Language, Rejection } from "../../lib/rewards/contract.ts";
 
 export type HarnessRequest =
-  | { op: "load"; source: string; params: Record<string, unknown>; seed: number }
+  | { op: "load"; source: string; params: Record<string, unknown>; seed: number; language?: Language }
   | { op: "begin"; entry: string; prompts: unknown[]; completions: unknown[]; rows: Record<string, unknown>[] }
   | { op: "batch" }
   | { op: "one"; index: number };

@@ -1,0 +1,221 @@
+/**
+ * Stands beside the user's code inside QuickJS and is trusted no more than it. The text of `harness` is what is
+ * evaluated there: it may use the language, its own parameters and nothing else of this file or any other.
+ */
+import type { Calling } from "./parameters.ts";
+
+/** How the host reaches it. Every text is JSON; an empty one: not finished, ask `settled` when the jobs have run. */
+export type Inside = {
+  exports: (namespace: Record<string, unknown>) => string;
+  adopt: (settings: string) => void;
+  exchange: (request: string) => string;
+  settled: () => string;
+};
+/** What an export is, as far as the inside can tell. */
+export type Exported = { name: string; text: string; is_async: boolean };
+export type Settings = { callings: Record<string, Calling>; params: Record<string, unknown>; seed: number };
+
+type InsideValue = { value: number } | { fault: { kind: string; message: string; stack: string } };
+type Batch = { entry: string; prompts: unknown[]; completions: unknown[]; rows: Record<string, unknown>[] };
+type Request = ({ op: "begin" } & Batch) | { op: "batch" } | { op: "one"; index: number };
+
+export function harness(print: (text: string, rest: number) => void): Inside {
+  const { parse, stringify } = JSON;
+  const textOf = Function.prototype.call.bind(Function.prototype.toString) as (value: unknown) => string;
+  const functions = new Map<string, (...given: unknown[]) => unknown>();
+  let settings: Settings = { callings: {}, params: {}, seed: 0 };
+  let batch: Batch = { entry: "", prompts: [], completions: [], rows: [] };
+  let kept = "";
+  let reply = "";
+
+  const seeded = (seed: number): (() => number) => {
+    let state = (seed ^ (seed / 4294967296)) >>> 0;
+    return () => {
+      state = (state + 0x6d2b79f5) >>> 0;
+      let mixed = Math.imul(state ^ (state >>> 15), state | 1);
+      mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
+      return ((mixed ^ (mixed >>> 14)) >>> 0) / 4294967296;
+    };
+  };
+
+  const written = (value: unknown): string => {
+    if (typeof value === "string") return value;
+    try {
+      return (typeof value === "object" ? stringify(value) : undefined) ?? String(value);
+    } catch {
+      return "[cannot be shown]";
+    }
+  };
+  const shown = (value: unknown): string => {
+    const name = Array.isArray(value) ? "array" : value === null ? "null" : typeof value;
+    const text = typeof value === "string" ? stringify(value.slice(0, 80)) : written(value);
+    return `${/^[aeiou]/.test(name) ? "an" : "a"} ${name}: ${text.slice(0, 120)}`;
+  };
+  const say = (...values: unknown[]): void => {
+    const line = `${values.map(written).join(" ")}\n`;
+    print(stringify(line.slice(0, 65_536)), Math.max(0, line.length - 65_536));
+  };
+
+  const fault = (kind: string, message: string, stack = "") => ({ kind, message: message.slice(0, 2000), stack });
+  const failure = (thrown: unknown) => {
+    try {
+      if (!(thrown instanceof Error)) return fault("exception", `the function threw ${shown(thrown)}`);
+      if (thrown.name === "InternalError" && thrown.message === "out of memory") {
+        return fault("memory", "the function ran out of memory");
+      }
+      const words = thrown.message === "" ? thrown.name : `${thrown.name}: ${thrown.message}`;
+      return fault("exception", words, String(thrown.stack).slice(0, 8000));
+    } catch {
+      return fault("exception", "the function threw something that cannot be shown");
+    }
+  };
+
+  const judged = (found: unknown): InsideValue => {
+    if (found === null || found === undefined) return { fault: fault("none", `the function returned ${found}`) };
+    const number = typeof found === "boolean" || typeof found === "bigint" ? Number(found) : found;
+    if (typeof number !== "number") return { fault: fault("not_a_number", `the function returned ${shown(found)}`) };
+    if (Number.isFinite(number)) return { value: number };
+    return { fault: fault("not_finite", `the function returned ${number}`) };
+  };
+
+  /** Of something without end one more than there should be is read. */
+  const listed = (found: unknown, count: number): InsideValue[] => {
+    const all = (kind: string, message: string): InsideValue[] =>
+      new Array(count).fill({ fault: fault(kind, message.slice(0, 300)) });
+    const iterable = typeof found === "object" && found !== null && Symbol.iterator in found;
+    if (!iterable || found instanceof Map || found instanceof Set) {
+      return all("not_a_number", `the function returned ${shown(found)} and not an array of ${count} numbers`);
+    }
+    const taken: unknown[] = [];
+    for (const value of found as Iterable<unknown>) {
+      taken.push(value);
+      if (taken.length > count) break;
+    }
+    if (taken.length === count) return taken.map(judged);
+    const got = Array.isArray(found) ? found.length : taken.length < count ? taken.length : `more than ${count}`;
+    return all("wrong_length", `the function returned ${got} values for ${count} completions`);
+  };
+
+  const call = (known: Record<string, unknown>, columns: Record<string, unknown>): unknown => {
+    const calling = settings.callings[batch.entry]!;
+    const everything = { ...settings.params, ...columns, ...known };
+    const given = calling.places.map((place) => {
+      if (place.kind === "object") return everything;
+      if (place.required && !(place.name in everything)) {
+        const have = Object.keys(columns).sort().slice(0, 20).join(", ") || "no columns";
+        throw new TypeError(
+          `${batch.entry} needs \`${place.name}\`, which is neither a column nor a parameter. The rows have: ${have}`,
+        );
+      }
+      return everything[place.name];
+    });
+    return functions.get(batch.entry)!(...given);
+  };
+  const together = ({ prompts, completions, rows }: Omit<Batch, "entry">): unknown => {
+    const columns: Record<string, unknown[]> = {};
+    for (const row of rows) for (const name in row) columns[name] ??= rows.map((r) => r[name] ?? null);
+    return call({ prompts: [...prompts], completions: [...completions], rows: [...rows] }, columns);
+  };
+  const alone = (index: number): unknown => {
+    const row = batch.rows[index]!;
+    return call({ prompt: batch.prompts[index], completion: batch.completions[index], row }, row);
+  };
+
+  const isPromise = (value: unknown): value is PromiseLike<unknown> =>
+    typeof value === "object" && value !== null && typeof (value as { then?: unknown }).then === "function";
+  const answer = (value: unknown): void => {
+    reply = stringify(value);
+  };
+  /** Now where it can be, later where it is a promise. */
+  const finish = (make: () => unknown, ok: (value: unknown) => unknown, failed: (thrown: unknown) => unknown): void => {
+    try {
+      const found = make();
+      if (isPromise(found)) found.then((v) => answer(ok(v))).then(undefined, (thrown) => answer(failed(thrown)));
+      else answer(ok(found));
+    } catch (thrown) {
+      answer(failed(thrown));
+    }
+  };
+
+  const each = async (): Promise<InsideValue[]> => {
+    const values: InsideValue[] = [];
+    for (let index = 0; index < batch.rows.length; index++) {
+      try {
+        const found = alone(index);
+        values.push(judged(isPromise(found) ? await found : found));
+      } catch (thrown) {
+        const failed = failure(thrown);
+        values.push({ fault: { ...failed, message: failed.message.slice(0, 300) } });
+      }
+    }
+    return values;
+  };
+  const refused = (thrown: unknown) => ({ ok: false, error: failure(thrown) });
+
+  const answerBatch = (whole: boolean): void => {
+    const count = batch.rows.length;
+    const ok = (values: unknown) => ({ ok: true, values });
+    // A call that was cut off may have changed its arrays: the samples are read anew before each is tried.
+    const failed = (thrown: unknown) => {
+      batch = parse(kept);
+      return refused(thrown);
+    };
+    if (whole)
+      finish(
+        () => together(batch),
+        (found) => ok(listed(found, count)),
+        failed,
+      );
+    else finish(each, ok, refused);
+  };
+  const answerOne = (index: number, whole: boolean): void => {
+    const { prompts, completions, rows } = batch;
+    const one = { prompts: [prompts[index]], completions: [completions[index]], rows: [rows[index]!] };
+    finish(
+      () => (whole ? together(one) : alone(index)),
+      (found) => ({ ok: true, value: whole ? listed(found, 1)[0] : judged(found) }),
+      refused,
+    );
+  };
+
+  const answerTo = (request: Request, text: string): void => {
+    if (request.op === "begin") {
+      batch = request;
+      kept = text;
+      answer({ ok: true });
+      return;
+    }
+    const whole = settings.callings[batch.entry]!.form === "batch";
+    if (request.op === "one") answerOne(request.index, whole);
+    else answerBatch(whole);
+  };
+
+  const console = { log: say, info: say, warn: say, error: say, debug: say };
+  Object.assign(globalThis, { console, print: say });
+  return {
+    exports: (namespace) => {
+      const found: Exported[] = [];
+      for (const exported of Object.keys(namespace)) {
+        const value = namespace[exported];
+        if (typeof value !== "function") continue;
+        const name = exported === "default" ? "reward" : exported;
+        if (exported !== "default" && !/^reward$|_reward$|Reward$|^reward_/.test(name)) continue;
+        if ([...functions.values()].includes(value as () => unknown) || functions.has(name)) continue;
+        functions.set(name, value as () => unknown);
+        const text = textOf(value);
+        found.push({ name, text, is_async: /^async\b/.test(text) });
+      }
+      return stringify(found);
+    },
+    adopt: (text) => {
+      settings = parse(text);
+      Math.random = seeded(settings.seed);
+    },
+    exchange: (text) => {
+      reply = "";
+      answerTo(parse(text), text);
+      return reply;
+    },
+    settled: () => reply,
+  };
+}

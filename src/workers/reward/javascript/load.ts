@@ -1,0 +1,132 @@
+/** From the user's text to the functions that can be called, or why there is none. */
+import type { QuickJSHandle } from "quickjs-emscripten-core";
+import type { Entrypoint, Rejection } from "../../../lib/rewards/contract.ts";
+import type { HarnessRequest } from "../interpreter.ts";
+import type { Exported, Settings } from "./harness.ts";
+import { type Calling, callingOf, FORMS } from "./parameters.ts";
+import type { Place } from "./positions.ts";
+import type { Prepared } from "./source.ts";
+import { ask, engineFault, FILE, innermost, runJobs, type Vm } from "./vm.ts";
+
+const MOST_ENTRYPOINTS = 64;
+
+type LoadReply = { ok: true; entrypoints: Entrypoint[] } | { ok: false; error: Rejection };
+
+export function loadCode(
+  vm: Vm,
+  request: HarnessRequest & { op: "load" },
+  prepared: Prepared & { ok: true },
+): LoadReply {
+  if (prepared.code.includes("\0")) return rejected("syntax", "the code contains a NUL character");
+  const namespace = evaluate(vm, prepared);
+  if ("error" in namespace) return { ok: false, error: namespace.error };
+  const exported = ask(vm, "exports", namespace.value);
+  if ("failed" in exported) return rejected("exception", exported.failed.message);
+  const functions = JSON.parse(exported.text) as Exported[];
+  if (functions.length === 0) return nothing(request.source);
+  if (functions.length > MOST_ENTRYPOINTS) {
+    return rejected(
+      "signature",
+      `There are ${functions.length} reward functions; at most ${MOST_ENTRYPOINTS} are allowed.`,
+    );
+  }
+  const callings: Record<string, Calling> = {};
+  const entrypoints: Entrypoint[] = [];
+  for (const { name, text, is_async } of functions) {
+    const calling = callingOf(name, text);
+    const place = definition(request.source, name);
+    if (typeof calling === "string") return rejected("signature", calling, place);
+    callings[name] = calling;
+    entrypoints.push({
+      name: name.slice(0, 200),
+      signature: calling.text,
+      form: calling.form,
+      is_async,
+      line: place?.line ?? 0,
+    });
+  }
+  const settings: Settings = { callings, params: request.params, seed: request.seed };
+  using text = vm.context.newString(JSON.stringify(settings));
+  const adopted = ask(vm, "adopt", text);
+  return "failed" in adopted ? rejected("exception", adopted.failed.message) : { ok: true, entrypoints };
+}
+
+type Evaluated = { value: QuickJSHandle } | { error: Rejection };
+
+/** The module's namespace. One with `await` at its top is a promise of it. */
+function evaluate(vm: Vm, prepared: Prepared & { ok: true }): Evaluated {
+  const result = vm.context.evalCode(prepared.code, FILE, { type: "module" });
+  if (result.error) return { error: thrown(vm, result.error, prepared) };
+  const failed = runJobs(vm);
+  if (failed !== null) return { error: { ...rejection("exception", failed.message), kind: kindOf(failed.kind) } };
+  const state = vm.context.getPromiseState(result.value);
+  if (state.type === "fulfilled") return { value: state.value };
+  if (state.type === "rejected") return { error: thrown(vm, state.error, prepared) };
+  return { error: rejection("exception", "the code awaits something that can never finish inside the sandbox") };
+}
+
+const kindOf = (kind: string): Rejection["kind"] => (kind === "timeout" || kind === "memory" ? kind : "exception");
+
+function thrown(vm: Vm, error: QuickJSHandle, prepared: Prepared & { ok: true }): Rejection {
+  const dumped: unknown = vm.context.dump(error);
+  if (typeof dumped !== "object" || dumped === null || !("message" in dumped)) {
+    return { ...rejection("exception", engineFault(vm, error).message) };
+  }
+  error.dispose();
+  const { name, message, stack } = dumped as { name?: unknown; message: unknown; stack?: unknown };
+  if (message === "out of memory") return rejection("memory", "the code ran out of memory while it was loaded");
+  if (message === "interrupted") return rejection("timeout", "the code took too long to load");
+  const place = innermost(String(stack));
+  // Nothing of the file runs before all of it is read: with no caller on the stack the engine could not read it.
+  const kind = name === "SyntaxError" && /^\s*at \S+:\d+:\d+\s*$/.test(String(stack)) ? "syntax" : "exception";
+  const words = kind === "syntax" ? String(message) : `${String(name)}: ${String(message)}`;
+  return rejection(kind, words.slice(0, 2000), place === null ? null : prepared.placeOf(place));
+}
+
+const rejection = (kind: Rejection["kind"], message: string, place: Place | null = null): Rejection => ({
+  kind,
+  message,
+  line: place?.line ?? null,
+  column: place?.column ?? null,
+});
+const rejected = (kind: Rejection["kind"], message: string, place: Place | null = null): LoadReply => ({
+  ok: false,
+  error: rejection(kind, message, place),
+});
+
+function nothing(source: string): LoadReply {
+  const unexported =
+    /^[ \t]*(?:async[ \t]+)?(?:function\*?|const|let|var)[ \t]+(?:reward\w*|\w*_reward|\w+Reward)\b/m.exec(source);
+  if (unexported !== null) {
+    return rejected(
+      "signature",
+      "The reward function is not exported: write `export` before it.",
+      placeIn(source, unexported.index),
+    );
+  }
+  const first = /^[ \t]*export\b/m.exec(source);
+  const message = `Nothing named \`reward\`, \`*_reward\`, \`*Reward\` or \`default\` is exported. Write ${FORMS}.`;
+  return rejected("signature", message, first === null ? null : placeIn(source, first.index));
+}
+
+/** Of the export itself; of the default export where no name is found. */
+function definition(source: string, name: string): Place | null {
+  const escaped = name.replace(/\$/g, "\\$");
+  const patterns = [
+    `^[ \\t]*(?:export[ \\t]+)?(?:default[ \\t]+)?(?:async[ \\t]+)?(?:function\\*?|const|let|var)[ \\t]+${escaped}(?![\\w$])`,
+    `^[ \\t]*export[ \\t]+default\\b`,
+    `\\bexport[ \\t]+(?:async[ \\t]+)?(?:function\\*?|const|let|var)[ \\t]+${escaped}(?![\\w$])`,
+    `^[ \\t]*export[ \\t]*\\{[^}]*\\b${escaped}(?![\\w$])`,
+  ];
+  for (const pattern of patterns) {
+    const found = new RegExp(pattern, "m").exec(source);
+    if (found !== null) return placeIn(source, found.index);
+  }
+  return null;
+}
+
+function placeIn(source: string, index: number): Place {
+  const at = index + (/^[ \t]*/.exec(source.slice(index))?.[0].length ?? 0);
+  const before = source.slice(0, at);
+  return { line: before.split("\n").length, column: at - before.lastIndexOf("\n") };
+}

@@ -1,0 +1,110 @@
+/**
+ * JavaScript and TypeScript by QuickJS in WebAssembly: no files, no network, no modules, no timers inside. What is
+ * needed is loaded by `openJavaScript`; after it nothing is read any more, so that the process can be locked.
+ *
+ * Not covered here: QuickJS's own natives (a regular expression, a big multiplication) are not interrupted; the parent
+ * kills the process at its deadline.
+ */
+import variant from "@jitl/quickjs-singlefile-mjs-release-sync";
+import { newQuickJSWASMModuleFromVariant, type QuickJSContext, type QuickJSHandle } from "quickjs-emscripten-core";
+import { STDOUT_BYTES } from "../../../lib/rewards/contract.ts";
+import { type HarnessRequest, type Interpreter, Violation } from "../interpreter.ts";
+import { harness } from "./harness.ts";
+import { loadCode } from "./load.ts";
+import type { Place } from "./positions.ts";
+import { openPreparer } from "./source.ts";
+import { ask, innermost, runJobs, type Vm } from "./vm.ts";
+
+const STACK_BYTES = 512 * 1024;
+const LONGEST_MS = 3_600_000; // the parent's deadline comes long before
+
+export async function openJavaScript(limits: { memoryBytes: number }): Promise<Interpreter> {
+  const quickjs = await newQuickJSWASMModuleFromVariant(variant);
+  const runtime = quickjs.newRuntime();
+  runtime.setMemoryLimit(limits.memoryBytes);
+  runtime.setMaxStackSize(STACK_BYTES);
+  let deadline = Number.POSITIVE_INFINITY;
+  runtime.setInterruptHandler(() => performance.now() > deadline);
+  const context = runtime.newContext();
+  const output = capture();
+  const vm = { context, runtime, inside: openInside(context, output.write) };
+  const prepare = openPreparer();
+  let placeOf = (place: Place): Place => place;
+
+  const exchange = (request: HarnessRequest): unknown => {
+    deadline = performance.now() + LONGEST_MS;
+    if (request.op !== "load") return placed(answer(vm, JSON.stringify(request)), placeOf);
+    const prepared = prepare(request.source, request.language === "python" ? undefined : request.language);
+    if (!prepared.ok) return prepared;
+    placeOf = prepared.placeOf;
+    return loadCode(vm, request, prepared);
+  };
+  return { exchange: (request) => contained(() => exchange(request)), printed: output.taken };
+}
+
+/** Whatever the engine itself throws has left it in a state that nobody knows. */
+function contained<T>(work: () => T): T {
+  try {
+    return work();
+  } catch (error) {
+    throw new Violation(`the JavaScript engine failed: ${error instanceof Error ? error.message : String(error)}`);
+  }
+}
+
+function openInside(context: QuickJSContext, write: (text: string, rest: number) => void): QuickJSHandle {
+  const print = context.newFunction("print", (text, rest) => {
+    write(String(JSON.parse(context.getString(text))), context.getNumber(rest));
+  });
+  const make = context.unwrapResult(context.evalCode(`(${harness})`, "verk.js"));
+  return context.unwrapResult(context.callFunction(make, context.undefined, print));
+}
+
+function answer(vm: Vm, request: string): unknown {
+  using text = vm.context.newString(request);
+  let reply = ask(vm, "exchange", text);
+  if ("text" in reply && reply.text === "") {
+    const failed = runJobs(vm);
+    reply = failed === null ? ask(vm, "settled") : { failed };
+  }
+  if ("failed" in reply) return { ok: false, error: reply.failed };
+  if (reply.text !== "") return JSON.parse(reply.text);
+  const message = "the function awaits something that can never finish inside the sandbox";
+  return { ok: false, error: { kind: "exception", message, line: null } };
+}
+
+/** The inside tells a stack; outside it is a line of the user's text. */
+function placed(reply: unknown, placeOf: (place: Place) => Place): unknown {
+  const faultOf = (fault: unknown): unknown => {
+    if (typeof fault !== "object" || fault === null || !("stack" in fault)) return fault;
+    const { stack, ...rest } = fault;
+    const place = innermost(String(stack));
+    return { ...rest, line: place === null ? null : placeOf(place).line };
+  };
+  const withLine = (value: unknown): unknown =>
+    typeof value === "object" && value !== null && "fault" in value ? { fault: faultOf(value.fault) } : value;
+  if (typeof reply !== "object" || reply === null) return reply;
+  if ("error" in reply) return { ...reply, error: faultOf(reply.error) };
+  if ("values" in reply && Array.isArray(reply.values)) return { ...reply, values: reply.values.map(withLine) };
+  return "value" in reply ? { ...reply, value: withLine(reply.value) } : reply;
+}
+
+function capture() {
+  let text = "";
+  let bytes = 0;
+  return {
+    write: (more: string, rest: number): void => {
+      const size = Buffer.byteLength(more);
+      if (bytes < STDOUT_BYTES)
+        text += Buffer.from(more)
+          .subarray(0, STDOUT_BYTES - bytes)
+          .toString("utf8");
+      bytes += size + rest;
+    },
+    taken: () => {
+      const taken = { stdout: text.slice(0, STDOUT_BYTES), stdout_bytes: bytes };
+      text = "";
+      bytes = 0;
+      return taken;
+    },
+  };
+}

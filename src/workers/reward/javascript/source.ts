@@ -1,0 +1,77 @@
+/**
+ * The user's text → what QuickJS is given. JavaScript stays as it is; TypeScript loses its types.
+ *
+ * Trap: Bun's transpiler runs the macros that a text imports, in this process and outside the interpreter
+ * (`import { writeFileSync } from "node:fs" with { type: "macro" }`). So nothing with an import statement is ever
+ * transpiled; `scanImports` parses and runs nothing. No module could be loaded inside anyway.
+ */
+import type { Rejection } from "../../../lib/rewards/contract.ts";
+import type { Place } from "./positions.ts";
+import { alignment } from "./positions.ts";
+
+export type Prepared = { ok: true; code: string; placeOf: (place: Place) => Place } | { ok: false; error: Rejection };
+type JavaScriptLanguage = "typescript" | "javascript";
+
+export type Preparer = (source: string, language: JavaScriptLanguage | undefined) => Prepared;
+
+/** Made before the process is locked: what the transpiler loads late is loaded here. */
+export function openPreparer(): Preparer {
+  const transpilers = {
+    typescript: new Bun.Transpiler({ loader: "ts" }),
+    javascript: new Bun.Transpiler({ loader: "js" }),
+  };
+  transpilers.typescript.scanImports("export const a: number = 1;");
+  transpilers.javascript.scanImports("export const a = 1;");
+  transpilers.typescript.transformSync("export const a: number = 1;");
+
+  return (source, language) => {
+    const asked = language ?? (reads(transpilers.javascript, source) ? "javascript" : "typescript");
+    const refused = refusal(transpilers[asked], source);
+    if (refused !== null) return { ok: false, error: refused };
+    if (asked === "javascript") return { ok: true, code: source, placeOf: (place) => place };
+    const code = transpilers.typescript.transformSync(source);
+    return { ok: true, code, placeOf: alignment(code, source) };
+  };
+}
+
+function reads(transpiler: Bun.Transpiler, source: string): boolean {
+  try {
+    transpiler.scanImports(source);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function refusal(transpiler: Bun.Transpiler, source: string): Rejection | null {
+  let imports: { kind: string; path: string }[];
+  try {
+    imports = transpiler.scanImports(source);
+  } catch (error) {
+    return syntax(error);
+  }
+  const found = imports.find((i) => i.kind === "import-statement");
+  if (found === undefined) return null;
+  const before = source.slice(0, Math.max(0, source.search(/^[ \t]*(import|export)\b[^;(]*?["']/m)));
+  return {
+    kind: "exception",
+    message: `"${found.path.slice(0, 200)}" cannot be imported: there are no modules in the sandbox, only the language itself`,
+    line: before.split("\n").length,
+    column: 1,
+  };
+}
+
+/** The transpiler throws one message, or several in an AggregateError; the first is the cause of the others. */
+function syntax(error: unknown): Rejection {
+  const first = error instanceof AggregateError ? error.errors[0] : error;
+  const place = (first as { position?: { line?: number; column?: number } | null } | null)?.position;
+  return {
+    kind: "syntax",
+    message: first instanceof Error || hasMessage(first) ? first.message.slice(0, 2000) : "the code cannot be read",
+    line: place?.line ?? null,
+    column: place?.column ?? null,
+  };
+}
+
+const hasMessage = (value: unknown): value is { message: string } =>
+  typeof value === "object" && value !== null && "message" in value && typeof value.message === "string";
