@@ -1,5 +1,6 @@
 /** Several named rewards over the samples of one job, each in a process of its own. */
-import type { Entrypoint, Fault, Rejection, RewardCode, Sample } from "../lib/rewards/contract.ts";
+import type * as combine from "../lib/rewards/combine.ts";
+import type { Entrypoint, Rejection, RewardCode, Sample } from "../lib/rewards/contract.ts";
 
 export type RewardPart = {
   /** Of the uploaded function, the ready reward or the job's own source. */
@@ -10,30 +11,9 @@ export type RewardPart = {
   timeoutMs?: number;
 };
 
-/** One sample. `sub_rewards` has a name for every function: `part` where a part has one function named reward, else `part/function`. */
-export type Scored = {
-  index: number;
-  /** Weighted sum; null when a function failed for this sample, or every one returned None. */
-  reward: number | null;
-  sub_rewards: Record<string, number | null>;
-  latency_ms: number;
-  /** The first that is not `none`. */
-  error: (Fault & { reward: string }) | null;
-};
-
-export type ScoreSummary = {
-  count: number;
-  scored: number;
-  mean: number | null;
-  std: number | null;
-  min: number | null;
-  max: number | null;
-  /** By kind of fault, only those that occurred. */
-  faults: Record<string, number>;
-  latency_ms_p50: number | null;
-  latency_ms_p95: number | null;
-};
-
+/** Named `part` where a part has one function named reward, else `part/function`. */
+export type Scored = combine.Scored;
+export type ScoreSummary = combine.ScoreSummary;
 export type ScoredBatch = { results: Scored[]; summary: ScoreSummary; stdout: string };
 
 export type Scorer = {

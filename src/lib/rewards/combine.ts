@@ -1,0 +1,96 @@
+/** What several functions gave for the same samples → one reward for each. Pure. */
+import type { Fault, Outcome } from "./contract.ts";
+
+/** One sample. `sub_rewards` has a name for every function. */
+export type Scored = {
+  index: number;
+  /** Weighted sum; null when a function failed for this sample, or every one returned None. */
+  reward: number | null;
+  sub_rewards: Record<string, number | null>;
+  /** Of all functions together. */
+  latency_ms: number;
+  /** The first that is not `none`. */
+  error: (Fault & { reward: string }) | null;
+};
+
+export type ScoreSummary = {
+  count: number;
+  scored: number;
+  mean: number | null;
+  std: number | null;
+  min: number | null;
+  max: number | null;
+  /** Samples without a reward by kind of fault, only those that occurred. */
+  faults: Record<string, number>;
+  latency_ms_p50: number | null;
+  latency_ms_p95: number | null;
+};
+
+export type Judged = { name: string; weight: number; outcomes: readonly Outcome[] };
+
+/** None is left out of the sum: the function does not apply. Any other fault leaves the sample without a reward. */
+export function combine(functions: readonly Judged[], count: number): Scored[] {
+  return Array.from({ length: count }, (_, index) => combineOne(functions, index));
+}
+
+function combineOne(functions: readonly Judged[], index: number): Scored {
+  const scored: Scored = { index, reward: null, sub_rewards: {}, latency_ms: 0, error: null };
+  let sum: number | null = null;
+  for (const { name, weight, outcomes } of functions) {
+    const outcome = outcomes[index] ?? missing();
+    scored.sub_rewards[name] = outcome.value;
+    scored.latency_ms += outcome.ms;
+    if (outcome.fault === null) sum = (sum ?? 0) + weight * outcome.value;
+    else if (outcome.fault.kind !== "none") scored.error ??= { ...outcome.fault, reward: name };
+  }
+  if (sum !== null && !Number.isFinite(sum) && scored.error === null) {
+    const message = "the weighted sum is too large for a number";
+    scored.error = { kind: "not_finite", message, line: null, reward: functions[0]?.name ?? "" };
+  }
+  if (scored.error === null) scored.reward = sum;
+  return scored;
+}
+
+const missing = (): Outcome => ({
+  value: null,
+  fault: { kind: "crashed", message: "no answer came for this sample", line: null },
+  ms: 0,
+});
+
+export function summarize(results: readonly Scored[]): ScoreSummary {
+  const rewards = results.flatMap(({ reward }) => (reward === null ? [] : [reward]));
+  const latencies = results.map(({ latency_ms }) => latency_ms).sort((a, b) => a - b);
+  const faults: Record<string, number> = {};
+  for (const { reward, error } of results) {
+    if (reward !== null) continue;
+    const kind = error?.kind ?? "none";
+    faults[kind] = (faults[kind] ?? 0) + 1;
+  }
+  return {
+    count: results.length,
+    scored: rewards.length,
+    ...spread(rewards),
+    faults,
+    latency_ms_p50: percentile(latencies, 0.5),
+    latency_ms_p95: percentile(latencies, 0.95),
+  };
+}
+
+/** `std` is that of these rewards, not an estimate for others: of one it is 0. */
+function spread(rewards: readonly number[]): Pick<ScoreSummary, "mean" | "std" | "min" | "max"> {
+  if (rewards.length === 0) return { mean: null, std: null, min: null, max: null };
+  const mean = rewards.reduce((sum, reward) => sum + reward / rewards.length, 0);
+  const variance = rewards.reduce((sum, reward) => sum + (reward - mean) ** 2 / rewards.length, 0);
+  const std = Math.sqrt(variance);
+  return {
+    mean,
+    std: Number.isFinite(std) ? std : null,
+    min: rewards.reduce((a, b) => Math.min(a, b)),
+    max: rewards.reduce((a, b) => Math.max(a, b)),
+  };
+}
+
+/** The smallest value that at least this share of them does not exceed. `sorted` ascends. */
+export function percentile(sorted: readonly number[], share: number): number | null {
+  return sorted[Math.max(0, Math.ceil(sorted.length * share) - 1)] ?? null;
+}
