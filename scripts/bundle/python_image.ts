@@ -1,6 +1,6 @@
 /**
  * bun scripts/bundle/python_image.ts OUT_DIR: what the reward process starts Python from. The standard library is
- * compiled by the very interpreter that will read it; then the harness is loaded and the memory is written down.
+ * compiled by the very interpreter that will read it (and not packed: the executable packs it better); then the harness is loaded and the memory is written down.
  */
 import nodeCrypto from "node:crypto";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
@@ -27,7 +27,7 @@ const COMPILE = `
 import importlib._bootstrap_external, importlib.util, zipfile
 _left_out = ${JSON.stringify(LEFT_OUT)}
 _source = zipfile.ZipFile("/lib/python314.zip")
-with zipfile.ZipFile("/compiled.zip", "w", zipfile.ZIP_DEFLATED, compresslevel=9) as _target:
+with zipfile.ZipFile("/compiled.zip", "w") as _target:
     for _entry in sorted(_source.infolist(), key=lambda entry: entry.filename):
         _name = _entry.filename
         if _entry.is_dir() or any(_name.startswith(prefix) for prefix in _left_out):
@@ -37,7 +37,7 @@ with zipfile.ZipFile("/compiled.zip", "w", zipfile.ZIP_DEFLATED, compresslevel=9
             _code = compile(_content, "/lib/python314.zip/" + _name, "exec", dont_inherit=True)
             _content = importlib._bootstrap_external._code_to_hash_pyc(_code, importlib.util.source_hash(_content), False)
             _name += "c"
-        _target.writestr(zipfile.ZipInfo(_name, (2020, 1, 1, 0, 0, 0)), _content, zipfile.ZIP_DEFLATED)
+        _target.writestr(zipfile.ZipInfo(_name, (2020, 1, 1, 0, 0, 0)), _content)
 `;
 
 const compiler = await loadPython({

@@ -3,38 +3,71 @@
  * shapes below are those of Emscripten's in-memory file system, as far as they are needed.
  */
 type Node = { contents?: { length: number } };
-type MemoryFiles = Record<"expandFileStorage" | "resizeFileStorage", (node: Node, bytes: number) => void>;
+type Write = (stream: { node: Node }, buffer: Uint8Array, offset: number, length: number, position: number) => number;
+type MemoryFiles = {
+  resizeFileStorage: (node: Node, bytes: number) => void;
+  ops_table: { file: { stream: { write: Write } } };
+};
 export type FileSystem = {
   filesystems: { MEMFS: MemoryFiles };
   ErrnoError: new (errno: number) => Error;
-  createNode: (...args: unknown[]) => unknown;
+  createNode: (...args: unknown[]) => Node;
+  destroyNode: (node: Node) => void;
   writeFile: (path: string, content: Uint8Array | string) => void;
   readFile: (path: string) => Uint8Array;
   stat: (path: string) => { size: number };
-  unlink: (path: string) => void;
 };
 
 const ENOSPC = 51; // as wasi counts
 
 export type FileLimits = { bytes: number; nodes: number };
 
-/** Counted from now on: what is there already belongs to the interpreter. */
-export function limitFiles(fs: FileSystem, limits: FileLimits) {
+/**
+ * Counted from now on: what is there already belongs to the interpreter. A file that is deleted while it is open is
+ * given back too early; what is then held is bounded by the process's own limit. Returns a way to write past the limits.
+ */
+export function limitFiles(fs: FileSystem, limits: FileLimits): (act: () => void) => void {
   const { MEMFS } = fs.filesystems;
+  const counted = new WeakSet<Node>();
   let bytes = 0;
-  for (const name of ["expandFileStorage", "resizeFileStorage"] as const) {
-    const original = MEMFS[name];
-    MEMFS[name] = (node, wanted) => {
-      const before = node.contents?.length ?? 0;
-      if (wanted > before && bytes + wanted - before > limits.bytes) throw new fs.ErrnoError(ENOSPC);
-      original.call(MEMFS, node, wanted);
-      bytes += (node.contents?.length ?? 0) - before;
-    };
-  }
-  let nodes = 0; // never given back: names that come and go without end are no reward's business
-  const create = fs.createNode;
+  let nodes = 0;
+  let free = false;
+  const counting = <T>(node: Node, wanted: number, change: () => T): T => {
+    if (free || !counted.has(node)) return change();
+    const before = node.contents?.length ?? 0;
+    if (wanted > before && bytes + wanted - before > limits.bytes) throw new fs.ErrnoError(ENOSPC);
+    const result = change();
+    bytes += (node.contents?.length ?? 0) - before;
+    return result;
+  };
+  const { resizeFileStorage } = MEMFS;
+  MEMFS.resizeFileStorage = (node, size) => counting(node, size, () => resizeFileStorage.call(MEMFS, node, size));
+  const { stream } = MEMFS.ops_table.file; // one table for all files, those that exist included
+  const { write } = stream;
+  stream.write = (...args) => counting(args[0].node, args[3] + args[4], () => write.apply(stream, args));
+  const { createNode, destroyNode } = fs;
   fs.createNode = (...args) => {
-    if (++nodes > limits.nodes) throw new fs.ErrnoError(ENOSPC);
-    return create.apply(fs, args);
+    if (!free && nodes >= limits.nodes) throw new fs.ErrnoError(ENOSPC);
+    const node = createNode.apply(fs, args);
+    if (!free) {
+      nodes++;
+      counted.add(node);
+    }
+    return node;
+  };
+  fs.destroyNode = (node) => {
+    if (counted.delete(node)) {
+      nodes--;
+      bytes -= node.contents?.length ?? 0;
+    }
+    destroyNode.call(fs, node);
+  };
+  return (act) => {
+    free = true;
+    try {
+      act();
+    } finally {
+      free = false;
+    }
   };
 }

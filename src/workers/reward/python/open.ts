@@ -130,18 +130,16 @@ export async function openPython(
   const python = await loadPython({ ...files, maxHeapBytes, onPrint });
   python.run(TIDY);
   const { FS } = python.module;
-  limitFiles(FS, FILE_LIMITS);
+  const unlimited = limitFiles(FS, FILE_LIMITS);
   const step = python.module.stringToNewUTF8(STEP);
   python.gate.lock();
   return {
     exchange(request) {
       try {
-        FS.unlink(OUT); // else an answer that was not given would be the last one again
-      } catch {
-        // there was none
-      }
-      try {
-        FS.writeFile(IN, JSON.stringify(request));
+        unlimited(() => {
+          FS.writeFile(IN, JSON.stringify(request));
+          FS.writeFile(OUT, ""); // else an answer that was not given would be the last one again
+        });
         python.module._PyRun_SimpleString(step);
         if (FS.stat(OUT).size > MAX_FRAME_BYTES) throw new Violation("The answer of the code is over 1 MiB");
         return JSON.parse(new TextDecoder().decode(FS.readFile(OUT)));
@@ -160,4 +158,7 @@ export async function openPython(
   };
 }
 
-const words = (error: unknown) => String((error as Error | undefined)?.message ?? error).slice(0, 300);
+const words = (error: unknown) => {
+  const { name, message } = (error ?? {}) as { name?: unknown; message?: unknown };
+  return String(message || name || error).slice(0, 300);
+};

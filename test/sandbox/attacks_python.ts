@@ -1,0 +1,295 @@
+/** Hostile reward code in Python. Where an attack could win something of the host, winning is a reward of 666. */
+import type { Fault, Rejection } from "../../src/lib/rewards/contract.ts";
+
+export type Attack = {
+  name: string;
+  source: string;
+  /** What may come of it for a sample; `score` is a number other than 666. */
+  samples?: readonly (Fault["kind"] | "score")[];
+  /** Or of loading it. */
+  rejected?: readonly Rejection["kind"][];
+};
+
+const reward = (...lines: string[]) =>
+  `def reward(completions, **kwargs):\n${lines.map((l) => `    ${l}`).join("\n")}\n`;
+const scores = "return [0.5] * len(completions)";
+const won = "return [666.0] * len(completions)";
+
+const time: Attack[] = [
+  { name: "infinite loop", source: reward("while True: pass"), samples: ["timeout"] },
+  { name: "infinite loop at import", source: "while True: pass", rejected: ["timeout"] },
+  {
+    name: "swallowed interrupts",
+    source: reward("while True:", "    try:", "        while True: pass", "    except BaseException: pass"),
+    samples: ["timeout"],
+  },
+  {
+    name: "catastrophic regex",
+    source: `import re\n${reward("return [float(bool(re.match(r'(a+)+$', 'a' * 40 + 'b'))) for _ in completions]")}`,
+    samples: ["timeout"],
+  },
+  {
+    name: "9**9**8",
+    source: reward("return [float(len(str(9**9**8))) for _ in completions]"),
+    samples: ["timeout", "exception", "memory"],
+  },
+  { name: "sleep", source: `import time\n${reward("time.sleep(1e6)")}`, samples: ["timeout"] },
+  { name: "infinite generator", source: reward("return iter(int, 1)"), samples: ["wrong_length"] },
+];
+
+const memory: Attack[] = [
+  { name: "memory bomb, list", source: reward("x = [0] * 10", "while True: x += x"), samples: ["memory"] },
+  {
+    name: "memory bomb, bytes",
+    source: reward("x = []", "while True: x.append(bytearray(10 << 20))"),
+    samples: ["memory"],
+  },
+  {
+    name: "caught MemoryError loop",
+    source: reward("x = []", "while True:", "    try: x.append(bytearray(10 << 20))", "    except MemoryError: pass"),
+    samples: ["timeout"],
+  },
+  {
+    name: "in-memory file bomb",
+    source: reward("f = open('/tmp/x', 'wb')", "while True: f.write(b'a' * (1 << 20))"),
+    samples: ["exception"],
+  },
+  {
+    name: "many files",
+    source: reward("i = 0", "while True:", "    open('/tmp/f%d' % i, 'w').write('x'); i += 1"),
+    samples: ["exception", "timeout"],
+  },
+  {
+    name: "many large files",
+    source: reward("i = 0", "while True:", "    open('/tmp/f%d' % i, 'wb').write(b'x' * (4 << 20)); i += 1"),
+    samples: ["exception"],
+  },
+  {
+    name: "symlink bomb",
+    source: reward("import os", "i = 0", "while True: os.symlink('a' * 4000, '/tmp/l%d' % i); i += 1"),
+    samples: ["exception"],
+  },
+  { name: "pipe bomb", source: reward("import os", "while True: os.pipe()"), samples: ["exception"] },
+  {
+    name: "deep recursion",
+    source: `import sys\nsys.setrecursionlimit(10**9)\n${reward("f = lambda n: f(n + 1) + 1", "return f(0)")}`,
+    samples: ["exception", "crashed", "memory"],
+  },
+  {
+    name: "deep JSON",
+    source: `import json\n${reward("return [float(len(json.loads('[' * 100000 + ']' * 100000)))]")}`,
+    samples: ["exception", "crashed", "memory"],
+  },
+  {
+    name: "syntax bomb",
+    source: `x = ${"(".repeat(5000)}${")".repeat(5000)}`,
+    rejected: ["syntax", "memory", "crashed", "exception"],
+  },
+];
+
+const processes: Attack[] = [
+  { name: "fork", source: reward("import os", "os.fork()", won), samples: ["exception"] },
+  {
+    name: "threads",
+    source: reward("import threading", "while True: threading.Thread(target=print).start()"),
+    samples: ["exception"],
+  },
+  {
+    name: "os.system",
+    source: reward("import os", "if os.system('true') == 0:", `    ${won}`, scores),
+    samples: ["score", "exception"],
+  },
+  { name: "subprocess", source: reward("import subprocess", "subprocess.run(['id'])", won), samples: ["exception"] },
+  { name: "os._exit", source: reward("import os", "os._exit(0)"), samples: ["crashed"] },
+  { name: "os.abort", source: reward("import os", "os.abort()"), samples: ["crashed"] },
+  {
+    name: "os.kill of the parent",
+    source: reward("import os", "os.kill(os.getppid(), 9)", scores),
+    samples: ["exception", "crashed", "score"],
+  },
+];
+
+const lies: Attack[] = [
+  { name: "NaN", source: reward("return [float('nan')] * len(completions)"), samples: ["not_finite"] },
+  { name: "infinity", source: reward("return [float('inf')] * len(completions)"), samples: ["not_finite"] },
+  { name: "wrong length", source: reward("return [0.5]"), samples: ["wrong_length"] },
+  { name: "not a number", source: reward("return ['much'] * len(completions)"), samples: ["not_a_number"] },
+  { name: "exception", source: reward("raise RuntimeError('no')"), samples: ["exception"] },
+  { name: "SystemExit", source: reward("raise SystemExit(0)"), samples: ["exception"] },
+  { name: "KeyboardInterrupt", source: reward("raise KeyboardInterrupt"), samples: ["exception"] },
+  {
+    name: "forged reply that is not finite",
+    source: reward(
+      "import json, __main__",
+      `forged = '{"ok": true, "values": [' + ', '.join(['{"value": 1e999}'] * len(completions)) + ']}'`,
+      "def step():",
+      "    with open('/tmp/out.json', 'w') as f: f.write(forged)",
+      "__main__._verk.step = step",
+      "step()",
+      "import os",
+      "raise SystemExit",
+    ),
+    samples: ["exception", "crashed"],
+  },
+  {
+    name: "forged reply of the wrong shape",
+    source: reward(
+      "import __main__",
+      "def step():",
+      `    with open('/tmp/out.json', 'w') as f: f.write('{"ok": true, "values": "many", "nonce": "0"}')`,
+      "__main__._verk.step = step",
+      "raise ValueError",
+    ),
+    samples: ["crashed"],
+  },
+  {
+    name: "replayed reply",
+    source: reward("import __main__", "__main__._verk.step = lambda: None", "raise ValueError"),
+    samples: ["crashed"],
+  },
+  {
+    name: "reply that is a link",
+    source: reward(
+      "import os, __main__",
+      "def step():",
+      "    os.symlink('/dev/urandom', '/tmp/out.json')",
+      "__main__._verk.step = step",
+      "raise ValueError",
+    ),
+    samples: ["crashed"],
+  },
+  {
+    name: "oversized reply",
+    source: reward(
+      "import __main__",
+      "def step():",
+      "    with open('/tmp/out.json', 'w') as f: f.write('[' + '1,' * 3000000 + '1]')",
+      "__main__._verk.step = step",
+      "raise ValueError",
+    ),
+    samples: ["crashed"],
+  },
+  { name: "oversized error", source: reward("raise ValueError('x' * 10**7)"), samples: ["exception"] },
+  {
+    name: "flood of prints",
+    source: reward("for i in range(2000): print('x' * 100000)", scores),
+    samples: ["score", "timeout"],
+  },
+];
+
+/** `{secret}`, a file anyone may read; `{marker}`, one that must not appear; `{token}`, in the server's environment. */
+const host: Attack[] = [
+  { name: "reading a host file", source: reward("open('{secret}').read()", won), samples: ["exception"] },
+  { name: "reading /etc/passwd", source: reward("open('/etc/passwd').read()", won), samples: ["exception"] },
+  {
+    name: "the environment",
+    source: reward("import os", "if '{token}' in str(dict(os.environ)):", `    ${won}`, scores),
+    samples: ["score"],
+  },
+  {
+    name: "writing a host file",
+    source: reward(
+      "import os",
+      "os.makedirs(os.path.dirname('{marker}'), exist_ok=True)",
+      "open('{marker}', 'w').write('x')",
+      scores,
+    ),
+    samples: ["score"],
+  },
+  {
+    name: "socket",
+    source: reward("import socket", "socket.create_connection(('127.0.0.1', {port}), 1)", won),
+    samples: ["exception", "crashed"],
+  },
+  {
+    name: "urlopen",
+    source: reward("import urllib.request", "urllib.request.urlopen('http://127.0.0.1:{port}')", won),
+    samples: ["exception", "crashed"],
+  },
+  { name: "import js", source: reward("import js", "js.process", won), samples: ["exception"] },
+  {
+    name: "run_js",
+    source: reward("from pyodide.code import run_js", "run_js('process.pid')", won),
+    samples: ["exception"],
+  },
+  {
+    name: "js with the blocks undone",
+    source: reward(
+      "import sys",
+      "[sys.modules.pop(n) for n in list(sys.modules) if sys.modules[n] is None]",
+      "import js",
+      "js.process.pid",
+      won,
+    ),
+    samples: ["exception", "crashed"],
+  },
+  {
+    name: "constructor of a converted object",
+    source: reward(
+      "import sys",
+      "[sys.modules.pop(n) for n in list(sys.modules) if sys.modules[n] is None]",
+      "from pyodide.ffi import to_js",
+      "to_js([1]).constructor.constructor('return process.pid')()",
+      won,
+    ),
+    samples: ["exception", "crashed"],
+  },
+  {
+    name: "JsProxy hunting through gc",
+    source: reward(
+      "import gc",
+      "found = [x for x in gc.get_objects() if 'JsProxy' in type(x).__name__ and not isinstance(x, type)]",
+      "for x in found:",
+      "    x.constructor.constructor('return process')().exit(0)",
+      `    ${won}`,
+      scores,
+    ),
+    samples: ["score", "exception", "crashed"],
+  },
+  {
+    name: "mounting the host's files",
+    source: reward(
+      "import sys",
+      "[sys.modules.pop(n) for n in list(sys.modules) if sys.modules[n] is None]",
+      "import pyodide_js",
+      "pyodide_js.mountNodeFS('/host', '/')",
+      "open('/host{secret}').read()",
+      won,
+    ),
+    samples: ["exception", "crashed"],
+  },
+  {
+    name: "ctypes",
+    source: reward("import ctypes", "ctypes.CDLL(None).emscripten_run_script_int(b'process.pid')", won),
+    samples: ["exception", "crashed"],
+  },
+  {
+    name: "ctypes scribbles over its memory",
+    source: reward("import ctypes", "ctypes.memset(0, 65, 1 << 24)", scores),
+    samples: ["score", "exception", "crashed", "memory", "timeout"],
+  },
+  {
+    name: "a function pointer out of the air",
+    source: reward("import ctypes", "ctypes.CFUNCTYPE(None)(12345)()", scores),
+    samples: ["score", "exception", "crashed"],
+  },
+  {
+    name: "dlopen",
+    source: reward("import ctypes", "ctypes.CDLL('/tmp/x.so')", won),
+    samples: ["exception", "crashed"],
+  },
+  {
+    name: "every import of the module, by its address",
+    source: reward(
+      "import ctypes",
+      "for name in ('emscripten_run_script', 'emscripten_run_script_int', 'emscripten_run_script_string', 'system', 'popen', 'execve', 'fork', 'socket'):",
+      "    try: ctypes.pythonapi[name]",
+      "    except Exception: continue",
+      "    ctypes.pythonapi[name](b'process.exit(0)', 0, 0)",
+      scores,
+    ),
+    samples: ["score", "exception", "crashed"],
+  },
+];
+
+export const PYTHON_ATTACKS: Attack[] = [...time, ...memory, ...processes, ...lies, ...host];
