@@ -1,6 +1,6 @@
 declare module "pyodide/pyodide.asm.mjs" {
-  /** Emscripten's module factory. */
-  const create: (settings: object) => Promise<unknown>;
-  // biome-ignore lint/style/noDefaultExport: the package has one
-  export default create;
+  /** Imported as a file: its path. */
+  const path: string;
+  // biome-ignore lint/style/noDefaultExport: this is how files are imported
+  export default path;
 }
