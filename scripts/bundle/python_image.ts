@@ -11,6 +11,7 @@ const root = join(import.meta.dir, "../..");
 const out = process.argv[2] ?? "";
 const modules = join(root, "node_modules/pyodide");
 const wasm = readFileSync(join(modules, "pyodide.asm.wasm"));
+const module = await WebAssembly.compile(wasm);
 const heap = { maxHeapBytes: 1 << 30, onPrint: (bytes: Uint8Array) => void process.stderr.write(bytes) };
 
 // The same build gives the same image: no moment and no chance in it. A job seeds its `random` anew.
@@ -42,14 +43,14 @@ with zipfile.ZipFile("/compiled.zip", "w") as _target:
 
 const compiler = await loadPython({
   ...heap,
-  wasm,
+  module,
   stdlib: readFileSync(join(modules, "python_stdlib.zip")),
   image: "make",
 });
 compiler.run(COMPILE);
 const stdlib = compiler.module.FS.readFile("/compiled.zip").slice();
 
-const python = await loadPython({ ...heap, wasm, stdlib, image: "make" });
+const python = await loadPython({ ...heap, module, stdlib, image: "make" });
 python.run(readFileSync(join(root, "src/workers/reward/python/harness.py"), "utf8"));
 mkdirSync(out, { recursive: true });
 writeFileSync(join(out, "python.wasm"), wasm);

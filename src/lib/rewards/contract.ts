@@ -14,6 +14,8 @@ export type RewardCode = {
   params: Record<string, unknown>;
   /** Of `random` (Python) and `Math.random` (JavaScript). */
   seed: number;
+  /** Python only: a fresh interpreter for every sample (0.1 s each), so that none can leave anything for the next. */
+  isolate?: boolean;
 };
 
 export type Sample = {

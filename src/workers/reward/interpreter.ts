@@ -28,6 +28,8 @@ export type Interpreter = {
   exchange: (request: HarnessRequest) => unknown;
   /** What the code printed since the last call: at most STDOUT_BYTES of it, and how much there was. */
   printed: () => { stdout: string; stdout_bytes: number };
+  /** Another one as it was at the start, in this same process: nothing that ran before is in it. */
+  renewed?: () => Promise<Interpreter>;
 };
 
 /** The process cannot be used any more. */

@@ -3,7 +3,7 @@
  * locks itself in, says which layers hold, and then answers frames until its input ends. No heartbeat: the parent has
  * a deadline for every answer.
  */
-import type { Layer, Outcome, ToReward } from "../../lib/rewards/contract.ts";
+import type { Layer, Outcome, RewardCode, ToReward } from "../../lib/rewards/contract.ts";
 import { Entrypoint, Fault, type FromReward, Rejection } from "../../lib/rewards/contract.ts";
 import { readAsset } from "../../native/assets.ts";
 import { dieWithParent } from "../../native/parent_death.ts";
@@ -22,7 +22,17 @@ export async function runReward(language: string, memoryMib: string): Promise<ne
   const layers: Layer[] = ["language", ...lockDown(memoryBytes)];
   say({ op: "ready", layers, start_ms: performance.now() - startedAt });
   try {
-    for (let request = receive<ToReward>(); request; request = receive<ToReward>()) answer(interpreter, request);
+    let code: RewardCode | undefined;
+    for (let request = receive<ToReward>(); request; request = receive<ToReward>()) {
+      if (request.op === "load") {
+        code = request;
+        load(interpreter, request);
+      } else {
+        if (code?.isolate && interpreter.renewed) await callIsolated(interpreter.renewed, code, request);
+        else call(interpreter, request);
+        say({ op: "done", nonce: request.nonce, ...interpreter.printed() });
+      }
+    }
   } catch (error) {
     say({ op: "violated", message: String(error instanceof Error ? error.message : error).slice(0, 2000) });
   }
@@ -35,16 +45,11 @@ async function open(language: Language, memoryBytes: number): Promise<Interprete
     const { openPython } = await import("./python/open.ts");
     const [wasm, stdlib, image] = ["python.wasm", "stdlib.zip", "image.bin"].map((name) => readAsset("python", name));
     if (!wasm || !stdlib || !image) throw new Error("Python's files are missing");
-    return openPython({ wasm, stdlib, image }, Math.max(128 << 20, memoryBytes / 2));
+    const module = await WebAssembly.compile(wasm);
+    return openPython({ module, stdlib, image }, Math.max(128 << 20, memoryBytes / 2));
   }
   const { openJavaScript } = await import("./javascript/open.ts");
   return openJavaScript({ memoryBytes: memoryBytes / 2 });
-}
-
-function answer(interpreter: Interpreter, request: ToReward) {
-  if (request.op === "load") return load(interpreter, request);
-  call(interpreter, request);
-  say({ op: "done", nonce: request.nonce, ...interpreter.printed() });
 }
 
 function load(interpreter: Interpreter, { nonce, source, params, seed }: Extract<ToReward, { op: "load" }>) {
@@ -55,7 +60,7 @@ function load(interpreter: Interpreter, { nonce, source, params, seed }: Extract
   } else say({ op: "rejected", nonce, error: Rejection.parse(reply.error), ...interpreter.printed() });
 }
 
-function call(interpreter: Interpreter, { nonce, entry, samples, whole }: Extract<ToReward, { op: "call" }>) {
+function call(interpreter: Interpreter, { nonce, entry, samples, whole }: Call) {
   interpreter.exchange({
     op: "begin",
     entry,
@@ -78,6 +83,23 @@ function call(interpreter: Interpreter, { nonce, entry, samples, whole }: Extrac
       from: index,
       outcomes: [outcome(reply.ok ? reply.value : { fault: reply.error }, ms)],
     });
+  }
+}
+
+type Call = Extract<ToReward, { op: "call" }>;
+
+/** Loads the code anew for every sample. A sample that breaks its interpreter has broken nothing else. */
+async function callIsolated(renew: () => Promise<Interpreter>, code: RewardCode, { nonce, entry, samples }: Call) {
+  for (const [index, { prompt, completion, row }] of samples.entries()) {
+    const startedAt = performance.now();
+    const interpreter = await renew();
+    const { source, params, seed } = code;
+    interpreter.exchange({ op: "load", source, params, seed });
+    interpreter.exchange({ op: "begin", entry, prompts: [prompt], completions: [completion], rows: [row] });
+    const reply = interpreter.exchange({ op: "one", index: 0 }) as HarnessReply;
+    const given = reply.ok ? reply.value : { fault: reply.error };
+    say({ op: "outcomes", nonce, from: index, outcomes: [outcome(given, performance.now() - startedAt)] });
+    Bun.gc(true); // each held some 40 MB
   }
 }
 

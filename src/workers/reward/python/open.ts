@@ -9,7 +9,7 @@ import { type Interpreter, Violation } from "../interpreter.ts";
 import { type Gate, gate, type Imports } from "./gate.ts";
 import { type FileSystem, limitFiles } from "./memory_files.ts";
 
-export type PythonFiles = { wasm: Uint8Array<ArrayBuffer>; stdlib: Uint8Array };
+export type PythonFiles = { module: WebAssembly.Module; stdlib: Uint8Array };
 
 const VERSION = "314.0.7"; // as pinned in package.json: what follows leans on this release's inside
 const STDLIB_AT = "/lib/python314.zip";
@@ -17,8 +17,8 @@ const FILE_LIMITS = { bytes: 64 << 20, nodes: 20_000 };
 const IN = "/tmp/in.json";
 const OUT = "/tmp/out.json";
 
-type Prepare = (module: Module) => Promise<void>;
-type Module = {
+type Prepare = (module: Loaded) => Promise<void>;
+type Loaded = {
   FS: FileSystem;
   stringToNewUTF8: (text: string) => number;
   _PyRun_SimpleString: (address: number) => number;
@@ -36,7 +36,7 @@ type Options = PythonFiles & {
   image: Uint8Array | "make";
 };
 
-export type Python = { module: Module; gate: Gate; makeImage: () => Uint8Array; run: (source: string) => void };
+export type Python = { module: Loaded; gate: Gate; makeImage: () => Uint8Array; run: (source: string) => void };
 
 export async function loadPython(options: Options): Promise<Python> {
   let locking: Gate | undefined;
@@ -46,8 +46,8 @@ export async function loadPython(options: Options): Promise<Python> {
     settings.instantiateWasm = (imports, receive) => {
       markErrors(imports);
       locking = gate(imports, options.maxHeapBytes);
-      void WebAssembly.instantiate(options.wasm, imports as WebAssembly.Imports).then(({ instance, module }) =>
-        receive(instance, module),
+      void WebAssembly.instantiate(options.module, imports as WebAssembly.Imports).then((instance) =>
+        receive(instance, options.module),
       );
       return {};
     };
@@ -80,7 +80,7 @@ export async function loadPython(options: Options): Promise<Python> {
   python.setStderr(writer);
   if (!locking) throw new Error("Python started without its gate");
   return {
-    module: (python as unknown as { _module: Module })._module,
+    module: (python as unknown as { _module: Loaded })._module,
     gate: locking,
     makeImage: () => (python as unknown as { makeMemorySnapshot: () => Uint8Array }).makeMemorySnapshot(),
     run: (source) => void python.runPython(source),
@@ -113,21 +113,39 @@ for _name in ("js", "pyodide_js", "pyodide", "pyodide.ffi", "pyodide.code", "_py
 del _name`;
 const STEP = "_verk.step()";
 
-export async function openPython(
-  files: PythonFiles & { image: Uint8Array },
-  maxHeapBytes: number,
-): Promise<Interpreter> {
-  let printed: Uint8Array[] = [];
+type Image = PythonFiles & { image: Uint8Array };
+
+/** What is printed is kept in one place, however often the interpreter is renewed. */
+function createPrints() {
+  let chunks: Uint8Array[] = [];
   let kept = 0;
   let bytes = 0;
-  const onPrint = (chunk: Uint8Array) => {
-    const room = STDOUT_BYTES - kept;
-    if (room > 0) {
-      printed.push(chunk.slice(0, room)); // a copy: the module's memory moves on
-      kept += Math.min(room, chunk.byteLength);
-    }
-    bytes += chunk.byteLength;
+  return {
+    push(chunk: Uint8Array) {
+      const room = STDOUT_BYTES - kept;
+      if (room > 0) {
+        chunks.push(chunk.slice(0, room)); // a copy: the module's memory moves on
+        kept += Math.min(room, chunk.byteLength);
+      }
+      bytes += chunk.byteLength;
+    },
+    take() {
+      const stdout = new TextDecoder().decode(Buffer.concat(chunks)).slice(0, STDOUT_BYTES);
+      const printed = { stdout, stdout_bytes: bytes };
+      chunks = [];
+      kept = 0;
+      bytes = 0;
+      return printed;
+    },
   };
+}
+
+export async function openPython(
+  files: Image,
+  maxHeapBytes: number,
+  prints: ReturnType<typeof createPrints> = createPrints(),
+): Promise<Interpreter> {
+  const onPrint = prints.push;
   const python = await loadPython({ ...files, maxHeapBytes, onPrint });
   python.run(TIDY);
   const { FS } = python.module;
@@ -148,14 +166,8 @@ export async function openPython(
         throw error instanceof Violation ? error : new Violation(`Python ended without an answer: ${words(error)}`);
       }
     },
-    printed() {
-      const stdout = new TextDecoder().decode(Buffer.concat(printed)).slice(0, STDOUT_BYTES);
-      const result = { stdout, stdout_bytes: bytes };
-      printed = [];
-      kept = 0;
-      bytes = 0;
-      return result;
-    },
+    printed: prints.take,
+    renewed: () => openPython(files, maxHeapBytes, prints),
   };
 }
 
