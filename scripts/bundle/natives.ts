@@ -3,6 +3,7 @@ import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join, relative } from "node:path";
 import { constants, zstdCompressSync } from "node:zlib";
+import { buildJail } from "./jail.ts";
 import { stagePython } from "./python.ts";
 
 type Source = { path: string; rel: string };
@@ -27,6 +28,7 @@ export function nativeGroups(root: string, cudaDir: string | undefined): Record<
     llama: filesIn(bins("linux-x64"), "linux-x64", LLAMA_FILES),
     ...(cudaDir === undefined ? {} : { "llama-cuda": cudaGroup(bins("linux-x64-cuda"), cudaDir) }),
     python: filesIn(stagePython(root), "", /\.(wasm|zip|bin)$/),
+    jail: [{ path: buildJail(root), rel: "verk-jail" }],
     cxx: ["libgcc_s.so.1", "libstdc++.so.6"].map((name) => ({ path: findRuntime(name), rel: name })),
   };
 }

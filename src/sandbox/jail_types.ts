@@ -8,6 +8,7 @@ export type Mount =
   | { kind: "devices" } // null, zero, full, random, urandom
   | { kind: "proc" };
 
+/** 0 = no limit. */
 export type JailLimits = {
   processes: number;
   /** Of all its processes together. */
@@ -41,6 +42,8 @@ export type JailEnd = {
   exitCode: number | null;
   signal: number | null;
   message: string;
+  /** Bytes of output beyond what the caller wanted. */
+  dropped: { stdout: number; stderr: number };
 };
 
 export type JailOutput = { stream: "stdout" | "stderr"; bytes: Uint8Array };

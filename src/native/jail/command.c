@@ -1,0 +1,86 @@
+/* The last steps before the command: from here on nothing can be taken back. */
+#include "jail.h"
+
+#include <errno.h>
+#include <linux/capability.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum { CLOSE_ON_EXEC = 4, NICER = 5 };
+
+static int failure_fd;
+
+static void fail(const char *step) {
+  char line[400];
+  int length = snprintf(line, sizeof line, "%s: %s", step, strerror(errno));
+  if (length > 0 && write(failure_fd, line, (size_t)length < sizeof line ? (size_t)length : sizeof line - 1) < 0) _exit(125);
+  _exit(125);
+}
+
+static void limit(int resource, uint64_t soft, uint64_t hard) {
+  struct rlimit now;
+  if (getrlimit((__rlimit_resource_t)resource, &now) != 0) fail("limits");
+  if (hard > now.rlim_max) hard = now.rlim_max; /* what the host allows us is the most there is */
+  struct rlimit value = { .rlim_cur = soft < hard ? soft : hard, .rlim_max = hard };
+  if (setrlimit((__rlimit_resource_t)resource, &value) != 0) fail("limits");
+}
+
+static void limit_if_set(int resource, uint64_t value) {
+  if (value != 0) limit(resource, value, value);
+}
+
+static void set_limits(const struct spec *spec) {
+  limit(RLIMIT_CORE, 0, 0);
+  limit(RLIMIT_MSGQUEUE, 0, 0);
+  limit(RLIMIT_NICE, 0, 0);
+  limit(RLIMIT_RTPRIO, 0, 0);
+  limit(RLIMIT_MEMLOCK, 1 << 20, 1 << 20);
+  limit(RLIMIT_SIGPENDING, 1024, 1024);
+  limit_if_set(RLIMIT_NOFILE, spec->open_files);
+  limit_if_set(RLIMIT_FSIZE, spec->file_bytes);
+  if (spec->cpu_seconds != 0) limit(RLIMIT_CPU, spec->cpu_seconds, spec->cpu_seconds + 1);
+  /* Not the address space: many runtimes reserve far more of it than they use. What locks itself does this too. */
+  if (spec->filtered) limit_if_set(RLIMIT_DATA, spec->memory_bytes);
+  /* Counted for each user namespace; pid 1 is one. */
+  if (spec->processes != 0) limit(RLIMIT_NPROC, spec->processes + 1, spec->processes + 1);
+}
+
+static void drop_capabilities(void) {
+  for (int i = 0; i < 64; i++) prctl(PR_CAPBSET_DROP, i);
+  prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
+  struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+  struct __user_cap_data_struct none[2] = { 0 };
+  if (syscall(SYS_capset, &header, none) != 0) fail("capabilities");
+}
+
+static void reset_signals(void) {
+  for (int i = 1; i < NSIG; i++) signal(i, SIG_DFL);
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+void run_command(struct spec *spec, int failure) {
+  failure_fd = failure;
+  setsid(); /* no terminal */
+  prctl(PR_SET_DUMPABLE, 1);
+  if (chdir(spec->cwd) != 0) fail(spec->cwd);
+  if (spec->filtered) setpriority(PRIO_PROCESS, 0, NICER); /* pid 1 and the server come first */
+  set_limits(spec);
+  if (syscall(SYS_close_range, 3, ~0U, CLOSE_ON_EXEC) != 0) fail("close_range");
+  drop_capabilities();
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) fail("no_new_privs");
+  if (spec->filtered) {
+    bool scoped = spec->host_network && scope_abstract_sockets();
+    if (!install_filter(spec->host_network, scoped)) fail("seccomp");
+  }
+  reset_signals();
+  if (spec->probe) _exit(0);
+  execve(spec->argv[0], spec->argv, spec->env);
+  fail(spec->argv[0]);
+  _exit(125);
+}

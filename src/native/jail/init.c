@@ -1,0 +1,203 @@
+/*
+ * pid 1 of the jail: our code, not the command's. It reaps, and looks every few hundredths of a second whether time,
+ * memory or disk are over their limits; then it ends, and the kernel ends everything else with it.
+ *
+ * What it guards cannot touch it: signals from inside do not reach a pid 1, it may not be traced or read (not
+ * dumpable, and it has capabilities that they lack), and it shares no descriptor with them but the command's own.
+ */
+#include "jail.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <net/if.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum {
+  TICK_MS = 50,
+  HURRY_MS = 10, /* above half of a limit */
+  SOCKET_BYTES = 208 * 1024,
+  LOOKING_SHARE = 10, /* looking takes at most one part in so many of a core, in a hurry a third */
+  HURRY_SHARE = 3,
+};
+
+static struct spec *spec;
+static struct disk_use disk_limit;
+static pid_t command;
+static uint64_t deadline, next_memory;
+
+static void finish(const char *reason, int exit_code, int signal, const char *message) {
+  report(reason, exit_code, signal, message);
+  _exit(0);
+}
+
+static void finish_over(const char *reason, const char *what, uint64_t limit, const char *unit) {
+  char message[200];
+  snprintf(message, sizeof message, "%s %llu %s", what, (unsigned long long)limit, unit);
+  finish(reason, -1, -1, message);
+}
+
+/* Servers on 127.0.0.1 are common in tests; this one is the jail's own. */
+static void raise_loopback(void) {
+  int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  struct ifreq request = { .ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING };
+  if (fd < 0) return;
+  ioctl(fd, SIOCSIFFLAGS, &request);
+  close(fd);
+}
+
+/* For this user namespace: a second wall behind the filter, and a bound to what the kernel keeps for us. */
+static void bound_namespaces(void) {
+  static const char *const kinds[] = { "user", "mnt", "pid", "net", "ipc", "uts", "cgroup", "time" };
+  char path[80];
+  for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+    snprintf(path, sizeof path, "/proc/sys/user/max_%s_namespaces", kinds[i]);
+    write_file(path, "0");
+  }
+  write_file("/proc/sys/user/max_inotify_watches", "16384");
+  write_file("/proc/sys/user/max_inotify_instances", "64");
+}
+
+static void watch_memory(uint64_t now) {
+  if (spec->memory_bytes == 0 || !has_proc() || now < next_memory) return;
+  uint64_t used = memory_in_use(spec->memory_bytes);
+  if (used > spec->memory_bytes) finish_over("memory", "it used more than", spec->memory_bytes, "bytes of memory");
+  if (!spec->host_network && sockets_in_use() * SOCKET_BYTES > spec->memory_bytes + 64 * SOCKET_BYTES)
+    finish_over("memory", "it opened more sockets than fit into", spec->memory_bytes, "bytes of memory");
+  uint64_t took = now_ms() - now;
+  bool hurry = used > spec->memory_bytes / 2;
+  uint64_t pause = took * (hurry ? HURRY_SHARE : LOOKING_SHARE);
+  uint64_t least = hurry ? HURRY_MS : TICK_MS;
+  next_memory = now_ms() + (pause > least ? pause : least);
+}
+
+/*
+ * Who is over the limit already must still be able to delete: then the limit is what there is and a little more, but
+ * never more than a quarter over what was allowed.
+ */
+static void begin_disk(const struct disk_use *first, const struct disk_use *most) {
+  disk_limit = (struct disk_use){ spec->disk_bytes, spec->disk_entries };
+  if (first->bytes + (1 << 20) > disk_limit.bytes) disk_limit.bytes = first->bytes + (1 << 20);
+  if (first->entries + 16 > disk_limit.entries) disk_limit.entries = first->entries + 16;
+  if (disk_limit.bytes > most->bytes) disk_limit.bytes = most->bytes;
+  if (disk_limit.entries > most->entries) disk_limit.entries = most->entries;
+}
+
+static void look_after_the_rest(void);
+
+/*
+ * Measuring takes long where there are many files. The free space of the file system says at once whether there can
+ * be much more than the last time.
+ */
+static void watch_disk(uint64_t now) {
+  static uint64_t took, last, next, free_before, left;
+  static bool begun;
+  if (spec->disk_at == NULL) return;
+  uint64_t free_bytes = disk_free_bytes();
+  bool hurry = free_before > free_bytes && free_before - free_bytes > left / 2;
+  if (now < (hurry ? last + took * HURRY_SHARE : next)) return;
+  struct disk_use most = { spec->disk_bytes + spec->disk_bytes / 4, spec->disk_entries + spec->disk_entries / 4 };
+  struct disk_use use;
+  if (!disk_measure(&use, begun ? &disk_limit : &most, look_after_the_rest))
+    finish("disk", -1, -1, "its directories lie too deep");
+  if (!begun) begin_disk(&use, &most);
+  begun = true;
+  if (use.bytes > disk_limit.bytes) finish_over("disk", "it wrote more than", spec->disk_bytes, "bytes");
+  if (use.entries > disk_limit.entries)
+    finish_over("disk", "it made more than", spec->disk_entries, "files and directories");
+  last = now_ms();
+  took = last - now;
+  free_before = free_bytes;
+  left = disk_limit.bytes - use.bytes;
+  uint64_t pause = took * LOOKING_SHARE;
+  next = last + (pause > TICK_MS ? pause : TICK_MS);
+}
+
+static void reap(void) {
+  int status;
+  for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
+    if (pid != command) continue;
+    if (WIFEXITED(status)) finish("exited", WEXITSTATUS(status), -1, "");
+    finish("signalled", -1, WTERMSIG(status), strsignal(WTERMSIG(status)));
+  }
+}
+
+static void look_after_the_rest(void) {
+  reap();
+  uint64_t now = now_ms();
+  if (now >= deadline) finish_over("timeout", "it took longer than", spec->wall_ms, "ms");
+  watch_memory(now);
+}
+
+static void wait_a_tick(const sigset_t *child) {
+  uint64_t now = now_ms();
+  uint64_t until = now + TICK_MS;
+  if (next_memory != 0 && next_memory < until) until = next_memory;
+  if (deadline < until) until = deadline;
+  uint64_t ms = until > now ? until - now : 1;
+  struct timespec pause = { .tv_sec = 0, .tv_nsec = (long)ms * 1000000 };
+  sigtimedwait(child, NULL, &pause);
+}
+
+static void watch(void) {
+  sigset_t child;
+  sigemptyset(&child);
+  sigaddset(&child, SIGCHLD);
+  for (;;) {
+    wait_a_tick(&child);
+    look_after_the_rest();
+    watch_disk(now_ms());
+  }
+}
+
+/* Says on a pipe why the command did not start; the pipe closes when it does. */
+static pid_t start_command(void) {
+  int failure[2];
+  if (pipe2(failure, O_CLOEXEC) != 0) die("pipe");
+  pid_t pid = fork();
+  if (pid < 0) die("fork");
+  if (pid == 0) {
+    close(failure[0]);
+    close(report_fd);
+    run_command(spec, failure[1]);
+  }
+  close(failure[1]);
+  char why[512];
+  ssize_t length = read(failure[0], why, sizeof why - 1);
+  close(failure[0]);
+  if (length > 0) {
+    why[length] = '\0';
+    finish("setup", -1, -1, why);
+  }
+  return pid;
+}
+
+static bool wants_proc(void) {
+  for (int i = 0; i < spec->mount_count; i++)
+    if (spec->mounts[i].kind == PROC) return true;
+  return false;
+}
+
+void run_init(struct spec *given) {
+  spec = given;
+  if (sethostname("verk", 4) != 0) errno = 0; /* refused under systemd's ProtectHostname; nothing depends on it */
+  if (!spec->host_network) raise_loopback();
+  build_root(spec);
+  if (wants_proc() && !open_proc()) die("proc");
+  bound_namespaces();
+  seal_root();
+  prctl(PR_SET_DUMPABLE, 0);
+  if (spec->disk_at != NULL && !disk_open(spec->disk_at)) die(spec->disk_at);
+  deadline = spec->wall_ms == 0 ? UINT64_MAX : now_ms() + spec->wall_ms;
+  command = start_command();
+  syscall(SYS_close_range, 0, 2, 0);
+  watch();
+  _exit(125);
+}

@@ -1,0 +1,102 @@
+/*
+ * verk-jail: one command in namespaces of its own, for an ordinary user. Linux 5.12 or newer, x86_64.
+ *
+ *   server -> helper -> pid 1 (ours) -> the command and all it starts
+ *
+ * fd 3: the spec (see spec.c), never argv or the environment, which others can read. fd 4: how it ended, one line.
+ * 0, 1 and 2 are the command's. Each link of the chain dies with the one before it, and the kernel kills whatever is
+ * in a pid namespace when its pid 1 is gone: no death, of whomever, leaves a process behind.
+ */
+#ifndef VERK_JAIL_H
+#define VERK_JAIL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/types.h>
+
+enum { SPEC_FD = 3, REPORT_FD = 4 };
+
+enum mount_kind { READ_ONLY = 'r', WRITABLE = 'w', TMPFS = 't', SYMLINK = 'l', TEXT_FILE = 'f', DEVICES = 'd', PROC = 'p' };
+
+struct mount_spec {
+  enum mount_kind kind;
+  char *from; /* path on the host; target of a symlink; text of a file */
+  size_t from_bytes;
+  char *to;
+  uint64_t bytes; /* of a tmpfs */
+  int tree; /* detached mount of `from`, or -1 */
+  bool is_dir;
+};
+
+enum { MAX_MOUNTS = 256, MAX_STRINGS = 8192 };
+
+struct spec {
+  char *argv[MAX_STRINGS + 1];
+  char *env[MAX_STRINGS + 1];
+  int argc, envc;
+  char *cwd;
+  struct mount_spec mounts[MAX_MOUNTS];
+  int mount_count;
+  uint64_t uid, gid; /* for a helper that was started by root */
+  uint64_t processes, memory_bytes, open_files, file_bytes, cpu_seconds, wall_ms;
+  char *disk_at;
+  uint64_t disk_bytes, disk_entries;
+  bool host_network, filtered, probe;
+};
+
+/* spec.c */
+void read_spec(int fd, struct spec *spec);
+
+/* mounts.c */
+void open_trees(struct spec *spec, bool may_fail);
+void build_root(struct spec *spec);
+void seal_root(void);
+
+/* init.c: never returns */
+void run_init(struct spec *spec) __attribute__((noreturn));
+
+/* command.c: never returns; says what failed on `failure_fd`, which closes when the command runs */
+void run_command(struct spec *spec, int failure_fd) __attribute__((noreturn));
+
+/* filter.c */
+bool install_filter(bool host_network, bool abstract_sockets_scoped);
+
+/* landlock.c: false where the kernel is too old */
+bool scope_abstract_sockets(void);
+
+/* memory.c */
+uint64_t memory_in_use(uint64_t limit);
+uint64_t sockets_in_use(void);
+void count_tmpfs(const char *at);
+
+/* disk.c */
+struct disk_use {
+  uint64_t bytes, entries;
+};
+bool disk_open(const char *at);
+bool disk_measure(struct disk_use *use, const struct disk_use *stop_above, void (*meanwhile)(void));
+uint64_t disk_free_bytes(void);
+
+/* proc.c: what /proc of this pid namespace says; pid 1 is not among the processes */
+bool open_proc(void);
+bool has_proc(void);
+typedef void (*task_visitor)(int task_dir, void *context);
+void each_process(task_visitor visit, void *context);
+void each_task(int process_dir, task_visitor visit, void *context);
+ssize_t read_at(int dir, const char *name, char *buffer, size_t size);
+uint64_t number_after(const char *text, const char *key);
+
+/* report.c: the way to the server; what the helper and pid 1 say goes through `report_fd` */
+extern int report_fd;
+void report(const char *reason, int exit_code, int signal, const char *message);
+/* "step: why": reports `setup` and ends this process; pid 1's end takes everything else with it */
+void die(const char *step) __attribute__((noreturn));
+void die_because(const char *step, const char *why) __attribute__((noreturn));
+
+/* What a file of these says is one line, fixed at compile time or built by us. */
+bool write_file(const char *path, const char *text);
+uint64_t now_ms(void);
+
+#endif
