@@ -43,7 +43,10 @@ async function attack(code: string, without: readonly Layer[] = []): Promise<Ran
   const text = await new Response(child.stdout).text();
   await child.exited;
   clearTimeout(timer);
-  return { result: text === "" ? null : JSON.parse(text).result, signal: child.signalCode };
+  return {
+    result: text === "" ? null : JSON.parse(text).result,
+    signal: child.signalCode === null ? null : String(child.signalCode),
+  };
 }
 
 const EVERY_WALL: readonly Layer[] = ["rlimits", "no_new_privs", "landlock", "seccomp"];
