@@ -172,7 +172,7 @@ export function openContext(config: Config, db: Db, log: Log, clock: Clock): Ope
     secrets: openSecretBox({ file: config.secrets.master_key_file, sealed: () => someSealed(db.$client) }),
     storage: openStorage(config),
     supervisor: createSupervisor({ log, clock, socketDir, env: ambientEnv(), ...config.workers }),
-    rewards: createRewardPool({ settings: config.sandbox }),
+    rewards: createRewardPool({ settings: config.sandbox, dataDir: config.data_dir }),
     authenticate: (key) => authenticate({ db, clock }, key),
     wake: (loop) => running.get(loop)?.wake(),
     closing: closing.signal,

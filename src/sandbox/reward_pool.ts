@@ -5,22 +5,23 @@
 import { AppError } from "../lib/errors.ts";
 import type { Language } from "../lib/rewards/contract.ts";
 import { type Level, missingLayers } from "../lib/rewards/levels.ts";
+import { rewardSpawner } from "./reward_jail.ts";
 import { openRewardProcess } from "./reward_process.ts";
-import { type RewardCommand, type SpawnedReward, spawnReward } from "./reward_spawn.ts";
+import { OWN_BYTES, type RewardCommand, type SpawnedReward } from "./reward_spawn.ts";
 import type { RewardPool, RewardProcess } from "./reward_types.ts";
 
 type Engine = RewardCommand["language"];
 export type PoolSettings = { require: Level; memory_mib: number; processes: number; spare_seconds: number };
 type Options = {
   settings: PoolSettings;
-  /** How a process is started; tests and benchmarks may start it otherwise. */
+  dataDir: string;
+  /** How a process is started; tests may start it otherwise. */
   spawn?: (command: RewardCommand) => SpawnedReward | Promise<SpawnedReward>;
 };
 
 const SPARE_DELAY_MS = 2_000; // the owner's own work comes first
-const OWN_RSS_BYTES = 400 << 20; // what a process takes before it sees any code, with room
 
-export function createRewardPool({ settings, spawn = spawnReward }: Options): RewardPool {
+export function createRewardPool({ settings, dataDir, spawn = rewardSpawner(dataDir).spawn }: Options): RewardPool {
   const live = new Set<RewardProcess>();
   const spares = new Map<Engine, { process: Promise<RewardProcess>; expire: ReturnType<typeof setTimeout> }>();
   const soon = new Map<Engine, ReturnType<typeof setTimeout>>();
@@ -30,7 +31,7 @@ export function createRewardPool({ settings, spawn = spawnReward }: Options): Re
 
   const start = async (language: Engine): Promise<RewardProcess> => {
     const spawned = await spawn({ language, memoryMib: settings.memory_mib });
-    const process = await openRewardProcess(spawned, OWN_RSS_BYTES + settings.memory_mib * 2 ** 20);
+    const process = await openRewardProcess(spawned, OWN_BYTES + settings.memory_mib * 2 ** 20);
     live.add(process);
     void process.ended.then(() => live.delete(process));
     if (closed) await process.close();

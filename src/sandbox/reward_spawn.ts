@@ -17,7 +17,10 @@ export type SpawnedReward = {
 
 export type RewardCommand = { language: "python" | "javascript"; memoryMib: number };
 
-const TAIL_BYTES = 2048;
+/** What a process takes before it sees any code, with room. */
+export const OWN_BYTES = 400 << 20;
+
+export const TAIL_BYTES = 2048;
 /** No crash report of the runtime leaves the machine; a home that exists. */
 export const REWARD_ENV = { HOME: "/", DO_NOT_TRACK: "1", BUN_ENABLE_CRASH_REPORTING: "0" };
 

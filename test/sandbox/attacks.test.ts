@@ -90,7 +90,7 @@ async function contained(attack: Attack, language: string) {
   if (attack.rejected) {
     expect({ status, code: body.error?.code }).toEqual({ status: 422, code: "reward_invalid" });
   } else {
-    expect({ status, error: body.error }).toEqual({ status: 200 });
+    expect({ status, error: body.error ?? null }).toEqual({ status: 200, error: null });
     for (const { reward, error } of body.results) {
       const seen: string = error?.kind ?? (reward === null ? "none" : "score");
       expect<string[]>([...(attack.samples ?? [])]).toContain(seen);
