@@ -11,6 +11,7 @@ import { pruneRequests } from "./resources/deployments/service.ts";
 import { scan } from "./resources/models/folder.ts";
 import { hashNew } from "./resources/models/hash.ts";
 import { pullAll } from "./resources/models/pull.ts";
+import { reconcile as reconcileSessions } from "./resources/sessions/reconcile.ts";
 import { sweep as sweepVolumes } from "./resources/volumes/sweep.ts";
 import { purge } from "./resources/workspaces/purge.ts";
 
@@ -27,6 +28,7 @@ export const loops = (ctx: Ctx): LoopSpec[] => [
   { name: "datasets.snapshots", schedule: { everyMs: 5_000 }, tick: (signal) => cutDue(ctx, signal) },
   { name: "datasets.sweep", schedule: { everyMs: 3_600_000 }, tick: async () => void (await sweepDatasets(ctx)) },
   { name: "deployments.reconcile", schedule: { everyMs: 1_000 }, tick: () => reconcile(ctx) },
+  { name: "sessions.reconcile", schedule: { everyMs: 2_000 }, tick: () => reconcileSessions(ctx) },
   { name: "volumes.sweep", schedule: { everyMs: 60_000 }, tick: (signal) => sweepVolumes(ctx, signal) },
   { name: "code_artifacts.sweep", schedule: "47 * * * *", tick: () => removeAbandoned(ctx) },
   {

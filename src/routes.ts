@@ -12,6 +12,7 @@ import { routes as gpu } from "./resources/gpu/routes.ts";
 import { routes as models } from "./resources/models/routes.ts";
 import { routes as regions } from "./resources/regions/routes.ts";
 import { routes as secrets } from "./resources/secrets/routes.ts";
+import { routes as sessions } from "./resources/sessions/routes.ts";
 import { routes as setup } from "./resources/setup/routes.ts";
 import { routes as sshKeys } from "./resources/ssh_keys/routes.ts";
 import { routes as system } from "./resources/system/routes.ts";
@@ -32,6 +33,7 @@ export const mount = (ctx: Ctx) => (app: AnyElysia) =>
     .use(models(ctx))
     .use(volumes(ctx))
     .use(codeArtifacts(ctx))
+    .use(sessions(ctx))
     .use(regions(ctx))
     .use(connectedDatasets(ctx))
     .use(datasets(ctx))

@@ -49,6 +49,8 @@ export type Beneath = {
   list: (path: string) => Promise<Listing>;
   /** A regular file; the caller closes the descriptor. */
   openFile: (path: string) => OpenedFile;
+  /** A directory, to be walked; the caller closes the descriptor. */
+  openDirectory: (path: string) => number;
   /** Throws where `path` cannot be that of a file to write or delete; else the same path without `.` and `..`. */
   target: (path: string) => string;
   /** Gives a finished file of ours its name in the workspace, parents made as needed. Replaces a link, never follows it. */
@@ -147,6 +149,16 @@ export function openBeneath(root: string, owner?: Owner): Beneath {
         const stat = statOf(opened);
         if (stat.kind !== "file") throw notAFile(path, stat.kind);
         return { fd: opened, path: at, stat };
+      } catch (error) {
+        closeSync(opened);
+        throw error;
+      }
+    },
+    openDirectory(path) {
+      const opened = open(path, O.O_RDONLY | O.O_DIRECTORY);
+      try {
+        whereOf(opened, path);
+        return opened;
       } catch (error) {
         closeSync(opened);
         throw error;

@@ -127,13 +127,23 @@ function kindAt(dir: number, name: Buffer): Kind {
 
 export const rewind = (dir: number) => must("lseek", syscall(NR.lseek, dir, 0, 0));
 
-export type Stat = { kind: Kind; bytes: number; blocksBytes: number; links: number; inode: bigint; mtimeNs: bigint };
+export type Stat = {
+  kind: Kind;
+  bytes: number;
+  blocksBytes: number;
+  links: number;
+  inode: bigint;
+  mtimeNs: bigint;
+  ctimeNs: bigint;
+};
 
 const KINDS = new Map<number, Kind>([
   [constants.S_IFDIR, "directory"],
   [constants.S_IFREG, "file"],
   [constants.S_IFLNK, "symlink"],
 ]);
+
+const timeAt = (at: number) => stats.readBigInt64LE(at) * 1_000_000_000n + stats.readBigInt64LE(at + 8);
 
 function readStat(): Stat {
   return {
@@ -142,7 +152,8 @@ function readStat(): Stat {
     blocksBytes: Number(stats.readBigInt64LE(64)) * 512,
     links: Number(stats.readBigUInt64LE(16)),
     inode: stats.readBigUInt64LE(8),
-    mtimeNs: stats.readBigInt64LE(88) * 1_000_000_000n + stats.readBigInt64LE(96),
+    mtimeNs: timeAt(88),
+    ctimeNs: timeAt(104),
   };
 }
 

@@ -14,6 +14,7 @@ import {
   removeDirAt,
   renameAt,
   rewind,
+  type Stat,
   statAt,
   THE_NAME,
   unlinkAt,
@@ -30,29 +31,62 @@ export type Usage = {
   hidden: boolean;
 };
 
-/** What lies below a directory. Stops counting above `most` entries. */
-export async function measureTree(dir: number, most: number): Promise<Usage> {
+type Level = { fd: number; name: Buffer | undefined; inner: Buffer[] };
+type Visit = (dir: number, entry: Entry, path: () => Buffer) => "stop" | undefined;
+
+/**
+ * Every entry below a directory, in constant memory for each level. True: something could not be seen, because it lies
+ * too deep or its mode forbids it. What moves meanwhile may be missed, or be met twice.
+ */
+export async function walkTree(dir: number, visit: Visit): Promise<boolean> {
   const turn = takingTurns();
-  const usage: Usage = { bytes: 0, entries: 0, hidden: false };
-  const levels: { fd: number; inner: Buffer[] }[] = [{ fd: openDir(dir, "."), inner: [] }];
+  let hidden = false;
+  const levels: Level[] = [{ fd: openDir(dir, "."), name: undefined, inner: [] }];
   try {
-    while (levels.length > 0 && usage.entries <= most) {
-      const level = levels.at(-1) as (typeof levels)[number];
-      const next = level.inner.pop();
-      if (next) {
-        const fd = levels.length < MOST_LEVELS ? tryOpen(level.fd, next) : undefined;
-        if (fd === undefined) usage.hidden = true;
-        else if (fd !== GONE) levels.push({ fd, inner: [] });
+    for (let level = levels.at(-1); level; level = levels.at(-1)) {
+      const name = level.inner.pop();
+      if (name) {
+        const fd = levels.length < MOST_LEVELS ? tryOpen(level.fd, name) : undefined;
+        if (fd === undefined) hidden = true;
+        else if (fd !== GONE) levels.push({ fd, name, inner: [] });
       } else {
         const piece = entriesOf(level.fd);
-        if (piece.length === 0) closeSync((levels.pop() as (typeof levels)[number]).fd);
-        else count(usage, level, piece);
+        if (piece.length === 0) closeSync((levels.pop() as Level).fd);
+        for (const entry of piece) {
+          if (entry.kind === "directory") level.inner.push(entry.name);
+          if (visit(level.fd, entry, () => pathOf(levels, entry.name)) === "stop") return hidden;
+        }
       }
       await turn();
     }
-    return { ...usage, bytes: Math.ceil(usage.bytes) };
+    return hidden;
   } finally {
     for (const { fd } of levels) closeSync(fd);
+  }
+}
+
+const SLASH = Buffer.from("/");
+const pathOf = (levels: readonly Level[], last: Buffer): Buffer =>
+  Buffer.concat([...levels.flatMap(({ name }) => (name ? [name, SLASH] : [])), last]);
+
+/** What lies below a directory. Stops counting above `most` entries. */
+export async function measureTree(dir: number, most: number): Promise<Usage> {
+  let [bytes, entries] = [0, 0];
+  const hidden = await walkTree(dir, (fd, { name, kind }) => {
+    const stat = statUnlessGone(fd, name);
+    entries++;
+    if (stat) bytes += kind === "directory" ? stat.blocksBytes : stat.blocksBytes / Math.max(1, stat.links); // they share the blocks
+    return entries > most ? "stop" : undefined;
+  });
+  return { bytes: Math.ceil(bytes), entries, hidden };
+}
+
+export function statUnlessGone(dir: number, name: Name): Stat | undefined {
+  try {
+    return statAt(dir, name);
+  } catch (error) {
+    if (error instanceof CallError) return undefined;
+    throw error;
   }
 }
 
@@ -64,19 +98,6 @@ function tryOpen(dir: number, name: Buffer): number | undefined {
   } catch (error) {
     if (!(error instanceof CallError)) throw error;
     return ["ENOENT", "ENOTDIR", "ELOOP"].includes(error.code) ? GONE : undefined;
-  }
-}
-
-function count(usage: Usage, { fd, inner }: { fd: number; inner: Buffer[] }, piece: Entry[]) {
-  for (const { name, kind } of piece) {
-    usage.entries++;
-    if (kind === "directory") inner.push(name);
-    try {
-      const { blocksBytes, links } = statAt(fd, name);
-      usage.bytes += kind === "directory" ? blocksBytes : blocksBytes / Math.max(1, links); // they share the blocks
-    } catch (error) {
-      if (!(error instanceof CallError)) throw error; // gone meanwhile
-    }
   }
 }
 

@@ -26,6 +26,14 @@ const LAST_EVENT: Record<string, Record<string, string[]>> = {
     stopped: ["deployment.stopped", "deployment.updated"],
     failed: ["deployment.failed", "deployment.updated"],
   },
+  sessions: {
+    creating: ["session.created"],
+    ready: ["session.ready"],
+    stopping: ["session.created", "session.ready"],
+    stopped: ["session.stopped"],
+    failed: ["session.failed"],
+    expired: ["session.expired"],
+  },
   api_keys: { active: ["api_key.created"], revoked: ["api_key.revoked"] },
 };
 
@@ -59,6 +67,7 @@ export function violations(dir: string): string[] {
     dataset_resolution: "dataset_resolutions",
     volume: "volumes",
     code_artifact: "code_artifacts",
+    session: "sessions",
   };
   for (const [object, table] of Object.entries(tables)) {
     const orphans = all<{ id: string }>(
@@ -71,7 +80,7 @@ export function violations(dir: string): string[] {
     );
     bad.push(...silent.map(({ id }) => `${object} ${id} is there, but no event says so`));
   }
-  bad.push(...ownersOfKeys(dir, all));
+  bad.push(...ownersOfKeys(dir, all), ...filesOfSessions(dir, all));
   db.close();
   return bad;
 }
@@ -90,5 +99,20 @@ function ownersOfKeys(dir: string, all: <T>(sql: string) => T[]): string[] {
     ...owned.filter((key) => !stored.has(key)).map((key) => `a row owns ${key}, but the storage does not have it`),
     ...[...stored].filter((key) => !known.has(key)).map((key) => `the storage has ${key}, but no row knows it`),
     ...owned.filter((key, i) => owned.indexOf(key) !== i).map((key) => `two rows own ${key}`),
+  ];
+}
+
+/** A ready session has its directory; a directory has a session whose files are not yet gone. */
+function filesOfSessions(dir: string, all: <T>(sql: string) => T[]): string[] {
+  const rows = all<{ id: string; status: string; removed_at: number | null }>(
+    "SELECT id, status, removed_at FROM sessions",
+  );
+  const there = existsSync(join(dir, "sessions")) ? readdirSync(join(dir, "sessions")) : [];
+  const kept = new Set(rows.filter(({ removed_at }) => removed_at === null).map(({ id }) => id));
+  return [
+    ...rows
+      .filter(({ id, status }) => status === "ready" && !existsSync(join(dir, "sessions", id, "root/workspace")))
+      .map(({ id }) => `session ${id} is ready without its directory`),
+    ...there.filter((id) => !kept.has(id)).map((id) => `the directory of session ${id} is nobody's`),
   ];
 }

@@ -6,6 +6,7 @@ import { type TestApp, tempDir } from "../harness.ts";
 import { makeModel } from "../models.ts";
 import { pretendServing } from "../pretend_replica.ts";
 import { DATASETS, readSources } from "./journey_datasets.ts";
+import { endSessions, SESSIONS } from "./journey_sessions.ts";
 
 /**
  * One successful call of every operation, in an order that works: what the meta tests play. A new route without a
@@ -214,6 +215,7 @@ export const JOURNEY: Step[] = [
   { operation: "GET /v1/code_artifacts/{id}", own: artifact },
   { operation: "GET /v1/code_artifacts/{id}/content", own: artifact, bytes: true },
   { operation: "DELETE /v1/code_artifacts/{id}", own: artifact },
+  ...SESSIONS,
   { operation: "POST /v1/deployments", json: { model: "journey/served", name: "journey" } },
   { operation: "GET /v1/deployments" },
   { operation: "GET /v1/deployments/{id}", own: deployment },
@@ -241,6 +243,7 @@ export const JOURNEY: Step[] = [
 /** What happens by itself, without a call: a source is read, a replica dies for good, an idle deployment is parked. */
 export async function meanwhile(app: TestApp) {
   await readSources(app);
+  endSessions(app);
   const { id } = await deployment(app);
   pretendServing(app, id);
   for (const step of ["park", "sicken", "fail"] as const) moves.move(app.ctx, id, step);

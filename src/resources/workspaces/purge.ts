@@ -7,12 +7,13 @@ import * as datasets from "../datasets/service.ts";
 import * as deployments from "../deployments/service.ts";
 import * as models from "../models/service.ts";
 import * as secrets from "../secrets/service.ts";
+import * as sessions from "../sessions/service.ts";
 import * as sshKeys from "../ssh_keys/service.ts";
 import * as volumes from "../volumes/service.ts";
 
 /**
  * A deleted workspace keeps its row, so that old ids and events keep their meaning, but nothing that could be
- * opened or that costs: its deployments stop, its datasets, models, files, secrets, private keys and stored answers
+ * opened or that costs: its deployments and sessions stop, its datasets, models, files, secrets, private keys and stored answers
  * go. Driven by the event, so a kill only delays it.
  */
 export async function purge(ctx: Ctx) {
@@ -21,6 +22,7 @@ export async function purge(ctx: Ctx) {
       for (const { type, workspaceId } of batch) {
         if (type !== "workspace.deleted") continue;
         deployments.stopAll(ctx, workspaceId);
+        sessions.removeAll(ctx, workspaceId);
         models.removeAll(ctx, workspaceId);
         datasets.removeAll(ctx, workspaceId);
         volumes.removeAll(ctx, workspaceId);

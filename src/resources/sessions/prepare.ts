@@ -1,0 +1,144 @@
+/** Makes the directory of a session, with its volumes in it. May be cut off anywhere and begun again. */
+import { chmod, chown, mkdir } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import type { Ctx } from "../../context.ts";
+import { transition } from "../../events/lifecycle.ts";
+import type { Once } from "../../http/idempotency.ts";
+import { formatBytes } from "../../lib/bytes.ts";
+import { AppError } from "../../lib/errors.ts";
+import { durable, write } from "../../platform/db.ts";
+import { StorageError, syncDir } from "../../platform/files.ts";
+import { sessionOwner } from "../../sandbox/session_jail.ts";
+import * as volumes from "../volumes/service.ts";
+import type { VolumeRow } from "../volumes/table.ts";
+import { type Live, liveOf } from "./live.ts";
+import { machine } from "./machine.ts";
+import { isInWorkspace } from "./mount_paths.ts";
+import { placesOf, sessionsDir } from "./places.ts";
+import { removeFiles } from "./remove.ts";
+import type { CreateSession, Session } from "./schema.ts";
+import * as sessions from "./service.ts";
+import { requireSupport } from "./support.ts";
+import type { Mounted, SessionRow } from "./table.ts";
+import { quotaOf } from "./usage.ts";
+import { remember } from "./write_back.ts";
+
+const ANSWER_MS = 5_000; // large volumes take longer; then the answer says `creating`
+
+/** `POST /v1/sessions` */
+export async function open(ctx: Ctx, workspaceId: string, input: CreateSession, once?: Once): Promise<Session> {
+  await requireSupport(ctx);
+  const made = write<{ before?: object; row?: SessionRow }>(ctx.db, (tx) => {
+    const before = once?.before(tx);
+    if (before) return { before };
+    const row = sessions.create(ctx, tx, workspaceId, input);
+    requireDisk(ctx, row);
+    once?.keep(tx, sessions.shown(ctx, row));
+    return { row };
+  });
+  if (!made.row) return made.before as Session;
+  const enough = new AbortController();
+  await Promise.race([prepare(ctx, made.row), ctx.clock.sleep(ANSWER_MS, enough.signal)]);
+  enough.abort();
+  return sessions.shown(ctx, sessions.find(ctx, made.row.id) ?? made.row);
+}
+
+/** Never throws: what goes wrong is the session's `error`. */
+export function prepare(ctx: Ctx, row: SessionRow): Promise<void> {
+  const live = liveOf(ctx, row);
+  live.preparing ??= make(ctx, row, live).finally(() => {
+    live.preparing = undefined;
+  });
+  return live.preparing;
+}
+
+async function make(ctx: Ctx, row: SessionRow, live: Live) {
+  const { id } = row;
+  try {
+    await durable(ctx.db);
+    await removeFiles(ctx, id);
+    await build(ctx, row, live);
+    const now = ctx.clock.now();
+    live.usedAt = now;
+    write(ctx.db, (tx) => transition(tx, machine, "open", { id, now }, { readyAt: now, usedAt: now }));
+  } catch (error) {
+    if (live.ending.signal.aborted) return;
+    const known = error instanceof AppError || error instanceof StorageError;
+    if (!known || error instanceof StorageError) ctx.log.error("a session could not be made", { session: id, error });
+    const words = error instanceof StorageError ? `The server cannot use its storage: ${error.advice}` : undefined;
+    const message = words ?? (known ? error.message : "The session could not be made; the log has the details");
+    const now = ctx.clock.now();
+    write(ctx.db, (tx) => transition(tx, machine, "fail", { id, now }, { error: message, endedAt: now, env: "" }));
+    ctx.wake(sessions.LOOP);
+  }
+}
+
+async function build(ctx: Ctx, row: SessionRow, live: Live) {
+  const { dir, root, workspace, incoming, volumes: aside } = placesOf(ctx, row.id);
+  const owner = sessionOwner(ctx.config.data_dir);
+  await mkdir(dir, { recursive: true, mode: 0o700 });
+  for (const [path, mode] of [
+    [root, 0o755],
+    [workspace, 0o755],
+    [incoming, 0o700],
+    [aside, 0o700],
+  ] as const)
+    await mkdir(path, { mode });
+  if (owner) await chown(workspace, owner.uid, owner.gid);
+  for (const [i, mounted] of row.volumes.entries()) {
+    const inside = isInWorkspace(mounted.mountPath);
+    const top = inside ? workspace : aside;
+    const to = inside ? join(workspace, mounted.mountPath.slice("/workspace/".length)) : join(aside, String(i));
+    const hashes = await fill(ctx, { mounted, top, to, share: isShared(ctx, mounted), live });
+    if (!mounted.readOnly) await remember(ctx, row, i, hashes);
+  }
+  await syncDir(dir);
+  await syncDir(sessionsDir(ctx));
+}
+
+/** Behind a read-only mount nobody can write, and what is stored may be shared: it takes no room. */
+const isShared = (ctx: Ctx, { mountPath }: Mounted) =>
+  !isInWorkspace(mountPath) && sessionOwner(ctx.config.data_dir) === undefined;
+
+/** All that is copied counts, also what lies outside /workspace. */
+function requireDisk(ctx: Ctx, row: SessionRow) {
+  const copied = row.volumes.filter((each) => ctx.config.storage.kind !== "local" || !isShared(ctx, each));
+  const bytes = copied.map((each) => volumes.findAny(ctx, each.volumeId)?.totalBytes ?? 0).reduce((a, b) => a + b, 0);
+  const most = quotaOf(ctx).bytes;
+  if (bytes <= most) return;
+  throw new AppError(
+    "quota_exceeded",
+    `The volumes hold ${formatBytes(bytes)}, and a session may hold ${formatBytes(most)} (sessions.disk_mib)`,
+    { param: "/volumes" },
+  );
+}
+
+type Filling = { mounted: Mounted; top: string; to: string; share: boolean; live: Live };
+
+/** Gives the hash of each file. */
+async function fill(ctx: Ctx, { mounted, top, to, share, live }: Filling): Promise<Map<string, string>> {
+  const volume: VolumeRow | undefined = volumes.findAny(ctx, mounted.volumeId);
+  if (!volume) throw new AppError("resource_not_found", `Volume ${mounted.name} was deleted meanwhile`);
+  const owner = sessionOwner(ctx.config.data_dir);
+  const hashes = new Map<string, string>();
+  await makeDirs(to, top, owner);
+  for (const file of volumes.mounting.filesOf(ctx, volume)) {
+    live.ending.signal.throwIfAborted();
+    const path = join(to, file.path);
+    await makeDirs(dirname(path), top, owner);
+    const how = await volumes.mounting.copyOut(ctx, file, path, { share });
+    if (how === "copied") {
+      await chmod(path, mounted.readOnly ? 0o444 : 0o644);
+      if (owner) await chown(path, owner.uid, owner.gid);
+    }
+    if (how !== "gone") hashes.set(file.path, file.sha256);
+  }
+  return hashes;
+}
+
+async function makeDirs(path: string, top: string, owner: { uid: number; gid: number } | undefined) {
+  const first = await mkdir(path, { recursive: true, mode: 0o755 });
+  if (!first || !owner) return;
+  for (let dir = path; dir.length >= first.length && dir !== top; dir = dirname(dir))
+    await chown(dir, owner.uid, owner.gid);
+}

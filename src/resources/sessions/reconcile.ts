@@ -1,0 +1,81 @@
+/**
+ * The loop `sessions.reconcile`: ends what is over and removes what is left of it, also after a kill. A session that is
+ * ready stays so over a restart, with its files; what ran in it is gone with the server that ran it.
+ */
+import { readdir } from "node:fs/promises";
+import { join } from "node:path";
+import { and, eq, isNull } from "drizzle-orm";
+import type { Ctx } from "../../context.ts";
+import { oncePer } from "../../lib/once_per.ts";
+import { type Db, durable, write } from "../../platform/db.ts";
+import { cleanTemp, errorCode } from "../../platform/files.ts";
+import { forget, isBusy, liveOf } from "./live.ts";
+import { placesOf, sessionsDir } from "./places.ts";
+import { prepare } from "./prepare.ts";
+import { removeFiles } from "./remove.ts";
+import * as sessions from "./service.ts";
+import { type SessionRow, sessions as table } from "./table.ts";
+
+const STRAYS_MS = 600_000;
+const sweptOf = oncePer((_db: Db) => ({ straysAt: Number.NEGATIVE_INFINITY, started: false }));
+
+export async function reconcile(ctx: Ctx): Promise<void> {
+  const rows = ctx.db.select().from(table).where(isNull(table.removedAt)).all();
+  for (const row of rows) {
+    try {
+      await drive(ctx, row);
+    } catch (error) {
+      ctx.log.error("a session could not be driven", { session: row.id, error }); // its siblings go on
+    }
+  }
+  await sweep(ctx, rows);
+}
+
+async function drive(ctx: Ctx, row: SessionRow) {
+  const live = liveOf(ctx, row);
+  const now = ctx.clock.now();
+  if (row.status === "creating" || row.status === "ready") {
+    if (now >= row.expiresAt || isIdle(row, live.usedAt, isBusy(live), now)) sessions.begin(ctx, row.id, "expire");
+    else if (row.status === "ready") recordUse(ctx, row, live.usedAt);
+    else void prepare(ctx, row); // cut off by a kill, or under way
+    return;
+  }
+  if (isBusy(live)) return;
+  if (row.status === "stopping") sessions.finish(ctx, row.id);
+  await durable(ctx.db); // that it is over may be news of this moment
+  await removeFiles(ctx, row.id);
+  write(ctx.db, (tx) => tx.update(table).set({ removedAt: ctx.clock.now() }).where(eq(table.id, row.id)).run());
+  forget(ctx, row.id);
+}
+
+const isIdle = (row: SessionRow, usedAt: number, busy: boolean, now: number) =>
+  row.status === "ready" && !busy && now - Math.max(row.usedAt, usedAt) >= row.idleSeconds * 1000;
+
+/** Calls that only read do not write; their time is written down here. */
+function recordUse(ctx: Ctx, row: SessionRow, usedAt: number) {
+  if (usedAt <= row.usedAt) return;
+  const stillReady = and(eq(table.id, row.id), eq(table.status, "ready"));
+  write(ctx.db, (tx) => tx.update(table).set({ usedAt }).where(stillReady).run());
+}
+
+/** Directories that no row knows; and, once, files that were on their way in when the last server ended. */
+async function sweep(ctx: Ctx, rows: readonly SessionRow[]) {
+  const state = sweptOf(ctx.db);
+  const now = ctx.clock.now();
+  if (now - state.straysAt < STRAYS_MS) return;
+  state.straysAt = now;
+  for (const name of await namesIn(sessionsDir(ctx))) if (!sessions.find(ctx, name)) await removeFiles(ctx, name);
+  if (state.started) return;
+  state.started = true;
+  for (const { id, status } of rows)
+    if (status === "ready") await cleanTemp(join(placesOf(ctx, id).incoming), STRAYS_MS);
+}
+
+async function namesIn(dir: string): Promise<string[]> {
+  try {
+    return await readdir(dir);
+  } catch (error) {
+    if (errorCode(error) === "ENOENT") return [];
+    throw error;
+  }
+}

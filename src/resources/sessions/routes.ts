@@ -1,0 +1,141 @@
+import { Elysia } from "elysia";
+import type { Ctx, Principal } from "../../context.ts";
+import { area } from "../../http/auth.ts";
+import { createsLater } from "../../http/idempotency.ts";
+import { describe } from "../../http/openapi.ts";
+import { listOf, PageQuery } from "../../http/pagination.ts";
+import { keepOpen } from "../../http/patience.ts";
+import { asks } from "../../http/query.ts";
+import { sse } from "../../http/sse.ts";
+import * as exec from "./exec.ts";
+import * as files from "./files.ts";
+import { open } from "./prepare.ts";
+import * as schema from "./schema.ts";
+import * as sessions from "./service.ts";
+import { requireEnabled, requireSupport } from "./support.ts";
+
+const TAGS = ["Sessions"];
+const PREFIX = "/v1/sessions";
+const BIN = "application/octet-stream";
+
+export const routes = (ctx: Ctx) => new Elysia().use(managing(ctx)).use(content(ctx));
+
+/** A session of the caller that can be used, on a server that can use it. */
+async function usable(ctx: Ctx, { workspaceId }: Principal, id: string) {
+  requireEnabled(ctx);
+  sessions.mustGet(ctx, workspaceId, id);
+  await requireSupport(ctx);
+  return sessions.mustBeReady(ctx, workspaceId, id);
+}
+
+const managing = (ctx: Ctx) => {
+  const { authed, takes } = area(ctx, "training");
+  return new Elysia({ prefix: PREFIX, tags: TAGS })
+    .use(authed)
+    .post(
+      "",
+      async ({ request, principal, body, set }) => {
+        requireEnabled(ctx);
+        keepOpen(ctx, request);
+        return createsLater(ctx, { request, principal, body, set }, (once) =>
+          open(ctx, principal.workspaceId, body, once),
+        );
+      },
+      { ...takes(schema.CreateSession), detail: describe("Create a session", { 201: schema.Session }) },
+    )
+    .get(
+      "",
+      ({ principal, query }) => {
+        requireEnabled(ctx);
+        return sessions.list(ctx, principal.workspaceId, query);
+      },
+      {
+        ...asks(PageQuery.extend(schema.StatusQuery.shape)),
+        detail: describe("List sessions", { 200: listOf(schema.Session, "SessionList") }),
+      },
+    )
+    .get(
+      "/:id",
+      ({ principal, params }) => {
+        requireEnabled(ctx);
+        return sessions.shown(ctx, sessions.mustGet(ctx, principal.workspaceId, params.id));
+      },
+      { detail: describe("Get a session", { 200: schema.Session }) },
+    )
+    .post(
+      "/:id/stop",
+      async ({ principal, params }) => {
+        requireEnabled(ctx);
+        return sessions.shown(ctx, await sessions.stop(ctx, principal.workspaceId, params.id));
+      },
+      { detail: describe("Stop a session; its files go", { 200: schema.Session }) },
+    )
+    .post(
+      "/:id/exec",
+      async ({ request, principal, params, body }) => {
+        const row = await usable(ctx, principal, params.id);
+        keepOpen(ctx, request);
+        const admitted = await exec.admit(ctx, row, body, request.signal);
+        return body.stream
+          ? sse(ctx, request, (signal) => exec.events(ctx, admitted, signal))
+          : exec.run(ctx, admitted);
+      },
+      {
+        ...takes(schema.CreateExec),
+        detail: describe(
+          "Run a command",
+          { 200: schema.Exec },
+          { description: "With stream: text/event-stream. Whoever leaves before its end cancels it." },
+        ),
+      },
+    );
+};
+
+const content = (ctx: Ctx) => {
+  const { authed } = area(ctx, "training");
+  return new Elysia({ prefix: PREFIX, tags: TAGS })
+    .use(authed)
+    .get(
+      "/:id/files",
+      async ({ principal, params, query }) => files.list(ctx, await usable(ctx, principal, params.id), query.path),
+      {
+        ...asks(schema.FilesQuery),
+        detail: describe("List a directory, or describe a file", { 200: schema.FileListing }),
+      },
+    )
+    .get(
+      "/:id/files/content",
+      async ({ request, principal, params, query }) => {
+        const row = await usable(ctx, principal, params.id);
+        return files.send(ctx, row, files.mustHavePath(query.path), request);
+      },
+      { ...asks(schema.ContentQuery), detail: describe("Fetch a file; takes Range", { 200: BIN, 206: BIN }) },
+    )
+    .put(
+      "/:id/files/content",
+      async ({ request, principal, params, query, set }) => {
+        const row = await usable(ctx, principal, params.id);
+        const { replaced, written } = await files.put(ctx, row, files.mustHavePath(query.path), request);
+        set.status = replaced ? 200 : 201;
+        return written;
+      },
+      {
+        parse: "none",
+        ...asks(schema.ContentQuery),
+        detail: describe(
+          "Write a file; directories on the way are made",
+          { 200: schema.WrittenFile, 201: schema.WrittenFile },
+          { accepts: { [BIN]: "The bytes of the file" } },
+        ),
+      },
+    )
+    .delete(
+      "/:id/files/content",
+      async ({ principal, params, query }) => {
+        const row = await usable(ctx, principal, params.id);
+        const recursive = query.recursive === "true" || query.recursive === "1";
+        return files.remove(ctx, row, files.mustHavePath(query.path), recursive);
+      },
+      { ...asks(schema.DeleteQuery), detail: describe("Delete a file or a directory", { 200: schema.DeletedFile }) },
+    );
+};

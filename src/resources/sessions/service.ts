@@ -1,0 +1,172 @@
+/** Session sandboxes: a directory and commands that see little else. Files and processes are in the modules beside. */
+import { and, count, eq, inArray, sql } from "drizzle-orm";
+import type { Ctx } from "../../context.ts";
+import { emit } from "../../events/emit.ts";
+import { transition } from "../../events/lifecycle.ts";
+import { type PageQuery, page } from "../../http/pagination.ts";
+import { AppError } from "../../lib/errors.ts";
+import { newId } from "../../lib/ids.ts";
+import { type Tx, write } from "../../platform/db.ts";
+import { preparedInsert, preparedRow } from "../../platform/row.ts";
+import * as volumes from "../volumes/service.ts";
+import { liveOf, quiet } from "./live.ts";
+import { machine } from "./machine.ts";
+import { collision } from "./mount_paths.ts";
+import { type CreateSession, present } from "./schema.ts";
+import { type Mounted, type SessionRow, type STATUSES, sessions } from "./table.ts";
+
+export const LOOP = "sessions.reconcile";
+const ACTIVE = ["creating", "ready", "stopping"] as const;
+
+const insert = preparedInsert(sessions);
+const byId = preparedRow(sessions, eq(sessions.id, sql.placeholder("id")));
+
+export const find = (ctx: Pick<Ctx, "db">, id: string): SessionRow | undefined => byId(ctx.db, { id });
+
+export function mustGet(ctx: Ctx, workspaceId: string, id: string): SessionRow {
+  const row = find(ctx, id);
+  if (row?.workspaceId !== workspaceId)
+    throw new AppError("resource_not_found", `No session ${id.slice(0, 80)}`, { param: "id" });
+  return row;
+}
+
+export function mustBeReady(ctx: Ctx, workspaceId: string, id: string): SessionRow {
+  const row = mustGet(ctx, workspaceId, id);
+  if (row.status !== "ready") throw notReady(row);
+  return row;
+}
+
+export const notReady = ({ id, status }: SessionRow) =>
+  new AppError("session_not_ready", `Session ${id} is ${status}: only a ready one can be used`, { param: "id" });
+
+export const shown = (ctx: Ctx, row: SessionRow) =>
+  present(row, { env: Object.keys(envOf(ctx, row)), usedAt: Math.max(row.usedAt, liveOf(ctx, row).usedAt) });
+
+export const list = (
+  ctx: Ctx,
+  workspaceId: string,
+  query: PageQuery & { status?: (typeof STATUSES)[number] | undefined },
+) =>
+  page(
+    ctx.db,
+    sessions,
+    and(
+      eq(sessions.workspaceId, workspaceId),
+      query.status === undefined ? undefined : eq(sessions.status, query.status),
+    ),
+    query,
+    (row) => shown(ctx, row),
+  );
+
+const aad = (id: string) => `session:${id}`;
+
+export const envOf = (ctx: Ctx, { id, env }: SessionRow): Record<string, string> =>
+  env === "" ? {} : JSON.parse(new TextDecoder().decode(ctx.secrets.open(env, aad(id))));
+
+/** The row; its directory is made afterwards, and is nobody's before this is on the disk. */
+export function create(ctx: Ctx, tx: Tx, workspaceId: string, input: CreateSession): SessionRow {
+  const { max_per_workspace: most, lifetime_seconds: life, idle_seconds: idle } = ctx.config.sessions;
+  const now = ctx.clock.now();
+  requireRoom(tx, workspaceId, most);
+  if (input.network && !ctx.config.sessions.allow_network)
+    throw invalid("/network", "sessions have no network here: the operator can set sessions.allow_network = true");
+  const timeoutSeconds = within("/timeout_seconds", input.timeout_seconds ?? life, life);
+  const idleSeconds = within("/idle_timeout_seconds", input.idle_timeout_seconds ?? Math.min(idle, life), life);
+  const id = newId("ses", now);
+  const row = insert(tx, {
+    id,
+    workspaceId,
+    name: input.name,
+    status: machine.initial,
+    env: Object.keys(input.env).length === 0 ? "" : ctx.secrets.seal(JSON.stringify(input.env), aad(id)),
+    volumes: mountedOf(ctx, workspaceId, input),
+    network: input.network,
+    timeoutSeconds,
+    idleSeconds,
+    error: null,
+    execCount: 0,
+    expiresAt: now + timeoutSeconds * 1000,
+    usedAt: now,
+    readyAt: null,
+    endedAt: null,
+    removedAt: null,
+    metadata: input.metadata,
+    createdAt: now,
+    updatedAt: now,
+  });
+  emit(
+    tx,
+    "session.created",
+    { workspaceId, now },
+    machine.report(row) as { object: "session"; id: string; name: string | null; status: string },
+  );
+  return row;
+}
+
+const invalid = (param: string, why: string) => new AppError("schema", `${param.slice(1)}: ${why}`, { param });
+
+function within(param: string, seconds: number, most: number): number {
+  if (seconds <= most) return seconds;
+  throw invalid(param, `takes at most ${most} (sessions.lifetime_seconds)`);
+}
+
+function requireRoom(tx: Tx, workspaceId: string, most: number) {
+  const active = and(eq(sessions.workspaceId, workspaceId), inArray(sessions.status, [...ACTIVE]));
+  const [found] = tx.select({ number: count() }).from(sessions).where(active).all();
+  if ((found?.number ?? 0) >= most)
+    throw new AppError(
+      "quota_exceeded",
+      `This workspace has ${most} sessions: stop one, or have sessions.max_per_workspace raised`,
+    );
+}
+
+function mountedOf(ctx: Ctx, workspaceId: string, input: CreateSession): Mounted[] {
+  const clash = collision(input.volumes.map(({ mount_path }) => mount_path));
+  if (clash !== undefined)
+    throw invalid(`/volumes/${clash}/mount_path`, "must not be, nor lie in, the place of another volume");
+  return input.volumes.map(({ name, mount_path, read_only }, i) => {
+    const volume = volumes.find(ctx, workspaceId, name);
+    if (!volume) throw new AppError("resource_not_found", `No volume ${name}`, { param: `/volumes/${i}/name` });
+    return { volumeId: volume.id, name: volume.name, mountPath: mount_path, readOnly: read_only };
+  });
+}
+
+/** Ends its commands and answers when they are over; the loop removes its files. One that has ended stays as it is. */
+export async function stop(ctx: Ctx, workspaceId: string, id: string): Promise<SessionRow> {
+  mustGet(ctx, workspaceId, id);
+  begin(ctx, id, "stop");
+  const row = mustGet(ctx, workspaceId, id);
+  if (row.status !== "stopping") return row;
+  await quiet(liveOf(ctx, row));
+  return finish(ctx, id) ?? mustGet(ctx, workspaceId, id);
+}
+
+/** From here on no command begins, and those that run are ended. */
+export function begin(ctx: Ctx, id: string, action: "stop" | "expire"): SessionRow | undefined {
+  const now = ctx.clock.now();
+  const over = action === "expire" ? { endedAt: now, env: "" } : {};
+  const row = write(ctx.db, (tx) => transition(tx, machine, action, { id, now }, over));
+  if (row) liveOf(ctx, row).ending.abort();
+  ctx.wake(LOOP);
+  return row;
+}
+
+export function finish(ctx: Ctx, id: string): SessionRow | undefined {
+  const now = ctx.clock.now();
+  return write(ctx.db, (tx) => transition(tx, machine, "finish", { id, now }, { endedAt: now, env: "" }));
+}
+
+/** For a workspace that goes. */
+export function removeAll(ctx: Ctx, workspaceId: string) {
+  const active = and(eq(sessions.workspaceId, workspaceId), inArray(sessions.status, [...ACTIVE]));
+  for (const { id } of ctx.db.select({ id: sessions.id }).from(sessions).where(active).all()) begin(ctx, id, "stop");
+}
+
+export const countExec = (ctx: Ctx, id: string) =>
+  write(ctx.db, (tx) =>
+    tx
+      .update(sessions)
+      .set({ execCount: sql`${sessions.execCount} + 1`, usedAt: ctx.clock.now() })
+      .where(eq(sessions.id, id))
+      .run(),
+  );

@@ -1,0 +1,150 @@
+/**
+ * Writable volumes: what a session changed below their place goes back to them, by comparing with what was there at the
+ * last time. The newest writer wins; a file that somebody else changed is not deleted. Nothing is lost in the session.
+ */
+import { closeSync } from "node:fs";
+import { join } from "node:path";
+import { z } from "zod";
+import type { Ctx } from "../../context.ts";
+import { AppError } from "../../lib/errors.ts";
+import { readJson, StorageError, writeFileAtomic } from "../../platform/files.ts";
+import { type Beneath, openBeneath } from "../../sandbox/beneath.ts";
+import { statUnlessGone, walkTree } from "../../sandbox/beneath_tree.ts";
+import * as volumes from "../volumes/service.ts";
+import type { VolumeRow } from "../volumes/table.ts";
+import { liveOf } from "./live.ts";
+import { placesOf } from "./places.ts";
+import type { VolumeErrors } from "./schema.ts";
+import { chunksOf } from "./streams.ts";
+import type { Mounted, SessionRow } from "./table.ts";
+
+/** Path, stamp (another one where the content may be another), hash. */
+const Known = z.array(z.tuple([z.string(), z.string(), z.string()]));
+type Known = Map<string, { stamp: string; sha256: string }>;
+type Found = { stamps: Map<string, string>; skipped: Map<string, string> };
+type Place = { ctx: Ctx; row: SessionRow; beneath: Beneath; mounted: Mounted; errors: VolumeErrors };
+
+const MOST_ERRORS = 20;
+const knownAt = (ctx: Ctx, row: SessionRow, i: number) => join(placesOf(ctx, row.id).volumes, `${i}.json`);
+
+/** After the volume was copied: this is what it holds. */
+export async function remember(ctx: Ctx, row: SessionRow, i: number, hashes: ReadonlyMap<string, string>) {
+  const beneath = openBeneath(placesOf(ctx, row.id).root);
+  try {
+    const { stamps } = await scan(beneath, (row.volumes[i] as Mounted).mountPath);
+    await keepKnown(
+      knownAt(ctx, row, i),
+      new Map([...stamps].map(([path, stamp]) => [path, { stamp, sha256: hashes.get(path) ?? "" }])),
+    );
+  } finally {
+    beneath.close();
+  }
+}
+
+const keepKnown = (file: string, known: Known) =>
+  writeFileAtomic(file, JSON.stringify([...known].map(([path, { stamp, sha256 }]) => [path, stamp, sha256])));
+
+async function readKnown(file: string): Promise<Known> {
+  const kept = (await readJson(file, Known)) ?? [];
+  return new Map(kept.map(([path, stamp, sha256]) => [path, { stamp, sha256 }]));
+}
+
+/** What could not be written back. One at a time for each session. */
+export function writeBack(ctx: Ctx, row: SessionRow): Promise<VolumeErrors> {
+  if (row.volumes.every(({ readOnly }) => readOnly)) return Promise.resolve([]);
+  const live = liveOf(ctx, row);
+  const mine = live.syncing.then(() => syncAll(ctx, row));
+  live.syncing = mine.catch(() => {});
+  return mine;
+}
+
+async function syncAll(ctx: Ctx, row: SessionRow): Promise<VolumeErrors> {
+  const errors: VolumeErrors = [];
+  const beneath = openBeneath(placesOf(ctx, row.id).root);
+  try {
+    for (const [i, mounted] of row.volumes.entries())
+      if (!mounted.readOnly)
+        await attempt({ ctx, row, beneath, mounted, errors }, "", (volume, place) =>
+          sync(place, volume, knownAt(ctx, row, i)),
+        );
+  } finally {
+    beneath.close();
+  }
+  return errors.slice(0, MOST_ERRORS);
+}
+
+/** What fails is told, and the rest goes on. */
+async function attempt(place: Place, path: string, work: (volume: VolumeRow, place: Place) => Promise<void>) {
+  const { ctx, row, mounted, errors } = place;
+  try {
+    const volume = volumes.findAny(ctx, mounted.volumeId);
+    if (!volume) throw new AppError("resource_not_found", `Volume ${mounted.name} was deleted`);
+    await work(volume, place);
+  } catch (error) {
+    const words = error instanceof StorageError ? error.advice : error instanceof AppError ? error.message : undefined;
+    if (!(error instanceof AppError)) ctx.log.error("a volume was not written back", { session: row.id, error });
+    errors.push({ volume: mounted.name, path, message: words ?? "the log of the server has the details" });
+  }
+}
+
+async function sync(place: Place, volume: VolumeRow, file: string) {
+  const { ctx, beneath, mounted, errors } = place;
+  const known = await readKnown(file);
+  const { stamps, skipped } = await scan(beneath, mounted.mountPath);
+  for (const [path, message] of skipped) errors.push({ volume: mounted.name, path, message });
+  let changed = false;
+  for (const [path, stamp] of stamps) {
+    const before = known.get(path);
+    if (before?.stamp === stamp) continue;
+    changed = true;
+    await attempt(place, path, async () => {
+      known.set(path, { stamp, sha256: await send(place, volume, path, before?.sha256) });
+    });
+  }
+  for (const [path, { sha256 }] of [...known]) {
+    if (stamps.has(path) || skipped.has(path)) continue;
+    changed = true;
+    await attempt(place, path, async () => {
+      const there = volumes.findFile(ctx, volume, path);
+      if (there?.sha256 === sha256) volumes.removeFile(ctx, volume.workspaceId, volume.id, path);
+      known.delete(path);
+    });
+  }
+  if (changed) await keepKnown(file, known);
+}
+
+/** Gives the hash of what the volume holds now. Only another content is sent. */
+async function send({ ctx, beneath, mounted }: Place, volume: VolumeRow, path: string, before: string | undefined) {
+  const { fd, stat } = beneath.openFile(`${mounted.mountPath}/${path}`);
+  try {
+    const hasher = new Bun.CryptoHasher("sha256");
+    for await (const chunk of chunksOf(fd, { offset: 0, length: stat.bytes })) hasher.update(chunk);
+    const sha256 = hasher.digest("hex");
+    if (sha256 === before) return sha256;
+    const body = chunksOf(fd, { offset: 0, length: stat.bytes });
+    const { row } = await volumes.mounting.takeIn(ctx, volume, { path, sizeBytes: stat.bytes, body });
+    return row.sha256;
+  } finally {
+    closeSync(fd);
+  }
+}
+
+async function scan(beneath: Beneath, mountPath: string): Promise<Found> {
+  const found: Found = { stamps: new Map(), skipped: new Map() };
+  const top = beneath.openDirectory(mountPath);
+  try {
+    await walkTree(top, (dir, { name, kind }, path) => {
+      if (kind === "directory") return undefined;
+      const bytes = path();
+      const text = bytes.toString("utf8");
+      const stat = kind === "file" ? statUnlessGone(dir, name) : undefined;
+      if (!Buffer.from(text).equals(bytes)) found.skipped.set(text, "its name is not UTF-8: a volume cannot keep it");
+      else if (kind !== "file") found.skipped.set(text, "it is no regular file: a volume cannot keep it");
+      else if (stat) found.stamps.set(text, `${stat.inode}:${stat.bytes}:${stat.ctimeNs}`);
+      return undefined;
+    });
+    return found;
+  } finally {
+    closeSync(top);
+  }
+}

@@ -1,0 +1,39 @@
+import { transition } from "../../src/events/lifecycle.ts";
+import { write } from "../../src/platform/db.ts";
+import { machine } from "../../src/resources/sessions/machine.ts";
+import { CreateSession } from "../../src/resources/sessions/schema.ts";
+import * as sessions from "../../src/resources/sessions/service.ts";
+import type { TestApp } from "../harness.ts";
+import type { Step } from "./journey.ts";
+
+const session = async (app: TestApp) => {
+  const known = (await app.call("GET", "/v1/sessions?status=ready")).body.data[0];
+  return { id: (known ?? (await app.call("POST", "/v1/sessions", {})).body).id as string };
+};
+const file = async (app: TestApp) => {
+  const { id } = await session(app);
+  const query = "?path=/workspace/a.txt";
+  await app.call("PUT", `/v1/sessions/${id}/files/content${query}`, undefined, { raw: "a" });
+  return { id, "?": query };
+};
+
+export const SESSIONS: Step[] = [
+  { operation: "POST /v1/sessions", json: { name: "journey" } },
+  { operation: "GET /v1/sessions" },
+  { operation: "GET /v1/sessions/{id}", own: session },
+  { operation: "POST /v1/sessions/{id}/exec", own: session, json: { command: "true" } },
+  { operation: "GET /v1/sessions/{id}/files", own: session },
+  { operation: "PUT /v1/sessions/{id}/files/content", own: file, body: "b" },
+  { operation: "GET /v1/sessions/{id}/files/content", own: file, bytes: true },
+  { operation: "DELETE /v1/sessions/{id}/files/content", own: file },
+  { operation: "POST /v1/sessions/{id}/stop", own: session },
+];
+
+/** One cannot be made, one nobody uses any more. */
+export function endSessions(app: TestApp) {
+  const { ctx } = app;
+  const now = ctx.clock.now();
+  const make = () => write(ctx.db, (tx) => sessions.create(ctx, tx, app.workspaceA, CreateSession.parse({})));
+  write(ctx.db, (tx) => transition(tx, machine, "fail", { id: make().id, now }, { error: "the disk was full" }));
+  sessions.begin(ctx, make().id, "expire");
+}
