@@ -22,15 +22,19 @@ const THREADS = 128; // of the runtime, which counts them by the cores of the ma
 const OPEN_FILES = 256; // until it locks itself in
 const NO_LIMIT = 0; // its parent has the deadlines; it writes no file
 
-/** Tells what the host can do, once; then every process is made the best way there is. */
-export function rewardSpawner(dataDir: string) {
+/**
+ * Tells what the host can do, once; then every process is made the best way there is. `program` is the executable that
+ * runs in it; without one, as when this runs from its source, there are no namespaces.
+ */
+export function rewardSpawner(dataDir: string, program = compiled ? process.execPath : undefined) {
   let jail: Promise<{ jail: Jail; support: JailSupport }> | undefined;
   const prepare = async () => {
     const made = { path: jailPath(dataDir), owner: jailOwner(dataDir) };
     return { jail: made, support: await jailSupport(made) };
   };
   const support = async (): Promise<JailSupport> => {
-    if (!compiled) return { ok: false, reason: "verk runs from its source", fix: "Use a built executable." };
+    if (program === undefined)
+      return { ok: false, reason: "verk runs from its source", fix: "Use a built executable." };
     try {
       jail ??= prepare();
       return (await jail).support;
@@ -44,16 +48,16 @@ export function rewardSpawner(dataDir: string) {
     async spawn(command: RewardCommand): Promise<SpawnedReward> {
       const { ok } = await support();
       const ready = ok ? await jail : undefined;
-      return ready ? spawnJailed(ready.jail, command) : spawnReward(command);
+      return ready && program ? spawnJailed(ready.jail, specOf(program, command)) : spawnReward(command);
     },
   };
 }
 
-const specOf = (command: RewardCommand): JailSpec => ({
+const specOf = (program: string, command: RewardCommand): JailSpec => ({
   argv: [PROGRAM, ...rewardArgs(command)],
   env: REWARD_ENV,
   cwd: "/",
-  mounts: [...programMounts(process.execPath), { kind: "devices" }, { kind: "proc" }],
+  mounts: [...programMounts(program), { kind: "devices" }, { kind: "proc" }],
   limits: {
     processes: THREADS,
     memoryBytes: OWN_BYTES + command.memoryMib * 2 ** 20,
@@ -66,8 +70,8 @@ const specOf = (command: RewardCommand): JailSpec => ({
   filter: "none",
 });
 
-function spawnJailed(jail: Jail, command: RewardCommand): SpawnedReward {
-  const prepared = prepareJail(jail, specOf(command));
+function spawnJailed(jail: Jail, spec: JailSpec): SpawnedReward {
+  const prepared = prepareJail(jail, spec);
   const child = spawnPrepared(prepared, ["pipe", "pipe", "pipe"]);
   const tail = createTail(TAIL_BYTES);
   const drained = drain(child.stderr, tail.push);
