@@ -12,7 +12,5 @@ export function readAsset(group: string, name: string): Uint8Array<ArrayBuffer> 
   const file = groups[group]?.files.find(({ rel }) => rel === name);
   if (!file) throw new UsageError(`This build of verk carries no ${group}/${name}; install a build that does.`);
   const slices = file.parts.map((part) => zstdDecompressSync(readFileSync(part)));
-  return slices.length === 1
-    ? new Uint8Array(slices[0] as Uint8Array<ArrayBuffer>)
-    : new Uint8Array(Buffer.concat(slices));
+  return (slices.length === 1 ? slices[0] : Buffer.concat(slices)) as Uint8Array<ArrayBuffer>;
 }

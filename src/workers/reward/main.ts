@@ -43,9 +43,9 @@ export async function runReward(language: string, memoryMib: string): Promise<ne
 async function open(language: Language, memoryBytes: number): Promise<Interpreter> {
   if (language === "python") {
     const { openPython } = await import("./python/open.ts");
-    const [wasm, stdlib, image] = ["python.wasm", "stdlib.zip", "image.bin"].map((name) => readAsset("python", name));
-    if (!wasm || !stdlib || !image) throw new Error("Python's files are missing");
-    const module = await WebAssembly.compile(wasm);
+    const compiling = WebAssembly.compile(readAsset("python", "python.wasm")); // on other threads, meanwhile:
+    const [stdlib, image] = [readAsset("python", "stdlib.zip"), readAsset("python", "image.bin")];
+    const module = await compiling;
     return openPython({ module, stdlib, image }, Math.max(128 << 20, memoryBytes / 2));
   }
   const { openJavaScript } = await import("./javascript/open.ts");
