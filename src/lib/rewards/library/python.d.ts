@@ -1,0 +1,5 @@
+declare module "*.py" {
+  const text: string;
+  // biome-ignore lint/style/noDefaultExport: an import with { type: "text" } has no other kind
+  export default text;
+}
