@@ -1,4 +1,5 @@
 /** One command in a session, from its place in the line to the end of everything it started. */
+import { closeSync } from "node:fs";
 import type { Ctx } from "../../context.ts";
 import type { SseMessage } from "../../http/sse.ts";
 import { AppError } from "../../lib/errors.ts";
@@ -43,7 +44,7 @@ export async function admit(ctx: Ctx, row: SessionRow, body: CreateExec, left: A
     throw new AppError("schema", `timeout_seconds: takes at most ${most} (sessions.exec_timeout_seconds)`, {
       param: "/timeout_seconds",
     });
-  await requireDirectory(ctx, row, body.cwd);
+  requireDirectory(ctx, row, body.cwd);
   const live = liveOf(ctx, row);
   const signal = AbortSignal.any([left, live.ending.signal, ctx.closing]);
   const release = await during(ctx, live, () => takeSlot(ctx, row.workspaceId, signal));
@@ -55,16 +56,19 @@ export async function admit(ctx: Ctx, row: SessionRow, body: CreateExec, left: A
   return { row: fresh, body, seconds, release, signal };
 }
 
-async function requireDirectory(ctx: Ctx, row: SessionRow, cwd: string) {
-  if (cwd !== "/workspace" && !cwd.startsWith("/workspace/")) return; // the jail looks for itself
+/** What it can see from here; the jail looks for itself, but only says that it did not begin. */
+function requireDirectory(ctx: Ctx, row: SessionRow, cwd: string) {
+  if (cwd !== "/workspace" && !cwd.startsWith("/workspace/")) return;
   const beneath = openBeneath(placesOf(ctx, row.id).root);
   try {
-    const { type } = await beneath.list(cwd);
-    if (type !== "directory")
-      throw new AppError("schema", `cwd: ${cwd.slice(0, 200)} is no directory`, { param: "/cwd" });
+    closeSync(beneath.openDirectory(cwd));
   } catch (error) {
-    if (!(error instanceof AppError) || error.code === "schema") throw error;
-    throw new AppError("schema", `cwd: ${error.message}`, { param: "/cwd", cause: error });
+    if (!(error instanceof AppError)) throw error;
+    if (error.code !== "resource_not_found" && error.code !== "path_outside_workspace") return;
+    throw new AppError("schema", `cwd: no directory ${cwd.slice(0, 200)} in /workspace`, {
+      param: "/cwd",
+      cause: error,
+    });
   } finally {
     beneath.close();
   }
@@ -79,19 +83,25 @@ export async function run(ctx: Ctx, admitted: Admitted): Promise<Exec> {
   return { ...exec, ...texts };
 }
 
-/** Streamed: `stdout` and `stderr` as they come, then `exit`. Who stops reading ends the command. */
-export async function* events(ctx: Ctx, admitted: Admitted, left: AbortSignal): AsyncGenerator<SseMessage> {
+/**
+ * Streamed: `stdout` and `stderr` as they come, then `exit`. It runs from now on, whether or not anybody comes to read;
+ * who stops reading ends it.
+ */
+export function stream(ctx: Ctx, admitted: Admitted): (left: AbortSignal) => AsyncGenerator<SseMessage> {
   const gone = new AbortController();
   const queue = textQueue();
-  const signal = AbortSignal.any([admitted.signal, left, gone.signal]);
+  const signal = AbortSignal.any([admitted.signal, gone.signal]);
   const running = start(ctx, { ...admitted, signal }, queue.add).finally(queue.end);
   running.catch(() => {}); // told below
-  try {
-    for await (const { stream, text } of queue) yield { event: stream, data: { data: text } };
-    yield { event: "exit", data: await running };
-  } finally {
-    gone.abort();
-  }
+  return async function* (left) {
+    left.addEventListener("abort", () => gone.abort(), { once: true });
+    try {
+      for await (const { stream, text } of queue) yield { event: stream, data: { data: text } };
+      yield { event: "exit", data: await running };
+    } finally {
+      gone.abort();
+    }
+  };
 }
 
 type OnText = (stream: "stdout" | "stderr", text: string) => void;
@@ -113,40 +123,37 @@ function start(ctx: Ctx, admitted: Admitted, onText: OnText): Promise<Exec> {
 }
 
 async function jailed(ctx: Ctx, { row, body, seconds, signal }: Admitted, onText: OnText): Promise<Exec> {
-  const live = liveOf(ctx, row);
+  const of = { object: "session.exec" as const, id: newId("exec", ctx.clock.now()), session_id: row.id };
+  const silent = { stdout: "", stderr: "" };
+  const never = { ...outcomeOf(NEVER), truncated: false, duration_ms: 0, warning: null, volume_errors: [] };
+  if (signal.aborted) return { ...of, ...silent, ...never }; // the directory may be gone already
   const { warning, ...disk } = await diskLimits(ctx, row);
   const output = textOutput(onText);
   const began = performance.now();
-  let end: JailEnd;
-  if (signal.aborted) end = { ...NEVER, dropped: { stdout: 0, stderr: 0 } };
-  else {
-    const jail = startJailed(sessionJail(ctx.config.data_dir), specOf(ctx, { row, body, seconds, disk }), {
-      stdin: new TextEncoder().encode(body.stdin),
-      onOutput: output.push,
-      maxBytes: ctx.config.sessions.output_bytes,
-    });
-    const stop = () => void jail.stop();
-    signal.addEventListener("abort", stop, { once: true });
-    end = await jail.ended.finally(() => signal.removeEventListener("abort", stop));
-  }
-  const dropped = end.dropped.stdout + end.dropped.stderr > 0;
-  if (!dropped) output.end(); // else: half a character, cut by us
-  if (end.reason === "disk") live.mayBeFull = true;
-  return {
-    object: "session.exec",
-    id: newId("exec", ctx.clock.now()),
-    session_id: row.id,
-    ...outcomeOf(end),
-    stdout: "",
-    stderr: "",
-    truncated: dropped,
-    duration_ms: Math.round(performance.now() - began),
-    warning,
-    volume_errors: await writeBack(ctx, row),
-  };
+  const jail = startJailed(sessionJail(ctx.config.data_dir), specOf(ctx, { row, body, seconds, disk }), {
+    stdin: new TextEncoder().encode(body.stdin),
+    onOutput: output.push,
+    maxBytes: ctx.config.sessions.output_bytes,
+  });
+  const stop = () => void jail.stop();
+  signal.addEventListener("abort", stop, { once: true });
+  if (signal.aborted) stop();
+  const end = await jail.ended.finally(() => signal.removeEventListener("abort", stop));
+  const duration_ms = Math.round(performance.now() - began);
+  const truncated = end.dropped.stdout + end.dropped.stderr > 0;
+  if (!truncated) output.end(); // else: half a character, cut by us
+  if (end.reason === "disk") liveOf(ctx, row).mayBeFull = true;
+  const volume_errors = await writeBack(ctx, row);
+  return { ...of, ...outcomeOf(end), ...silent, truncated, duration_ms, warning, volume_errors };
 }
 
-const NEVER = { reason: "stopped", exitCode: null, signal: null, message: "" } as const;
+const NEVER: JailEnd = {
+  reason: "stopped",
+  exitCode: null,
+  signal: null,
+  message: "",
+  dropped: { stdout: 0, stderr: 0 },
+};
 
 type Outcome = Pick<Exec, "status" | "exit_code" | "signal" | "error">;
 

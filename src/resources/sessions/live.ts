@@ -11,6 +11,7 @@ export type Live = {
   /** Aborts them, when the session ends. */
   readonly ending: AbortController;
   preparing: Promise<void> | undefined;
+  removing: boolean;
   /** Commands that run: what they write is not known until it is measured. */
   running: number;
   usedAt: number;
@@ -34,6 +35,7 @@ export function liveOf(ctx: Pick<Ctx, "db">, { id, usedAt }: Pick<SessionRow, "i
     flights: new Set(),
     ending: new AbortController(),
     preparing: undefined,
+    removing: false,
     running: 0,
     usedAt,
     usage: undefined,
@@ -44,6 +46,10 @@ export function liveOf(ctx: Pick<Ctx, "db">, { id, usedAt }: Pick<SessionRow, "i
   lives.set(id, live);
   return live;
 }
+
+/** Without beginning to remember one that has ended. */
+export const lastUse = (ctx: Pick<Ctx, "db">, { id, usedAt }: SessionRow) =>
+  Math.max(usedAt, livesOf(ctx.db).get(id)?.usedAt ?? usedAt);
 
 export const forget = (ctx: Pick<Ctx, "db">, id: string) => void livesOf(ctx.db).delete(id);
 

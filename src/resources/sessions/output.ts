@@ -9,9 +9,11 @@ export type Output = {
   end: () => void;
 };
 
+const decoder = () => new TextDecoder("utf-8", { ignoreBOM: true });
+
 /** `onText` gets what is whole so far; never an empty text. */
 export function textOutput(onText: (stream: Stream, text: string) => void): Output {
-  const decoders = { stdout: new TextDecoder(), stderr: new TextDecoder() };
+  const decoders = { stdout: decoder(), stderr: decoder() };
   const tell = (stream: Stream, text: string) => {
     if (text !== "") onText(stream, text);
   };

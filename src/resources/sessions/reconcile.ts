@@ -23,7 +23,7 @@ export async function reconcile(ctx: Ctx): Promise<void> {
   const rows = ctx.db.select().from(table).where(isNull(table.removedAt)).all();
   for (const row of rows) {
     try {
-      await drive(ctx, row);
+      drive(ctx, row);
     } catch (error) {
       ctx.log.error("a session could not be driven", { session: row.id, error }); // its siblings go on
     }
@@ -31,21 +31,31 @@ export async function reconcile(ctx: Ctx): Promise<void> {
   await sweep(ctx, rows);
 }
 
-async function drive(ctx: Ctx, row: SessionRow) {
+function drive(ctx: Ctx, row: SessionRow) {
   const live = liveOf(ctx, row);
   const now = ctx.clock.now();
   if (row.status === "creating" || row.status === "ready") {
     if (now >= row.expiresAt || isIdle(row, live.usedAt, isBusy(live), now)) sessions.begin(ctx, row.id, "expire");
     else if (row.status === "ready") recordUse(ctx, row, live.usedAt);
-    else void prepare(ctx, row); // cut off by a kill, or under way
+    else prepare(ctx, row).catch((error) => ctx.log.error("a session was not made", { session: row.id, error })); // cut off by a kill, or under way
     return;
   }
-  if (isBusy(live)) return;
+  if (isBusy(live) || live.removing) return;
   if (row.status === "stopping") sessions.finish(ctx, row.id);
+  live.removing = true;
+  remove(ctx, row.id)
+    .catch((error) => ctx.log.error("files of a session were not removed", { session: row.id, error })) // the next tick tries again
+    .finally(() => {
+      live.removing = false;
+    });
+}
+
+/** Beside the loop: it may be a million files, and others are due meanwhile. */
+async function remove(ctx: Ctx, id: string) {
   await durable(ctx.db); // that it is over may be news of this moment
-  await removeFiles(ctx, row.id);
-  write(ctx.db, (tx) => tx.update(table).set({ removedAt: ctx.clock.now() }).where(eq(table.id, row.id)).run());
-  forget(ctx, row.id);
+  await removeFiles(ctx, id);
+  write(ctx.db, (tx) => tx.update(table).set({ removedAt: ctx.clock.now() }).where(eq(table.id, id)).run());
+  forget(ctx, id);
 }
 
 const isIdle = (row: SessionRow, usedAt: number, busy: boolean, now: number) =>

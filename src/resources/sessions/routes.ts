@@ -76,9 +76,7 @@ const managing = (ctx: Ctx) => {
         const row = await usable(ctx, principal, params.id);
         keepOpen(ctx, request);
         const admitted = await exec.admit(ctx, row, body, request.signal);
-        return body.stream
-          ? sse(ctx, request, (signal) => exec.events(ctx, admitted, signal))
-          : exec.run(ctx, admitted);
+        return body.stream ? sse(ctx, request, exec.stream(ctx, admitted)) : exec.run(ctx, admitted);
       },
       {
         ...takes(schema.CreateExec),

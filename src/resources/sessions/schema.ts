@@ -19,11 +19,14 @@ const text = (name: string) =>
       `${name} takes at most ${MOST_ARGUMENT_BYTES} bytes`,
     );
 
+const VARIABLE = /^[A-Za-z_][A-Za-z0-9_]{0,127}$/;
+
 const Env = z
-  .record(
-    z.string().regex(/^[A-Za-z_][A-Za-z0-9_]{0,127}$/, "must be a name of a variable, such as API_TOKEN"),
-    text("a variable"),
-  )
+  .record(z.string(), text("a variable"))
+  .superRefine((env, { addIssue }) => {
+    const odd = Object.keys(env).find((name) => !VARIABLE.test(name));
+    if (odd !== undefined) addIssue({ code: "custom", path: [odd], message: "must be named like API_TOKEN" });
+  })
   .refine((env) => Object.keys(env).length <= MOST_VARIABLES, `takes at most ${MOST_VARIABLES} variables`)
   .refine((env) => Buffer.byteLength(JSON.stringify(env)) <= MOST_ENV_BYTES, `takes at most ${MOST_ENV_BYTES} bytes`)
   .describe("Variables of its commands; kept sealed, never shown");

@@ -9,7 +9,7 @@ import { newId } from "../../lib/ids.ts";
 import { type Tx, write } from "../../platform/db.ts";
 import { preparedInsert, preparedRow } from "../../platform/row.ts";
 import * as volumes from "../volumes/service.ts";
-import { liveOf, quiet } from "./live.ts";
+import { lastUse, liveOf, quiet } from "./live.ts";
 import { machine } from "./machine.ts";
 import { collision } from "./mount_paths.ts";
 import { type CreateSession, present } from "./schema.ts";
@@ -40,7 +40,7 @@ export const notReady = ({ id, status }: SessionRow) =>
   new AppError("session_not_ready", `Session ${id} is ${status}: only a ready one can be used`, { param: "id" });
 
 export const shown = (ctx: Ctx, row: SessionRow) =>
-  present(row, { env: Object.keys(envOf(ctx, row)), usedAt: Math.max(row.usedAt, liveOf(ctx, row).usedAt) });
+  present(row, { env: Object.keys(envOf(ctx, row)), usedAt: lastUse(ctx, row) });
 
 export const list = (
   ctx: Ctx,

@@ -131,7 +131,7 @@ async function send({ ctx, beneath, mounted }: Place, volume: VolumeRow, path: s
 
 async function scan(beneath: Beneath, mountPath: string): Promise<Found> {
   const found: Found = { stamps: new Map(), skipped: new Map() };
-  const top = beneath.openDirectory(mountPath);
+  const top = openTop(beneath, mountPath);
   try {
     await walkTree(top, (dir, { name, kind }, path) => {
       if (kind === "directory") return undefined;
@@ -146,5 +146,15 @@ async function scan(beneath: Beneath, mountPath: string): Promise<Found> {
     return found;
   } finally {
     closeSync(top);
+  }
+}
+
+/** One that was moved away is no volume without files: nothing is deleted for it. */
+function openTop(beneath: Beneath, mountPath: string): number {
+  try {
+    return beneath.openDirectory(mountPath);
+  } catch (error) {
+    if (!(error instanceof AppError)) throw error;
+    throw new AppError("invalid_request", `${mountPath} is no directory any more: make it again`, { cause: error });
   }
 }
