@@ -3,6 +3,7 @@ import { z } from "zod";
 import type { Language } from "./contract.ts";
 import codeTests from "./library/code_tests.py" with { type: "text" };
 import common from "./library/common.py" with { type: "text" };
+import commonJson from "./library/common_json.py" with { type: "text" };
 import exactMatch from "./library/exact_match.py" with { type: "text" };
 import jsonSchema from "./library/json_schema.py" with { type: "text" };
 import jsonValid from "./library/json_valid.py" with { type: "text" };
@@ -90,8 +91,8 @@ const codeTestsParams = z.strictObject({
 export const LIBRARY: Record<string, LibraryReward> = {
   exact_match:    python(exactMatch,    "The completion is the answer of the row.", exactMatchParams),
   regex_match:    python(regexMatch,    "A pattern is found in the completion.", regexMatchParams),
-  json_valid:     python(jsonValid,     "The completion is JSON.", jsonValidParams),
-  json_schema:    python(jsonSchema,    "The completion is JSON that satisfies a schema.", jsonSchemaParams),
+  json_valid:     python(`${jsonValid}\n\n${commonJson}`,     "The completion is JSON.", jsonValidParams),
+  json_schema:    python(`${jsonSchema}\n\n${commonJson}`,    "The completion is JSON that satisfies a schema.", jsonSchemaParams),
   numeric_answer: python(numericAnswer, "The number that the completion answers is that of the row.", numericAnswerParams),
   length_penalty: python(lengthPenalty, "Takes off up to 1 from completions that are too long or too short.", lengthPenaltyParams),
   think_format:   python(thinkFormat,   "Thoughts in <think>…</think>, then an answer.", thinkFormatParams),

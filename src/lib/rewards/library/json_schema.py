@@ -12,15 +12,6 @@ from urllib.parse import unquote
 NAMES = {dict: "object", list: "array", str: "string", bool: "boolean", type(None): "null"}
 
 
-def refuse(constant):
-    raise ValueError(constant)
-
-
-def json_of(text, fenced):
-    blocks = re.findall(r"```[\w-]*[ \t]*\n(.*?)```", text, re.S) if fenced else []
-    return json.loads(blocks[0] if len(blocks) == 1 else text, parse_constant=refuse)
-
-
 def is_number(value):
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
@@ -96,6 +87,7 @@ class Schema:
         return node
 
     def holds(self, schema, value, seen=None, depth=0):
+        """`depth` counts the schemas that were applied to the same value."""
         if isinstance(schema, bool):
             return schema
         if not isinstance(schema, dict) or depth > 100:
@@ -105,8 +97,8 @@ class Schema:
             self._plain(schema, value)
             and self._applied(schema, value, own, depth + 1)
             and (not isinstance(value, dict) or self._object(schema, value, own, depth + 1))
-            and (not isinstance(value, list) or self._array(schema, value, own, depth + 1))
-            and self._unevaluated(schema, value, own, depth + 1)
+            and (not isinstance(value, list) or self._array(schema, value, own))
+            and self._unevaluated(schema, value, own)
         )
         if good and seen is not None:
             seen.add(own)
@@ -169,7 +161,7 @@ class Schema:
         for name, extra in schema.get("dependentSchemas", {}).items():
             if name in value and not self.holds(extra, value, seen, depth):
                 return False
-        if "propertyNames" in schema and not all(self.holds(schema["propertyNames"], k, None, depth) for k in value):
+        if "propertyNames" in schema and not all(self.holds(schema["propertyNames"], k) for k in value):
             return False
         properties, patterns = schema.get("properties", {}), schema.get("patternProperties", {})
         for name, each in value.items():
@@ -177,13 +169,13 @@ class Schema:
             asked += [extra for pattern, extra in patterns.items() if searched(pattern, name)]
             if not asked and "additionalProperties" in schema:
                 asked = [schema["additionalProperties"]]
-            if not all(self.holds(extra, each, None, depth) for extra in asked):
+            if not all(self.holds(extra, each) for extra in asked):
                 return False
             if asked:
                 seen.properties.add(name)
         return True
 
-    def _array(self, schema, value, seen, depth):
+    def _array(self, schema, value, seen):
         if not schema.get("minItems", 0) <= len(value) <= schema.get("maxItems", math.inf):
             return False
         if schema.get("uniqueItems") and any(same(a, b) for i, a in enumerate(value) for b in value[:i]):
@@ -191,25 +183,25 @@ class Schema:
         first = schema.get("prefixItems", [])
         for index, each in enumerate(value):
             if index < len(first) or "items" in schema:
-                if not self.holds(first[index] if index < len(first) else schema["items"], each, None, depth):
+                if not self.holds(first[index] if index < len(first) else schema["items"], each):
                     return False
                 seen.items.add(index)
         if "contains" in schema:
-            found = [i for i, each in enumerate(value) if self.holds(schema["contains"], each, None, depth)]
+            found = [i for i, each in enumerate(value) if self.holds(schema["contains"], each)]
             if not schema.get("minContains", 1) <= len(found) <= schema.get("maxContains", math.inf):
                 return False
             seen.items.update(found)
         return True
 
-    def _unevaluated(self, schema, value, seen, depth):
+    def _unevaluated(self, schema, value, seen):
         if isinstance(value, dict) and "unevaluatedProperties" in schema:
             rest = [name for name in value if name not in seen.properties]
-            if not all(self.holds(schema["unevaluatedProperties"], value[name], None, depth) for name in rest):
+            if not all(self.holds(schema["unevaluatedProperties"], value[name]) for name in rest):
                 return False
             seen.properties.update(rest)
         if isinstance(value, list) and "unevaluatedItems" in schema:
             rest = [i for i in range(len(value)) if i not in seen.items]
-            if not all(self.holds(schema["unevaluatedItems"], value[i], None, depth) for i in rest):
+            if not all(self.holds(schema["unevaluatedItems"], value[i]) for i in rest):
                 return False
             seen.items.update(rest)
         return True

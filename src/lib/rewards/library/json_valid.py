@@ -1,22 +1,10 @@
 """1 where the completion is JSON, else 0. NaN and Infinity are no JSON.
 
 type: also of this type (object, array, string, number, boolean, null). fenced: a completion with exactly one block
-fenced by ``` is judged by what is in the block.
+fenced by ``` is judged by what is in the block. What is nested more than 100 deep is no JSON here.
 """
-import json
-import re
 
 TYPES = {"object": dict, "array": list, "string": str, "number": (int, float), "boolean": bool, "null": type(None)}
-
-
-def refuse(constant):
-    raise ValueError(constant)
-
-
-def json_of(text, fenced):
-    """The parsed value. Raises ValueError."""
-    blocks = re.findall(r"```[\w-]*[ \t]*\n(.*?)```", text, re.S) if fenced else []
-    return json.loads(blocks[0] if len(blocks) == 1 else text, parse_constant=refuse)
 
 
 def reward(completions, type=None, fenced=True, **columns):
