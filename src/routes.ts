@@ -11,6 +11,7 @@ import { routes as events } from "./resources/events/routes.ts";
 import { routes as gpu } from "./resources/gpu/routes.ts";
 import { routes as models } from "./resources/models/routes.ts";
 import { routes as regions } from "./resources/regions/routes.ts";
+import { routes as rewardFunctions } from "./resources/reward_functions/routes.ts";
 import { routes as secrets } from "./resources/secrets/routes.ts";
 import { routes as sessions } from "./resources/sessions/routes.ts";
 import { routes as setup } from "./resources/setup/routes.ts";
@@ -33,6 +34,7 @@ export const mount = (ctx: Ctx) => (app: AnyElysia) =>
     .use(models(ctx))
     .use(volumes(ctx))
     .use(codeArtifacts(ctx))
+    .use(rewardFunctions(ctx))
     .use(sessions(ctx))
     .use(regions(ctx))
     .use(connectedDatasets(ctx))

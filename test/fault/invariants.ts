@@ -68,6 +68,7 @@ export function violations(dir: string): string[] {
     volume: "volumes",
     code_artifact: "code_artifacts",
     session: "sessions",
+    reward_function: "reward_functions",
   };
   for (const [object, table] of Object.entries(tables)) {
     const orphans = all<{ id: string }>(

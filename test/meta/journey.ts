@@ -6,6 +6,7 @@ import { type TestApp, tempDir } from "../harness.ts";
 import { makeModel } from "../models.ts";
 import { pretendServing } from "../pretend_replica.ts";
 import { DATASETS, readSources } from "./journey_datasets.ts";
+import { REWARDS } from "./journey_rewards.ts";
 import { endSessions, SESSIONS } from "./journey_sessions.ts";
 
 /**
@@ -216,6 +217,7 @@ export const JOURNEY: Step[] = [
   { operation: "GET /v1/code_artifacts/{id}/content", own: artifact, bytes: true },
   { operation: "DELETE /v1/code_artifacts/{id}", own: artifact },
   ...SESSIONS,
+  ...REWARDS,
   { operation: "POST /v1/deployments", json: { model: "journey/served", name: "journey" } },
   { operation: "GET /v1/deployments" },
   { operation: "GET /v1/deployments/{id}", own: deployment },

@@ -6,6 +6,7 @@ import * as codeArtifacts from "../code_artifacts/service.ts";
 import * as datasets from "../datasets/service.ts";
 import * as deployments from "../deployments/service.ts";
 import * as models from "../models/service.ts";
+import * as rewardFunctions from "../reward_functions/service.ts";
 import * as secrets from "../secrets/service.ts";
 import * as sessions from "../sessions/service.ts";
 import * as sshKeys from "../ssh_keys/service.ts";
@@ -13,8 +14,8 @@ import * as volumes from "../volumes/service.ts";
 
 /**
  * A deleted workspace keeps its row, so that old ids and events keep their meaning, but nothing that could be
- * opened or that costs: its deployments and sessions stop, its datasets, models, files, secrets, private keys and stored answers
- * go. Driven by the event, so a kill only delays it.
+ * opened or that costs: its deployments and sessions stop, its datasets, models, files, code, secrets, private keys and
+ * stored answers go. Driven by the event, so a kill only delays it.
  */
 export async function purge(ctx: Ctx) {
   const take = () =>
@@ -27,6 +28,7 @@ export async function purge(ctx: Ctx) {
         datasets.removeAll(ctx, workspaceId);
         volumes.removeAll(ctx, workspaceId);
         codeArtifacts.removeAll(ctx, workspaceId);
+        rewardFunctions.removeAll(ctx, workspaceId);
         secrets.removeAll(ctx, workspaceId);
         sshKeys.removeAll(ctx, workspaceId);
         tx.delete(idempotencyKeys).where(eq(idempotencyKeys.workspaceId, workspaceId)).run();

@@ -1,0 +1,159 @@
+import { z } from "zod";
+import { isId } from "../../lib/ids.ts";
+import { Entrypoint, Fault, LANGUAGES, MAX_SOURCE_BYTES, Rejection } from "../../lib/rewards/contract.ts";
+import { sampleFault } from "../../lib/rewards/samples.ts";
+import { DateTime, isoOrNull, Label } from "../../lib/schema.ts";
+import { type RewardFunctionRow, STATUSES } from "./table.ts";
+
+const MAX_ROWS = 10_000;
+const MAX_PARTS = 16;
+const MAX_TIMEOUT_SECONDS = 600;
+
+export const RewardFunction = z
+  .object({
+    object: z.literal("reward_function"),
+    id: z.string().describe("Of a ready reward: its name"),
+    name: z.string(),
+    version: z.int(),
+    builtin: z.boolean().describe("One of the ready rewards, which every workspace has"),
+    language: z.enum(LANGUAGES),
+    description: z.string().nullable(),
+    timeout_seconds: z.number().describe("For one sample"),
+    entrypoints: z.array(Entrypoint),
+    params: z.record(z.string(), z.unknown()).nullable().describe("JSON schema of a ready reward's params"),
+    sha256: z.string().describe("Of the source"),
+    size_bytes: z.int(),
+    status: z.enum(STATUSES).describe("invalid: it cannot be run; error says why"),
+    error: z
+      .object({
+        code: Rejection.shape.kind,
+        message: z.string(),
+        line: z.int().nullable(),
+        column: z.int().nullable(),
+      })
+      .nullable(),
+    created_at: DateTime.nullable().describe("Null of a ready reward"),
+  })
+  .meta({ id: "RewardFunction" });
+export type RewardFunction = z.infer<typeof RewardFunction>;
+
+const RESERVED = ["library", "run"]; // they are paths
+
+/** Part of an address, and followed by @version: so neither / nor @, and nothing that looks like an id. */
+const Name = Label(100)
+  .refine((text) => /^[\p{L}\p{N}][^/@]*$/u.test(text), "begins with a letter or digit, without / and @")
+  .refine((text) => !isId(text, "rf"), "looks like an id: choose another")
+  .refine((text) => !RESERVED.includes(text), "has a meaning of its own here: choose another");
+const Seconds = z.number().min(0.01).max(MAX_TIMEOUT_SECONDS);
+const Source = z
+  .string()
+  .min(1)
+  .refine((text) => Buffer.byteLength(text) <= MAX_SOURCE_BYTES, `is longer than ${MAX_SOURCE_BYTES} bytes`)
+  .refine((text) => text.isWellFormed(), "must be well-formed Unicode");
+const Language = z.enum(LANGUAGES);
+const described = { name: Name, description: Label(2000).nullish(), language: Language.optional() };
+
+export const CreateRewardFunction = z
+  .object({
+    ...described,
+    source: Source,
+    language: Language.optional().describe("Default: detected"),
+    timeout_seconds: Seconds.optional().describe("For one sample (default: the server's)"),
+  })
+  .meta({ id: "CreateRewardFunction" });
+
+/** The fields of the form beside the file: texts. */
+export const RewardFunctionFields = z.object({
+  ...described,
+  description: described.description.or(z.literal("").transform(() => null)),
+  timeout_seconds: z.coerce.number("must be a number of seconds").pipe(Seconds).optional(),
+});
+
+const Params = z.record(z.string(), z.unknown()).describe("Given to the code as keyword arguments");
+
+const Row = z.record(z.string(), z.unknown()).superRefine((row, context) => {
+  const message = sampleFault(row);
+  if (message) context.addIssue({ code: "custom", path: ["completion"], message });
+});
+const asked = {
+  rows: z.array(Row).min(1).max(MAX_ROWS).describe("Each has completion, mostly prompt, and any columns"),
+  seed: z.int().min(0).max(0xffff_ffff).default(0).describe("Of random and Math.random"),
+  timeout_seconds: Seconds.optional().describe("For one sample, whatever the functions say"),
+};
+
+export const RunRewardFunction = z.object({ ...asked, params: Params.default({}) }).meta({ id: "RunRewardFunction" });
+export type RunRewardFunction = z.infer<typeof RunRewardFunction>;
+
+export const RewardRef = z.object({
+  id: z.string().min(1).max(200).describe("An id, a name (its newest version), name@3, or a ready reward's name"),
+  weight: z.number().default(1),
+  params: Params.default({}),
+});
+export type RewardRef = z.input<typeof RewardRef>;
+
+export const RunRewards = z
+  .object({
+    ...asked,
+    source: Source.optional().describe("Code that is not kept"),
+    language: Language.optional().describe("Of source (default: detected)"),
+    params: Params.default({}).describe("For source"),
+    reward_functions: z.array(RewardRef).max(MAX_PARTS).default([]),
+  })
+  .refine(({ source, reward_functions }) => source !== undefined || reward_functions.length > 0, {
+    path: ["source"],
+    message: "is missing: send source, or reward_functions, or both",
+  })
+  .meta({ id: "RunRewards" });
+export type RunRewards = z.infer<typeof RunRewards>;
+
+const Figure = z.number().nullable();
+export const RewardRun = z
+  .object({
+    object: z.literal("reward_run"),
+    results: z.array(
+      z.object({
+        index: z.int(),
+        reward: Figure.describe("The weighted sum; null when a function failed, or none applies"),
+        sub_rewards: z.record(z.string(), Figure),
+        latency_ms: z.number(),
+        error: Fault.extend({ reward: z.string() }).nullable(),
+      }),
+    ),
+    summary: z.object({
+      count: z.int(),
+      scored: z.int(),
+      mean: Figure,
+      std: Figure,
+      min: Figure,
+      max: Figure,
+      faults: z.record(z.string(), z.int()).describe("How many of each kind"),
+      latency_ms_p50: Figure,
+      latency_ms_p95: Figure,
+    }),
+    stdout: z.string().describe("What the code printed, 64 KiB at most"),
+  })
+  .meta({ id: "RewardRun" });
+export type RewardRun = z.infer<typeof RewardRun>;
+
+export const present = (row: RewardFunctionRow): RewardFunction => ({
+  object: "reward_function",
+  id: row.id,
+  name: row.name,
+  version: row.version,
+  builtin: false,
+  language: row.language,
+  description: row.description,
+  timeout_seconds: row.timeoutMs / 1000,
+  entrypoints: row.entrypoints,
+  params: null,
+  sha256: row.sha256,
+  size_bytes: row.sizeBytes,
+  status: row.status,
+  error: row.error && {
+    code: row.error.kind,
+    message: row.error.message,
+    line: row.error.line,
+    column: row.error.column,
+  },
+  created_at: isoOrNull(row.createdAt),
+});

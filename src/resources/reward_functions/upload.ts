@@ -1,0 +1,145 @@
+/** A new version: read, checked in the sandbox, and kept with what the check found, good or bad. */
+import type { z } from "zod";
+import type { Ctx } from "../../context.ts";
+import { readBody } from "../../http/body.ts";
+import { type Creation, createsLater, type Once } from "../../http/idempotency.ts";
+import { deepest, type Issue } from "../../http/issues.ts";
+import { isMultipart, readMultipart } from "../../http/multipart.ts";
+import { AppError } from "../../lib/errors.ts";
+import { type Language, MAX_SOURCE_BYTES, type Rejection } from "../../lib/rewards/contract.ts";
+import { languageOfFile } from "../../lib/rewards/language.ts";
+import { write } from "../../platform/db.ts";
+import type { Loaded } from "../../sandbox/reward_types.ts";
+import { isBuiltin } from "./builtin.ts";
+import { check, leaving } from "./check.ts";
+import { detected } from "./resolve.ts";
+import { CreateRewardFunction, present, type RewardFunction, RewardFunctionFields } from "./schema.ts";
+import * as functions from "./service.ts";
+import type { RewardFunctionRow } from "./table.ts";
+
+type Sent = {
+  name: string;
+  source: string;
+  sha256: string;
+  language: Language;
+  /** Undefined: not said. */
+  description: string | null | undefined;
+  timeoutMs: number | undefined;
+};
+
+export async function upload(ctx: Ctx, call: Creation): Promise<RewardFunction> {
+  const sent = isMultipart(call.request) ? await readForm(call.request) : await readObject(ctx, call.request);
+  const { source, ...body } = sent;
+  return createsLater(ctx, { ...call, body }, async (once) => {
+    const before = once && write(ctx.db, (tx) => once.before(tx));
+    if (before) return before as RewardFunction; // what `keep` was given
+    for (;;) {
+      const answer = await keep(ctx, call, sent, once);
+      if (answer) return answer;
+    }
+  });
+}
+
+/** The newest version where it is this code, else a new one. Undefined: what was the newest is gone, look again. */
+async function keep(ctx: Ctx, call: Creation, sent: Sent, once?: Once): Promise<RewardFunction | undefined> {
+  const { workspaceId } = call.principal;
+  const sameAs = (row: RewardFunctionRow | undefined) => (row && isSame(row, sent) ? row : undefined);
+  const known = sameAs(functions.newest(ctx.db, workspaceId, sent.name));
+  const code = { language: sent.language, source: sent.source, params: {}, seed: 0 };
+  const loaded = known ? undefined : await check(ctx, code, { workspaceId, signal: leaving(ctx, call.request) });
+  return write(ctx.db, (tx): RewardFunction | undefined => {
+    const same = sameAs(functions.newest(tx, workspaceId, sent.name)); // it may have come meanwhile
+    if (!same && !loaded) return undefined;
+    if (same) call.set.status = 200;
+    const given = loaded && { ...rowOf(ctx, sent, loaded), workspaceId };
+    const row = same ?? (given && functions.add(tx, given, ctx.clock.now()));
+    const answer = row && present(row);
+    if (answer) once?.keep(tx, answer);
+    return answer;
+  });
+}
+
+const LASTING: readonly Rejection["kind"][] = ["syntax", "signature", "exception"]; // the others may end well next time
+
+function isSame(row: RewardFunctionRow, { sha256, language, description, timeoutMs }: Sent): boolean {
+  if (row.sha256 !== sha256 || row.language !== language) return false;
+  if (description !== undefined && description !== row.description) return false;
+  if (timeoutMs !== undefined && timeoutMs !== row.timeoutMs) return false;
+  return row.error === null || LASTING.includes(row.error.kind);
+}
+
+function rowOf(ctx: Ctx, sent: Sent, loaded: Loaded): Omit<functions.NewVersion, "workspaceId"> {
+  return {
+    name: sent.name,
+    language: sent.language,
+    description: sent.description ?? null,
+    timeoutMs: sent.timeoutMs ?? ctx.config.sandbox.sample_timeout_ms,
+    source: sent.source,
+    sha256: sent.sha256,
+    sizeBytes: Buffer.byteLength(sent.source),
+    entrypoints: loaded.ok ? loaded.entrypoints : [],
+    status: loaded.ok ? "ready" : "invalid",
+    error: loaded.ok ? null : loaded.error,
+  };
+}
+
+async function readObject(ctx: Ctx, request: Request): Promise<Sent> {
+  const body = await readBody(request, ctx.config.http.max_body_bytes, CreateRewardFunction);
+  refuseBuiltin(body.name, "/name");
+  return sentOf(body, body.source, body.language ?? detected(body.source));
+}
+
+async function readForm(request: Request): Promise<Sent> {
+  let file: { name: string; text: string } | undefined;
+  const given = await readMultipart(request, {
+    maxFileBytes: MAX_SOURCE_BYTES,
+    async onFile({ name, filename, stream }) {
+      if (name !== "file" || file) throw new AppError("schema", "Send one file, in the field file", { param: "file" });
+      file = { name: filename, text: textOf(Buffer.concat(await Array.fromAsync(stream))) };
+    },
+  });
+  if (!file) throw new AppError("schema", "file: is missing: send the code as the field file", { param: "file" });
+  const fields = readFields(given);
+  refuseBuiltin(fields.name, "name");
+  const byName = languageOfFile(file.name);
+  if (byName && fields.language && byName !== fields.language)
+    throw new AppError("schema", `language: the file is named as ${byName}, not ${fields.language}`, {
+      param: "language",
+    });
+  return sentOf(fields, file.text, byName ?? fields.language ?? detected(file.text, "language"));
+}
+
+type Fields = z.output<typeof RewardFunctionFields>;
+
+const sentOf = ({ name, description, timeout_seconds }: Fields, source: string, language: Language): Sent => ({
+  name,
+  source,
+  sha256: new Bun.CryptoHasher("sha256").update(source).digest("hex"),
+  language,
+  description,
+  timeoutMs: timeout_seconds === undefined ? undefined : Math.round(timeout_seconds * 1000),
+});
+
+function readFields(given: Record<string, string>): Fields {
+  const result = RewardFunctionFields.safeParse(given);
+  if (result.success) return result.data;
+  const [first] = result.error.issues as Issue[];
+  const issue = first && deepest(first);
+  const field = String(issue?.path?.[0] ?? "name");
+  const message = Object.hasOwn(given, field) ? (issue?.message ?? "does not fit") : "is missing";
+  throw new AppError("schema", `${field}: ${message}`, { param: field });
+}
+
+function textOf(bytes: Uint8Array): string {
+  try {
+    const text = new TextDecoder("utf-8", { fatal: true }).decode(bytes); // without a byte order mark
+    if (text !== "") return text;
+  } catch (cause) {
+    throw new AppError("schema", "file: is not valid UTF-8", { param: "file", cause });
+  }
+  throw new AppError("schema", "file: is empty", { param: "file" });
+}
+
+function refuseBuiltin(name: string, param: string) {
+  if (isBuiltin(name)) throw new AppError("schema", `name: ${name} is a ready reward: choose another`, { param });
+}
