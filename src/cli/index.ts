@@ -34,6 +34,11 @@ const COMMANDS: readonly Row[] = [
     load: async () => (await import("./commands/volumes.ts")).volumes,
   },
   {
+    name: "rewards",
+    summary: "Test reward code here; push and list reward functions",
+    load: async () => (await import("./commands/rewards.ts")).rewards,
+  },
+  {
     name: "keys",
     summary: "Create, list and revoke API keys",
     load: async () => (await import("./commands/keys.ts")).keys,

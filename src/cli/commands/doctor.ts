@@ -6,11 +6,12 @@ import { CONFIG_FLAG, command, DATA_FLAG, EXIT, JSON_FLAG } from "../args.ts";
 import { examine, type Finding, type Status } from "../doctor/check.ts";
 import { hostChecks } from "../doctor/host.ts";
 import { nativeChecks } from "../doctor/natives.ts";
+import { sandboxChecks } from "../doctor/sandbox.ts";
 import { storageChecks } from "../doctor/storage.ts";
 import { note, paint, print, printJson } from "../output.ts";
 import { settingsOf } from "../settings.ts";
 
-const CHECKS = [...storageChecks, ...hostChecks, ...nativeChecks];
+const CHECKS = [...storageChecks, ...hostChecks, ...nativeChecks, ...sandboxChecks];
 const WIDTH = Math.max(...CHECKS.map(({ name }) => name.length));
 const COLORS = { ok: "green", warn: "yellow", fail: "red" } as const satisfies Record<Status, string>;
 

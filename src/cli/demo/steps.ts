@@ -4,6 +4,7 @@ import { formatBytes } from "../../lib/bytes.ts";
 import { type Client, createClient, type ServerEvent } from "../client.ts";
 import { NATIVE_KINDS, probeInChild, versionsOf } from "../native_probe.ts";
 import * as datasets from "./datasets.ts";
+import * as rewards from "./rewards.ts";
 import { type DemoServer, runCommand, type Stage, startDemoServer } from "./server.ts";
 import * as serving from "./serving.ts";
 
@@ -42,6 +43,9 @@ export const STEPS: readonly Step[] = [
   { title: "append to it, one row superseded", run: (walk) => datasets.append(clientOf(walk), datasetOf(walk)) },
   { title: "cut a snapshot", run: cutSnapshot },
   { title: "pull the snapshot", run: (walk) => datasets.pull(clientOf(walk), keptOf(walk), walk.signal) },
+  { title: "upload a reward function, wrong and then right", run: (walk) => rewards.upload(clientOf(walk)) },
+  { title: "run it over a few rows", run: (walk) => rewards.run(clientOf(walk)) },
+  { title: "run a command in a session", run: (walk) => rewards.session(clientOf(walk), walk.signal) },
   { title: "see the events arrive", run: seeEvents },
   { title: "kill -9 and restart on the same data", run: killAndRestart },
   { title: "deploy the built-in model", run: deploy },

@@ -1,0 +1,110 @@
+/** What `verk rewards test` is given: code from a file or a ready reward, and rows from a file of JSON lines. */
+import { existsSync } from "node:fs";
+import { basename } from "node:path";
+import { UsageError } from "../../lib/errors.ts";
+import { nearest } from "../../lib/nearest.ts";
+import { LANGUAGES, type Language, MAX_SOURCE_BYTES, type Sample } from "../../lib/rewards/contract.ts";
+import { detectLanguage, languageOfFile } from "../../lib/rewards/language.ts";
+import { sampleFault, sampleOf } from "../../lib/rewards/samples.ts";
+import { createLineReader, RowError } from "../../lib/rows/lines.ts";
+import { EXIT } from "../args.ts";
+import { openSource } from "../transfer/source.ts";
+
+const MAX_ROW_BYTES = 16 << 20;
+
+export type Code = { name: string; language: Language; source: string };
+
+export async function readCode(path: string, language: string | undefined): Promise<Code> {
+  const file = await openSource(path);
+  const parts: Uint8Array[] = [];
+  let bytes = 0;
+  try {
+    for await (const chunk of file.chunks()) {
+      bytes += chunk.byteLength;
+      if (bytes > MAX_SOURCE_BYTES) throw new UsageError(`${path} is longer than ${MAX_SOURCE_BYTES} bytes`);
+      parts.push(chunk);
+    }
+  } finally {
+    await file.close();
+  }
+  const source = textOf(path, Buffer.concat(parts));
+  return { name: basename(path).replace(/\.\w+$/, ""), source, language: languageOf(path, source, language) };
+}
+
+function textOf(path: string, bytes: Uint8Array): string {
+  try {
+    return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+  } catch {
+    throw new UsageError(`${path} is not valid UTF-8`);
+  }
+}
+
+function languageOf(path: string, source: string, flag: string | undefined): Language {
+  if (flag !== undefined) {
+    const named = LANGUAGES.find((each) => each === flag);
+    if (named) return named;
+    const close = nearest(flag, LANGUAGES);
+    throw new UsageError(
+      `--language: there is no ${JSON.stringify(flag)}${close ? `. Did you mean ${close}?` : `: ${LANGUAGES.join(", ")}`}`,
+    );
+  }
+  const found = languageOfFile(path) ?? detectLanguage(source);
+  if (found) return found;
+  throw new UsageError(`${path}: its language cannot be told: name it .py, .ts or .js, or say --language`);
+}
+
+/** A path that is no file is a ready reward's name, where it is one. */
+export const isFile = (path: string) => path === "-" || existsSync(path);
+
+export type Rows = { samples: Sample[]; lines: number[] };
+
+/** Lines count as in an editor. */
+export async function readRows(path: string, limit: number | undefined): Promise<Rows> {
+  const rows: Rows = { samples: [], lines: [] };
+  const reader = createLineReader({
+    maxRowBytes: MAX_ROW_BYTES,
+    format: undefined,
+    visit(row, _text, line) {
+      const fault = sampleFault(row);
+      if (fault) throw new RowError(line, `completion ${fault}`, "completion");
+      rows.samples.push(sampleOf(row));
+      rows.lines.push(line);
+      return ""; // a row without a prompt can be scored too
+    },
+  });
+  const file = await openSource(path);
+  const isEnough = () => limit !== undefined && rows.samples.length >= limit;
+  try {
+    for await (const chunk of file.chunks()) {
+      reader.push(chunk);
+      if (isEnough()) break;
+    }
+    if (!isEnough()) reader.end();
+  } catch (error) {
+    if (!(error instanceof RowError)) throw error;
+    throw new UsageError(`${path}: ${error.message}`, EXIT.failed);
+  } finally {
+    await file.close();
+  }
+  if (rows.samples.length === 0) throw new UsageError(`${path}: there are no rows in it`, EXIT.failed);
+  return { samples: rows.samples.slice(0, limit), lines: rows.lines.slice(0, limit) };
+}
+
+/** `--param key=value`: JSON where the value is that, else text. */
+export function paramsOf(given: readonly string[]): Record<string, unknown> {
+  const params: Record<string, unknown> = {};
+  for (const each of given) {
+    const [, key, value = ""] = /^([A-Za-z_]\w*)=(.*)$/s.exec(each) ?? [];
+    if (key === undefined) throw new UsageError(`--param: expected key=value, not ${JSON.stringify(each)}`);
+    params[key] = parsedOr(value);
+  }
+  return params;
+}
+
+function parsedOr(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
+}

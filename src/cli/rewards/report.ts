@@ -1,0 +1,65 @@
+/** Rewards for people: a row for each sample, then what they amount to. */
+import type { Rejection } from "../../lib/rewards/contract.ts";
+import type { Scored, ScoredBatch, ScoreSummary } from "../../sandbox/scorer_types.ts";
+import { paint, print, printTable } from "../output.ts";
+
+const MESSAGE_CHARS = 160;
+
+export type Report = ScoredBatch & {
+  /** Of each sample in its file. */
+  lines: readonly number[];
+  layers: readonly string[];
+  missing: readonly string[];
+};
+
+export function printReport({ results, summary, stdout, lines, layers, missing }: Report) {
+  const names = [...new Set(results.flatMap(({ sub_rewards }) => Object.keys(sub_rewards)))];
+  const parts = names.length > 1 ? names : []; // one alone is the reward itself
+  const rows = results.map((each) => [
+    String(lines[each.index] ?? "-"),
+    figure(each.reward),
+    ...parts.map((name) => figure(each.sub_rewards[name] ?? null)),
+    each.latency_ms.toFixed(1),
+    faultOf(each, parts.length > 0),
+  ]);
+  printTable(["LINE", "REWARD", ...parts, "MS", "ERROR"], rows, "No rows.");
+  print("");
+  for (const line of summaryOf(summary)) print(line);
+  print(`sandbox   ${layers.join(", ")}${missing.length > 0 ? ` (not here: ${missing.join(", ")})` : ""}`);
+  if (stdout !== "") print(`\nprinted by the code:\n${plain(stdout.trimEnd())}`);
+}
+
+/** Words of other people's code must not steer the terminal. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is taken out
+const plain = (text: string) => text.replaceAll(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g, "\ufffd");
+
+const figure = (value: number | null) => (value === null ? "-" : String(Number(value.toPrecision(6))));
+
+/** `exception, line 3: division by zero`; which function it was, where there are several. */
+function faultOf({ error }: Scored, several: boolean): string {
+  if (!error) return "";
+  const { kind, line, message, reward } = error;
+  const where = [several ? `${reward}:` : [], line === null ? `${kind}:` : `${kind}, line ${line}:`].flat().join(" ");
+  return paint("red", `${where} ${plain(message.replaceAll(/\s+/g, " ").slice(0, MESSAGE_CHARS))}`);
+}
+
+function summaryOf(summary: ScoreSummary): string[] {
+  const { count, scored, mean, std, min, max, latency_ms_p50: p50, latency_ms_p95: p95 } = summary;
+  const faults = Object.entries(summary.faults).map(([kind, times]) => `${times} ${kind}`);
+  const ms = (value: number | null) => (value === null ? "-" : `${value.toFixed(1)} ms`);
+  return [
+    `rewards   ${scored} of ${count} scored; mean ${figure(mean)}, std ${figure(std)}, from ${figure(min)} to ${figure(max)}`,
+    `errors    ${faults.length > 0 ? faults.join(", ") : "none"}`,
+    `latency   p50 ${ms(p50)}, p95 ${ms(p95)}`,
+  ];
+}
+
+/** `reward.py:3:5: syntax: invalid syntax`, and the line with a mark below the place. */
+export function rejectionText(path: string, source: string, { kind, message, line, column }: Rejection): string {
+  const place = [path, line, column].filter((each) => each !== null).join(":");
+  const text = line === null ? undefined : source.split("\n")[line - 1]?.trimEnd();
+  const told = `${place}: ${kind}: ${plain(message)}`;
+  if (!text) return told;
+  const before = text.slice(0, Math.max(0, (column ?? 1) - 1)).replaceAll(/[^\t]/g, " ");
+  return `${told}\n    ${plain(text)}${column === null ? "" : `\n    ${before}^`}`;
+}

@@ -1,0 +1,159 @@
+import { accessSync, constants, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { UsageError } from "../../lib/errors.ts";
+import { nearest } from "../../lib/nearest.ts";
+import { summarize } from "../../lib/rewards/combine.ts";
+import { LAYERS, type Layer, STDOUT_BYTES } from "../../lib/rewards/contract.ts";
+import { LIBRARY, type LibraryReward } from "../../lib/rewards/library.ts";
+import { createRewardPool } from "../../sandbox/reward_pool.ts";
+import type { RewardPool } from "../../sandbox/reward_types.ts";
+import { openScorer } from "../../sandbox/scorer.ts";
+import { type RewardPart, RewardRejected, type Scored, type ScoredBatch } from "../../sandbox/scorer_types.ts";
+import { CONFIG_FLAG, command, DATA_FLAG, EXIT, JSON_FLAG, wholeOf } from "../args.ts";
+import { INTERRUPTED, interruptible } from "../interrupt.ts";
+import { note, printJson } from "../output.ts";
+import { createProgress } from "../progress.ts";
+import { settingsOf } from "../settings.ts";
+import { isFile, paramsOf, type Rows, readCode, readRows } from "./input.ts";
+import { printReport, rejectionText } from "./report.ts";
+
+const BATCH = 64;
+
+export const test = command({
+  summary: "Run a reward over rows in the sandbox, without a server",
+  takes: ["file"],
+  flags: {
+    rows: { type: "string", value: "FILE", doc: "JSON lines, each with completion; - is standard input" },
+    language: { type: "string", value: "NAME", doc: "python, typescript or javascript (default: by the file's name)" },
+    param: { type: "string", value: "KEY=VALUE", multiple: true, doc: "Given to the code as a keyword argument" },
+    limit: { type: "string", value: "N", doc: "Only the first N rows" },
+    timeout: { type: "string", value: "SECONDS", doc: "For one sample (default: sandbox.sample_timeout_ms)" },
+    seed: { type: "string", value: "N", doc: "Of random and Math.random (default 0)" },
+    data: DATA_FLAG,
+    config: CONFIG_FLAG,
+    json: JSON_FLAG,
+  },
+  examples: [
+    "verk rewards test reward.py --rows rows.jsonl",
+    "verk rewards test exact_match --rows rows.jsonl --param column=answer",
+  ],
+  exits: {
+    0: "at least one row was scored, or none applied",
+    1: "the code was rejected (where and why is said), or every row failed",
+    [INTERRUPTED]: "interrupted",
+  },
+  async run({ rows: path, language, param, limit, timeout, seed, json, ...where }, file = "") {
+    if (path === undefined) throw new UsageError("rewards test: --rows is missing: --rows FILE");
+    const code = await codeOf(file, language, paramsOf(param));
+    const rows = await readRows(path, positive("limit", wholeOf("limit", limit)));
+    const { sandbox, data_dir } = settingsOf(where);
+    const part: RewardPart = {
+      name: code.name,
+      code: { ...code, seed: wholeOf("seed", seed) ?? 0 },
+      weight: 1,
+      timeoutMs: secondsOf(timeout) ?? sandbox.sample_timeout_ms,
+    };
+    const place = placeFor(data_dir);
+    const pool = createRewardPool({ settings: sandbox, dataDir: place.dir });
+    try {
+      const limits = { sampleMs: sandbox.sample_timeout_ms, batchMs: sandbox.batch_timeout_ms };
+      return await interruptible((signal) => tested({ pool, part, limits, signal }, rows, json));
+    } catch (error) {
+      if (!(error instanceof RewardRejected)) throw error;
+      if (json) printJson({ object: "reward_rejection", ...error.rejection });
+      else note(rejectionText(file, code.source, error.rejection));
+      return EXIT.failed;
+    } finally {
+      await pool.close();
+      place.remove();
+    }
+  },
+});
+
+async function codeOf(file: string, language: string | undefined, params: Record<string, unknown>) {
+  if (isFile(file)) return { ...(await readCode(file, language)), params };
+  const ready = Object.hasOwn(LIBRARY, file) ? LIBRARY[file] : undefined;
+  if (ready) return { name: file, language: ready.language, source: ready.source, params: checked(ready, params) };
+  const close = nearest(file, Object.keys(LIBRARY));
+  throw new UsageError(
+    `There is neither a file nor a ready reward ${JSON.stringify(file)}.${close ? ` Did you mean ${close}?` : " `verk rewards library` lists those."}`,
+  );
+}
+
+function checked({ params: schema }: LibraryReward, params: Record<string, unknown>): Record<string, unknown> {
+  const result = schema.safeParse(params);
+  if (result.success) return result.data;
+  const [issue] = result.error.issues;
+  const names = Object.keys(schema.shape).join(", ");
+  throw new UsageError(`--param ${issue?.path.join(".")}: ${issue?.message}. There are: ${names}`);
+}
+
+type Test = {
+  pool: RewardPool;
+  part: RewardPart;
+  limits: { sampleMs: number; batchMs: number };
+  signal: AbortSignal;
+};
+
+async function tested({ pool, part, limits, signal }: Test, { samples, lines }: Rows, json: boolean): Promise<number> {
+  const progress = createProgress();
+  const layers = new Set<Layer>();
+  const watched: RewardPool = {
+    ...pool,
+    async take(language, gone) {
+      const process = await pool.take(language, gone);
+      for (const layer of process.layers) layers.add(layer);
+      return process;
+    },
+  };
+  const scorer = await openScorer(watched, { parts: [part], limits, signal });
+  const batches: ScoredBatch[] = [];
+  try {
+    for (let from = 0; from < samples.length; from += BATCH) {
+      batches.push(await scorer.score(samples.slice(from, from + BATCH), signal));
+      signal.throwIfAborted();
+      if (samples.length > BATCH) progress.show("scoring", Math.min(1, (from + BATCH) / samples.length));
+    }
+  } finally {
+    progress.end();
+    await scorer.close();
+  }
+  const results = batches.flatMap((batch, n) =>
+    batch.results.map((each) => ({ ...each, index: each.index + n * BATCH })),
+  );
+  const told = { results, summary: summarize(results), stdout: printedBy(batches) };
+  const [held, missing] = [LAYERS.filter((each) => layers.has(each)), LAYERS.filter((each) => !layers.has(each))];
+  if (json) printJson({ object: "reward_run", ...told, layers: held });
+  else printReport({ ...told, lines, layers: held, missing });
+  return results.every(({ error }: Scored) => error !== null) ? EXIT.failed : EXIT.ok;
+}
+
+const printedBy = (batches: readonly ScoredBatch[]) =>
+  batches
+    .map(({ stdout }) => stdout)
+    .join("")
+    .slice(0, STDOUT_BYTES);
+
+/** Where the helper of the sandbox is unpacked: a data directory that this user may not write, or none, will not do. */
+function placeFor(dataDir: string): { dir: string; remove: () => void } {
+  try {
+    accessSync(dataDir, constants.W_OK | constants.X_OK);
+    return { dir: dataDir, remove: () => {} };
+  } catch {
+    const dir = mkdtempSync(join(tmpdir(), "verk-rewards-"));
+    return { dir, remove: () => rmSync(dir, { recursive: true, force: true }) };
+  }
+}
+
+function positive(flag: string, value: number | undefined) {
+  if (value === 0) throw new UsageError(`--${flag}: expected at least 1`);
+  return value;
+}
+
+function secondsOf(text: string | undefined): number | undefined {
+  if (text === undefined) return undefined;
+  const seconds = Number(text);
+  if (Number.isFinite(seconds) && seconds > 0) return Math.ceil(seconds * 1000);
+  throw new UsageError(`--timeout: expected a number of seconds such as 2 or 0.5, not ${JSON.stringify(text)}`);
+}
