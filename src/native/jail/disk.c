@@ -8,14 +8,13 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
-enum { MAX_DEPTH = 256, UNLINKED_SLOTS = 4096, MEANWHILE_ENTRIES = 512 };
+enum { MAX_DEPTH = 256, MEANWHILE_ENTRIES = 512 };
 
 static int root = -1;
 static dev_t device;
-static ino_t unlinked[UNLINKED_SLOTS]; /* those counted in this measurement; 0 = free */
-static int unlinked_count;
 
 bool disk_open(const char *at) {
   struct stat st;
@@ -33,12 +32,12 @@ uint64_t disk_free_bytes(void) {
 struct walk {
   struct disk_use *use;
   const struct disk_use *stop_above;
-  void (*meanwhile)(void);
-  bool too_deep;
+  bool (*meanwhile)(void);
+  enum disk_result result;
 };
 
 static bool is_over(const struct walk *walk) {
-  return walk->use->bytes > walk->stop_above->bytes || walk->use->entries > walk->stop_above->entries;
+  return walk->result == GIVEN_UP || walk->use->bytes > walk->stop_above->bytes || walk->use->entries > walk->stop_above->entries;
 }
 
 /* A volume that is mounted there has its own owner. */
@@ -54,6 +53,7 @@ static int open_same_mount(int dir, const char *name) {
 static void walk_dir(int fd, int depth, struct walk *walk) {
   DIR *dir = fdopendir(fd);
   if (dir == NULL) {
+    must_see();
     close(fd);
     return;
   }
@@ -62,43 +62,30 @@ static void walk_dir(int fd, int depth, struct walk *walk) {
     if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) continue;
     if (fstatat(dirfd(dir), entry->d_name, &st, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) != 0) continue;
     if (st.st_dev != device) continue;
-    if (++walk->use->entries % MEANWHILE_ENTRIES == 0) walk->meanwhile();
+    if (++walk->use->entries % MEANWHILE_ENTRIES == 0 && !walk->meanwhile()) walk->result = GIVEN_UP;
     /* A hard link shares its blocks; the first of its names would need a memory of all inodes. */
     walk->use->bytes += (uint64_t)st.st_blocks * 512 / (S_ISDIR(st.st_mode) || st.st_nlink == 0 ? 1 : st.st_nlink);
     if (!S_ISDIR(st.st_mode)) continue;
     if (depth == MAX_DEPTH) {
-      walk->too_deep = true;
+      walk->result = TOO_DEEP;
       continue;
     }
     int sub = open_same_mount(dirfd(dir), entry->d_name);
     if (sub >= 0) walk_dir(sub, depth + 1, walk);
+    else must_see();
   }
   closedir(dir);
-}
-
-static bool is_new(ino_t inode) {
-  if (unlinked_count > UNLINKED_SLOTS * 3 / 4) return true; /* counted twice rather than not at all */
-  size_t slot = (size_t)inode % UNLINKED_SLOTS;
-  while (unlinked[slot] != 0 && unlinked[slot] != inode) slot = (slot + 1) % UNLINKED_SLOTS;
-  if (unlinked[slot] == inode) return false;
-  unlinked[slot] = inode;
-  unlinked_count++;
-  return true;
 }
 
 static void add_open_files(int task, void *context) {
   struct walk *walk = context;
   if (is_over(walk)) return;
-  int fd = openat(task, "fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  DIR *files = fd < 0 ? NULL : fdopendir(fd);
-  if (files == NULL) {
-    if (fd >= 0) close(fd);
-    return;
-  }
+  DIR *files = open_dir(task, "fd");
+  if (files == NULL) return;
   for (struct dirent *entry; (entry = readdir(files)) != NULL;) {
     struct stat st;
     if (entry->d_name[0] == '.' || fstatat(dirfd(files), entry->d_name, &st, 0) != 0) continue;
-    if (st.st_dev != device || st.st_nlink != 0 || !is_new(st.st_ino)) continue;
+    if (st.st_dev != device || st.st_nlink != 0 || !is_new_inode(st.st_ino)) continue;
     walk->use->bytes += (uint64_t)st.st_blocks * 512;
     walk->use->entries++;
   }
@@ -108,14 +95,57 @@ static void add_open_files(int task, void *context) {
 /* Threads may have tables of open files of their own. */
 static void add_process_files(int process, void *context) { each_task(process, add_open_files, context); }
 
-/* Stops counting above `stop_above`, and calls `meanwhile` now and then. False: it lies deeper than can be measured. */
-bool disk_measure(struct disk_use *use, const struct disk_use *stop_above, void (*meanwhile)(void)) {
+/* Stops above `stop_above`, and where `meanwhile`, which it calls now and then, says so. */
+enum disk_result disk_measure(struct disk_use *use, const struct disk_use *stop_above, bool (*meanwhile)(void)) {
   *use = (struct disk_use){ 0 };
-  struct walk walk = { .use = use, .stop_above = stop_above, .meanwhile = meanwhile };
+  struct walk walk = { .use = use, .stop_above = stop_above, .meanwhile = meanwhile, .result = MEASURED };
   int fd = openat(root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd >= 0) walk_dir(fd, 0, &walk);
-  memset(unlinked, 0, sizeof unlinked);
-  unlinked_count = 0;
+  forget_inodes();
   each_process(add_process_files, &walk);
-  return !walk.too_deep;
+  return walk.result;
+}
+
+/* A line of maps: "from-to perms offset major:minor inode  name". */
+static bool is_deleted_here(const char *line) {
+  unsigned major_number, minor_number;
+  if (strstr(line, " (deleted)") == NULL || sscanf(line, "%*s %*s %*s %x:%x", &major_number, &minor_number) != 2) return false;
+  return makedev(major_number, minor_number) == device;
+}
+
+static void look_in_maps(int task, void *context) {
+  bool *found = context;
+  FILE *maps = *found ? NULL : open_text(task, "maps");
+  if (maps == NULL) return;
+  char line[512];
+  while (!*found && fgets(line, sizeof line, maps) != NULL) *found = is_deleted_here(line);
+  fclose(maps);
+}
+
+/* Files that were sent to a unix socket and not received. */
+static void look_in_sockets(int task, void *context) {
+  bool *found = context;
+  DIR *files = *found ? NULL : open_dir(task, "fdinfo");
+  if (files == NULL) return;
+  for (struct dirent *entry; !*found && (entry = readdir(files)) != NULL;) {
+    char text[1024];
+    if (entry->d_name[0] != '.' && read_at(dirfd(files), entry->d_name, text, sizeof text) > 0)
+      *found = number_after(text, "scm_fds:") > 0;
+  }
+  closedir(files);
+}
+
+static void look_in_process(int process, void *context) {
+  look_in_maps(process, context);
+  each_task(process, look_in_sockets, context);
+}
+
+/*
+ * A file needs neither a name nor a descriptor to take up space: a mapped page keeps it, or a message that nobody has
+ * read. How large it is cannot be seen from outside; that there is one can.
+ */
+bool disk_hides_files(void) {
+  bool found = false;
+  each_process(look_in_process, &found);
+  return found;
 }

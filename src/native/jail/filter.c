@@ -1,6 +1,6 @@
 /*
  * What no program of a session needs and many an exploit did. A list of what is allowed would be safer and would
- * break half of what people run. Order: architecture, then one comparison for each entry, then the four calls that
+ * break half of what people run. Order: architecture, then one comparison for each entry, then the few calls that
  * depend on an argument. Arguments are compared by their low half, which is all the kernel looks at in these.
  */
 #include "jail.h"
@@ -116,6 +116,15 @@ static void check_ioctl(void) {
   allow();
 }
 
+/* Limits of other processes: pid 1 is of the same user. */
+static void check_prlimit(void) {
+  skip_unless_equal(SYS_prlimit64, 4);
+  load(ARGUMENT(0));
+  skip_if_equal(0, 1);
+  refuse(EPERM);
+  allow();
+}
+
 /* Netlink, packet, vsock, alg and the many others are large and little tested. */
 static void check_socket(unsigned number, bool unix_too) {
   skip_unless_equal(number, unix_too ? 6 : 5);
@@ -135,6 +144,7 @@ static void build(bool unix_sockets) {
   }
   check_clone();
   check_ioctl();
+  check_prlimit();
   check_socket(SYS_socket, unix_sockets);
   check_socket(SYS_socketpair, true);
   allow();

@@ -10,6 +10,7 @@
 #ifndef VERK_JAIL_H
 #define VERK_JAIL_H
 
+#include <dirent.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -56,6 +57,7 @@ void seal_root(void);
 
 /* init.c: never returns */
 void run_init(struct spec *spec) __attribute__((noreturn));
+void guard_is_blind(void) __attribute__((noreturn));
 
 /* command.c: never returns; says what failed on `failure_fd`, which closes when the command runs */
 void run_command(struct spec *spec, int failure_fd) __attribute__((noreturn));
@@ -76,10 +78,15 @@ struct disk_use {
   uint64_t bytes, entries;
 };
 bool disk_open(const char *at);
-bool disk_measure(struct disk_use *use, const struct disk_use *stop_above, void (*meanwhile)(void));
+enum disk_result { MEASURED, TOO_DEEP, GIVEN_UP };
+enum disk_result disk_measure(struct disk_use *use, const struct disk_use *stop_above, bool (*meanwhile)(void));
+bool disk_hides_files(void);
 uint64_t disk_free_bytes(void);
 
 /* proc.c: what /proc of this pid namespace says; pid 1 is not among the processes */
+void must_see(void);
+DIR *open_dir(int dir, const char *name);
+FILE *open_text(int dir, const char *name);
 bool open_proc(void);
 bool has_proc(void);
 typedef void (*task_visitor)(int task_dir, void *context);
@@ -87,6 +94,8 @@ void each_process(task_visitor visit, void *context);
 void each_task(int process_dir, task_visitor visit, void *context);
 ssize_t read_at(int dir, const char *name, char *buffer, size_t size);
 uint64_t number_after(const char *text, const char *key);
+void forget_inodes(void);
+bool is_new_inode(uint64_t inode);
 
 /* report.c: the way to the server; what the helper and pid 1 say goes through `report_fd` */
 extern int report_fd;

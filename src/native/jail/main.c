@@ -9,7 +9,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -23,6 +23,11 @@ static void drop_root(void) {
   open_trees(&spec, true);
   gid_t gid = (gid_t)spec.gid;
   uid_t uid = (uid_t)spec.uid;
+  /* /dev/stdout opens a pipe anew, which only its owner may. */
+  for (int fd = 0; fd <= 2; fd++) {
+    struct stat st;
+    if (fstat(fd, &st) == 0 && S_ISFIFO(st.st_mode) && fchown(fd, uid, gid) != 0) die("pipes");
+  }
   if (setgroups(0, NULL) != 0 || setresgid(gid, gid, gid) != 0 || setresuid(uid, uid, uid) != 0) die("user");
 }
 

@@ -8,11 +8,11 @@
  */
 #include "jail.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <sys/vfs.h>
-#include <unistd.h>
 
-enum { MAX_TMPFS = 16 };
+enum { MAX_TMPFS = 16, MAX_MAP_LINES = 70000 };
 static const char *tmpfs_at[MAX_TMPFS];
 static int tmpfs_count;
 
@@ -31,17 +31,24 @@ static uint64_t in_tmpfs(void) {
 
 struct sum {
   uint64_t bytes;
+  uint64_t other; /* address space that is not private and writable, nor code: reserved, or shared */
   bool found;
 };
+
+static uint64_t less(uint64_t a, uint64_t b) { return a > b ? a - b : 0; }
 
 static void add_counters(int dir, void *context) {
   struct sum *sum = context;
   char text[4096];
   if (sum->found || read_at(dir, "status", text, sizeof text) <= 0) return;
-  if (number_after(text, "VmSize:") == 0) return;
+  uint64_t size = number_after(text, "VmSize:");
+  if (size == 0) return;
   sum->found = true;
-  static const char *const keys[] = { "RssAnon:", "RssShmem:", "VmSwap:", "VmPTE:", "HugetlbPages:" };
-  for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) sum->bytes += number_after(text, keys[i]);
+  static const char *const held[] = { "RssAnon:", "RssShmem:", "VmSwap:", "VmPTE:", "HugetlbPages:" };
+  for (size_t i = 0; i < sizeof held / sizeof held[0]; i++) sum->bytes += number_after(text, held[i]);
+  static const char *const known[] = { "VmData:", "VmStk:", "VmExe:", "VmLib:" };
+  for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) size = less(size, number_after(text, known[i]));
+  sum->other += size;
 }
 
 static void add_shares(int dir, void *context) {
@@ -49,10 +56,29 @@ static void add_shares(int dir, void *context) {
   char text[4096];
   if (sum->found || read_at(dir, "smaps_rollup", text, sizeof text) <= 0) return;
   sum->found = true;
-  uint64_t all = number_after(text, "Pss:");
-  uint64_t file = number_after(text, "Pss_File:");
-  sum->bytes += all - (file < all ? file : all) + number_after(text, "SwapPss:") + number_after(text, "Private_Hugetlb:");
+  sum->bytes += less(number_after(text, "Pss:"), number_after(text, "Pss_File:"));
+  sum->bytes += number_after(text, "SwapPss:") + number_after(text, "Private_Hugetlb:");
   if (read_at(dir, "status", text, sizeof text) > 0) sum->bytes += number_after(text, "VmPTE:");
+}
+
+/* A line of maps: "from-to perms offset device inode  name". */
+static void add_shared_line(const char *line, struct sum *sum) {
+  unsigned long long from, to, inode;
+  char permissions[5];
+  if (sscanf(line, "%llx-%llx %4s %*s %*s %llu", &from, &to, permissions, &inode) != 4 || permissions[3] != 's') return;
+  if (strstr(line, " /dev/zero (deleted)") != NULL && is_new_inode(inode)) sum->bytes += to - from;
+}
+
+static void add_shared(int dir, void *context) {
+  struct sum *sum = context;
+  FILE *maps = open_text(dir, "maps");
+  if (maps == NULL) return;
+  char line[512];
+  for (int lines = 0; lines < MAX_MAP_LINES && fgets(line, sizeof line, maps) != NULL; lines++) {
+    sum->found = true;
+    add_shared_line(line, sum);
+  }
+  fclose(maps);
 }
 
 /* The main thread of a process may have ended while others go on: then it shows no memory, and they do. */
@@ -64,11 +90,27 @@ static void add_process(int dir, struct sum *sum, task_visitor add) {
 
 static void add_process_counters(int dir, void *context) { add_process(dir, context, add_counters); }
 static void add_process_shares(int dir, void *context) { add_process(dir, context, add_shares); }
+static void add_process_shared(int dir, void *context) { add_process(dir, context, add_shared); }
+
+/*
+ * Shared memory without a file outlives its pages in the tables of a process (MADV_DONTNEED), so that no counter shows
+ * it. It counts by its whole size, once, where there is address space enough to hide something in.
+ */
+static uint64_t shared_memory(void) {
+  struct sum sum = { 0 };
+  forget_inodes();
+  each_process(add_process_shared, &sum);
+  return sum.bytes;
+}
 
 uint64_t memory_in_use(uint64_t limit) {
   uint64_t files = in_tmpfs();
   struct sum quick = { .bytes = files };
   each_process(add_process_counters, &quick);
+  if (quick.other > limit) {
+    uint64_t shared = shared_memory();
+    if (shared > limit) return shared;
+  }
   if (quick.bytes <= limit) return quick.bytes;
   struct sum exact = { .bytes = files };
   each_process(add_process_shares, &exact);

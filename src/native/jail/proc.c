@@ -2,6 +2,7 @@
 
 #include <ctype.h>
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,14 +17,42 @@ bool open_proc(void) {
 
 bool has_proc(void) { return proc != NULL; }
 
+/* A process of the same user may take our limits away (prlimit). A guard that cannot look must not go on. */
+void must_see(void) {
+  if (errno == EMFILE || errno == ENFILE || errno == ENOMEM) guard_is_blind();
+}
+
 static void each_number(DIR *dir, task_visitor visit, void *context) {
   for (struct dirent *entry; (entry = readdir(dir)) != NULL;) {
     if (!isdigit((unsigned char)entry->d_name[0]) || (dir == proc && strcmp(entry->d_name, "1") == 0)) continue;
     int fd = openat(dirfd(dir), entry->d_name, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0) continue; /* it has ended */
+    if (fd < 0) {
+      must_see();
+      continue; /* it has ended */
+    }
     visit(fd, context);
     close(fd);
   }
+}
+
+/* NULL when it is gone. */
+DIR *open_dir(int dir, const char *name) {
+  int fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  DIR *opened = fd < 0 ? NULL : fdopendir(fd);
+  if (opened != NULL) return opened;
+  must_see();
+  if (fd >= 0) close(fd);
+  return NULL;
+}
+
+/* NULL when it is gone. */
+FILE *open_text(int dir, const char *name) {
+  int fd = openat(dir, name, O_RDONLY | O_CLOEXEC);
+  FILE *opened = fd < 0 ? NULL : fdopen(fd, "r");
+  if (opened != NULL) return opened;
+  must_see();
+  if (fd >= 0) close(fd);
+  return NULL;
 }
 
 void each_process(task_visitor visit, void *context) {
@@ -33,13 +62,8 @@ void each_process(task_visitor visit, void *context) {
 }
 
 void each_task(int process_dir, task_visitor visit, void *context) {
-  int fd = openat(process_dir, "task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return;
-  DIR *tasks = fdopendir(fd);
-  if (tasks == NULL) {
-    close(fd);
-    return;
-  }
+  DIR *tasks = open_dir(process_dir, "task");
+  if (tasks == NULL) return;
   each_number(tasks, visit, context);
   closedir(tasks);
 }
@@ -47,7 +71,10 @@ void each_task(int process_dir, task_visitor visit, void *context) {
 /* With a NUL behind it; -1 when it cannot be read. */
 ssize_t read_at(int dir, const char *name, char *buffer, size_t size) {
   int fd = openat(dir, name, O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return -1;
+  if (fd < 0) {
+    must_see();
+    return -1;
+  }
   ssize_t length = 0;
   while ((size_t)length < size - 1) {
     ssize_t got = read(fd, buffer + length, size - 1 - (size_t)length);
@@ -70,4 +97,24 @@ uint64_t number_after(const char *text, const char *key) {
     return strncmp(end, " kB", 3) == 0 ? value * 1024 : value;
   }
   return 0;
+}
+
+enum { SLOTS = 8192 };
+static uint64_t inodes[SLOTS]; /* 0 = free */
+static int inode_count;
+
+void forget_inodes(void) {
+  memset(inodes, 0, sizeof inodes);
+  inode_count = 0;
+}
+
+/* Since forget_inodes. Where there are very many, one may be counted twice rather than not at all. */
+bool is_new_inode(uint64_t inode) {
+  if (inode_count > SLOTS * 3 / 4) return true;
+  size_t slot = (size_t)(inode % SLOTS);
+  while (inodes[slot] != 0 && inodes[slot] != inode) slot = (slot + 1) % SLOTS;
+  if (inodes[slot] == inode) return false;
+  inodes[slot] = inode;
+  inode_count++;
+  return true;
 }
