@@ -43,11 +43,12 @@ const PATIENCE_MS = 30_000;
 export async function session(client: Client, signal: AbortSignal): Promise<string> {
   try {
     const { id } = (await client.call<Session>("POST", "/v1/sessions", { name: "demo" })).body;
-    await untilReady(client, id, signal);
+    await until(client, id, "ready", signal);
     const command = "echo $((6 * 7)) > answer && cat answer && id -u && ls /";
     const { body } = await client.call<Exec>("POST", `/v1/sessions/${id}/exec`, { command });
     if (body.exit_code !== 0 || !body.stdout.startsWith("42\n")) throw new Error(`it said ${JSON.stringify(body)}`);
     await client.call("POST", `/v1/sessions/${id}/stop`);
+    await until(client, id, "stopped", signal);
     return `${id} answered 42, then stopped`;
   } catch (error) {
     if (error instanceof ApiError && error.code === "sessions_disabled") return `skipped: ${error.message}`;
@@ -55,12 +56,14 @@ export async function session(client: Client, signal: AbortSignal): Promise<stri
   }
 }
 
-async function untilReady(client: Client, id: string, signal: AbortSignal) {
+const ON_THE_WAY = ["creating", "ready", "stopping"];
+
+async function until(client: Client, id: string, wanted: "ready" | "stopped", signal: AbortSignal) {
   const deadline = performance.now() + PATIENCE_MS;
   for (;;) {
     const { status } = (await client.call<Session>("GET", `/v1/sessions/${id}`, undefined, { signal })).body;
-    if (status === "ready") return;
-    if (status !== "creating" || performance.now() > deadline) throw new Error(`the session is ${status}`);
+    if (status === wanted) return;
+    if (!ON_THE_WAY.includes(status) || performance.now() > deadline) throw new Error(`the session is ${status}`);
     await Bun.sleep(10);
   }
 }
