@@ -43,11 +43,17 @@ export function explain(message: string, read: (name: string) => string | undefi
   if (step === "proc") {
     return {
       reason: `No /proc of its own: ${message.slice(step.length + 2)}`,
-      fix: "Under systemd take ProtectKernelTunables, ProtectKernelLogs and ProcSubset out of the unit; in a container, run it with --security-opt systempaths=unconfined.",
+      fix: "Under systemd take ProtectKernelTunables, ProtectKernelLogs, ProtectHostname, ProtectProc and ProcSubset out of the unit; in a container, run it with --security-opt systempaths=unconfined.",
     };
   }
   if (step === "mount_setattr") {
     return { reason: "The kernel is older than 5.12", fix: "Run it on Linux 5.12 or newer." };
+  }
+  if (step === "user") {
+    return {
+      reason: `The server is root, and cannot become another user (${message})`,
+      fix: "Run it as an ordinary user, or leave it the right to change users (in a container: --cap-add SETUID,SETGID).",
+    };
   }
   if (step === "helper") {
     return {

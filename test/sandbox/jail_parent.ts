@@ -1,0 +1,16 @@
+/** Runs one jail in a process of its own: `bun jail_parent.ts`, the spec as JSON on stdin, how it ended on stdout. */
+import { type Jail, startJailed } from "../../src/sandbox/jail.ts";
+import { jailSupport } from "../../src/sandbox/jail_support.ts";
+import type { JailSpec } from "../../src/sandbox/jail_types.ts";
+
+const { jail, spec } = (await Bun.stdin.json()) as { jail: Jail; spec: JailSpec };
+const support = await jailSupport(jail);
+let output = "";
+const running = startJailed(jail, spec, {
+  onOutput: ({ bytes }) => {
+    output += Buffer.from(bytes).toString();
+  },
+});
+console.log(JSON.stringify({ helper: running.pid }));
+const end = await running.ended;
+console.log(JSON.stringify({ uid: process.getuid?.(), support, end, output }));
