@@ -93,14 +93,17 @@ export function stream(ctx: Ctx, admitted: Admitted): (left: AbortSignal) => Asy
   const signal = AbortSignal.any([admitted.signal, gone.signal]);
   const running = start(ctx, { ...admitted, signal }, queue.add).finally(queue.end);
   running.catch(() => {}); // told below
-  return async function* (left) {
-    left.addEventListener("abort", () => gone.abort(), { once: true });
+  async function* events(): AsyncGenerator<SseMessage> {
     try {
       for await (const { stream, text } of queue) yield { event: stream, data: { data: text } };
       yield { event: "exit", data: await running };
     } finally {
       gone.abort();
     }
+  }
+  return (left) => {
+    left.addEventListener("abort", () => gone.abort(), { once: true }); // also of one that never begins to read
+    return events();
   };
 }
 
