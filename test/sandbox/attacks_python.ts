@@ -52,7 +52,7 @@ const memory: Attack[] = [
   {
     name: "in-memory file bomb",
     source: reward("f = open('/tmp/x', 'wb')", "while True: f.write(b'a' * (1 << 20))"),
-    samples: ["exception"],
+    samples: ["exception", "memory"],
   },
   {
     name: "many files",
@@ -140,12 +140,12 @@ const lies: Attack[] = [
       "__main__._verk.step = step",
       "raise ValueError",
     ),
-    samples: ["crashed"],
+    samples: ["crashed", "exception"],
   },
   {
     name: "replayed reply",
     source: reward("import __main__", "__main__._verk.step = lambda: None", "raise ValueError"),
-    samples: ["crashed"],
+    samples: ["crashed", "exception"],
   },
   {
     name: "reply that is a link",
@@ -156,7 +156,7 @@ const lies: Attack[] = [
       "__main__._verk.step = step",
       "raise ValueError",
     ),
-    samples: ["crashed"],
+    samples: ["crashed", "exception"],
   },
   {
     name: "oversized reply",
@@ -167,7 +167,7 @@ const lies: Attack[] = [
       "__main__._verk.step = step",
       "raise ValueError",
     ),
-    samples: ["crashed"],
+    samples: ["crashed", "exception"],
   },
   { name: "oversized error", source: reward("raise ValueError('x' * 10**7)"), samples: ["exception"] },
   {

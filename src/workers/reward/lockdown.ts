@@ -12,6 +12,7 @@ const PR_SET_DUMPABLE = 4;
 const PR_SET_NO_NEW_PRIVS = 38;
 
 const OPEN_FILES = 64;
+const RESERVED_BYTES = 1280 << 20;
 const CPU_SECONDS = 86_400; // a job may run for days; the parent's deadlines are the ones that bite
 
 type Step = readonly [layer: Layer, hold: () => boolean];
@@ -33,8 +34,8 @@ export function lockDown(memoryBytes: number): Layer[] {
 }
 
 /**
- * What it may add to its present size, which holds the gigabytes that the runtime reserves and never touches: a limit
- * that is hit some hundred megabytes late. The parent watches what is really used.
+ * A backstop, more than a gigabyte late: the runtime reserves memory in pieces of that size, and ends in the middle of
+ * one that it does not get. What is really used, the parent watches.
  */
 function limit(memoryBytes: number): boolean {
   const kib = /^VmData:\s+(\d+)/m.exec(readFileSync("/proc/self/status", "utf8"))?.[1];
@@ -43,7 +44,7 @@ function limit(memoryBytes: number): boolean {
     [RLIMIT.fsize, 0],
     [RLIMIT.nofile, OPEN_FILES],
     [RLIMIT.cpu, CPU_SECONDS],
-    [RLIMIT.data, Number(kib) * 1024 + memoryBytes],
+    [RLIMIT.data, Number(kib) * 1024 + memoryBytes + RESERVED_BYTES],
   ];
   return kib !== undefined && limits.every(([resource, value]) => setLimit(resource, value));
 }
