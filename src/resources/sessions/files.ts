@@ -78,7 +78,8 @@ export const put = (ctx: Ctx, row: SessionRow, path: string, request: Request) =
       await makeTheirs(ctx, temp);
       requireStillReady(ctx, row);
       const placed = beneath.place(temp, path);
-      addUsage(live, bytes, placed.path);
+      if (placed.replaced) live.usage = undefined;
+      else addUsage(live, bytes, placed.path);
       const volume_errors = await writeBack(ctx, row);
       const written = { object: "session.file" as const, session_id: row.id, path: placed.path, size: bytes, sha256 };
       return { replaced: placed.replaced, written: { ...written, volume_errors } };

@@ -74,8 +74,8 @@ export async function roomFor(ctx: Ctx, row: SessionRow, announced: number | und
   const left = (usage: Usage) =>
     usage.hidden || usage.entries + SPARE_ENTRIES > quota.entries ? 0 : quota.bytes - usage.bytes - live.incomingBytes;
   let room = left(await usageOf(ctx, row, live));
-  if (room < (announced ?? 1) && live.usage) {
-    live.usage = undefined; // files that were replaced since are counted twice in it
+  if (room < (announced ?? quota.bytes / 4) && live.usage) {
+    live.usage = undefined; // what was put there since is counted generously
     room = left(await usageOf(ctx, row, live));
   }
   if (room < (announced ?? 1)) throw noRoom(ctx);
