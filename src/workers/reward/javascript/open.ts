@@ -6,7 +6,12 @@
  * kills the process at its deadline.
  */
 import variant from "@jitl/quickjs-singlefile-mjs-release-sync";
-import { newQuickJSWASMModuleFromVariant, type QuickJSContext, type QuickJSHandle } from "quickjs-emscripten-core";
+import {
+  newQuickJSWASMModuleFromVariant,
+  newVariant,
+  type QuickJSContext,
+  type QuickJSHandle,
+} from "quickjs-emscripten-core";
 import { STDOUT_BYTES } from "../../../lib/rewards/contract.ts";
 import { type HarnessRequest, type Interpreter, Violation } from "../interpreter.ts";
 import { harness } from "./harness.ts";
@@ -15,11 +20,16 @@ import type { Place } from "./positions.ts";
 import { openPreparer } from "./source.ts";
 import { ask, innermost, runJobs, type Vm } from "./vm.ts";
 
+const PAGE_BYTES = 65_536;
+const INITIAL_PAGES = 256; // as the module was built
 const STACK_BYTES = 512 * 1024;
 const LONGEST_MS = 3_600_000; // the parent's deadline comes long before
 
 export async function openJavaScript(limits: { memoryBytes: number }): Promise<Interpreter> {
-  const quickjs = await newQuickJSWASMModuleFromVariant(variant);
+  // The engine's own limit counts a part of what it takes: eight times as much was used before it hit.
+  const maximum = Math.max(INITIAL_PAGES, Math.floor(limits.memoryBytes / PAGE_BYTES));
+  const wasmMemory = new WebAssembly.Memory({ initial: INITIAL_PAGES, maximum });
+  const quickjs = await newQuickJSWASMModuleFromVariant(newVariant(variant, { wasmMemory }));
   const runtime = quickjs.newRuntime();
   runtime.setMemoryLimit(limits.memoryBytes);
   runtime.setMaxStackSize(STACK_BYTES);
