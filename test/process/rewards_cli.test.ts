@@ -1,20 +1,23 @@
 import { afterAll, describe, expect, test } from "bun:test";
-import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
-import { program, startBinary, tempDir } from "../harness.ts";
+import { program, startBinary, tempDir, until } from "../harness.ts";
 
 const root = tempDir();
 afterAll(() => rmSync(root, { recursive: true, force: true }));
 
 /** No data directory exists, and temporary files can be counted. */
-async function verk(args: string[], { env = {}, stdin }: { env?: Record<string, string>; stdin?: string } = {}) {
-  const child = Bun.spawn([...program(), "rewards", ...args], {
-    env: { HOME: join(root, "home"), TMPDIR: root, PATH: process.env["PATH"] ?? "", ...env },
+const spawn = (args: string[], stdin?: string) =>
+  Bun.spawn([...program(), "rewards", ...args], {
+    env: { HOME: join(root, "home"), TMPDIR: root, PATH: process.env["PATH"] ?? "" },
     cwd: root,
     stdin: stdin === undefined ? "ignore" : new Blob([stdin]),
     stdout: "pipe",
     stderr: "pipe",
   });
+
+async function verk(args: string[], { stdin }: { stdin?: string } = {}) {
+  const child = spawn(args, stdin);
   const [out, err] = await Promise.all([
     new Response(child.stdout).text(),
     new Response(child.stderr).text(),
@@ -27,6 +30,7 @@ const file = (name: string, text: string) => {
   writeFileSync(join(root, name), text);
   return name;
 };
+const temporary = () => readdirSync(root).filter((name) => name.startsWith("verk-"));
 const jsonl = (...rows: object[]) => rows.map((row) => `${JSON.stringify(row)}\n`).join("");
 const ROWS = file(
   "rows.jsonl",
@@ -61,7 +65,7 @@ def length_reward(completion):
     expect(out).toMatch(/latency +p50 .* ms, p95 .* ms\n/);
     expect(out).toMatch(/sandbox +language, .*seccomp/);
     expect(out).toContain("printed by the code:\nseen 3");
-    expect(readdirSync(root).filter((name) => name.startsWith("verk-"))).toEqual([]);
+    expect(temporary()).toEqual([]);
   });
 
   test("takes TypeScript, rows from standard input, and a limit; --json is the API's own shape", async () => {
@@ -114,6 +118,17 @@ def length_reward(completion):
     expect(code).toBe(0);
     expect(json().results.map((each: { reward: number | null }) => each.reward)).toEqual([1, 1, null]);
     expect(json().summary.faults).toEqual({ timeout: 1 });
+  });
+
+  test("Ctrl-C in the middle exits 130 and leaves neither a process nor a file", async () => {
+    const path = file("loop.py", "def reward(completion):\n    while True:\n        pass\n");
+    const child = spawn(["test", path, "--rows", ROWS, "--timeout", "60"]);
+    const children = () => readFileSync(`/proc/${child.pid}/task/${child.pid}/children`, "utf8").trim();
+    const inside = await until("its process to start", children);
+    child.kill("SIGINT");
+    await child.exited;
+    expect([child.exitCode, temporary()]).toEqual([130, []]);
+    for (const pid of inside.split(" ")) await until(`${pid} to be gone`, () => !existsSync(`/proc/${pid}`));
   });
 
   test("a ready reward is named instead of a file, with its params", async () => {
