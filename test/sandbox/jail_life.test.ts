@@ -85,7 +85,7 @@ describe("nothing is left", () => {
     const before = count();
     for (let i = 0; i < 20; i++) await yard.shell("true", { io: { stdin: new Uint8Array(10) } });
     expect(() => startJailed({ path: "/no/such/helper" }, yard.spec(["/bin/true"]))).toThrow();
-    expect(count()).toBe(before);
+    expect(count()).toBeLessThanOrEqual(before);
   });
 });
 

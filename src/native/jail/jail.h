@@ -6,6 +6,10 @@
  * fd 3: the spec (see spec.c), never argv or the environment, which others can read. fd 4: how it ended, one line.
  * 0, 1 and 2 are the command's. Each link of the chain dies with the one before it, and the kernel kills whatever is
  * in a pid namespace when its pid 1 is gone: no death, of whomever, leaves a process behind.
+ *
+ * Not covered: holes in the kernel behind what the filter lets through; how busy the processor and the disk are; what
+ * the kernel keeps for pipes, locks and the like beyond what their numbers bound; what lies in /usr of the host, which
+ * a session reads.
  */
 #ifndef VERK_JAIL_H
 #define VERK_JAIL_H
