@@ -195,7 +195,8 @@ export function harness(print: (text: string, rest: number) => void): Inside {
   return {
     exports: (namespace) => {
       const found: Exported[] = [];
-      for (const exported of Object.keys(namespace)) {
+      const byName = Object.keys(namespace).filter((name) => name !== "default");
+      for (const exported of [...byName, "default"]) {
         const value = namespace[exported];
         if (typeof value !== "function") continue;
         const name = exported === "default" ? "reward" : exported;

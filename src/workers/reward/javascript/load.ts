@@ -48,7 +48,9 @@ export function loadCode(
   const settings: Settings = { callings, params: request.params, seed: request.seed };
   using text = vm.context.newString(JSON.stringify(settings));
   const adopted = ask(vm, "adopt", text);
-  return "failed" in adopted ? rejected("exception", adopted.failed.message) : { ok: true, entrypoints };
+  return "failed" in adopted
+    ? rejected("exception", adopted.failed.message)
+    : { ok: true, entrypoints: entrypoints.sort((a, b) => a.line - b.line) };
 }
 
 type Evaluated = { value: QuickJSHandle } | { error: Rejection };

@@ -16,8 +16,7 @@ import { STDOUT_BYTES } from "../../../lib/rewards/contract.ts";
 import { type HarnessRequest, type Interpreter, Violation } from "../interpreter.ts";
 import { harness } from "./harness.ts";
 import { loadCode } from "./load.ts";
-import type { Place } from "./positions.ts";
-import { openPreparer } from "./source.ts";
+import { openPreparer, type PlaceOf } from "./source.ts";
 import { ask, innermost, runJobs, type Vm } from "./vm.ts";
 
 const PAGE_BYTES = 65_536;
@@ -39,7 +38,7 @@ export async function openJavaScript(limits: { memoryBytes: number }): Promise<I
   const output = capture();
   const vm = { context, runtime, inside: openInside(context, output.write) };
   const prepare = openPreparer();
-  let placeOf = (place: Place): Place => place;
+  let placeOf: PlaceOf = (place) => place;
 
   const exchange = (request: HarnessRequest): unknown => {
     deadline = performance.now() + LONGEST_MS;
@@ -83,12 +82,12 @@ function answer(vm: Vm, request: string): unknown {
 }
 
 /** The inside tells a stack; outside it is a line of the user's text. */
-function placed(reply: unknown, placeOf: (place: Place) => Place): unknown {
+function placed(reply: unknown, placeOf: PlaceOf): unknown {
   const faultOf = (fault: unknown): unknown => {
     if (typeof fault !== "object" || fault === null || !("stack" in fault)) return fault;
     const { stack, ...rest } = fault;
     const place = innermost(String(stack));
-    return { ...rest, line: place === null ? null : placeOf(place).line };
+    return { ...rest, line: place === null ? null : (placeOf(place)?.line ?? null) };
   };
   const withLine = (value: unknown): unknown =>
     typeof value === "object" && value !== null && "fault" in value ? { fault: faultOf(value.fault) } : value;

@@ -6,22 +6,24 @@
 export type Place = { line: number; column: number };
 
 type Token = { text: string; at: number };
+type Pair = { from: number; to: number };
 
 const TOKEN =
   /\/\/[^\n]*|\/\*[\s\S]*?\*\/|[\p{L}_$][\p{L}\p{N}_$]*|\d[\w.]*|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|[^\s]/gu;
-const MOST_TOKENS = 200_000;
-const LOOKAHEAD = 4000; // tokens of the user's text that types may take up in one place
-const CONTEXT = 3; // tokens that must agree before a gap is believed
+const MOST_TOKENS = 20_000;
+const MOST_CELLS = 1 << 24;
 
-export function alignment(code: string, source: string): (place: Place) => Place {
-  let pairs: { from: number; to: number }[] | undefined; // made when the first error asks
+/** Null for a place that is too far down a long text to be known. */
+export function alignment(code: string, source: string): (place: Place) => Place | null {
+  let aligned: { pairs: Pair[]; end: number } | undefined; // made when the first error asks
   const lines = lineStarts(code);
   const sourceLines = lineStarts(source);
   return (place) => {
-    pairs ??= align(tokens(code), tokens(source));
+    aligned ??= align(tokens(code), tokens(source));
+    const { pairs, end } = aligned;
     const offset = (lines[place.line - 1] ?? 0) + place.column - 1;
     const found = pairs[lastAtOrBefore(pairs, offset)];
-    return found === undefined ? { line: 1, column: 1 } : placeAt(sourceLines, found.to);
+    return found === undefined || offset >= end ? null : placeAt(sourceLines, found.to);
   };
 }
 
@@ -31,36 +33,35 @@ function tokens(text: string): Token[] {
     const [token] = match;
     if (token.startsWith("//") || token.startsWith("/*")) continue;
     found.push({ text: /^["'`]/.test(token) ? token.replace(/["'`]/g, '"') : token, at: match.index });
-    if (found.length >= MOST_TOKENS) break;
+    if (found.length > MOST_TOKENS) break;
   }
   return found;
 }
 
-function align(code: Token[], source: Token[]): { from: number; to: number }[] {
-  const pairs: { from: number; to: number }[] = [];
-  let next = 0;
-  for (let i = 0; i < code.length; i++) {
-    const to = agrees(code, i, source, next) ? next : search(code, i, source, next + 1);
-    if (to === -1) continue; // the transpiler's own
-    pairs.push({ from: code[i]!.at, to: source[to]!.at });
-    next = to + 1;
+/** A longest common subsequence; of texts that are too long for it, only the beginning, up to `end`. */
+function align(code: Token[], source: Token[]): { pairs: Pair[]; end: number } {
+  const width = Math.min(source.length, MOST_TOKENS);
+  const height = Math.min(code.length, Math.floor(MOST_CELLS / (width + 1)));
+  const ways = new Uint8Array((height + 1) * (width + 1)); // 0: a token of the source less, 1: of the code, 2: of both
+  let below = new Uint32Array(width + 1);
+  for (let i = height - 1; i >= 0; i--) {
+    const lengths = new Uint32Array(width + 1);
+    for (let j = width - 1; j >= 0; j--) {
+      const both = code[i]!.text === source[j]!.text ? below[j + 1]! + 1 : 0;
+      const best = Math.max(both, below[j]!, lengths[j + 1]!);
+      lengths[j] = best;
+      ways[i * (width + 1) + j] = best === both && both > 0 ? 2 : best === lengths[j + 1]! ? 0 : 1;
+    }
+    below = lengths;
   }
-  return pairs;
-}
-
-/** The token itself where nothing was skipped; with those that follow where something was. */
-const agrees = (code: Token[], i: number, source: Token[], j: number): boolean => code[i]?.text === source[j]?.text;
-
-function search(code: Token[], i: number, source: Token[], from: number): number {
-  const end = Math.min(source.length, from + LOOKAHEAD);
-  for (let j = from; j < end; j++) {
-    let same = 0;
-    while (same < CONTEXT && code[i + same] !== undefined && agrees(code, i + same, source, j + same)) same++;
-    if (same === CONTEXT || (same > 0 && code[i + same] === undefined)) return j;
+  const pairs: Pair[] = [];
+  for (let i = 0, j = 0; i < height && j < width; ) {
+    const way = ways[i * (width + 1) + j];
+    if (way === 2) pairs.push({ from: code[i]!.at, to: source[j]!.at });
+    if (way !== 0) i++;
+    if (way !== 1) j++;
   }
-  // A type may begin among the tokens that follow: the nearest one alone, if it is near.
-  for (let j = from; j < Math.min(end, from + 40); j++) if (agrees(code, i, source, j)) return j;
-  return -1;
+  return { pairs, end: source.length > width ? 0 : (code[height]?.at ?? Number.POSITIVE_INFINITY) };
 }
 
 function lastAtOrBefore(pairs: { from: number }[], offset: number): number {

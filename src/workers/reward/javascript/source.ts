@@ -9,7 +9,8 @@ import type { Rejection } from "../../../lib/rewards/contract.ts";
 import type { Place } from "./positions.ts";
 import { alignment } from "./positions.ts";
 
-export type Prepared = { ok: true; code: string; placeOf: (place: Place) => Place } | { ok: false; error: Rejection };
+export type Prepared = { ok: true; code: string; placeOf: PlaceOf } | { ok: false; error: Rejection };
+export type PlaceOf = (place: Place) => Place | null;
 type JavaScriptLanguage = "typescript" | "javascript";
 
 export type Preparer = (source: string, language: JavaScriptLanguage | undefined) => Prepared;
