@@ -74,7 +74,10 @@ export const test = command({
 async function codeOf(file: string, language: string | undefined, params: Record<string, unknown>) {
   if (isFile(file)) return { ...(await readCode(file, language)), params };
   const ready = Object.hasOwn(LIBRARY, file) ? LIBRARY[file] : undefined;
-  if (ready) return { name: file, language: ready.language, source: ready.source, params: checked(ready, params) };
+  if (ready) {
+    const { language, source, isolate } = ready;
+    return { name: file, language, source, isolate, params: checked(ready, params) };
+  }
   const close = nearest(file, Object.keys(LIBRARY));
   throw new UsageError(
     `There is neither a file nor a ready reward ${JSON.stringify(file)}.${close ? ` Did you mean ${close}?` : " `verk rewards library` lists those."}`,

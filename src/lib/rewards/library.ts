@@ -18,6 +18,8 @@ export type LibraryReward = {
   description: string;
   /** The source has the same defaults. */
   params: z.ZodObject;
+  /** See RewardCode. */
+  isolate: boolean;
 };
 
 const column = (fallback: string, what: string) =>
@@ -31,6 +33,7 @@ const python = (source: string, description: string, params: z.ZodObject): Libra
   source: `${source.trimEnd()}\n\n\n${common}`, // the description stays at the top
   description,
   params,
+  isolate: false,
 });
 
 const exactMatchParams = z.strictObject({
@@ -96,5 +99,5 @@ export const LIBRARY: Record<string, LibraryReward> = {
   numeric_answer: python(numericAnswer, "The number that the completion answers is that of the row.", numericAnswerParams),
   length_penalty: python(lengthPenalty, "Takes off up to 1 from completions that are too long or too short.", lengthPenaltyParams),
   think_format:   python(thinkFormat,   "Thoughts in <think>…</think>, then an answer.", thinkFormatParams),
-  code_tests:     python(codeTests,     "The share of the row's tests that the completion's Python code passes.", codeTestsParams),
+  code_tests:     { ...python(codeTests, "The share of the row's tests that the completion's Python code passes.", codeTestsParams), isolate: true },
 };
