@@ -26,7 +26,7 @@ export type Given<F extends Flags> = { [K in keyof F]: ValueOf<F[K]> };
 
 export type Command<F extends Flags = Flags> = {
   summary: string;
-  /** Names of the positional arguments; one that ends with `?` may be left out, and is then the last. */
+  /** Names of the positional arguments; the last may end with `?` (it may be left out) or with `…` (one or more). */
   takes?: readonly string[];
   flags: F;
   examples: readonly string[];
@@ -116,6 +116,7 @@ function checkPositionals(name: string, takes: readonly string[], given: readonl
   const missing = takes[given.length];
   if (missing !== undefined && !missing.endsWith("?"))
     throw new UsageError(`${name}: ${missing} is missing. See \`verk help ${name}\`.`);
+  if (takes.at(-1)?.endsWith("…")) return;
   const extra = given[takes.length];
   if (extra !== undefined)
     throw new UsageError(`${name}: unexpected argument ${JSON.stringify(extra)}. See \`verk help ${name}\`.`);

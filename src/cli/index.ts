@@ -39,6 +39,11 @@ const COMMANDS: readonly Row[] = [
     load: async () => (await import("./commands/rewards.ts")).rewards,
   },
   {
+    name: "sessions",
+    summary: "Run commands on the server in sandboxes",
+    load: async () => (await import("./commands/sessions.ts")).sessions,
+  },
+  {
     name: "keys",
     summary: "Create, list and revoke API keys",
     load: async () => (await import("./commands/keys.ts")).keys,
