@@ -15,6 +15,7 @@ import {
   type SpawnedReward,
   spawnReward,
   TAIL_BYTES,
+  writeTo,
 } from "./reward_spawn.ts";
 import type { RewardEnd } from "./reward_types.ts";
 
@@ -78,10 +79,7 @@ function spawnJailed(jail: Jail, spec: JailSpec): SpawnedReward {
   return {
     pid: child.pid,
     jailed: true,
-    write(frame) {
-      child.stdin.write(frame);
-      void child.stdin.flush();
-    },
+    write: (frame) => writeTo(child.stdin, frame),
     output: child.stdout,
     kill: () => child.kill("SIGKILL"), // all of the jail goes with the helper
     gone: child.exited.then(() => drained).then(() => known(prepared.end())),

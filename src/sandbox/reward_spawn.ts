@@ -39,15 +39,22 @@ export function spawnReward(command: RewardCommand): SpawnedReward {
   return {
     pid: child.pid,
     jailed: false,
-    write(frame) {
-      child.stdin.write(frame);
-      void child.stdin.flush();
-    },
+    write: (frame) => writeTo(child.stdin, frame),
     output: child.stdout,
     kill: () => child.kill("SIGKILL"),
     gone: child.exited.then(() => drained).then(() => null),
     lastWords: () => `${child.signalCode ? `Signal ${child.signalCode}. ` : ""}${tail.text().trim()}`,
   };
+}
+
+/** A process that is gone says so by its end, not here. */
+export function writeTo(stdin: Bun.FileSink, frame: Uint8Array) {
+  try {
+    stdin.write(frame);
+    Promise.resolve(stdin.flush()).catch(() => {});
+  } catch {
+    // closed
+  }
 }
 
 export async function drain(stream: AsyncIterable<Uint8Array>, push: (chunk: Uint8Array) => void) {

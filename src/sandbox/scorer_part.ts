@@ -2,7 +2,7 @@
  * One part of a scorer: its code in a process, and a fresh process when that one ends over a sample. The sample that
  * ran gets the fault, the others go on. Bounded by the batch's time and by MOST_FRESH.
  */
-import type { Entrypoint, Fault, Outcome, Sample } from "../lib/rewards/contract.ts";
+import { type Entrypoint, type Fault, LOAD_MS, type Outcome, type Sample } from "../lib/rewards/contract.ts";
 import type { RewardEnd, RewardPool, RewardProcess } from "./reward_types.ts";
 import { type RewardPart, RewardRejected } from "./scorer_types.ts";
 
@@ -29,7 +29,7 @@ export class ScorerPart {
 
   /** Throws RewardRejected. */
   async open(signal: AbortSignal): Promise<void> {
-    const loaded = await this.#start(signal, this.limits.batchMs);
+    const loaded = await this.#start(signal, Math.min(LOAD_MS, this.limits.batchMs));
     if (!loaded.ok) throw new RewardRejected(this.part.name, loaded.error);
     this.entrypoints = loaded.entrypoints;
     this.#printedAtLoad = loaded.stdout;
@@ -98,7 +98,8 @@ export class ScorerPart {
     round.fresh++;
     const left = Math.max(1, until - this.clock());
     try {
-      const loaded = await this.#start(AbortSignal.any([round.signal, AbortSignal.timeout(Math.ceil(left))]), left);
+      const signal = AbortSignal.any([round.signal, AbortSignal.timeout(Math.ceil(left))]);
+      const loaded = await this.#start(signal, Math.min(LOAD_MS, left));
       if (loaded.ok && this.#process) return this.#process;
       const why = loaded.ok ? "it ended at once" : loaded.error.message;
       return { kind: "crashed", message: `The code could not be loaded again: ${why}`.slice(0, 2000), line: null };

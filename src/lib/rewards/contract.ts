@@ -73,6 +73,7 @@ export type Rejection = z.infer<typeof Rejection>;
 export const STDOUT_BYTES = 65_536;
 export const MAX_FRAME_BYTES = 1 << 20; // of an answer; a longer one is a violation
 export const MAX_SOURCE_BYTES = 1 << 20;
+export const LOAD_MS = 10_000; // until the code's own top level has run
 
 /** Each names a layer of the sandbox that holds around a process. */
 export const LAYERS = ["language", "rlimits", "no_new_privs", "seccomp", "landlock", "namespaces"] as const;

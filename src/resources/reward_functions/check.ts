@@ -1,11 +1,9 @@
 /** Code is read by the sandbox before anything of it is kept: in a process that nobody has used and nobody else will. */
 import type { Ctx } from "../../context.ts";
 import { AppError } from "../../lib/errors.ts";
-import type { RewardCode } from "../../lib/rewards/contract.ts";
+import { LOAD_MS, type RewardCode } from "../../lib/rewards/contract.ts";
 import type { Loaded } from "../../sandbox/reward_types.ts";
 import { holding } from "./places.ts";
-
-const LOAD_MS = 10_000; // what the file does when it is loaded
 
 /** Aborts when the client leaves or the server stops, whichever is first. */
 export const leaving = (ctx: Ctx, request: Request) => AbortSignal.any([request.signal, ctx.closing]);

@@ -70,7 +70,7 @@ function call(interpreter: Interpreter, { nonce, entry, samples, whole }: Call) 
   });
   if (whole) {
     const outcomes = callWhole(interpreter, samples.length);
-    if (outcomes) return say({ op: "outcomes", nonce, from: 0, outcomes });
+    if (outcomes) return sayAll(nonce, outcomes);
     say({ op: "alone", nonce }); // it raised: find out for which samples
   }
   for (let index = 0; index < samples.length; index++) {
@@ -83,6 +83,14 @@ function call(interpreter: Interpreter, { nonce, entry, samples, whole }: Call) 
       from: index,
       outcomes: [outcome(reply.ok ? reply.value : { fault: reply.error }, ms)],
     });
+  }
+}
+
+const PIECE = 500; // outcomes in a frame: with a long fault each they are far below MAX_FRAME_BYTES
+
+function sayAll(nonce: string, outcomes: readonly Outcome[]) {
+  for (let from = 0; from < outcomes.length; from += PIECE) {
+    say({ op: "outcomes", nonce, from, outcomes: outcomes.slice(from, from + PIECE) });
   }
 }
 
