@@ -7,7 +7,7 @@ once, then kept in a memory snapshot: what is imported here costs no import late
 import abc, array, ast, asyncio, base64, binascii, bisect, calendar, cmath, codecs, collections, collections.abc
 import contextlib, copy, csv, dataclasses, datetime, decimal, difflib, enum, fnmatch, fractions, functools, hashlib
 import heapq, hmac, html, html.parser, inspect, io, itertools, json, keyword, linecache, locale, math, numbers, operator
-import os, pathlib, pprint, random, re, reprlib, shlex, statistics, string, struct, sys, textwrap, threading, time
+import os, pathlib, pprint, queue, random, re, reprlib, shlex, statistics, string, struct, sys, textwrap, threading, time
 import tokenize, traceback, types, typing, unicodedata, unittest, urllib.parse, uuid, warnings, weakref, zlib
 import _strptime, annotationlib
 import xml.etree.ElementTree
