@@ -3,7 +3,6 @@
  * ready stays so over a restart, with its files; what ran in it is gone with the server that ran it.
  */
 import { readdir } from "node:fs/promises";
-import { join } from "node:path";
 import { and, eq, isNull } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { oncePer } from "../../lib/once_per.ts";
@@ -77,8 +76,8 @@ async function sweep(ctx: Ctx, rows: readonly SessionRow[]) {
   for (const name of await namesIn(sessionsDir(ctx))) if (!sessions.find(ctx, name)) await removeFiles(ctx, name);
   if (state.started) return;
   state.started = true;
-  for (const { id, status } of rows)
-    if (status === "ready") await cleanTemp(join(placesOf(ctx, id).incoming), STRAYS_MS);
+  const oldest = Date.now() - performance.timeOrigin; // files have the machine's time, not the clock's
+  for (const { id, status } of rows) if (status === "ready") await cleanTemp(placesOf(ctx, id).incoming, oldest);
 }
 
 async function namesIn(dir: string): Promise<string[]> {

@@ -1,0 +1,194 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import {
+  chmodSync,
+  chownSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
+import { join } from "node:path";
+import type { Exec } from "../../src/resources/sessions/schema.ts";
+import { violations } from "../fault/invariants.ts";
+import { makeKey, startBinary, tempDir, until } from "../harness.ts";
+import { asNobody, isRoot, NOBODY } from "../sandbox/nobody.ts";
+import { processesWith } from "../sandbox/sessions_kit.ts";
+
+/** Sessions of the executable, which runs as nobody. Whatever a command does, the session answers afterwards. */
+const root = tempDir();
+const data = join(root, "data");
+const secret = join(root, "secret.txt");
+let server: Awaited<ReturnType<typeof startBinary>>;
+let key: string;
+
+const start = () =>
+  startBinary({
+    dir: data,
+    prefix: asNobody([]),
+    env: {
+      SECRET_OF_THE_HOST: "host-token-5521",
+      VERK_SESSIONS__MEMORY_MIB: "128",
+      VERK_SESSIONS__PROCESSES: "32",
+      VERK_SESSIONS__DISK_MIB: "16",
+      VERK_SESSIONS__DISK_ENTRIES: "2000",
+      VERK_SESSIONS__OUTPUT_BYTES: "65536",
+    },
+  });
+
+beforeAll(async () => {
+  mkdirSync(data);
+  writeFileSync(secret, "the host's");
+  chmodSync(root, 0o755);
+  chmodSync(secret, 0o644);
+  if (isRoot) chownSync(data, NOBODY, NOBODY);
+  server = await start();
+  key = (await makeKey(data)).key;
+});
+afterAll(async () => {
+  await server.kill();
+  expect(violations(data)).toEqual([]);
+  rmSync(root, { recursive: true, force: true });
+});
+
+// biome-ignore lint/suspicious/noExplicitAny: a test reads whatever the server answered
+async function call(method: string, path: string, json?: unknown): Promise<{ status: number; body: any }> {
+  const response = await fetch(`${server.url}/v1/sessions${path}`, {
+    method,
+    headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
+    ...(json === undefined ? {} : { body: JSON.stringify(json) }),
+  });
+  return { status: response.status, body: await response.json() };
+}
+const newSession = async (body: object = {}) => (await call("POST", "", body)).body.id as string;
+const exec = async (id: string, command: string, timeout_seconds = 20): Promise<Exec> =>
+  (await call("POST", `/${id}/exec`, { command, timeout_seconds })).body;
+const rssOf = (pid: number) => Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1]) * 1024;
+const diskOf = (dir: string) => Number(Bun.spawnSync(["du", "-s", "-B1", dir]).stdout.toString().split("\t")[0]);
+
+test("the server is nobody, and so are the files of its sessions", async () => {
+  const id = await newSession();
+  await exec(id, "touch made");
+  expect(/Uid:\s+(\d+)/.exec(readFileSync(`/proc/${server.pid}/status`, "utf8"))?.[1]).not.toBe("0");
+  expect(statSync(join(data, "sessions", id, "root/workspace/made")).uid).toBe(statSync(data).uid);
+});
+
+describe("a command cannot", () => {
+  test.each([
+    ["take all processes", "f() { f | f & }; f; sleep 2; exit 1"],
+    ["take all memory", "perl -e 'my @x; push @x, \"a\" x 1e6 while 1'"],
+    [
+      "take all memory with many processes",
+      "for i in 1 2 3 4 5 6 7 8 9 10; do perl -e '$x = \"a\" x 3e7; sleep 60' & done; wait; exit 1",
+    ],
+    [
+      "take all memory by /tmp",
+      "head -c 500000000 /dev/zero > /tmp/x; head -c 500000000 /dev/zero > /dev/shm/x; exit 1",
+    ],
+    ["fill the disk", "for i in $(seq 100); do head -c 4000000 /dev/zero > f$i; done; sleep 2; exit 1"],
+    ["fill the disk with small files", "i=0; while :; do : > f$i; i=$((i+1)); done"],
+    [
+      "fill the disk with a file that has no name",
+      "exec 3> f; rm f; while :; do head -c 1000000 /dev/zero >&3 || exit 1; sleep 0.02; done",
+    ],
+    ["nest namespaces", "unshare -Ur true"],
+    ["mount", "mount -t tmpfs none /tmp"],
+    ["read the host's files", `cat ${secret} /etc/shadow ${data}/verk.db`],
+    [
+      "see the host's network",
+      "perl -MSocket -e 'socket(S, AF_INET, SOCK_STREAM, 0); connect(S, sockaddr_in(PORT, inet_aton(\"127.0.0.1\"))) or die'",
+    ],
+    ["kill what guards it", "kill -9 1; kill -9 -1; exit 1"],
+  ])(
+    "%s",
+    async (_what, command) => {
+      const id = await newSession();
+      const told = await exec(id, command.replace("PORT", new URL(server.url).port));
+      expect(["failed", "memory_exceeded", "disk_exceeded", "timeout"]).toContain(told.status);
+      expect(told.stdout + told.stderr).not.toContain("the host's");
+      expect(await exec(id, "echo fine")).toMatchObject({ status: "completed", stdout: "fine\n" });
+      expect(diskOf(join(data, "sessions", id))).toBeLessThan(100e6);
+      expect((await call("POST", `/${id}/stop`)).body.status).toBe("stopped");
+      expect(server.child.exitCode).toBeNull();
+    },
+    60_000,
+  );
+
+  test("see variables of the server", async () => {
+    const id = await newSession();
+    const { stdout } = await exec(id, "env; cat /proc/*/environ 2>/dev/null | tr '\\0' '\\n'");
+    expect(stdout).toContain("HOME=/workspace");
+    expect(stdout).not.toContain("host-token-5521");
+  });
+
+  test("make the server hold a gigabyte of output, buffered or streamed", async () => {
+    const id = await newSession();
+    const before = rssOf(server.pid);
+    let most = 0;
+    const watch = setInterval(() => {
+      most = Math.max(most, rssOf(server.pid));
+    }, 50);
+    const told = await exec(id, "yes | head -c 1000000000; echo over >&2", 60);
+    const response = await fetch(`${server.url}/v1/sessions/${id}/exec`, {
+      method: "POST",
+      headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
+      body: JSON.stringify({ command: "yes | head -c 1000000000; touch over", stream: true }),
+    });
+    await until("it to end unread", () => existsSync(join(data, "sessions", id, "root/workspace/over")), 60_000);
+    await response.body?.cancel();
+    clearInterval(watch);
+    expect(told).toMatchObject({ status: "completed", truncated: true, stderr: "over\n" });
+    expect(told.stdout.length).toBe(65_536);
+    expect(most - before).toBeLessThan(150e6);
+  }, 120_000);
+
+  test("leave a process behind", async () => {
+    const id = await newSession();
+    const mark = `mark-${crypto.randomUUID()}`;
+    const told = await exec(id, `(setsid sh -c 'trap "" TERM HUP; sleep 300; : ${mark}' >/dev/null 2>&1 &) ; echo bye`);
+    expect(told.stdout).toBe("bye\n");
+    expect(await processesWith(mark)).toEqual([]);
+  });
+});
+
+test("a kill of the server leaves no process, and its sessions answer after the restart", async () => {
+  const [busy, half] = [await newSession({ env: { A: "kept" } }), await newSession()];
+  const mark = `mark-${crypto.randomUUID()}`;
+  const running = exec(busy, `echo here > file; setsid sh -c 'sleep 300; : ${mark}' & sleep 300; : ${mark}`).catch(
+    () => "cut off",
+  );
+  await until("it to run", async () => (await processesWith(mark)).length >= 2);
+  const upload = fetch(`${server.url}/v1/sessions/${half}/files/content?path=/workspace/half`, {
+    method: "PUT",
+    headers: { authorization: `Bearer ${key}` },
+    body: new ReadableStream({
+      async pull(controller) {
+        controller.enqueue(new Uint8Array(1000));
+        await Bun.sleep(20);
+      },
+    }),
+  }).catch(() => "cut off");
+  const incoming = join(data, "sessions", half, "incoming");
+  await until("the file to be on its way", () => readdirSync(incoming).length > 0);
+  await server.kill("SIGKILL");
+  expect([await running, await upload]).toEqual(["cut off", "cut off"]);
+  await until("all to be gone", async () => (await processesWith(mark)).length === 0, 2_000);
+  expect(violations(data)).toEqual([]);
+  server = await start();
+  expect(await exec(busy, "cat file; echo $A")).toMatchObject({ status: "completed", stdout: "here\nkept\n" });
+  expect((await call("GET", `/${half}/files`)).body.entries).toEqual([]);
+  await until("what was on its way to be removed", () => readdirSync(incoming).length === 0);
+}, 60_000);
+
+test("a server that is told to stop answers running commands as cancelled and is gone in time", async () => {
+  const id = await newSession();
+  const running = exec(id, "touch begun; sleep 300");
+  await until("it to run", () => existsSync(join(data, "sessions", id, "root/workspace/begun")));
+  const stopped = server.kill("SIGTERM");
+  expect((await running).status).toBe("cancelled");
+  expect((await stopped).code).toBe(0);
+  server = await start();
+  expect((await call("GET", `/${id}/files`)).body.entries).toEqual([{ name: "begun", type: "file" }]);
+}, 30_000);
