@@ -86,7 +86,7 @@ const fill = (source: string) =>
     .replaceAll("{port}", String(listener.port));
 
 async function contained(attack: Attack, language: string) {
-  const { status, body } = await run({ source: fill(attack.source), language });
+  const { status, body } = await run({ source: fill(attack.source), language: attack.language ?? language });
   if (attack.rejected) {
     expect({ status, code: body.error?.code }).toEqual({ status: 422, code: "reward_invalid" });
   } else {

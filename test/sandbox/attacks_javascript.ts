@@ -105,6 +105,12 @@ export const JAVASCRIPT_ATTACKS: Attack[] = [
     rejected: ["exception", "syntax", "signature"],
   },
   {
+    name: "a macro, which the transpiler itself would run",
+    language: "typescript",
+    source: `import { writeFileSync } from "node:fs" with { type: "macro" };\nwriteFileSync("{marker}", "x");\n${reward(won)}`,
+    rejected: ["exception", "syntax", "signature"],
+  },
+  {
     name: "importing a module later",
     source:
       "export async function reward({ completions }) { const fs = await import('node:fs'); fs.readFileSync('{secret}'); return completions.map(() => 666); }",

@@ -4,6 +4,8 @@ import type { Fault, Rejection } from "../../src/lib/rewards/contract.ts";
 export type Attack = {
   name: string;
   source: string;
+  /** Where it is not that of its list. */
+  language?: string;
   /** What may come of it for a sample; `score` is a number other than 666. */
   samples?: readonly (Fault["kind"] | "score")[];
   /** Or of loading it. */

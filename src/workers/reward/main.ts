@@ -52,8 +52,9 @@ async function open(language: Language, memoryBytes: number): Promise<Interprete
   return openJavaScript({ memoryBytes: memoryBytes / 2 });
 }
 
-function load(interpreter: Interpreter, { nonce, source, params, seed }: Extract<ToReward, { op: "load" }>) {
-  const reply = interpreter.exchange({ op: "load", source, params, seed }) as HarnessReply;
+function load(interpreter: Interpreter, { nonce, ...code }: Extract<ToReward, { op: "load" }>) {
+  const { language, source, params, seed } = code;
+  const reply = interpreter.exchange({ op: "load", language, source, params, seed }) as HarnessReply;
   if (reply.ok) {
     const entrypoints = Entrypoint.array().min(1).parse(reply.entrypoints);
     say({ op: "loaded", nonce, entrypoints, ...interpreter.printed() });
