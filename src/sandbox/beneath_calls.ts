@@ -28,8 +28,9 @@ const PATH_BYTES = 4096;
 
 // biome-ignore format: a table should look like one
 const ERRNO = {
-  1: "EPERM", 2: "ENOENT", 11: "EAGAIN", 13: "EACCES", 17: "EEXIST", 18: "EXDEV", 20: "ENOTDIR", 21: "EISDIR",
-  22: "EINVAL", 26: "ETXTBSY", 28: "ENOSPC", 36: "ENAMETOOLONG", 38: "ENOSYS", 39: "ENOTEMPTY", 40: "ELOOP", 116: "ESTALE",
+  1: "EPERM", 2: "ENOENT", 5: "EIO", 6: "ENXIO", 11: "EAGAIN", 12: "ENOMEM", 13: "EACCES", 16: "EBUSY", 17: "EEXIST",
+  18: "EXDEV", 20: "ENOTDIR", 21: "EISDIR", 22: "EINVAL", 24: "EMFILE", 28: "ENOSPC", 30: "EROFS", 36: "ENAMETOOLONG",
+  38: "ENOSYS", 39: "ENOTEMPTY", 40: "ELOOP", 116: "ESTALE", 122: "EDQUOT",
 } as const;
 
 export class CallError extends Error {

@@ -1,5 +1,6 @@
 /** What a path of a session is refused for, in words. */
 import { AppError } from "../lib/errors.ts";
+import { asStorageError } from "../platform/files.ts";
 import { AS_INSIDE, CallError, type Kind, linkOf, O, openAt, statOf, within } from "./beneath_calls.ts";
 
 /** The one directory of a session's root. */
@@ -44,8 +45,9 @@ function wordsFor(path: string, root: number, error: unknown): unknown {
     case "ENOTDIR":
     case "ELOOP":
     case "ENAMETOOLONG":
-    case "ENXIO":
       return leadsOutside(root, path) ? outside(path) : missing(path);
+    case "ENXIO":
+      return notAFile(path, "other"); // a socket
     case "EXDEV":
     case "EINVAL":
       return outside(path);
@@ -60,7 +62,7 @@ function wordsFor(path: string, root: number, error: unknown): unknown {
     case "ESTALE":
       return wrong("was moved again and again while it was looked up: try again");
     default:
-      return error;
+      return asStorageError(path, "use", error);
   }
 }
 

@@ -153,6 +153,58 @@ describe("a command cannot", () => {
   });
 });
 
+test("a read-only volume takes no room, and cannot be changed through the session", async () => {
+  const volume = (method: string, path: string, body?: string) =>
+    fetch(`${server.url}/v1/volumes${path}`, {
+      method,
+      headers: { authorization: `Bearer ${key}`, ...(path === "" ? { "content-type": "application/json" } : {}) },
+      ...(body === undefined ? {} : { body }),
+    });
+  await volume("POST", "", '{"name":"lib"}');
+  await volume("PUT", "/lib/files/dir/a.txt", "stored");
+  const id = await newSession({ volumes: [{ name: "lib", mount_path: "/data" }] });
+  const file = join(data, "sessions", id, "volumes/0/dir/a.txt");
+  expect(statSync(file).nlink).toBe(2); // the stored content itself
+  expect((await exec(id, "cat /data/dir/a.txt")).stdout).toBe("stored");
+  const attacks = [
+    "echo x >> /data/dir/a.txt",
+    "chmod 666 /data/dir/a.txt",
+    "rm /data/dir/a.txt",
+    "ln /data/dir/a.txt a",
+    "touch /data/dir/a.txt",
+  ];
+  for (const attack of attacks) expect((await exec(id, attack)).status).toBe("failed");
+  const { mode } = statSync(file);
+  await call("POST", `/${id}/stop`);
+  await until("its files to go", () => !existsSync(join(data, "sessions", id)));
+  expect(await (await volume("GET", "/lib/files/dir/a.txt")).text()).toBe("stored");
+  expect(mode & 0o077).toBe(0);
+});
+
+test("while a command swaps names 20,000 times, no call leaves the workspace", async () => {
+  const id = await newSession();
+  const swap = "syscall(316, -100, $a, -100, $b, 2) == 0 or die; $n++"; // renameat2, RENAME_EXCHANGE
+  const command = `mkdir dir; echo inside > dir/secret.txt; ln -s ${root} evil; ln -s ../../../../.. evil/x 2>/dev/null
+    perl -e '($a, $b, $n) = ("dir", "evil", 0); while (!-e "stop") { ${swap} } print $n'`;
+  const swapping = exec(id, command, 60);
+  await until("it to begin", () => existsSync(join(data, "sessions", id, "root/workspace/evil")));
+  const seen = new Set<string>();
+  for (let i = 0; i < 1500; i++) {
+    const listed = await call("GET", `/${id}/files?path=/workspace/dir`);
+    seen.add(listed.status === 200 ? JSON.stringify(listed.body.entries) : String(listed.status));
+    const read = await fetch(`${server.url}/v1/sessions/${id}/files/content?path=/workspace/dir/secret.txt`, {
+      headers: { authorization: `Bearer ${key}` },
+    });
+    const text = await read.text(); // also of a refusal, or its connection stays taken
+    seen.add(read.status === 200 ? text : String(read.status));
+  }
+  await exec(id, "touch stop");
+  expect(Number((await swapping).stdout)).toBeGreaterThan(20_000);
+  const fine = ['[{"name":"secret.txt","type":"file"}]', "inside\n", "400", "404"];
+  expect([...seen].filter((each) => !fine.includes(each))).toEqual([]);
+  expect(seen.has("inside\n") && seen.has("400")).toBe(true);
+}, 120_000);
+
 test("a kill of the server leaves no process, and its sessions answer after the restart", async () => {
   const [busy, half] = [await newSession({ env: { A: "kept" } }), await newSession()];
   const mark = `mark-${crypto.randomUUID()}`;

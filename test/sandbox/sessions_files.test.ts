@@ -144,7 +144,9 @@ describe("the content of a file", () => {
     const app = open();
     const { id } = await newSession(app);
     await exec(app, id, "mkdir d; mkfifo f; ln -s /etc/passwd l");
+    await exec(app, id, `perl -MIO::Socket::UNIX -e 'IO::Socket::UNIX->new(Local => "s", Listen => 1) or die'`);
     for (const [path, code] of [
+      ["/workspace/s", "400 invalid_request"],
       ["/workspace/d", "400 invalid_request"],
       ["/workspace/f", "400 invalid_request"],
       ["/workspace/l", "400 path_outside_workspace"],

@@ -1,12 +1,14 @@
 import { lifecycle } from "../../events/lifecycle.ts";
-import { sessions } from "./table.ts";
+import { type SessionRow, sessions } from "./table.ts";
+
+export const report = ({ id, name, status }: SessionRow) => ({ object: "session" as const, id, name, status });
 
 // biome-ignore format: a table should look like one
 export const machine = lifecycle({
   table: sessions,
   initial: "creating",
   terminal: ["stopped", "failed", "expired"],
-  report: ({ id, name, status }) => ({ object: "session" as const, id, name, status }),
+  report,
   workspaceOf: (row) => row.workspaceId,
   steps: {
     // action   from                      to           event

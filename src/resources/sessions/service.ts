@@ -10,7 +10,7 @@ import { type Tx, write } from "../../platform/db.ts";
 import { preparedInsert, preparedRow } from "../../platform/row.ts";
 import * as volumes from "../volumes/service.ts";
 import { lastUse, liveOf, quiet } from "./live.ts";
-import { machine } from "./machine.ts";
+import { machine, report } from "./machine.ts";
 import { collision } from "./mount_paths.ts";
 import { type CreateSession, present } from "./schema.ts";
 import { type Mounted, type SessionRow, type STATUSES, sessions } from "./table.ts";
@@ -94,12 +94,7 @@ export function create(ctx: Ctx, tx: Tx, workspaceId: string, input: CreateSessi
     createdAt: now,
     updatedAt: now,
   });
-  emit(
-    tx,
-    "session.created",
-    { workspaceId, now },
-    machine.report(row) as { object: "session"; id: string; name: string | null; status: string },
-  );
+  emit(tx, "session.created", { workspaceId, now }, report(row));
   return row;
 }
 
