@@ -23,7 +23,7 @@ const RULES: readonly Rule[] = [
   },
   {
     applies: isText,
-    pattern: /(?<![\w.$})\]/-])\/(root|work(?!space\b)|Users|home\/(?!(verk|ada)\b)[a-z])[\w.-]*\/[\w.-]/, // ada is the person of our examples, /workspace a session's
+    pattern: /(?<![\w.$})\]>/-])\/(root|work(?!space\b)|Users|home\/(?!(verk|ada)\b)[a-z])[\w.-]*\/[\w.-]/, // ada is the person of our examples, /workspace a session's
     says: "holds an absolute path of somebody's machine",
   },
   {
