@@ -35,6 +35,7 @@ const start = () =>
       VERK_SESSIONS__DISK_MIB: "16",
       VERK_SESSIONS__DISK_ENTRIES: "2000",
       VERK_SESSIONS__OUTPUT_BYTES: "65536",
+      VERK_HTTP__RATE_LIMIT_PER_SECOND: "0",
     },
   });
 
