@@ -76,6 +76,19 @@ test("the server is nobody, and so are the files of its sessions", async () => {
   expect(statSync(join(data, "sessions", id, "root/workspace/made")).uid).toBe(statSync(data).uid);
 });
 
+test("what a program made unreadable, nested and odd is deleted by a call, and goes with the session", async () => {
+  const id = await newSession();
+  const make =
+    "mkdir -p a/b/c; touch a/b/c/x; ln -s / a/b/l; mkfifo a/f; touch \"a/$(printf '\\377')\"; chmod 0 a/b/c; chmod 100 a/b; chmod 500 a";
+  await exec(id, make);
+  expect((await call("GET", `/${id}/files?path=/workspace/a/b/c`)).status).toBe(400);
+  expect((await call("DELETE", `/${id}/files/content?path=/workspace/a&recursive=true`)).status).toBe(200);
+  expect((await call("GET", `/${id}/files`)).body.entries).toEqual([]);
+  await exec(id, make);
+  await call("POST", `/${id}/stop`);
+  await until("its files to go", () => !existsSync(join(data, "sessions", id)));
+});
+
 describe("a command cannot", () => {
   test.each([
     ["take all processes", "f() { f | f & }; f; sleep 2; exit 1"],
