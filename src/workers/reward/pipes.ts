@@ -1,10 +1,17 @@
-/** Standard input and output, blocking: this process has nothing else to wait for, and no thread that could be fooled. */
+/**
+ * Standard input and output, one after the other: this process has nothing else to wait for, and no thread that could
+ * be fooled. Trap: the runtime may have set them not to block, so a full or an empty pipe is waited for by hand.
+ */
 import { readSync, writeSync } from "node:fs";
 import { encodeFrame } from "../../lib/rewards/frames.ts";
+import { addressOf, NR, syscall } from "../../native/syscalls.ts";
 
 const STDIN = 0;
 const STDOUT = 1;
 const HEADER = 4;
+const POLLIN = 1;
+const POLLOUT = 4;
+const FOR_EVER = -1;
 
 /** The next message, or undefined when the parent has closed its end. */
 export function receive<T>(): T | undefined {
@@ -17,7 +24,7 @@ export function receive<T>(): T | undefined {
 function readExactly(bytes: number): Buffer | undefined {
   const buffer = Buffer.allocUnsafe(bytes);
   for (let at = 0; at < bytes; ) {
-    const read = readSync(STDIN, buffer, at, bytes - at, null);
+    const read = waiting(STDIN, POLLIN, () => readSync(STDIN, buffer, at, bytes - at, null));
     if (read === 0) return undefined;
     at += read;
   }
@@ -26,5 +33,19 @@ function readExactly(bytes: number): Buffer | undefined {
 
 export function send(message: unknown) {
   const frame = encodeFrame(message);
-  for (let at = 0; at < frame.byteLength; ) at += writeSync(STDOUT, frame, at, frame.byteLength - at);
+  for (let at = 0; at < frame.byteLength; ) {
+    at += waiting(STDOUT, POLLOUT, () => writeSync(STDOUT, frame, at, frame.byteLength - at));
+  }
+}
+
+function waiting(fd: number, events: number, act: () => number): number {
+  for (;;) {
+    try {
+      return act();
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== "EAGAIN") throw error;
+    }
+    const asked = new Int32Array([fd, events]); // struct pollfd: what happened comes back in its last two bytes
+    syscall(NR.poll, addressOf(asked), 1, FOR_EVER);
+  }
 }
