@@ -34,8 +34,8 @@ async function work(server: Server, key: string, told: Told, tag: string) {
     told.written.set(id, `${tag}${i}`);
     told.steps++;
     if (i % 2 === 1) continue;
+    told.written.delete(id); // from here on it may be stopped or not
     await call(server, key, "POST", `/v1/sessions/${id}/stop`);
-    told.written.delete(id);
     told.stopped.push(id);
   }
 }
