@@ -26,3 +26,9 @@ test("the end of a file's name decides, whatever its case", () => {
     undefined,
   ]);
 });
+
+test("a long line of what may be a class is read once", () => {
+  const startedAt = performance.now();
+  expect(detectLanguage(`class ${"a".repeat(1 << 20)}`)).toBeUndefined();
+  expect(performance.now() - startedAt).toBeLessThan(1000);
+});

@@ -15,7 +15,7 @@ export const languageOfFile = (name: string): Language | undefined =>
   EXTENSIONS[/\.([a-z]+)$/i.exec(name)?.[1]?.toLowerCase() ?? ""];
 
 const PYTHON =
-  /^[ \t]*(?:(?:async[ \t]+)?def[ \t]+\w|class[ \t]+\w+[^{\n]*:|from[ \t]+[\w.]+[ \t]+import\b|\w+[ \t]*=[ \t]*lambda\b)/m;
+  /^[ \t]*(?:(?:async[ \t]+)?def[ \t]+\w|class[ \t]+\w[^{\n]*:|from[ \t]+[\w.]+[ \t]+import\b|\w+[ \t]*=[ \t]*lambda\b)/m;
 const SCRIPT = /^[ \t]*(?:export\b|(?:async[ \t]+)?function\b|(?:const|let|var)[ \t]+\w|import[ \t]*["'{*])/m;
 
 /**
