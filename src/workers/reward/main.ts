@@ -62,13 +62,19 @@ function load(interpreter: Interpreter, { nonce, ...code }: Extract<ToReward, { 
 }
 
 function call(interpreter: Interpreter, { nonce, entry, samples, whole }: Call) {
-  interpreter.exchange({
+  const begun = interpreter.exchange({
     op: "begin",
     entry,
     prompts: samples.map(({ prompt }) => prompt),
     completions: samples.map(({ completion }) => completion),
     rows: samples.map(({ row }) => row),
-  });
+  }) as HarnessReply;
+  if (!begun.ok) {
+    // It may not fit into memory. The batch before is still in there: nothing may be called with it.
+    const message = begun.error.message.slice(0, FAULT_EACH);
+    const failed = outcome({ fault: { ...begun.error, message } }, 0);
+    return sayAll(nonce, new Array<Outcome>(samples.length).fill(failed));
+  }
   if (whole) {
     const outcomes = callWhole(interpreter, samples.length);
     if (outcomes) return sayAll(nonce, outcomes);
@@ -87,6 +93,7 @@ function call(interpreter: Interpreter, { nonce, entry, samples, whole }: Call) 
   }
 }
 
+const FAULT_EACH = 300; // characters of a message that every sample gets
 const PIECE = 500; // outcomes in a frame: with a long fault each they are far below MAX_FRAME_BYTES
 
 function sayAll(nonce: string, outcomes: readonly Outcome[]) {
