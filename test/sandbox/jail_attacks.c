@@ -20,6 +20,7 @@
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
+#include <sys/sendfile.h>
 #include <sys/shm.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -126,6 +127,40 @@ static void sockets(int pairs) {
     while (write(pair[0], block, sizeof block) > 0) continue;
   }
   hold("sockets");
+}
+
+static void fill_socket(int fd) {
+  static char block[65536];
+  int bytes = 64 * MIB;
+  setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
+  setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof bytes);
+  for (int idle = 0; idle < 10;) {
+    if (send(fd, block, sizeof block, MSG_DONTWAIT | MSG_NOSIGNAL) > 0) idle = 0;
+    else usleep(1000 * (unsigned)idle++);
+  }
+}
+
+/* How much memory goes into a few sockets whose buffers are as large as can be. */
+static void buffers(int pairs) {
+  struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr = { htonl(INADDR_LOOPBACK) } };
+  socklen_t length = sizeof address;
+  int server = socket(AF_INET, SOCK_STREAM, 0);
+  bind(server, (struct sockaddr *)&address, length);
+  listen(server, pairs);
+  getsockname(server, (struct sockaddr *)&address, &length);
+  long tcp = 0, local = 0;
+  for (int i = 0; i < pairs; i++) {
+    int pair[2], client = socket(AF_INET, SOCK_STREAM, 0), unread;
+    if (connect(client, (struct sockaddr *)&address, length) != 0 || socketpair(AF_UNIX, SOCK_STREAM, 0, pair) != 0)
+      return say("socket", -1);
+    int accepted = accept(server, NULL, NULL);
+    fill_socket(client);
+    fill_socket(pair[0]);
+    if (ioctl(accepted, FIONREAD, &unread) == 0) tcp += unread;
+    if (ioctl(client, TIOCOUTQ, &unread) == 0) tcp += unread;
+    if (ioctl(pair[1], FIONREAD, &unread) == 0) local += unread;
+  }
+  printf("tcp: %ld\nunix: %ld\n", tcp / pairs, local / pairs);
 }
 
 static void fill(int fd, int mib) {
@@ -269,6 +304,10 @@ static void calls(void) {
   say("vsock", socket(AF_VSOCK, SOCK_STREAM, 0));
   say("tiocsti", ioctl(0, TIOCSTI, "x"));
   say("tiocsti high", syscall(SYS_ioctl, 0, 0x100000000UL | TIOCSTI, "x"));
+  say("subvolume", ioctl(open(".", O_RDONLY), 0x5000940E, "x"));
+  int pipes[2], file = open("file", O_CREAT | O_RDWR, 0600);
+  say("splice", pipe(pipes) == 0 && write(file, "x", 1) == 1 ? splice(file, &(off_t){ 0 }, pipes[1], NULL, 1, 0) : -1);
+  say("sendfile", sendfile(pipes[1], file, &(off_t){ 0 }, 1));
   say("setuid", setuid(0));
   say("nice", setpriority(PRIO_PROCESS, 0, -10));
   struct rlimit more = { RLIM_INFINITY, RLIM_INFINITY };
@@ -310,6 +349,7 @@ int main(int argc, char **argv) {
     { "page_tables", page_tables }, { "no_leader", no_leader }, { "sockets", sockets }, { "unlinked", unlinked },
     { "mapped", mapped }, { "entries", entries }, { "deep", deep }, { "daemonise", daemonise },
     { "connect", connect_to }, { "blind", blind }, { "in_flight", in_flight },
+    { "buffers", buffers },
   };
   if (argc < 2) return 2;
   for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)

@@ -111,6 +111,11 @@ describe("memory", () => {
       reason: "memory",
     });
   });
+
+  test("and no socket makes its buffers larger than they are counted", async () => {
+    const { lines } = await yard.attacked("buffers", 2);
+    for (const kind of ["tcp", "unix"]) expect(Number(lines[kind])).toBeWithin(1, MIB);
+  });
 });
 
 describe("processes", () => {

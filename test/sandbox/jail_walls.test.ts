@@ -103,6 +103,9 @@ describe("system calls", () => {
       netlink: "EAFNOSUPPORT",
       tiocsti: "EPERM",
       "tiocsti high": "EPERM",
+      subvolume: "EPERM",
+      splice: "ENOSYS",
+      sendfile: "ENOSYS",
       oom: "EROFS",
     });
   });

@@ -26,7 +26,7 @@ enum {
   HURRY_MS = 10, /* above half of a limit */
   DISK_MS = 50,
   START_MS = 50,
-  SOCKET_BYTES = 208 * 1024,
+  FREE_SOCKETS = 64,
   LOOKING_SHARE = 10, /* looking takes at most one part in so many of a core, in a hurry a third */
   HURRY_SHARE = 3,
 };
@@ -75,11 +75,17 @@ static void bound_namespaces(void) {
   write_file("/proc/sys/user/max_inotify_instances", "64");
 }
 
+/* TCP takes as much as the network namespace allows, which is megabytes for each connection. */
+static void bound_tcp(void) {
+  write_file("/proc/sys/net/ipv4/tcp_rmem", "4096 65536 212992");
+  write_file("/proc/sys/net/ipv4/tcp_wmem", "4096 16384 212992");
+}
+
 static void watch_memory(uint64_t now) {
   if (spec->memory_bytes == 0 || !has_proc() || now < next_memory) return;
   uint64_t used = memory_in_use(spec->memory_bytes);
   if (used > spec->memory_bytes) finish_over("memory", "it used more than", spec->memory_bytes, "bytes of memory");
-  if (!spec->host_network && sockets_in_use() * SOCKET_BYTES > spec->memory_bytes + 64 * SOCKET_BYTES)
+  if (!spec->host_network && sockets_in_use() * spec->socket_bytes > spec->memory_bytes + FREE_SOCKETS * spec->socket_bytes)
     finish_over("memory", "it opened more sockets than fit into", spec->memory_bytes, "bytes of memory");
   uint64_t took = now_ms() - now;
   bool hurry = used > spec->memory_bytes / 2;
@@ -222,6 +228,7 @@ void run_init(struct spec *given) {
   build_root(spec);
   if (wants_proc() && !open_proc()) die("proc");
   bound_namespaces();
+  if (!spec->host_network) bound_tcp();
   seal_root();
   prctl(PR_SET_DUMPABLE, 0);
   begin_disk();

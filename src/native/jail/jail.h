@@ -48,6 +48,7 @@ struct spec {
   uint64_t processes, memory_bytes, open_files, file_bytes, cpu_seconds, wall_ms;
   char *disk_at;
   uint64_t disk_bytes, disk_entries;
+  uint64_t socket_bytes; /* that one may hold; of the host, not of the spec */
   bool host_network, filtered, probe;
 };
 
@@ -75,6 +76,7 @@ bool scope_abstract_sockets(void);
 /* memory.c */
 uint64_t memory_in_use(uint64_t limit);
 uint64_t sockets_in_use(void);
+uint64_t socket_bytes(void);
 void count_tmpfs(const char *at);
 
 /* disk.c */

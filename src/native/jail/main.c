@@ -106,6 +106,7 @@ int main(void) {
   close(SPEC_FD);
   syscall(SYS_close_range, REPORT_FD + 1, ~0U, 0);
   write_file("/proc/self/oom_score_adj", "1000");
+  spec.socket_bytes = socket_bytes();
   drop_root();
   prctl(PR_SET_DUMPABLE, 0);
   die_with_server();

@@ -8,7 +8,9 @@
  */
 #include "jail.h"
 
+#include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/vfs.h>
 
@@ -117,9 +119,24 @@ uint64_t memory_in_use(uint64_t limit) {
   return exact.bytes;
 }
 
-/* Of this network namespace. Each may hold a buffer of about 200 KiB that no process is charged for. */
+/* Of this network namespace. Each may hold buffers that no process is charged for. */
 uint64_t sockets_in_use(void) {
   char text[512];
   if (!has_proc() || read_at(-1, "/proc/net/sockstat", text, sizeof text) <= 0) return 0;
   return number_after(text, "sockets: used");
+}
+
+/*
+ * Twice the host's default, since a message may be as large as the buffer and comes on top of what is there. To be
+ * asked in the host's network namespace, the only one that says it.
+ */
+uint64_t socket_bytes(void) {
+  static const char *const defaults[] = { "/proc/sys/net/core/wmem_default", "/proc/sys/net/core/rmem_default" };
+  uint64_t most = 208 * 1024;
+  for (size_t i = 0; i < sizeof defaults / sizeof defaults[0]; i++) {
+    char text[32];
+    uint64_t bytes = read_at(AT_FDCWD, defaults[i], text, sizeof text) > 0 ? strtoull(text, NULL, 10) : 0;
+    if (bytes > most) most = bytes;
+  }
+  return 2 * most;
 }
