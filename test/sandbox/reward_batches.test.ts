@@ -29,7 +29,7 @@ const samples = (answers: number[], column: unknown = null): Sample[] =>
 
 test.each(SOURCES)(
   "%s: a batch that does not fit gets faults, never the rewards of the one before",
-  async (...code) => {
+  async (language, source) => {
     const scorer = await scorerOf(language, source);
     const rewards = async (batch: Sample[]) => {
       const { results } = await scorer.score(batch);
