@@ -161,6 +161,21 @@ const lies: Attack[] = [
     samples: ["crashed", "exception"],
   },
   {
+    name: "writing to the terminal of the host, where the frames are",
+    source: reward("import os", "os.write(os.open('/dev/tty', os.O_WRONLY), b'x\\n')", won),
+    samples: ["exception"],
+  },
+  {
+    name: "reading from the terminal of the host",
+    source: reward("open('/dev/tty', 'rb', 0).read(1)", won),
+    samples: ["exception"],
+  },
+  {
+    name: "writing to the host's errors",
+    source: reward("import os", "os.write(os.open('/dev/tty1', os.O_WRONLY), b'x\\n')", won),
+    samples: ["exception"],
+  },
+  {
     name: "oversized reply",
     source: reward(
       "import __main__",
@@ -186,6 +201,11 @@ const host: Attack[] = [
   {
     name: "the environment",
     source: reward("import os", "if '{token}' in str(dict(os.environ)):", `    ${won}`, scores),
+    samples: ["score"],
+  },
+  {
+    name: "where the host's program was made",
+    source: reward("import os", "if any('.ts' in value for value in os.environ.values()):", `    ${won}`, scores),
     samples: ["score"],
   },
   {

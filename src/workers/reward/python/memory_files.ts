@@ -16,6 +16,7 @@ export type FileSystem = {
   writeFile: (path: string, content: Uint8Array | string) => void;
   readFile: (path: string) => Uint8Array;
   stat: (path: string) => { size: number };
+  unlink: (path: string) => void;
 };
 
 const ENOSPC = 51; // as wasi counts

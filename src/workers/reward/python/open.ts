@@ -63,7 +63,7 @@ export async function loadPython(options: Options): Promise<Python> {
       info: { arch: "wasm32", platform: "emscripten_5_0_3", version: VERSION, python: "3.14.2", abi_version: "2026_0" },
       packages: {},
     },
-    env: { HOME: "/tmp", PYTHONHASHSEED: "0" },
+    env: { HOME: "/tmp", PYTHONHASHSEED: "0", _: "python" }, // else the last is a path of the machine that made the image
     jsglobals: Object.create(null),
     stdin: () => null,
     ...(options.image === "make" ? { _makeSnapshot: true } : { _loadSnapshot: options.image }),
@@ -113,6 +113,9 @@ for _name in ("js", "pyodide_js", "pyodide", "pyodide.ffi", "pyodide.code", "_py
 del _name`;
 const STEP = "_verk.step()";
 
+/** Devices that read and write this process's own input and output, where the frames are. No other can be made. */
+const TERMINALS = ["/dev/tty", "/dev/tty1"];
+
 type Image = PythonFiles & { image: Uint8Array };
 
 /** What is printed is kept in one place, however often the interpreter is renewed. */
@@ -151,6 +154,7 @@ export async function openPython(
   const { FS } = python.module;
   const unlimited = limitFiles(FS, FILE_LIMITS);
   const step = python.module.stringToNewUTF8(STEP);
+  for (const path of TERMINALS) FS.unlink(path);
   python.gate.lock();
   return {
     exchange(request) {
