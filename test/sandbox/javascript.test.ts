@@ -53,6 +53,8 @@ describe("forms", () => {
     ["comments among the parameters", "export function reward(/* { completion } */ { completions, // all (of them)\n }) { return [1, 2] }", [1, 2]],
     ["a promise", "export async function reward({ completions }) { await null; return Promise.all(completions.map(async () => 2)) }", [2, 2]],
     ["await at the top", "const k = await Promise.resolve(3);\nexport const reward = ({ completion }) => k", [3, 3]],
+    ["something that can be awaited", "export const reward = ({ completions }) => ({ then(done) { done([3, 4]); } })", [3, 4]],
+    ["one that answers twice", "export const reward = ({ completions }) => ({ then(done, failed) { done([3, 4]); done([5, 6]); failed(1); } })", [3, 4]],
     ["a generator", "export function* reward({ completions }) { for (const c of completions) yield 1 }", [1, 1]],
   ])("%s", async (_name, source, expected) => {
     expect<unknown>(await score(source)).toEqual(expected);
@@ -71,6 +73,22 @@ describe("forms", () => {
   test("parameters are there, and a column of the same name wins", async () => {
     const source = "export const reward = ({ completions, answer, scale }) => answer.map((a) => a * scale)";
     expect<unknown>(await score(source, { params: { scale: 10, answer: "never" } })).toEqual([0, 10]);
+  });
+
+  test("a column may have the name of what every object has", async () => {
+    const rows = [
+      { constructor: 7, ["__proto__"]: 1 },
+      { toString: 8, ["__proto__"]: 2 },
+    ];
+    const source =
+      "export const reward = ({ completions, constructor, toString, ['__proto__']: p }) => { console.log(JSON.stringify([constructor, toString, p])); return p }";
+    const code = await open(source);
+    code.begin(rows);
+    expect(code.batch().values?.map(shown)).toEqual([1, 2]);
+    expect(code.printed().stdout).toBe("[[7,null],[null,8],[1,2]]\n");
+    expect(await score("export const reward = (completions, valueOf) => [1, 1]")).toMatchObject({
+      message: expect.stringContaining("needs `valueOf`"),
+    });
   });
 
   test("a column that is missing is named where it is asked for by place", async () => {

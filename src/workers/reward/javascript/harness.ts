@@ -21,6 +21,8 @@ type Request = ({ op: "begin" } & Batch) | { op: "batch" } | { op: "one"; index:
 
 export function harness(print: (text: string, rest: number) => void): Inside {
   const { parse, stringify } = JSON;
+  const { create, hasOwn, keys } = Object;
+  const Later = Promise;
   const textOf = Function.prototype.call.bind(Function.prototype.toString) as (value: unknown) => string;
   const functions = new Map<string, (...given: unknown[]) => unknown>();
   let settings: Settings = { callings: {}, params: {}, seed: 0 };
@@ -99,21 +101,24 @@ export function harness(print: (text: string, rest: number) => void): Inside {
   const call = (known: Record<string, unknown>, columns: Record<string, unknown>): unknown => {
     const calling = settings.callings[batch.entry]!;
     const everything = { ...settings.params, ...columns, ...known };
-    const given = calling.places.map((place) => {
+    const values = calling.places.map((place) => {
       if (place.kind === "object") return everything;
-      if (place.required && !(place.name in everything)) {
+      const given = hasOwn(everything, place.name);
+      if (place.required && !given) {
         const have = Object.keys(columns).sort().slice(0, 20).join(", ") || "no columns";
         throw new TypeError(
           `${batch.entry} needs \`${place.name}\`, which is neither a column nor a parameter. The rows have: ${have}`,
         );
       }
-      return everything[place.name];
+      return given ? everything[place.name] : undefined;
     });
-    return functions.get(batch.entry)!(...given);
+    return functions.get(batch.entry)!(...values);
   };
   const together = ({ prompts, completions, rows }: Omit<Batch, "entry">): unknown => {
-    const columns: Record<string, unknown[]> = {};
-    for (const row of rows) for (const name in row) columns[name] ??= rows.map((r) => r[name] ?? null);
+    // A column may be named as what every object inherits.
+    const columns: Record<string, unknown[]> = create(null);
+    const column = (name: string) => rows.map((row) => (hasOwn(row, name) ? (row[name] ?? null) : null));
+    for (const row of rows) for (const name of keys(row)) columns[name] ??= column(name);
     return call({ prompts: [...prompts], completions: [...completions], rows: [...rows] }, columns);
   };
   const alone = (index: number): unknown => {
@@ -130,8 +135,11 @@ export function harness(print: (text: string, rest: number) => void): Inside {
   const finish = (make: () => unknown, ok: (value: unknown) => unknown, failed: (thrown: unknown) => unknown): void => {
     try {
       const found = make();
-      if (isPromise(found)) found.then((v) => answer(ok(v))).then(undefined, (thrown) => answer(failed(thrown)));
-      else answer(ok(found));
+      if (!isPromise(found)) answer(ok(found));
+      else
+        Later.resolve(found)
+          .then((value) => answer(ok(value)))
+          .then(undefined, (thrown) => answer(failed(thrown)));
     } catch (thrown) {
       answer(failed(thrown));
     }
