@@ -63,6 +63,12 @@ describe("a summary", () => {
       latency_ms_p95: 2,
     });
   });
+  test("of many that are the same is exact, and of the largest there are still has a mean", () => {
+    const same = Array.from({ length: 10_000 }, () => value(0.1));
+    expect(summarize(combine([{ name: "f", weight: 1, outcomes: same }], 10_000))).toMatchObject({ mean: 0.1, std: 0 });
+    const largest = [value(1.7e308), value(1.7e308)];
+    expect(summarize(combine([{ name: "f", weight: 1, outcomes: largest }], 2))).toMatchObject({ mean: 1.7e308 });
+  });
   test("of nothing has no figures", () => {
     expect(summarize([])).toMatchObject({ count: 0, mean: null, std: null, min: null, latency_ms_p50: null });
   });

@@ -79,7 +79,8 @@ export function summarize(results: readonly Scored[]): ScoreSummary {
 /** `std` is that of these rewards, not an estimate for others: of one it is 0. */
 function spread(rewards: readonly number[]): Pick<ScoreSummary, "mean" | "std" | "min" | "max"> {
   if (rewards.length === 0) return { mean: null, std: null, min: null, max: null };
-  const mean = rewards.reduce((sum, reward) => sum + reward / rewards.length, 0);
+  // A running mean: rewards that are all the same have exactly that one, and no sum can become too large.
+  const mean = rewards.reduce((before, reward, n) => before + (reward / (n + 1) - before / (n + 1)), 0);
   const variance = rewards.reduce((sum, reward) => sum + (reward - mean) ** 2 / rewards.length, 0);
   const std = Math.sqrt(variance);
   return {
