@@ -76,10 +76,7 @@ describe("forms", () => {
   });
 
   test("a column may have the name of what every object has", async () => {
-    const rows = [
-      { constructor: 7, ["__proto__"]: 1 },
-      { toString: 8, ["__proto__"]: 2 },
-    ];
+    const rows: Row[] = JSON.parse('[{"constructor":7,"__proto__":1},{"toString":8,"__proto__":2}]');
     const source =
       "export const reward = ({ completions, constructor, toString, ['__proto__']: p }) => { console.log(JSON.stringify([constructor, toString, p])); return p }";
     const code = await open(source);
