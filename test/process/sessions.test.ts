@@ -167,6 +167,25 @@ describe("a command cannot", () => {
   });
 });
 
+test("a workspace that nobody may read is used by commands, and refuses files in words", async () => {
+  const id = await newSession();
+  expect(await exec(id, "chmod 0 /workspace")).toMatchObject({ status: "completed" });
+  const put = await fetch(`${server.url}/v1/sessions/${id}/files/content?path=/workspace/a`, {
+    method: "PUT",
+    headers: { authorization: `Bearer ${key}` },
+    body: "x",
+  });
+  expect([put.status, ((await put.json()) as { error: { code: string } }).error.code]).toEqual([422, "quota_exceeded"]);
+  expect((await call("GET", `/${id}/files`)).status).toBe(400);
+  await server.kill();
+  server = await start(); // which has to measure again
+  expect(await exec(id, "chmod 755 /workspace; echo mine")).toMatchObject({
+    stdout: "mine\n",
+    warning: expect.any(String),
+  });
+  expect((await call("GET", `/${id}/files`)).status).toBe(200);
+});
+
 test("a read-only volume takes no room, and cannot be changed through the session", async () => {
   const volume = (method: string, path: string, body?: string) =>
     fetch(`${server.url}/v1/volumes${path}`, {

@@ -3,6 +3,7 @@ import { closeSync, openSync } from "node:fs";
 import type { Ctx } from "../../context.ts";
 import { formatBytes } from "../../lib/bytes.ts";
 import { AppError } from "../../lib/errors.ts";
+import { errorCode } from "../../platform/files.ts";
 import { O } from "../../sandbox/beneath_calls.ts";
 import { measureTree, type Usage } from "../../sandbox/beneath_tree.ts";
 import type { JailLimits } from "../../sandbox/jail_types.ts";
@@ -20,11 +21,22 @@ export const quotaOf = ({ config }: Pick<Ctx, "config">) => ({
 });
 
 async function measure(ctx: Ctx, row: SessionRow): Promise<Usage> {
-  const fd = openSync(placesOf(ctx, row.id).workspace, O.O_RDONLY | O.O_DIRECTORY | O.O_NOFOLLOW);
+  const fd = openUnlessForbidden(placesOf(ctx, row.id).workspace);
+  if (fd === undefined) return { bytes: 0, entries: 0, hidden: true };
   try {
     return await measureTree(fd, quotaOf(ctx).entries * 2);
   } finally {
     closeSync(fd);
+  }
+}
+
+/** Its mode is the session's own affair. */
+function openUnlessForbidden(workspace: string): number | undefined {
+  try {
+    return openSync(workspace, O.O_RDONLY | O.O_DIRECTORY | O.O_NOFOLLOW);
+  } catch (error) {
+    if (errorCode(error) === "EACCES") return undefined;
+    throw error;
   }
 }
 
@@ -37,7 +49,7 @@ async function usageOf(ctx: Ctx, row: SessionRow, live: Live): Promise<Usage> {
 }
 
 const HIDDEN =
-  "some directories of /workspace lie too deep or may not be read: delete them (DELETE …/files/content?recursive=true)";
+  "some directories of /workspace lie too deep or may not be read: change their mode, or delete them (DELETE …/files/content?recursive=true)";
 
 type DiskLimits = Pick<JailLimits, "disk" | "fileBytes"> & { warning: string | null };
 
@@ -72,8 +84,10 @@ export async function roomFor(ctx: Ctx, row: SessionRow, announced: number | und
   const live = liveOf(ctx, row);
   const quota = quotaOf(ctx);
   const left = (usage: Usage) =>
-    usage.hidden || usage.entries + SPARE_ENTRIES > quota.entries ? 0 : quota.bytes - usage.bytes - live.incomingBytes;
-  let room = left(await usageOf(ctx, row, live));
+    usage.entries + SPARE_ENTRIES > quota.entries ? 0 : quota.bytes - usage.bytes - live.incomingBytes;
+  const usage = await usageOf(ctx, row, live);
+  if (usage.hidden) throw new AppError("quota_exceeded", HIDDEN, { param: "path" });
+  let room = left(usage);
   if (room < (announced ?? quota.bytes / 4) && live.usage) {
     live.usage = undefined; // what was put there since is counted generously
     room = left(await usageOf(ctx, row, live));
