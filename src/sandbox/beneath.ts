@@ -11,7 +11,6 @@ import { takingTurns } from "../lib/turns.ts";
 import {
   AS_INSIDE,
   AT_FDCWD,
-  CallError,
   type Entry,
   entriesOf,
   giveAt,
@@ -29,7 +28,7 @@ import {
   within,
 } from "./beneath_calls.ts";
 import { explained, explainedLater, missing, notAFile, outside, shown, TOP } from "./beneath_faults.ts";
-import { emptyDirectory } from "./beneath_tree.ts";
+import { emptyDirectory, statUnlessGone } from "./beneath_tree.ts";
 
 const MOST_ENTRIES = 1000;
 const DELETE_MS = 60_000; // a program that makes files faster than we remove them is not waited for
@@ -101,10 +100,13 @@ export function openBeneath(root: string, owner?: Owner): Beneath {
   /** From the deepest one that is there; a link on the way may lead anywhere in the workspace. */
   function makeParents(parts: string[], path: string): number {
     let dir = open(`/${TOP}`, O.O_PATH | O.O_DIRECTORY);
+    let fresh = false; // in one that was just made there is nothing to look for
     for (let depth = 1; depth <= parts.length; depth++) {
       const above = dir;
       try {
-        dir = step(above, parts.slice(0, depth), path);
+        const there: number | undefined = fresh ? undefined : existing(parts.slice(0, depth), path);
+        fresh = there === undefined;
+        dir = there ?? makeIn(above, parts[depth - 1] as string, path);
       } finally {
         closeSync(above);
       }
@@ -112,23 +114,24 @@ export function openBeneath(root: string, owner?: Owner): Beneath {
     return dir;
   }
 
-  function step(above: number, parts: string[], path: string): number {
-    const through = `/${[TOP, ...parts].join("/")}`;
+  function existing(parts: string[], path: string): number | undefined {
     try {
-      return within(open(through, O.O_PATH | O.O_DIRECTORY), (next) => {
+      return within(open(`/${[TOP, ...parts].join("/")}`, O.O_PATH | O.O_DIRECTORY), (next) => {
         whereOf(next, path);
         return openAt(next, ".", O.O_PATH | O.O_DIRECTORY, THE_NAME);
       });
     } catch (error) {
-      if (!(error instanceof AppError && error.code === "resource_not_found")) throw error;
+      if (error instanceof AppError && error.code === "resource_not_found") return undefined;
+      throw error;
     }
-    const name = parts.at(-1) as string;
-    return explained(path, fd, () => {
+  }
+
+  const makeIn = (above: number, name: string, path: string) =>
+    explained(path, fd, () => {
       makeDirAt(above, name);
       if (owner) giveAt(above, name, owner);
       return openAt(above, name, O.O_PATH | O.O_DIRECTORY | O.O_NOFOLLOW, THE_NAME);
     });
-  }
 
   return {
     target,
@@ -168,7 +171,7 @@ export function openBeneath(root: string, owner?: Owner): Beneath {
       const { dir, leaf, at } = parentOf(path, true);
       return within(dir, () =>
         explained(path, fd, () => {
-          const replaced = isThere(dir, leaf);
+          const replaced = statUnlessGone(dir, leaf) !== undefined;
           renameAt([AT_FDCWD, from], [dir, leaf]);
           return { path: `${at}/${leaf}`, replaced };
         }),
@@ -219,15 +222,6 @@ function target(path: string): string {
   if (path.endsWith("/"))
     throw new AppError("invalid_request", `${shown(path)} ends with a slash: name a file`, { param: "path" });
   return `/${parts.join("/")}`;
-}
-
-function isThere(dir: number, name: string): boolean {
-  try {
-    return statAt(dir, name).kind !== undefined;
-  } catch (error) {
-    if (error instanceof CallError && error.code === "ENOENT") return false;
-    throw error;
-  }
 }
 
 /** In memory for a thousand names, whatever the directory holds. */

@@ -15,6 +15,8 @@ export const O = { ...constants, O_CLOEXEC: 0o2000000, O_PATH: 0o10000000 } as c
 const RESOLVE = { NO_XDEV: 1n, NO_MAGICLINKS: 2n, NO_SYMLINKS: 4n, BENEATH: 8n, IN_ROOT: 16n } as const;
 /** A path as a program inside sees it: `/` is the descriptor's directory, for `..` and for links too. */
 export const AS_INSIDE = RESOLVE.IN_ROOT | RESOLVE.NO_MAGICLINKS | RESOLVE.NO_XDEV;
+/** One name, which may be a link that is not followed, or `..`. */
+export const A_STEP = RESOLVE.NO_MAGICLINKS | RESOLVE.NO_XDEV;
 /** One name, which is no link. */
 export const THE_NAME = RESOLVE.BENEATH | RESOLVE.NO_SYMLINKS | RESOLVE.NO_MAGICLINKS | RESOLVE.NO_XDEV;
 

@@ -1,11 +1,13 @@
 /** What a path of a session is refused for, in words. */
+import { closeSync } from "node:fs";
 import { AppError } from "../lib/errors.ts";
 import { asStorageError } from "../platform/files.ts";
-import { AS_INSIDE, CallError, type Kind, linkOf, O, openAt, statOf, within } from "./beneath_calls.ts";
+import { A_STEP, CallError, type Kind, linkOf, O, openAt, statOf } from "./beneath_calls.ts";
 
 /** The one directory of a session's root. */
 export const TOP = "workspace";
 const MOST_LINKS = 40;
+const MOST_STEPS = 4096;
 
 export const shown = (path: string) => path.slice(0, 200);
 export const outside = (path: string) =>
@@ -66,36 +68,51 @@ function wordsFor(path: string, root: number, error: unknown): unknown {
   }
 }
 
-/** Where a path that could not be opened would have led. */
+/** Where a path that could not be opened would have led: one step at a time, for what may be thousands of them. */
 function leadsOutside(root: number, path: string): boolean {
-  const rest = path.split("/");
+  const rest = path.split("/").reverse();
   const at: string[] = [];
-  for (let links = 0; rest.length > 0; ) {
-    const part = rest.shift() as string;
-    if (part === "" || part === ".") continue;
-    if (part === "..") {
-      at.pop();
-      continue;
+  let dir = tryStep(root, "."); // undefined: not there
+  const go = (next: number | undefined) => {
+    if (dir !== undefined) closeSync(dir);
+    dir = next;
+  };
+  try {
+    for (let links = 0, steps = 0; rest.length > 0 && steps < MOST_STEPS; steps++) {
+      const part = rest.pop() as string;
+      if (part === "" || part === ".") continue;
+      if (part === "..") {
+        if (at.pop() !== undefined && dir !== undefined) go(tryStep(dir, ".."));
+        continue;
+      }
+      const found = dir === undefined ? undefined : tryStep(dir, part);
+      const link = found !== undefined && links < MOST_LINKS ? linkAt(found) : undefined;
+      if (link === undefined) {
+        at.push(part);
+        go(found);
+        continue;
+      }
+      links++;
+      closeSync(found as number);
+      if (link.startsWith("/")) {
+        at.length = 0;
+        go(tryStep(root, "."));
+      }
+      rest.push(...link.split("/").reverse());
     }
-    const link = links < MOST_LINKS ? linkAt(root, `/${[...at, part].join("/")}`) : undefined;
-    if (link === undefined) {
-      at.push(part);
-      continue;
-    }
-    links++;
-    if (link.startsWith("/")) at.length = 0;
-    rest.unshift(...link.split("/"));
+    return at[0] !== TOP;
+  } finally {
+    go(undefined);
   }
-  return at[0] !== TOP;
 }
 
-function linkAt(root: number, path: string): string | undefined {
+function tryStep(dir: number, name: string): number | undefined {
   try {
-    return within(openAt(root, path, O.O_PATH | O.O_NOFOLLOW, AS_INSIDE), (fd) =>
-      statOf(fd).kind === "symlink" ? linkOf(fd).toString("utf8") : undefined,
-    );
+    return openAt(dir, name, O.O_PATH | O.O_NOFOLLOW, A_STEP);
   } catch (error) {
     if (error instanceof CallError) return undefined;
     throw error;
   }
 }
+
+const linkAt = (fd: number) => (statOf(fd).kind === "symlink" ? linkOf(fd).toString("utf8") : undefined);

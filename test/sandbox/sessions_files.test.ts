@@ -192,6 +192,14 @@ describe("writing a file", () => {
     expect((await app.call("GET", contentPath(id, "/workspace/a/b.txt"))).body).toBe("twothree\n");
   });
 
+  test("not so deep that the guard of a command would end it", async () => {
+    const app = open();
+    const { id } = await newSession(app);
+    expect(refused(await put(app, id, `/workspace${"/d".repeat(300)}`, "x"))).toBe("400 invalid_request");
+    expect((await put(app, id, `/workspace${"/d".repeat(190)}`, "x")).status).toBe(201);
+    expect((await exec(app, id, "sleep 0.3; echo alive")).stdout).toBe("alive\n");
+  });
+
   test("never follows a link that a command left there", async () => {
     const app = open();
     const { id } = await newSession(app);

@@ -18,6 +18,8 @@ import type { SessionRow } from "./table.ts";
 import { addUsage, noRoom, roomFor } from "./usage.ts";
 import { writeBack } from "./write_back.ts";
 
+const MOST_LEVELS = 200;
+
 /** A call that uses the session's files: what it opened is closed at its end. */
 function using<T>(ctx: Ctx, row: SessionRow, work: (beneath: Beneath, live: Live) => Promise<T>): Promise<T> {
   const live = liveOf(ctx, row);
@@ -65,7 +67,9 @@ export const send = (ctx: Ctx, row: SessionRow, path: string, request: Request):
 
 export const put = (ctx: Ctx, row: SessionRow, path: string, request: Request) =>
   using(ctx, row, async (beneath, live) => {
-    requireWritable(row, beneath.target(path));
+    const target = beneath.target(path);
+    requireWritable(row, target);
+    requireShallow(target);
     const maxBytes = await roomFor(ctx, row, contentLength(request));
     const temp = tempPath(placesOf(ctx, row.id).incoming);
     const meter = metered(ctx, live, maxBytes);
@@ -132,6 +136,12 @@ async function makeTheirs(ctx: Ctx, temp: string) {
 function requireStillReady(ctx: Ctx, row: SessionRow) {
   const fresh = sessions.find(ctx, row.id) ?? row;
   if (fresh.status !== "ready") throw sessions.notReady(fresh);
+}
+
+/** What lies deeper than the guard of a command looks would be the end of every command. */
+function requireShallow(path: string) {
+  if (path.split("/").length > MOST_LEVELS)
+    throw new AppError("invalid_request", `path: takes at most ${MOST_LEVELS} directories`, { param: "path" });
 }
 
 /** As it is written: whoever goes there by a link changes the session's copy, and never the volume. */
