@@ -51,11 +51,11 @@ export function createRewardPool({ settings, dataDir, spawn = rewardSpawner(data
     const begin = () => {
       if (closed || spares.has(language)) return;
       const process = start(language);
-      process.catch(() => dropSpare(language));
-      const expire = setTimeout(
-        () => void dropSpare(language)?.then((spare) => spare.close()),
-        settings.spare_seconds * 1000,
-      );
+      process.catch(() => {
+        if (spares.get(language)?.process === process) dropSpare(language); // by now it may be another
+      });
+      const close = (spare: RewardProcess) => spare.close();
+      const expire = setTimeout(() => void dropSpare(language)?.then(close, () => {}), settings.spare_seconds * 1000);
       expire.unref();
       spares.set(language, { process, expire });
     };

@@ -119,6 +119,7 @@ export class ScorerPart {
     const onAbort = () => void process.close();
     signal.addEventListener("abort", onAbort, { once: true });
     try {
+      signal.throwIfAborted(); // while it started
       const loaded = await process.load(this.part.code, loadMs);
       signal.throwIfAborted();
       if (!loaded.ok) await this.#drop(process);
