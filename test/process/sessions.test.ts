@@ -186,6 +186,24 @@ test("a workspace that nobody may read is used by commands, and refuses files in
   expect((await call("GET", `/${id}/files`)).status).toBe(200);
 });
 
+test("what a command hides in a writable volume is not taken for deleted", async () => {
+  const volume = (method: string, path: string, json?: object) =>
+    fetch(`${server.url}/v1/volumes${path}`, {
+      method,
+      headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
+      ...(json ? { body: JSON.stringify(json) } : {}),
+    });
+  await volume("POST", "", { name: "kept" });
+  const id = await newSession({ volumes: [{ name: "kept", mount_path: "/workspace/kept", read_only: false }] });
+  await exec(id, "mkdir kept/dir; echo 1 > kept/dir/a; echo 2 > kept/b");
+  const { volume_errors } = await exec(id, "chmod 0 kept/dir; rm kept/b; echo 3 > kept/c");
+  expect(volume_errors).toMatchObject([{ volume: "kept", message: expect.stringContaining("may not be read") }]);
+  const there = async (path: string) => (await volume("GET", `/kept/files/${path}`)).status;
+  expect([await there("dir/a"), await there("b"), await there("c")]).toEqual([200, 200, 200]);
+  expect((await exec(id, "chmod 700 kept/dir")).volume_errors).toEqual([]);
+  expect([await there("dir/a"), await there("b"), await there("c")]).toEqual([200, 404, 200]);
+});
+
 test("a read-only volume takes no room, and cannot be changed through the session", async () => {
   const volume = (method: string, path: string, body?: string) =>
     fetch(`${server.url}/v1/volumes${path}`, {

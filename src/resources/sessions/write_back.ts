@@ -21,10 +21,12 @@ import type { Mounted, SessionRow } from "./table.ts";
 /** Path, stamp (another one where the content may be another), hash. */
 const Known = z.array(z.tuple([z.string(), z.string(), z.string()]));
 type Known = Map<string, { stamp: string; sha256: string }>;
-type Found = { stamps: Map<string, string>; skipped: Map<string, string> };
+type Found = { stamps: Map<string, string>; skipped: Map<string, string>; hidden: boolean };
 type Place = { ctx: Ctx; row: SessionRow; beneath: Beneath; mounted: Mounted; errors: VolumeErrors };
 
 const MOST_ERRORS = 20;
+const HIDDEN =
+  "some of its directories may not be read or lie too deep: what is in them is not written back, and until they can be read nothing is deleted";
 const knownAt = (ctx: Ctx, row: SessionRow, i: number) => join(placesOf(ctx, row.id).volumes, `${i}.json`);
 
 /** After the volume was copied: this is what it holds. */
@@ -90,8 +92,9 @@ async function attempt(place: Place, path: string, work: (volume: VolumeRow, pla
 async function sync(place: Place, volume: VolumeRow, file: string) {
   const { ctx, beneath, mounted, errors } = place;
   const known = await readKnown(file);
-  const { stamps, skipped } = await scan(beneath, mounted.mountPath);
+  const { stamps, skipped, hidden } = await scan(beneath, mounted.mountPath);
   for (const [path, message] of skipped) errors.push({ volume: mounted.name, path, message });
+  if (hidden) errors.push({ volume: mounted.name, path: "", message: HIDDEN });
   let changed = false;
   for (const [path, stamp] of stamps) {
     const before = known.get(path);
@@ -101,7 +104,7 @@ async function sync(place: Place, volume: VolumeRow, file: string) {
       known.set(path, { stamp, sha256: await send(place, volume, path, before?.sha256) });
     });
   }
-  for (const [path, { sha256 }] of [...known]) {
+  for (const [path, { sha256 }] of hidden ? [] : [...known]) {
     if (stamps.has(path) || skipped.has(path)) continue;
     changed = true;
     await attempt(place, path, async () => {
@@ -130,10 +133,10 @@ async function send({ ctx, beneath, mounted }: Place, volume: VolumeRow, path: s
 }
 
 async function scan(beneath: Beneath, mountPath: string): Promise<Found> {
-  const found: Found = { stamps: new Map(), skipped: new Map() };
+  const found: Found = { stamps: new Map(), skipped: new Map(), hidden: false };
   const top = openTop(beneath, mountPath);
   try {
-    await walkTree(top, (dir, { name, kind }, path) => {
+    found.hidden = await walkTree(top, (dir, { name, kind }, path) => {
       if (kind === "directory") return undefined;
       const bytes = path();
       const text = bytes.toString("utf8");
