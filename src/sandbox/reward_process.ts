@@ -53,7 +53,7 @@ class Process implements RewardProcess {
 
   async load(...[code, timeoutMs]: Parameters<RewardProcess["load"]>): Promise<Loaded> {
     const answered = await this.#ask({ op: "load", ...code }, (settle) => {
-      this.#arm(timeoutMs, `took longer than ${timeoutMs} ms to load`);
+      this.#arm(timeoutMs, `took longer than ${Math.round(timeoutMs)} ms to load`);
       return (frame) => {
         if (frame.op === "loaded") settle({ ok: true, entrypoints: frame.entrypoints, ...printed(frame) });
         else if (frame.op === "rejected") settle({ ok: false, error: frame.error, ...printed(frame) });
@@ -184,5 +184,5 @@ function allowance({ sampleMs, wholeMs, until }: CallLimits, whole: boolean): [m
   const own = whole ? wholeMs : sampleMs;
   const left = until - performance.now();
   if (left < own) return [left, "was still running when the time for the batch was up"];
-  return [own, `took longer than ${own} ms ${whole ? "for the batch" : "for one sample"}`];
+  return [own, `took longer than ${Math.round(own)} ms ${whole ? "for the batch" : "for one sample"}`];
 }

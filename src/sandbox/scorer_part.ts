@@ -1,6 +1,7 @@
 /**
  * One part of a scorer: its code in a process, and a fresh process when that one ends over a sample. The sample that
- * ran gets the fault, the others go on. Bounded by the batch's time and by MOST_FRESH.
+ * ran gets the fault, the others go on. Bounded by the batch's time and by MOST_FRESH; isolated code, which runs what it
+ * judges, by the time alone: that a sample ends it is the sample's doing.
  */
 import { type Entrypoint, type Fault, LOAD_MS, type Outcome, type Sample } from "../lib/rewards/contract.ts";
 import type { RewardEnd, RewardPool, RewardProcess } from "./reward_types.ts";
@@ -60,7 +61,8 @@ export class ScorerPart {
       while (outcomes.length < samples.length) outcomes.push({ value: null, fault, ms: 0 });
       return outcomes;
     };
-    let whole = entry.form === "batch";
+    const { isolate = false } = this.part.code;
+    let whole = entry.form === "batch" && !isolate;
     while (outcomes.length < samples.length) {
       signal.throwIfAborted();
       if (this.clock() >= until) return giveUp(TIME_IS_UP);
@@ -81,7 +83,7 @@ export class ScorerPart {
         const ms = this.clock() - startedAt - called.outcomes.reduce((sum, outcome) => sum + outcome.ms, 0);
         outcomes.push({ value: null, fault: faultOf(called.end), ms: Math.max(0, ms) });
       }
-      if (round.fresh >= MOST_FRESH) return giveUp(tooOften(called.end));
+      if (round.fresh >= MOST_FRESH && !isolate) return giveUp(tooOften(called.end));
     }
     return outcomes;
   }

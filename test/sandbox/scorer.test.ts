@@ -222,6 +222,21 @@ describe("a process that ends over a sample", () => {
     expect(fake.open.size).toBe(0);
   });
 
+  test("code that runs what it judges is ended by that: each sample has its own time, and only the time bounds them", async () => {
+    const fake = fakePool({
+      a: {
+        does: ({ completions }) => {
+          const good = completions.findIndex((n) => Number(n) >= 7);
+          return good === 0 ? { values: completions.map(() => 1) } : { values: [], end: CRASH, ms: 10 };
+        },
+      },
+    });
+    const code = { ...part("a").code, isolate: true };
+    const batch = await score(fake, 10, [part("a", { code })]);
+    expect(rewards(batch)).toEqual([...Array(7).fill("crashed"), 1, 1, 1]);
+    expect(fake.calls.map((c) => c.whole)).toEqual(Array(8).fill(false));
+  });
+
   test("when the time is up the rest gets timeout, and the next batch begins afresh", async () => {
     let slow = true;
     const fake = fakePool({
