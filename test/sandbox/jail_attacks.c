@@ -10,9 +10,11 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/inotify.h>
 #include <sys/ioctl.h>
 #include <sys/ipc.h>
 #include <sys/mman.h>
@@ -29,6 +31,7 @@
 #include <sys/uio.h>
 #include <sys/un.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #define MIB (1 << 20)
@@ -213,6 +216,59 @@ static void in_flight(int mib) {
   hold("in_flight");
 }
 
+/* In the order in which a walk meets them. */
+static void three_directories(char names[3][16]) {
+  int found = 0;
+  for (int i = 0; i < 3; i++) {
+    snprintf(names[i], 16, "moved%d", i);
+    mkdir(names[i], 0700);
+  }
+  DIR *top = opendir(".");
+  for (struct dirent *entry; found < 3 && (entry = readdir(top)) != NULL;)
+    if (strncmp(entry->d_name, "moved", 5) == 0) snprintf(names[found++], 16, "%.15s", entry->d_name);
+  closedir(top);
+}
+
+static void write_slowly(const char *name, int mib) {
+  static char block[MIB];
+  int dir = open(name, O_PATH | O_DIRECTORY); /* wherever it lies */
+  for (int i = 0; i < mib; i++) {
+    char file[32];
+    snprintf(file, sizeof file, "%d", i);
+    int fd = openat(dir, file, O_CREAT | O_WRONLY, 0600);
+    if (write(fd, block, sizeof block) < 0) say("write", -1);
+    close(fd);
+    usleep(1000);
+  }
+}
+
+/* Whoever walks the tree opens the second of three directories: what lies in the third goes to the first then. */
+static void moving(int mib) {
+  char names[3][16], before[32], behind[32], name[48], events[4096];
+  three_directories(names);
+  for (int i = 0; i < 2500; i++) {
+    snprintf(name, sizeof name, "%s/%d", names[1], i);
+    close(open(name, O_CREAT | O_WRONLY, 0600));
+  }
+  snprintf(before, sizeof before, "%s/all", names[0]);
+  snprintf(behind, sizeof behind, "%s/all", names[2]);
+  mkdir(behind, 0700);
+  int watch = inotify_init1(IN_NONBLOCK);
+  int second = inotify_add_watch(watch, names[1], IN_OPEN);
+  inotify_add_watch(watch, names[2], IN_CLOSE_NOWRITE);
+  pid_t writer = fork();
+  if (writer == 0) {
+    write_slowly(behind, mib);
+    _exit(0);
+  }
+  for (time_t end = time(NULL) + 3; time(NULL) < end;) {
+    if (read(watch, events, sizeof events) <= 0) continue;
+    bool opened = ((struct inotify_event *)events)->wd == second;
+    rename(opened ? behind : before, opened ? before : behind);
+  }
+  printf("moving: alive\n");
+}
+
 static void entries(int count) {
   char name[32];
   for (int i = 0; i < count; i++) {
@@ -349,7 +405,7 @@ int main(int argc, char **argv) {
     { "page_tables", page_tables }, { "no_leader", no_leader }, { "sockets", sockets }, { "unlinked", unlinked },
     { "mapped", mapped }, { "entries", entries }, { "deep", deep }, { "daemonise", daemonise },
     { "connect", connect_to }, { "blind", blind }, { "in_flight", in_flight },
-    { "buffers", buffers },
+    { "buffers", buffers }, { "moving", moving },
   };
   if (argc < 2) return 2;
   for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)

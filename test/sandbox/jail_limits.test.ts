@@ -1,6 +1,7 @@
 import { afterAll, describe, expect, test } from "bun:test";
 import { readdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { until } from "../harness.ts";
 import { openYard } from "./jail_kit.ts";
 
 const yard = openYard();
@@ -161,6 +162,23 @@ describe("disk", () => {
     const ran = await yard.shell(script);
     expect(ran).toMatchObject({ reason: "disk", message });
     expect(ran.stdout).not.toContain("alive");
+  });
+
+  test("files that move away whenever somebody comes to count them are counted", async () => {
+    const limits = { disk: { at: "/workspace", bytes: 16 * MIB, entries: 5000 } };
+    for (let i = 0; i < 3; i++) expect(await yard.attacked("moving", 96, { limits })).toMatchObject({ reason: "disk" });
+  });
+
+  test("to be counted while everything holds still does a command no harm", async () => {
+    const at = yard.workspace();
+    const other = join(yard.dir, "other");
+    const script = "trap 'echo held' CONT; for i in $(seq 20); do sleep 0.05; date > f; done; echo fine";
+    const running = yard.shell(script, {}, at);
+    await until("it to begin", () => readdirSync(at).length > 0);
+    for (let i = 0; i < 4; i++) writeFileSync(`${other}${i}`, new Uint8Array(20 * MIB));
+    const ran = await running;
+    expect(ran).toMatchObject({ reason: "exited", exitCode: 0, stderr: "" });
+    expect(ran.stdout).toMatch(/^(held\n)+fine\n$/);
   });
 
   test("the attacks are real: without the limit they live", async () => {
