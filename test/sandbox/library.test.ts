@@ -124,6 +124,19 @@ describe("numeric_answer", () => {
     ["2e-3", 0.002, {}, 1],
     ["50%", "0.5", {}, 1],
     ["50%", "50", {}, 1],
+    ["50", "50%", {}, 1],
+    ["0.5", "50\\%", {}, 1],
+    ["1%", 1, {}, 1],
+    ["5%", "50%", {}, 0],
+    ["\\boxed{\\frac12}", 0.5, {}, 1],
+    ["\\boxed{1{,}234}", 1234, {}, 1],
+    ["\\boxed{5\\text{ cm}^2}", 5, {}, 1],
+    ["\\boxed{5\\text{ cm}^{2}}", 2, {}, 0],
+    ["12 m^2", 12, {}, 1],
+    ["2 \\times 10^{-3}", 0.002, {}, 1],
+    ["about 1,500 x 10^3", 1500000, {}, 1],
+    ["10^6", 1000000, {}, 1],
+    ["5^2", 25, {}, 0],
     ["2.5", 2.5042, {}, 0],
     ["2.5", 2.5042, { absolute: 0.01 }, 1],
     ["2.5", 2.5042, { relative: 0.01 }, 1],
@@ -136,6 +149,27 @@ describe("numeric_answer", () => {
   ])("%j against %j with %j is %p", (completion, answer, params, expected) => {
     expect(score("numeric_answer", [{ completion, answer }], params)).toEqual([expected]);
   });
+});
+
+test("texts that look the same are the same, however their letters are put together", () => {
+  const rows = [{ completion: "caf\u00e9", answer: "cafe\u0301" }];
+  expect([score("exact_match", rows), score("exact_match", rows, { ignore_case: true })]).toEqual([[1], [1]]);
+  expect(score("exact_match", [{ completion: '["\u00e9"]', answer: [["\u00e9"]] }])).toEqual([1]);
+});
+
+test("JSON in a fence with the line ends of Windows, and quotes without end, are judged at once", () => {
+  expect(score("json_valid", [{ completion: '```json\r\n{"a": 1}\r\n```' }])).toEqual([1]);
+  const startedAt = performance.now();
+  expect(score("json_valid", [{ completion: `"${'\\"'.repeat(50_000)}` }])).toEqual([0]);
+  expect(performance.now() - startedAt).toBeLessThan(2000);
+});
+
+test("a tag that is opened over and over is no answer, and takes no time", () => {
+  const startedAt = performance.now();
+  expect(
+    score("numeric_answer", [{ completion: `${"<answer>".repeat(20_000)}${" ".repeat(20_000)}`, answer: 9 }]),
+  ).toEqual([0]);
+  expect(performance.now() - startedAt).toBeLessThan(2000);
 });
 
 test("a number of thousands of digits is no answer", () => {

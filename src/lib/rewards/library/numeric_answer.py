@@ -2,22 +2,29 @@
 
 The number: in the last <answer>…</answer>, else the last \\boxed{…}, else after the last ####, else the last number of
 the text. where: only one of these (tag, boxed, hashes, last), or auto. Understood: 1,234.5  -3  1/2  \\frac{1}{2}  2e-3
-50% (as 0.5, or as 50 where the row has a number without %)  $12. column: the column with the number, or with a text
-that answers it in the same way. relative, absolute: how far off it may be, of the answer and by itself.
+2 \\times 10^{-3}  $12  5 cm^2  50% (as 0.5 and as 50, where only one of the two has a %). column: the column with the
+number, or with a text that answers it in the same way. relative, absolute: how far off it may be, of the answer and by
+itself.
 """
 import re
 from fractions import Fraction
 
 NUMBER = r"[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)?(?:\.\d+)?(?:[eE][-+]?\d{1,3})?"
+EXPONENT = r"\s?\{\s?([-+]?\d{1,3})\s?\}|\s?([-+]?\d{1,3})"
+TIMES = r"\s?(?:\\times|\\cdot|[x*×·])\s?"  # with one space: any number of them would take long to look through
+POWER = re.compile(rf"(?:(?<![\w.,])({NUMBER}){TIMES})?(?<![\d.,])10\s?(?:\^|\*\*)(?:{EXPONENT})")
+UNIT = re.compile(rf"(?<=[A-Za-z}}])\s?\^(?:{EXPONENT})")  # its exponent is no number of its own
 FRACTION = re.compile(r"([-+]?)\\[dt]?frac\{([^{}]{1,100})\}\{([^{}]{1,100})\}")
+SHORT_FRACTION = re.compile(r"([-+]?)\\[dt]?frac\s*(\d)\s*(\d)")
 FOUND = re.compile(rf"(?<![\w.])({NUMBER}(?:\s*/\s*{NUMBER})?)\s*(\\?%)?")
 
 
 def number(text):
     """(value, had a percent sign) of the last number in the text, or None."""
-    text = text.replace("\u2212", "-").replace("\\,", "").replace("\\!", "").replace("$", "")
-    text = FRACTION.sub(r" \1\2/\3 ", text)
-    for match in reversed(list(FOUND.finditer(text[-20000:]))):
+    text = text.replace("\u2212", "-").replace("\\,", "").replace("\\!", "").replace("$", "").replace("{,}", ",")
+    text = POWER.sub(lambda m: f"{m[1] or 1}e{m[2] or m[3]}", text[-20000:])
+    text = SHORT_FRACTION.sub(r" \1\2/\3 ", FRACTION.sub(r" \1\2/\3 ", UNIT.sub(" ", text)))
+    for match in reversed(list(FOUND.finditer(text))):
         value = exact(match[1])
         if value is not None:
             return (value / 100 if match[2] else value), bool(match[2])
@@ -47,10 +54,17 @@ def boxed(text):
     return None
 
 
+def tagged(text):
+    """What the last <answer>…</answer> holds."""
+    end = text.rfind("</answer>")
+    start = text.rfind("<answer>", 0, end) if end >= 0 else -1
+    return text[start + 8 : end] if start >= 0 else None
+
+
 def answered(text, where):
-    tags = re.findall(r"<answer>(.*?)</answer>", text, re.S) if where in ("auto", "tag") else []
-    if tags or where == "tag":
-        return number(tags[-1]) if tags else None
+    inside = tagged(text) if where in ("auto", "tag") else None
+    if inside is not None or where == "tag":
+        return number(inside) if inside is not None else None
     inside = boxed(text) if where in ("auto", "boxed") else None
     if inside is not None or where == "boxed":
         return number(inside) if inside is not None else None
@@ -69,8 +83,9 @@ def reward(completions, column="answer", where="auto", relative=1e-6, absolute=0
         said = answered(text_of(completion), where)
         if said is None:
             return 0.0
-        value = said[0] * 100 if said[1] and not expected[1] and abs(expected[0]) > 1 else said[0]
-        far = abs(value - expected[0])
+        times = Fraction(100) if said[1] else Fraction(1, 100)
+        values = [said[0]] if said[1] == expected[1] else [said[0], said[0] * times]
+        far = min(abs(value - expected[0]) for value in values)
         return float(far <= abs(expected[0]) * Fraction(relative) or far <= Fraction(absolute))
 
     return [one(c, a) for c, a in zip(completions, column_of(columns, column, len(completions)))]
