@@ -75,7 +75,7 @@ const memory: Attack[] = [
   {
     name: "deep recursion",
     source: `import sys\nsys.setrecursionlimit(10**9)\n${reward("f = lambda n: f(n + 1) + 1", "return f(0)")}`,
-    samples: ["exception", "crashed", "memory"],
+    samples: ["exception", "crashed", "memory", "timeout"],
   },
   {
     name: "deep JSON",
