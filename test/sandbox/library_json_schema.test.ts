@@ -43,6 +43,14 @@ const SCHEMAS: unknown[] = [
   { properties: { a: true }, unevaluatedProperties: false },
   { allOf: [{ properties: { a: true } }], anyOf: [{ properties: { b: true } }], unevaluatedProperties: false },
   { prefixItems: [true], unevaluatedItems: { type: "string" } },
+  { pattern: "^(a|b$)" },
+  { pattern: "^.\\w?$" },
+  { $id: "https://a.example/s/root", $defs: { n: { $id: "n", type: "number" } }, $ref: "n" },
+  { $id: "urn:x:y", $defs: { n: { type: "string" } }, anyOf: [{ $ref: "urn:x:y#/$defs/n" }, { type: "null" }] },
+  {
+    anyOf: [{ enum: [{ $anchor: "n", type: "null" }] }, { $ref: "#n" }],
+    $defs: { n: { $anchor: "n", type: "number" } },
+  },
   false,
 ];
 const VALUES: unknown[] = [
@@ -79,6 +87,9 @@ const VALUES: unknown[] = [
   { x: 1 },
   { ab: 1 },
   { c: { c: { v: "no" } } },
+  "b\n",
+  "\u00e9",
+  "a\r",
   { c: { v: 1 } },
   { a: 1, b: 1, c: 1 },
 ];
@@ -103,6 +114,30 @@ test("what `contains` has found is evaluated, and nothing else (ajv takes all of
   expect(python.score(source, rows)).toEqual([0, 1, 0]);
 });
 
+test("decimal fractions are exact, and $dynamicRef finds the outermost (ajv does neither)", () => {
+  const rows = ["0.3", "1e300", "0.35"].map((completion) => ({ completion, schema: { multipleOf: 0.1 } }));
+  expect(python.score(source, rows)).toEqual([1, 1, 0]);
+  const schema = {
+    $id: "https://a.example/list",
+    $ref: "tree",
+    $defs: {
+      strings: { $dynamicAnchor: "each", type: "string" },
+      tree: {
+        $id: "tree",
+        type: "array",
+        items: { $dynamicRef: "#each" },
+        $defs: { any: { $dynamicAnchor: "each" } },
+      },
+    },
+  };
+  expect(
+    python.score(
+      source,
+      ['["a"]', "[1]", "[]"].map((completion) => ({ completion, schema })),
+    ),
+  ).toEqual([1, 0, 1]);
+});
+
 test("the schema is a parameter, an object of the row or a text of the row", () => {
   const schema = { type: "number" };
   expect(python.score(source, [{ completion: "1" }, { completion: '"1"' }], { params: { schema } })).toEqual([1, 0]);
@@ -125,4 +160,26 @@ test("a schema that leads nowhere or round in a circle is an error with words", 
   expect(fails({ $ref: "#/$defs/x" })).toThrow(/which is not in it/);
   expect(fails({ $ref: "#" })).toThrow(/without end/);
   expect(fails({ $ref: "https://example.com/s" })).toThrow(/which is not in it/);
+  expect(fails({ items: { items: { $ref: "#/$defs/x" } } })).not.toThrow(); // nothing leads there
+});
+
+// biome-ignore format: a table should look like one
+test.each<[unknown, string]>([
+  [{ properties: { a: { type: "strng" } } }, "'type' cannot be \"strng\""],
+  [{ dependencies: { a: ["b"] } }, "'dependencies' is not in draft 2020-12"],
+  [{ additionalItems: false }, "'additionalItems' is not in draft 2020-12"],
+  [{ items: [{ type: "number" }] }, "where a schema should be"],
+  [{ minimum: 1, exclusiveMinimum: true }, "'exclusiveMinimum' cannot be true"],
+  [{ required: true }, "'required' cannot be true"],
+  [{ minLength: "3" }, "'minLength' cannot be"],
+  [{ multipleOf: 0 }, "'multipleOf' cannot be 0"],
+  [{ enum: "a" }, "'enum' cannot be"],
+  [{ anyOf: [] }, "'anyOf' cannot be []"],
+  [{ properties: { a: 1 } }, "1 where a schema should be"],
+  [{ pattern: "(" }, "unterminated"],
+  [{ patternProperties: { "\\p{L}": true } }, "bad escape"],
+  [{ $schema: "https://example.com/own", type: "number" }, "'$schema' cannot be"],
+])("a schema that cannot be meant as it stands is an error, whatever the value: %j", (schema, words) => {
+  const fails = () => python.score(source, [{ completion: "null" }], { params: { schema } });
+  expect(fails).toThrow(words);
 });

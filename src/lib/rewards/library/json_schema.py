@@ -2,12 +2,15 @@
 
 schema: a JSON schema (draft 2020-12); a column `schema` of the rows has one for each row, as an object or as JSON text,
 and wins. fenced: as in json_valid. otherwise: what JSON gets that does not satisfy the schema. `format` says nothing,
-`$ref` leads only inside the schema; a keyword that is misspelt is ignored, as the standard says.
+`$ref` leads only inside the schema; a keyword that is misspelt is ignored, as the standard says. A keyword with a value
+that it cannot have, one that later drafts have dropped, and a pattern that Python does not know (`\\p{L}`) are errors.
 """
+import functools
 import json
 import math
 import re
-from urllib.parse import unquote
+from fractions import Fraction
+from urllib.parse import unquote, urljoin
 
 NAMES = {dict: "object", list: "array", str: "string", bool: "boolean", type(None): "null"}
 
@@ -35,9 +38,74 @@ def same(a, b):
     return a == b
 
 
+SPACES = r"\t-\r \u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff"
+TOKEN = re.compile(r"\\k<(\w+)>|\(\?<(?![=!])|\\.|.", re.S)
+
+
 def searched(pattern, text):
-    # The anchors of JavaScript, which the standard means: $ is the very end.
-    return re.search(re.sub(r"(?<!\\)\$$", r"\\Z", pattern), text) is not None
+    return re.search(translated(pattern), text, re.A) is not None
+
+
+@functools.cache
+def translated(pattern):
+    """The pattern as JavaScript means it, which the standard asks for, in Python's words: with the flag A."""
+    inside, out = False, []
+    for match in TOKEN.finditer(pattern):
+        token = match[0]
+        if match[1]:
+            token = f"(?P={match[1]})"
+        elif token == "\\s":
+            token = SPACES if inside else f"[{SPACES}]"
+        elif not inside:
+            token = {"$": r"\Z", ".": r"[^\n\r\u2028\u2029]", "\\S": f"[^{SPACES}]", "(?<": "(?P<"}.get(token, token)
+        inside = token == "[" or (inside and token != "]")
+        out.append(token)
+    return "".join(out)
+
+
+# Where schemas are in a schema, and what the other keywords must be.
+ONE = """additionalProperties propertyNames items contains not if then else unevaluatedProperties unevaluatedItems
+contentSchema""".split()
+LISTS = "allOf anyOf oneOf prefixItems".split()
+NAMED = "$defs definitions properties patternProperties dependentSchemas".split()
+COUNTS = """minLength maxLength minProperties maxProperties minItems maxItems minContains maxContains""".split()
+NUMBERS = "minimum maximum exclusiveMinimum exclusiveMaximum multipleOf".split()
+TEXTS = "$id $ref $anchor $dynamicRef $dynamicAnchor pattern".split()
+DROPPED = "dependencies additionalItems $recursiveRef $recursiveAnchor divisibleBy disallow extends".split()
+TYPES = "object array string number integer boolean null".split()
+
+
+def is_texts(found):
+    return isinstance(found, list) and all(isinstance(each, str) for each in found)
+
+
+def is_named(found):
+    return isinstance(found, dict) and all(map(is_texts, found.values()))
+
+
+def is_types(found):
+    return found in TYPES if isinstance(found, str) else is_texts(found) and found != [] and all(t in TYPES for t in found)
+
+
+def is_count(found):
+    return is_type(found, "integer") and found >= 0
+
+
+CHECKS = {
+    "$schema": lambda found: isinstance(found, str) and "json-schema.org/" in found,  # others have keywords of their own
+    "type": is_types,
+    "enum": lambda found: isinstance(found, list),
+    "required": is_texts,
+    "dependentRequired": is_named,
+    "uniqueItems": lambda found: isinstance(found, bool),
+    **dict.fromkeys(DROPPED, lambda found: False),
+    **dict.fromkeys(COUNTS, is_count),
+    **dict.fromkeys(NUMBERS, is_number),
+    **dict.fromkeys(TEXTS, lambda found: isinstance(found, str)),
+    **dict.fromkeys(LISTS, lambda found: isinstance(found, list) and found != []),
+    **dict.fromkeys(NAMED, lambda found: isinstance(found, dict)),
+    "multipleOf": lambda found: is_number(found) and found > 0,
+}
 
 
 class Seen:
@@ -54,37 +122,73 @@ class Seen:
 class Schema:
     def __init__(self, root):
         self.root = root
-        self.anchors = {}
-        self._collect(root, 0)
+        self.base = {}  # of each schema, by id
+        self.places = {"": root}  # by address
+        self.dynamic = set()  # addresses of $dynamicAnchor
+        self.scope = []  # the bases that were entered, the outermost first
+        self._collect(root, "", 0)
 
-    def _collect(self, node, depth):
+    def _collect(self, node, base, depth):
+        """Checks the schema, and all in it, and finds out their addresses."""
         if depth > 200:
             raise ValueError("the schema is nested too deeply")
-        if isinstance(node, dict):
-            for key in ("$anchor", "$dynamicAnchor"):
-                if isinstance(node.get(key), str):
-                    self.anchors[node[key]] = node
-            if isinstance(node.get("$id"), str):
-                self.anchors[node["$id"]] = node
-        for child in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
-            self._collect(child, depth + 1)
+        if isinstance(node, bool):
+            return
+        if not isinstance(node, dict):
+            raise ValueError(f"the schema has {json.dumps(node)[:80]} where a schema should be")
+        for key, found in node.items():
+            if key in CHECKS and not CHECKS[key](found):
+                why = "is not in draft 2020-12" if key in DROPPED else f"cannot be {json.dumps(found)[:80]}"
+                raise ValueError(f"the schema's {key!r} {why}")
+        for pattern in [*node.get("patternProperties", ()), *([node["pattern"]] if "pattern" in node else [])]:
+            re.compile(translated(pattern), re.A)
+        base = urljoin(base, node["$id"].rstrip("#")) if "$id" in node else base
+        self.base[id(node)] = base
+        if "$id" in node:
+            self.places[base] = node
+        for key in ("$anchor", "$dynamicAnchor"):
+            if key in node:
+                self.places[f"{base}#{node[key]}"] = node
+        if "$dynamicAnchor" in node:
+            self.dynamic.add(f"{base}#{node['$dynamicAnchor']}")
+        inside = [node[key] for key in ONE if key in node]
+        inside += [each for key in LISTS for each in node.get(key, ())]
+        inside += [each for key in NAMED for each in node.get(key, {}).values()]
+        for each in inside:
+            self._collect(each, base, depth + 1)
 
-    def target(self, ref):
-        name = unquote(ref[1:]) if ref.startswith("#") else ref
-        if name == "":
-            return self.root
-        if not name.startswith("/"):
-            if name in self.anchors:
-                return self.anchors[name]
-            raise ValueError(f"the schema refers to {ref!r}, which is not in it")
-        node = self.root
-        for step in name[1:].split("/"):
+    def target(self, ref, base):
+        address, _, fragment = ref.partition("#")
+        whole, fragment = (urljoin(base, address) if address else base), unquote(fragment)
+        if not fragment.startswith("/"):
+            found = self.places.get(f"{whole}#{fragment}" if fragment else whole)
+            if found is None and not fragment and whole == self.base.get(id(self.root)):
+                found = self.root
+            if found is None:
+                raise ValueError(f"the schema refers to {ref!r}, which is not in it")
+            return found
+        return self._pointed(self.target(whole, ""), fragment, ref)
+
+    def _pointed(self, node, pointer, ref):
+        base = self.base.get(id(node), "")
+        for step in pointer[1:].split("/"):
             step = step.replace("~1", "/").replace("~0", "~")
             try:
                 node = node[int(step)] if isinstance(node, list) else node[step]
             except (KeyError, IndexError, ValueError, TypeError):
                 raise ValueError(f"the schema refers to {ref!r}, which is not in it") from None
+            base = self.base.get(id(node), base)
+        if id(node) not in self.base:
+            self._collect(node, base, 0)
         return node
+
+    def dynamic_target(self, ref, base):
+        found, fragment = self.target(ref, base), ref.partition("#")[2]
+        if isinstance(found, dict) and fragment and found.get("$dynamicAnchor") == fragment:
+            for each in self.scope:
+                if f"{each}#{fragment}" in self.dynamic:
+                    return self.places[f"{each}#{fragment}"]
+        return found
 
     def holds(self, schema, value, seen=None, depth=0):
         """`depth` counts the schemas that were applied to the same value."""
@@ -93,6 +197,7 @@ class Schema:
         if not isinstance(schema, dict) or depth > 100:
             raise ValueError("the schema is not an object, or refers to itself without end")
         own = Seen()
+        self.scope.append(self.base[id(schema)])
         good = (
             self._plain(schema, value)
             and self._applied(schema, value, own, depth + 1)
@@ -100,6 +205,7 @@ class Schema:
             and (not isinstance(value, list) or self._array(schema, value, own))
             and self._unevaluated(schema, value, own)
         )
+        self.scope.pop()
         if good and seen is not None:
             seen.add(own)
         return good
@@ -129,12 +235,11 @@ class Schema:
         step = schema.get("multipleOf")
         if step is None:
             return True
-        times = value / step
-        return math.isfinite(times) and abs(times - round(times)) < 1e-9 * max(1, abs(times))
+        return math.isfinite(value) and Fraction(repr(value)) % Fraction(repr(step)) == 0
 
     def _applied(self, schema, value, seen, depth):
-        for key in ("$ref", "$dynamicRef"):
-            if key in schema and not self.holds(self.target(schema[key]), value, seen, depth):
+        for key, find in (("$ref", self.target), ("$dynamicRef", self.dynamic_target)):
+            if key in schema and not self.holds(find(schema[key], self.base[id(schema)]), value, seen, depth):
                 return False
         if not all(self.holds(each, value, seen, depth) for each in schema.get("allOf", ())):
             return False
@@ -211,11 +316,14 @@ def reward(completions, schema=None, fenced=True, otherwise=0.0, **columns):
     if schema is None:
         raise ValueError("there is no schema: give the parameter `schema`, or rows with a column `schema`")
     schemas = schema if isinstance(schema, list) else [schema] * len(completions)
+    known = {}
 
     def one(completion, asked):
         if asked is None:
             return None
-        checked = Schema(json.loads(asked) if isinstance(asked, str) else asked)
+        if id(asked) not in known:
+            known[id(asked)] = Schema(json.loads(asked) if isinstance(asked, str) else asked)
+        checked = known[id(asked)]
         try:
             found = json_of(text_of(completion), fenced)
         except (ValueError, RecursionError):
