@@ -14,6 +14,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/inotify.h>
 #include <sys/ioctl.h>
 #include <sys/ipc.h>
@@ -164,6 +166,19 @@ static void buffers(int pairs) {
     if (ioctl(pair[1], FIONREAD, &unread) == 0) local += unread;
   }
   printf("tcp: %ld\nunix: %ld\n", tcp / pairs, local / pairs);
+}
+
+/* The kernel counts them for a user of the host, who may have so many and no more. */
+static void watches(int thousands) {
+  int files[200], made = 0;
+  struct epoll_event event = { 0 };
+  for (int i = 0; i < 200; i++) files[i] = eventfd(0, 0);
+  for (int e = 0; e < thousands * 5; e++) {
+    int epoll = epoll_create1(0);
+    for (int i = 0; i < 200; i++) made += epoll_ctl(epoll, EPOLL_CTL_ADD, files[i], &event) == 0;
+  }
+  printf("watches: %d\n", made);
+  hold("watches");
 }
 
 static void fill(int fd, int mib) {
@@ -405,7 +420,7 @@ int main(int argc, char **argv) {
     { "page_tables", page_tables }, { "no_leader", no_leader }, { "sockets", sockets }, { "unlinked", unlinked },
     { "mapped", mapped }, { "entries", entries }, { "deep", deep }, { "daemonise", daemonise },
     { "connect", connect_to }, { "blind", blind }, { "in_flight", in_flight },
-    { "buffers", buffers }, { "moving", moving },
+    { "buffers", buffers }, { "moving", moving }, { "watches", watches },
   };
   if (argc < 2) return 2;
   for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)

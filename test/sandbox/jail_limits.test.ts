@@ -113,6 +113,18 @@ describe("memory", () => {
     });
   });
 
+  test("watches of epoll, of which the host's user has only so many, are bounded", async () => {
+    const limits = { openFiles: 1024 };
+    expect(await yard.attacked("watches", 100, { limits })).toMatchObject({
+      reason: "memory",
+      message: expect.stringContaining("epoll"),
+      stdout: expect.not.stringContaining("alive"),
+    });
+    expect((await yard.attacked("watches", 20, { limits })).stdout).toBe(
+      "watches: 20000\nwatches: held\nwatches: alive\n",
+    );
+  });
+
   test("and no socket makes its buffers larger than they are counted", async () => {
     const { lines } = await yard.attacked("buffers", 2);
     for (const kind of ["tcp", "unix"]) expect(Number(lines[kind])).toBeWithin(1, MIB);

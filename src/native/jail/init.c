@@ -88,6 +88,7 @@ static void watch_memory(uint64_t now) {
   if (used > spec->memory_bytes) finish_over("memory", "it used more than", spec->memory_bytes, "bytes of memory");
   if (!spec->host_network && sockets_in_use() * spec->socket_bytes > spec->memory_bytes + FREE_SOCKETS * spec->socket_bytes)
     finish_over("memory", "it opened more sockets than fit into", spec->memory_bytes, "bytes of memory");
+  if (watches_too_much()) finish("memory", -1, -1, "it watches more files than the kernel can keep for it (epoll)");
   uint64_t took = now_ms() - now;
   bool hurry = used > spec->memory_bytes / 2;
   uint64_t pause = took * (hurry ? HURRY_SHARE : LOOKING_SHARE);

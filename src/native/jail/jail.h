@@ -79,6 +79,9 @@ uint64_t sockets_in_use(void);
 uint64_t socket_bytes(void);
 void count_tmpfs(const char *at);
 
+/* watches.c */
+bool watches_too_much(void);
+
 /* disk.c */
 struct disk_use {
   uint64_t bytes, entries;
