@@ -47,9 +47,15 @@ export function area(ctx: Ctx, name: Area) {
   const authed = new Elysia().derive({ as: "scoped" }, ({ request }) => ({
     principal: admitted.get(request) ?? admit(ctx, limiter, name, request),
   }));
-  const parse = ({ request }: { request: Request }) => {
-    admitted.set(request, admit(ctx, limiter, name, request));
-    return readJson(request, ctx.config.http.max_body_bytes);
+  const parsing =
+    (exactly?: string) =>
+    ({ request }: { request: Request }) => {
+      admitted.set(request, admit(ctx, limiter, name, request));
+      return readJson(request, ctx.config.http.max_body_bytes, exactly);
+    };
+  return {
+    authed,
+    /** `exactly`: a field of rows whose numbers keep their digits. */
+    takes: <S extends z.ZodType>(body: S, exactly?: string) => ({ body, parse: [parsing(exactly)] }),
   };
-  return { authed, takes: <S extends z.ZodType>(body: S) => ({ body, parse: [parse] }) };
 }

@@ -1,6 +1,7 @@
 import type { z } from "zod";
 import { AppError } from "../lib/errors.ts";
 import { jsonDepth } from "../lib/json_depth.ts";
+import { parseWithExact } from "../lib/rows/json.ts";
 import { deepest, type Issue, schemaError } from "./issues.ts";
 
 const MAX_DEPTH = 64;
@@ -10,8 +11,11 @@ const JSON_TYPE = /^application\/(json|[\w.+-]+\+json)\s*(;|$)/i;
 /** Stands for a missing body: right on a route that takes none, a malformed request on one that does. */
 export const NO_BODY = Symbol("no body");
 
-/** Reads a JSON body within its limits; every way it can be wrong is a 4xx that says what to send instead. */
-export async function readJson(request: Request, maxBytes: number): Promise<unknown> {
+/**
+ * Reads a JSON body within its limits; every way it can be wrong is a 4xx that says what to send instead. `exactly`:
+ * a field whose numbers keep their digits when they are written again (see parseExact).
+ */
+export async function readJson(request: Request, maxBytes: number, exactly?: string): Promise<unknown> {
   if (request.body === null) return NO_BODY;
   const type = request.headers.get("content-type");
   if (type !== null && !JSON_TYPE.test(type))
@@ -21,7 +25,8 @@ export async function readJson(request: Request, maxBytes: number): Promise<unkn
   if (jsonDepth(bytes) > MAX_DEPTH)
     throw new AppError("invalid_json", `The body is nested more than ${MAX_DEPTH} levels deep`);
   try {
-    return JSON.parse(strictUtf8.decode(bytes));
+    const text = strictUtf8.decode(bytes);
+    return exactly === undefined ? JSON.parse(text) : parseWithExact(text, exactly);
   } catch (cause) {
     throw new AppError("invalid_json", "The body is not valid JSON in UTF-8", { cause });
   }

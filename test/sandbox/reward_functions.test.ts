@@ -100,3 +100,18 @@ test("the page knows every ready reward and every param", () => {
     for (const param of Object.keys(params.shape)) expect(line).toContain(`\`${param}\``);
   }
 });
+
+test("numbers of a row reach Python as they were written", async () => {
+  const row = '{"completion": "x", "whole": 9007199254740993, "point": 1.0, "digits": [3.10, -0.0], "huge": 1e400}';
+  const source = `
+def reward(row):
+    return float([row["whole"], str(row["point"]), str(row["digits"]), row["huge"]]
+        == [9007199254740993, "1.0", "[3.1, -0.0]", float("inf")])
+`;
+  const raw = `{"source": ${JSON.stringify(source)}, "seed": 1, "rows": [${row}]}`;
+  const { body } = await app.call("POST", `${PATH}/run`, undefined, {
+    raw,
+    headers: { "content-type": "application/json" },
+  });
+  expect(body.results).toMatchObject([{ reward: 1, error: null }]);
+});

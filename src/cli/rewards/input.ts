@@ -6,6 +6,7 @@ import { nearest } from "../../lib/nearest.ts";
 import { LANGUAGES, type Language, MAX_SOURCE_BYTES, type Sample } from "../../lib/rewards/contract.ts";
 import { detectLanguage, languageOfFile } from "../../lib/rewards/language.ts";
 import { sampleFault, sampleOf } from "../../lib/rewards/samples.ts";
+import { hasOddNumbers, parseExact } from "../../lib/rows/json.ts";
 import { createLineReader, RowError } from "../../lib/rows/lines.ts";
 import { EXIT } from "../args.ts";
 import { openSource } from "../transfer/source.ts";
@@ -64,7 +65,8 @@ export async function readRows(path: string, limit: number | undefined): Promise
   const reader = createLineReader({
     maxRowBytes: MAX_ROW_BYTES,
     format: undefined,
-    visit(row, _text, line) {
+    visit(plain, text, line) {
+      const row = hasOddNumbers(text) ? (parseExact(text) as typeof plain) : plain;
       const fault = sampleFault(row);
       if (fault) throw new RowError(line, `completion ${fault}`, "completion");
       rows.samples.push(sampleOf(row));

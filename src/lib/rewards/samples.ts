@@ -1,3 +1,4 @@
+import { numberOf } from "../rows/json.ts";
 import type { Sample } from "./contract.ts";
 
 /** What is wrong with a row that is to be scored, or undefined. */
@@ -9,7 +10,7 @@ export function sampleFault(row: Record<string, unknown>): string | undefined {
 }
 
 const isMessages = (value: unknown) =>
-  Array.isArray(value) && value.every((each) => typeof each === "object" && each !== null && !Array.isArray(each));
+  Array.isArray(value) && value.map(numberOf).every((each) => typeof each === "object" && each && !Array.isArray(each));
 
 export const sampleOf = (row: Record<string, unknown>): Sample => ({
   prompt: row["prompt"] ?? null,

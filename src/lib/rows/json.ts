@@ -48,5 +48,12 @@ export const parseExact = (text: string): unknown =>
   JSON.parse(text, ((_key: string, value: unknown, context?: Source) =>
     typeof value === "number" && context?.source !== undefined ? raw(context.source) : value) as never);
 
+/** As JSON.parse; the numbers in the member `name` of the object are those of parseExact. */
+export function parseWithExact(text: string, name: string): unknown {
+  const value: unknown = JSON.parse(text);
+  if (typeof value !== "object" || value === null || !Object.hasOwn(value, name) || !hasOddNumbers(text)) return value;
+  return { ...value, [name]: (parseExact(text) as Record<string, unknown>)[name] };
+}
+
 /** The number that parseExact gave, or the value as it is. */
 export const numberOf = (value: unknown): unknown => (isRawJSON(value) ? Number(value.rawJSON) : value);

@@ -73,7 +73,7 @@ export const routes = (ctx: Ctx) => {
         return run(ctx, { workspaceId, signal: leaving(ctx, request), parts, rows });
       },
       {
-        ...takes(schema.RunRewards),
+        ...takes(schema.RunRewards, "rows"),
         detail: describe(
           "Run code, or several reward functions with weights, over rows",
           { 200: schema.RewardRun },
@@ -111,7 +111,7 @@ export const routes = (ctx: Ctx) => {
         return run(ctx, { workspaceId, signal: leaving(ctx, request), parts, rows });
       },
       {
-        ...takes(schema.RunRewardFunction),
+        ...takes(schema.RunRewardFunction, "rows"),
         detail: describe(
           "Run a reward function over rows",
           { 200: schema.RewardRun },

@@ -23,7 +23,8 @@ export async function runReward(language: string, memoryMib: string): Promise<ne
   say({ op: "ready", layers, start_ms: performance.now() - startedAt });
   try {
     let code: RewardCode | undefined;
-    for (let request = receive<ToReward>(); request; request = receive<ToReward>()) {
+    const next = () => receive<ToReward>("samples");
+    for (let request = next(); request; request = next()) {
       if (request.op === "load") {
         code = request;
         load(interpreter, request);

@@ -4,6 +4,7 @@
  */
 import { readSync, writeSync } from "node:fs";
 import { encodeFrame } from "../../lib/rewards/frames.ts";
+import { parseWithExact } from "../../lib/rows/json.ts";
 import { addressOf, NR, syscall } from "../../native/syscalls.ts";
 
 const STDIN = 0;
@@ -13,12 +14,12 @@ const POLLIN = 1;
 const POLLOUT = 4;
 const FOR_EVER = -1;
 
-/** The next message, or undefined when the parent has closed its end. */
-export function receive<T>(): T | undefined {
+/** The next message, or undefined when the parent has closed its end. `exactly`: see parseWithExact. */
+export function receive<T>(exactly: string): T | undefined {
   const header = readExactly(HEADER);
   if (!header) return undefined;
   const body = readExactly(header.readUInt32LE(0));
-  return body && (JSON.parse(body.toString("utf8")) as T);
+  return body && (parseWithExact(body.toString("utf8"), exactly) as T);
 }
 
 function readExactly(bytes: number): Buffer | undefined {
