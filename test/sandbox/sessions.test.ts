@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test } from "bun:test";
-import { existsSync, mkdirSync, readdirSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { durable, write } from "../../src/platform/db.ts";
 import { reconcile } from "../../src/resources/sessions/reconcile.ts";
@@ -239,4 +239,17 @@ test("files of a session that a program made unreadable, deep and odd are remove
   await exec(app, id, "mkdir -p a/b/c && touch a/b/c/x && chmod 0 a/b");
   await app.call("POST", `/v1/sessions/${id}/stop`);
   await removed(app, id);
+});
+
+test("a session whose files are gone says so, and can be stopped", async () => {
+  const app = open();
+  const { id } = await newSession(app);
+  rmSync(dirOf(app, id), { recursive: true });
+  for (const path of ["files", "files/content?path=/workspace/a"])
+    expect(await app.call("GET", `/v1/sessions/${id}/${path}`)).toMatchObject({
+      status: 409,
+      body: { error: { code: "session_not_ready" } },
+    });
+  expect(await app.call("POST", `/v1/sessions/${id}/exec`, { command: "true" })).toMatchObject({ status: 409 });
+  expect(await app.call("POST", `/v1/sessions/${id}/stop`)).toMatchObject({ status: 200, body: { status: "stopped" } });
 });

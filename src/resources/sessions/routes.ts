@@ -1,3 +1,4 @@
+import { existsSync } from "node:fs";
 import { Elysia } from "elysia";
 import type { Ctx, Principal } from "../../context.ts";
 import { area } from "../../http/auth.ts";
@@ -7,8 +8,10 @@ import { listOf, PageQuery } from "../../http/pagination.ts";
 import { keepOpen } from "../../http/patience.ts";
 import { asks } from "../../http/query.ts";
 import { sse } from "../../http/sse.ts";
+import { AppError } from "../../lib/errors.ts";
 import * as exec from "./exec.ts";
 import * as files from "./files.ts";
+import { placesOf } from "./places.ts";
 import { open } from "./prepare.ts";
 import * as schema from "./schema.ts";
 import * as sessions from "./service.ts";
@@ -25,7 +28,12 @@ async function usable(ctx: Ctx, { workspaceId }: Principal, id: string) {
   requireEnabled(ctx);
   sessions.mustGet(ctx, workspaceId, id);
   await requireSupport(ctx);
-  return sessions.mustBeReady(ctx, workspaceId, id);
+  const row = sessions.mustBeReady(ctx, workspaceId, id);
+  if (existsSync(placesOf(ctx, id).workspace)) return row;
+  // As after a backup of the database alone was restored.
+  throw new AppError("session_not_ready", `The files of session ${id} are gone: stop it and create another`, {
+    param: "id",
+  });
 }
 
 const managing = (ctx: Ctx) => {
