@@ -60,7 +60,7 @@ const push = command({
     else print(body.id);
     if (body.error) {
       const { code: kind, ...error } = body.error;
-      note(rejectionText(basename(file), code.source, { kind, ...error }));
+      note(rejectionText(basename(file), code.source, { kind, ...error }, code.language));
       return EXIT.failed;
     }
     const functions = body.entrypoints.map((each) => each.signature).join(", ");

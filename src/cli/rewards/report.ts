@@ -1,5 +1,5 @@
 /** Rewards for people: a row for each sample, then what they amount to. */
-import type { Rejection } from "../../lib/rewards/contract.ts";
+import type { Language, Rejection } from "../../lib/rewards/contract.ts";
 import type { Scored, ScoredBatch, ScoreSummary } from "../../sandbox/scorer_types.ts";
 import { paint, print, printTable } from "../output.ts";
 
@@ -55,11 +55,14 @@ function summaryOf(summary: ScoreSummary): string[] {
 }
 
 /** `reward.py:3:5: syntax: invalid syntax`, and the line with a mark below the place. */
-export function rejectionText(path: string, source: string, { kind, message, line, column }: Rejection): string {
+export function rejectionText(path: string, source: string, rejection: Rejection, language: Language): string {
+  const { kind, message, line, column } = rejection;
   const place = [path, line, column].filter((each) => each !== null).join(":");
   const text = line === null ? undefined : source.split("\n")[line - 1]?.trimEnd();
   const told = `${place}: ${kind}: ${plain(message)}`;
   if (!text) return told;
-  const before = text.slice(0, Math.max(0, (column ?? 1) - 1)).replaceAll(/[^\t]/g, " ");
-  return `${told}\n    ${plain(text)}${column === null ? "" : `\n    ${before}^`}`;
+  const units = language === "python" ? [...text] : text.split(""); // what a column counts
+  const before = plain(units.slice(0, Math.max(0, (column ?? 1) - 1)).join(""));
+  const room = before.replaceAll(/[^\t]+/g, (run) => " ".repeat(Bun.stringWidth(run)));
+  return `${told}\n    ${plain(text)}${column === null ? "" : `\n    ${room}^`}`;
 }

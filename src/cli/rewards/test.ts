@@ -62,7 +62,7 @@ export const test = command({
     } catch (error) {
       if (!(error instanceof RewardRejected)) throw error;
       if (json) printJson({ object: "reward_rejection", ...error.rejection });
-      else note(rejectionText(file, code.source, error.rejection));
+      else note(rejectionText(file, code.source, error.rejection, code.language));
       return EXIT.failed;
     } finally {
       await pool.close();
@@ -89,7 +89,8 @@ function checked({ params: schema }: LibraryReward, params: Record<string, unkno
   if (result.success) return result.data;
   const [issue] = result.error.issues;
   const names = Object.keys(schema.shape).join(", ");
-  throw new UsageError(`--param ${issue?.path.join(".")}: ${issue?.message}. There are: ${names}`);
+  const at = ["--param", issue?.path.join(".")].filter(Boolean).join(" ");
+  throw new UsageError(`${at}: ${issue?.message}. There are: ${names}`);
 }
 
 type Test = {
