@@ -7,6 +7,7 @@ CREATE TABLE reward_functions (
   version      INTEGER NOT NULL,
   language     TEXT NOT NULL,
   description  TEXT,
+  metadata     TEXT NOT NULL,
   timeout_ms   INTEGER NOT NULL, -- for one sample
   entrypoints  TEXT NOT NULL,
   source       TEXT NOT NULL,

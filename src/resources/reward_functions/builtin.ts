@@ -26,6 +26,7 @@ const recordOf = (ctx: Ctx, name: string, reward: LibraryReward): RewardFunction
   builtin: true,
   language: reward.language,
   description: reward.description,
+  metadata: {},
   timeout_seconds: ctx.config.sandbox.sample_timeout_ms / 1000,
   entrypoints: entrypointsOf(reward.source),
   params: z.toJSONSchema(reward.params, { io: "input" }) as Record<string, unknown>,

@@ -20,7 +20,7 @@ const ListQuery = PageQuery.extend({
   name: z.string().optional().describe("Only versions of this name"),
   latest: flag.default(false).describe("Only the newest version of each name"),
 });
-const FORM = "name, file (.py, .ts or .js, 1 MiB at most), language, description, timeout_seconds";
+const FORM = "name, file (.py, .ts or .js, 1 MiB at most), language, description, timeout_seconds, metadata (JSON)";
 const UPLOAD = `Each upload under a name is its next version. The code is loaded in the sandbox: where that fails the version is
 kept as invalid, with line and column, and cannot be run. 200: the newest version of this name is the same code, and this is it.`;
 const RUN = `Each function runs in a sandboxed process of its own. What fails is an error of its sample, not of the run. Code that

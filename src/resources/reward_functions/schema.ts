@@ -2,7 +2,7 @@ import { z } from "zod";
 import { isId } from "../../lib/ids.ts";
 import { Entrypoint, Fault, LANGUAGES, MAX_SOURCE_BYTES, Rejection } from "../../lib/rewards/contract.ts";
 import { sampleFault } from "../../lib/rewards/samples.ts";
-import { DateTime, isoOrNull, Label } from "../../lib/schema.ts";
+import { DateTime, isoOrNull, Label, Metadata } from "../../lib/schema.ts";
 import { type RewardFunctionRow, STATUSES } from "./table.ts";
 
 const MAX_ROWS = 10_000;
@@ -18,6 +18,7 @@ export const RewardFunction = z
     builtin: z.boolean().describe("One of the ready rewards, which every workspace has"),
     language: z.enum(LANGUAGES),
     description: z.string().nullable(),
+    metadata: z.record(z.string(), z.string()),
     timeout_seconds: z.number().describe("For one sample"),
     entrypoints: z.array(Entrypoint),
     params: z.record(z.string(), z.unknown()).nullable().describe("JSON schema of a ready reward's params"),
@@ -58,6 +59,7 @@ export const CreateRewardFunction = z
     ...described,
     source: Source,
     language: Language.optional().describe("Default: detected"),
+    metadata: Metadata.optional(),
     timeout_seconds: Seconds.optional().describe("For one sample (default: the server's)"),
   })
   .meta({ id: "CreateRewardFunction" });
@@ -66,6 +68,18 @@ export const CreateRewardFunction = z
 export const RewardFunctionFields = z.object({
   ...described,
   description: described.description.or(z.literal("").transform(() => null)),
+  metadata: z
+    .string()
+    .transform((text, { addIssue }) => {
+      try {
+        return JSON.parse(text) as unknown;
+      } catch {
+        addIssue({ code: "custom", message: "must be a JSON object of strings" });
+        return z.NEVER;
+      }
+    })
+    .pipe(Metadata)
+    .optional(),
   timeout_seconds: z.coerce.number("must be a number of seconds").pipe(Seconds).optional(),
 });
 
@@ -143,6 +157,7 @@ export const present = (row: RewardFunctionRow): RewardFunction => ({
   builtin: false,
   language: row.language,
   description: row.description,
+  metadata: row.metadata,
   timeout_seconds: row.timeoutMs / 1000,
   entrypoints: row.entrypoints,
   params: null,

@@ -86,6 +86,8 @@ export function add(tx: Tx, given: NewVersion, now: number): RewardFunctionRow {
 /** One version, by id or name@3. */
 export function remove(ctx: Ctx, workspaceId: string, ref: string): RewardFunctionRow {
   const now = ctx.clock.now();
+  if (builtin(ctx, ref))
+    throw new AppError("resource_not_found", `${ref} is a ready reward: it stays`, { param: "id" });
   return write(ctx.db, (tx) => {
     const row = mustFind(ctx, workspaceId, ref);
     if (ref === row.name)
@@ -103,7 +105,7 @@ export function remove(ctx: Ctx, workspaceId: string, ref: string): RewardFuncti
 
 function erase(tx: Tx, row: RewardFunctionRow, now: number) {
   tx.update(rewardFunctions)
-    .set({ deletedAt: now, source: "", description: null, entrypoints: [], error: null })
+    .set({ deletedAt: now, source: "", description: null, metadata: {}, entrypoints: [], error: null })
     .where(eq(rewardFunctions.id, row.id))
     .run();
   emit(tx, "reward_function.deleted", { workspaceId: row.workspaceId, now }, present(row));

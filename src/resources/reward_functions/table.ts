@@ -1,5 +1,6 @@
 import { integer, sqliteTable, text, unique } from "drizzle-orm/sqlite-core";
 import { type Entrypoint, LANGUAGES, type Rejection } from "../../lib/rewards/contract.ts";
+import type { Metadata } from "../../lib/schema.ts";
 import { workspaces } from "../workspaces/table.ts";
 
 export const STATUSES = ["ready", "invalid"] as const;
@@ -13,6 +14,7 @@ const columns = () => ({
   version: integer("version").notNull(),
   language: text("language", { enum: LANGUAGES }).notNull(),
   description: text("description"),
+  metadata: text("metadata", { mode: "json" }).$type<Metadata>().notNull(),
   timeoutMs: integer("timeout_ms").notNull(), // for one sample
   entrypoints: text("entrypoints", { mode: "json" }).$type<Entrypoint[]>().notNull(),
   sha256: text("sha256").notNull(),

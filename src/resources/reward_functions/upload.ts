@@ -8,6 +8,7 @@ import { isMultipart, readMultipart } from "../../http/multipart.ts";
 import { AppError } from "../../lib/errors.ts";
 import { type Language, MAX_SOURCE_BYTES, type Rejection } from "../../lib/rewards/contract.ts";
 import { languageOfFile } from "../../lib/rewards/language.ts";
+import type { Metadata } from "../../lib/schema.ts";
 import { write } from "../../platform/db.ts";
 import type { Loaded } from "../../sandbox/reward_types.ts";
 import { isBuiltin } from "./builtin.ts";
@@ -24,6 +25,7 @@ type Sent = {
   language: Language;
   /** Undefined: not said. */
   description: string | null | undefined;
+  metadata: Metadata | undefined;
   timeoutMs: number | undefined;
 };
 
@@ -61,9 +63,10 @@ async function keep(ctx: Ctx, call: Creation, sent: Sent, once?: Once): Promise<
 
 const LASTING: readonly Rejection["kind"][] = ["syntax", "signature", "exception"]; // the others may end well next time
 
-function isSame(row: RewardFunctionRow, { sha256, language, description, timeoutMs }: Sent): boolean {
+function isSame(row: RewardFunctionRow, { sha256, language, description, metadata, timeoutMs }: Sent): boolean {
   if (row.sha256 !== sha256 || row.language !== language) return false;
   if (description !== undefined && description !== row.description) return false;
+  if (metadata !== undefined && !Bun.deepEquals(metadata, row.metadata)) return false;
   if (timeoutMs !== undefined && timeoutMs !== row.timeoutMs) return false;
   return row.error === null || LASTING.includes(row.error.kind);
 }
@@ -73,6 +76,7 @@ function rowOf(ctx: Ctx, sent: Sent, loaded: Loaded): Omit<functions.NewVersion,
     name: sent.name,
     language: sent.language,
     description: sent.description ?? null,
+    metadata: sent.metadata ?? {},
     timeoutMs: sent.timeoutMs ?? ctx.config.sandbox.sample_timeout_ms,
     source: sent.source,
     sha256: sent.sha256,
@@ -111,12 +115,17 @@ async function readForm(request: Request): Promise<Sent> {
 
 type Fields = z.output<typeof RewardFunctionFields>;
 
-const sentOf = ({ name, description, timeout_seconds }: Fields, source: string, language: Language): Sent => ({
+const sentOf = (
+  { name, description, metadata, timeout_seconds }: Fields,
+  source: string,
+  language: Language,
+): Sent => ({
   name,
   source,
   sha256: new Bun.CryptoHasher("sha256").update(source).digest("hex"),
   language,
   description,
+  metadata,
   timeoutMs: timeout_seconds === undefined ? undefined : Math.round(timeout_seconds * 1000),
 });
 

@@ -35,7 +35,8 @@ const faked = () => {
 
 test("a file is checked, kept, shown, listed, fetched and deleted", async () => {
   const { app, pool } = faked();
-  const made = await send(app, { fields: { description: "is it right?", timeout_seconds: "2.5" } });
+  const metadata = '{"commit":"abc"}';
+  const made = await send(app, { fields: { description: "is it right?", timeout_seconds: "2.5", metadata } });
   expect(made).toMatchObject({
     status: 201,
     body: {
@@ -46,6 +47,7 @@ test("a file is checked, kept, shown, listed, fetched and deleted", async () => 
       builtin: false,
       description: "is it right?",
       timeout_seconds: 2.5,
+      metadata: { commit: "abc" },
       entrypoints: [{ name: "reward", signature: "reward(completions, **kwargs)" }],
       sha256: new Bun.CryptoHasher("sha256").update(GOOD).digest("hex"),
       size_bytes: GOOD.length,
@@ -75,6 +77,9 @@ test("the same as JSON, its language told or found", async () => {
   const { app } = faked();
   const found = await app.call("POST", PATH, { name: "a", source: GOOD });
   expect(found).toMatchObject({ status: 201, body: { language: "python", timeout_seconds: 5, description: null } });
+  expect(found.body.metadata).toEqual({});
+  const noted = await app.call("POST", PATH, { name: "e", source: GOOD, metadata: { a: "1" } });
+  expect(noted.body.metadata).toEqual({ a: "1" });
   const script = "export function reward({ completions }) { return [] } // def reward(x)";
   expect((await app.call("POST", PATH, { name: "b", source: script })).body.language).toBe("typescript");
   expect((await app.call("POST", PATH, { name: "c", source: script, language: "javascript" })).body).toMatchObject({
@@ -96,8 +101,13 @@ describe("versions", () => {
     expect((await send(app, { file: `${GOOD}# 2` })).body.version).toBe(2);
     expect(await send(app)).toMatchObject({ status: 201, body: { version: 3 } }); // not the newest any more
     expect(await send(app, { fields: { timeout_seconds: "9" } })).toMatchObject({ status: 201, body: { version: 4 } });
+    expect((await send(app, { fields: { metadata: "{}" } })).status).toBe(200);
+    expect((await send(app, { fields: { metadata: '{"a":"1"}' } })).body).toMatchObject({
+      version: 5,
+      metadata: { a: "1" },
+    });
     expect(await send(app, {}, { key: app.keyB })).toMatchObject({ status: 201, body: { version: 1 } });
-    expect((await app.call("GET", `${PATH}/accuracy`)).body.version).toBe(4);
+    expect((await app.call("GET", `${PATH}/accuracy`)).body.version).toBe(5);
     expect((await app.call("GET", `${PATH}/accuracy@2`)).body.version).toBe(2);
     expect((await app.call("GET", `${PATH}/accuracy@9`)).status).toBe(404);
   });
@@ -120,6 +130,8 @@ describe("versions", () => {
     expect((await app.call("DELETE", `${PATH}/accuracy`)).body.error.message).toContain(
       `${second.body.id} or accuracy@2`,
     );
+    const ready = await app.call("DELETE", `${PATH}/exact_match`);
+    expect([ready.status, ready.body.error.message]).toEqual([404, "exact_match is a ready reward: it stays"]);
     expect((await app.call("DELETE", `${PATH}/accuracy@2`)).status).toBe(200);
     expect((await app.call("GET", `${PATH}/accuracy`)).body.version).toBe(1);
     expect((await send(app, { file: `${GOOD}# 2` })).body.version).toBe(3);
@@ -221,6 +233,7 @@ describe("refused, with nothing left", () => {
     ["another language than its name", { fields: { language: "javascript" } }, 422, "language", "named as python"],
     ["a language that is none", { fields: { language: "perl" } }, 422, "language", ""],
     ["a time that is none", { fields: { timeout_seconds: "soon" } }, 422, "timeout_seconds", "number of seconds"],
+    ["metadata that is none", { fields: { metadata: "x" } }, 422, "metadata", "JSON object"],
     ["no time at all", { fields: { timeout_seconds: "0" } }, 422, "timeout_seconds", ""],
   ])("%s", async (_name, form, status, param, words) => {
     const { app, pool } = faked();
