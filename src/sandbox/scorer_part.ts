@@ -71,7 +71,7 @@ export class ScorerPart {
       const rest = samples.slice(outcomes.length);
       const startedAt = this.clock();
       const called = await process.call(entry, rest, this.#allowed(whole, rest.length, until));
-      outcomes.push(...called.outcomes.slice(0, rest.length));
+      outcomes.push(...called.outcomes.slice(0, rest.length).map((each) => this.#settled(each)));
       round.stdout.push(called.stdout);
       if (called.end === null) return giveUp(NO_ANSWER);
       await this.#drop(process);
@@ -81,18 +81,30 @@ export class ScorerPart {
       if (whole && rest.length > 1 && called.outcomes.length === 0) whole = false;
       else if (outcomes.length < samples.length) {
         const ms = this.clock() - startedAt - called.outcomes.reduce((sum, outcome) => sum + outcome.ms, 0);
-        outcomes.push({ value: null, fault: faultOf(called.end), ms: Math.max(0, ms) });
+        outcomes.push(this.#settled({ value: null, fault: faultOf(called.end), ms: Math.max(0, ms) }));
       }
       if (round.fresh >= MOST_FRESH && !isolate) return giveUp(tooOften(called.end));
     }
     return outcomes;
   }
 
-  /** The first try of a whole batch gets half of the time that is left, so that its samples can be tried alone after. */
+  /** Where the sample is a program, what it does to its interpreter is what it scores. */
+  #settled(outcome: Outcome): Outcome {
+    const { failedScore } = this.part.code;
+    const ended = outcome.fault !== null && ENDS.includes(outcome.fault.kind);
+    return failedScore === undefined || !ended ? outcome : { value: failedScore, fault: null, ms: outcome.ms };
+  }
+
+  /**
+   * The first try of a whole batch gets the time of some samples, and half of what is left at most: one that hangs must
+   * not keep the others waiting, and all can be tried alone after.
+   */
   #allowed(whole: boolean, count: number, until: number) {
     const sampleMs = this.part.timeoutMs ?? this.limits.sampleMs;
-    const half = count === 1 ? Number.POSITIVE_INFINITY : (until - this.clock()) / 2;
-    return { sampleMs, wholeMs: whole ? Math.max(1, Math.min(half, sampleMs * count)) : 0, until };
+    if (!whole) return { sampleMs, wholeMs: 0, until };
+    const left = until - this.clock();
+    const wholeMs = count === 1 ? sampleMs : Math.min(left / 2, sampleMs * Math.max(2, Math.ceil(count / 16)));
+    return { sampleMs, wholeMs: Math.max(1, wholeMs), until };
   }
 
   /** A process with the code in it, or why there is none for the rest of this batch. */
@@ -139,6 +151,8 @@ export class ScorerPart {
     await process.close();
   }
 }
+
+const ENDS: readonly Fault["kind"][] = ["timeout", "memory", "crashed"];
 
 const isTimeout = (error: unknown): boolean => error instanceof DOMException && error.name === "TimeoutError";
 

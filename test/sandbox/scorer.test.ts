@@ -183,11 +183,11 @@ describe("a process that ends over a sample", () => {
     expect([fake.taken(), fake.open.size]).toEqual([2, 1]);
   });
 
-  test("in a whole batch: half of the time for the first try, then one by one, and the one is found", async () => {
+  test("in a whole batch: the time of two samples for the first try, then one by one, and the one is found", async () => {
     const fake = fakePool({
       a: {
         does: ({ whole, completions }) => {
-          if (whole) return { values: [], end: TIMEOUT, ms: 500 };
+          if (whole) return { values: [], end: TIMEOUT, ms: 200 };
           const bad = completions.indexOf(1);
           return bad < 0
             ? { values: completions.map(() => 1) }
@@ -198,7 +198,7 @@ describe("a process that ends over a sample", () => {
     const batch = await score(fake, 16);
     expect(rewards(batch)).toEqual([1, "timeout", ...Array(14).fill(1)]);
     expect(fake.calls.map(({ whole, limits }) => [whole, limits.wholeMs, limits.until])).toEqual([
-      [true, 500, 2000],
+      [true, 200, 2000],
       [false, 0, 2000],
       [false, 0, 2000],
     ]);
@@ -235,6 +235,29 @@ describe("a process that ends over a sample", () => {
     const batch = await score(fake, 10, [part("a", { code })]);
     expect(rewards(batch)).toEqual([...Array(7).fill("crashed"), 1, 1, 1]);
     expect(fake.calls.map((c) => c.whole)).toEqual(Array(8).fill(false));
+  });
+
+  test("where a sample is a program, one that ends its process scores what such a one scores", async () => {
+    const fake = fakePool({
+      a: {
+        does: ({ completions }) =>
+          completions[0] === 1 ? { values: [], end: CRASH } : { values: [0.5], end: TIMEOUT, ms: 10 },
+      },
+    });
+    const code = { ...part("a").code, isolate: true, failedScore: 0 };
+    const batch = await score(fake, 2, [part("a", { code })]);
+    expect(rewards(batch)).toEqual([0.5, 0]);
+  });
+
+  test("a large batch gets a longer first try, and half of the time at most", async () => {
+    for (const [count, ms] of [
+      [64, 400],
+      [1000, 500],
+    ] as const) {
+      const fake = fakePool({ a: {} });
+      await score(fake, count);
+      expect(fake.calls[0]?.limits.wholeMs).toBe(ms);
+    }
   });
 
   test("when the time is up the rest gets timeout, and the next batch begins afresh", async () => {

@@ -75,8 +75,8 @@ async function codeOf(file: string, language: string | undefined, params: Record
   if (isFile(file)) return { ...(await readCode(file, language)), params };
   const ready = Object.hasOwn(LIBRARY, file) ? LIBRARY[file] : undefined;
   if (ready) {
-    const { language, source, isolate } = ready;
-    return { name: file, language, source, isolate, params: checked(ready, params) };
+    const { language, source, running } = ready;
+    return { name: file, language, source, ...running, params: checked(ready, params) };
   }
   const close = nearest(file, Object.keys(LIBRARY));
   throw new UsageError(

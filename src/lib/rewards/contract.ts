@@ -16,6 +16,8 @@ export type RewardCode = {
   seed: number;
   /** Python only: a fresh interpreter for every sample (0.1 s each), so that none can leave anything for the next. */
   isolate?: boolean;
+  /** What a sample scores that hangs, crashes or takes too much memory; undefined: that is a fault. */
+  failedScore?: number;
 };
 
 export type Sample = {

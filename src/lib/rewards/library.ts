@@ -1,6 +1,6 @@
 /** Rewards that are there by name. Each source says in its first lines what it does and what its parameters mean. */
 import { z } from "zod";
-import type { Language } from "./contract.ts";
+import type { Language, RewardCode } from "./contract.ts";
 import codeTests from "./library/code_tests.py" with { type: "text" };
 import common from "./library/common.py" with { type: "text" };
 import commonJson from "./library/common_json.py" with { type: "text" };
@@ -19,7 +19,7 @@ export type LibraryReward = {
   /** The source has the same defaults. */
   params: z.ZodObject;
   /** See RewardCode. */
-  isolate: boolean;
+  running: Pick<RewardCode, "isolate" | "failedScore">;
 };
 
 const column = (fallback: string, what: string) =>
@@ -33,7 +33,7 @@ const python = (source: string, description: string, params: z.ZodObject): Libra
   source: `${source.trimEnd()}\n\n\n${common}`, // the description stays at the top
   description,
   params,
-  isolate: false,
+  running: {},
 });
 
 const exactMatchParams = z.strictObject({
@@ -99,5 +99,5 @@ export const LIBRARY: Record<string, LibraryReward> = {
   numeric_answer: python(numericAnswer, "The number that the completion answers is that of the row.", numericAnswerParams),
   length_penalty: python(lengthPenalty, "Takes off up to 1 from completions that are too long or too short.", lengthPenaltyParams),
   think_format:   python(thinkFormat,   "Thoughts in <think>…</think>, then an answer.", thinkFormatParams),
-  code_tests:     { ...python(codeTests, "The share of the row's tests that the completion's Python code passes.", codeTestsParams), isolate: true },
+  code_tests:     { ...python(codeTests, "The share of the row's tests that the completion's Python code passes.", codeTestsParams), running: { isolate: true, failedScore: 0 } },
 };

@@ -39,8 +39,8 @@ export function resolveOne(ctx: Ctx, workspaceId: string, one: One): RewardPart 
   const ready = builtin(ctx, id);
   if (ready) {
     const { name, language } = ready.record;
-    const { isolate } = ready.reward;
-    const code = { language, source: ready.source, params: checkedParams(ready, params, at.params), seed, isolate };
+    const { running } = ready.reward;
+    const code = { language, source: ready.source, params: checkedParams(ready, params, at.params), seed, ...running };
     return { name, code, weight };
   }
   const row = mustBeReady(mustFind(ctx, workspaceId, id, at.id), at.id);

@@ -3,7 +3,7 @@
  * locks itself in, says which layers hold, and then answers frames until its input ends. No heartbeat: the parent has
  * a deadline for every answer.
  */
-import type { Layer, Outcome, RewardCode, ToReward } from "../../lib/rewards/contract.ts";
+import type { Layer, Outcome, RewardCode, Sample, ToReward } from "../../lib/rewards/contract.ts";
 import { Entrypoint, Fault, type FromReward, Rejection } from "../../lib/rewards/contract.ts";
 import { readAsset } from "../../native/assets.ts";
 import { dieWithParent } from "../../native/parent_death.ts";
@@ -107,16 +107,25 @@ type Call = Extract<ToReward, { op: "call" }>;
 
 /** Loads the code anew for every sample. A sample that breaks its interpreter has broken nothing else. */
 async function callIsolated(renew: () => Promise<Interpreter>, code: RewardCode, { nonce, entry, samples }: Call) {
-  for (const [index, { prompt, completion, row }] of samples.entries()) {
+  for (const [index, sample] of samples.entries()) {
     const startedAt = performance.now();
     const interpreter = await renew();
-    const { source, params, seed } = code;
-    interpreter.exchange({ op: "load", source, params, seed });
-    interpreter.exchange({ op: "begin", entry, prompts: [prompt], completions: [completion], rows: [row] });
-    const reply = interpreter.exchange({ op: "one", index: 0 }) as HarnessReply;
-    const given = reply.ok ? reply.value : { fault: reply.error };
+    const given = scoreAlone(interpreter, code, entry, sample);
     say({ op: "outcomes", nonce, from: index, outcomes: [outcome(given, performance.now() - startedAt)] });
     Bun.gc(true); // each held some 40 MB
+  }
+}
+
+function scoreAlone(interpreter: Interpreter, code: RewardCode, entry: string, { prompt, completion, row }: Sample) {
+  const { language, source, params, seed } = code;
+  try {
+    interpreter.exchange({ op: "load", language, source, params, seed });
+    interpreter.exchange({ op: "begin", entry, prompts: [prompt], completions: [completion], rows: [row] });
+    const reply = interpreter.exchange({ op: "one", index: 0 }) as HarnessReply;
+    return reply.ok ? reply.value : { fault: reply.error };
+  } catch (error) {
+    if (!(error instanceof Violation)) throw error;
+    return { fault: { kind: "crashed", message: error.message.slice(0, FAULT_EACH), line: null } };
   }
 }
 
