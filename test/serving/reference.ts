@@ -46,6 +46,23 @@ export function greedy(path: string, prompt: Int32Array, count: number): Referen
   });
 }
 
+/** Log-probabilities of every token at every place of a text. */
+export function logpsOf(path: string, tokens: Int32Array): Float64Array[] {
+  return withModel(path, (loaded) => {
+    const context = openPlainContext(loaded, false);
+    decode(loaded.llama, context, tokens, 0);
+    const all = Array.from(tokens, (_, row) => {
+      const at = must(loaded.llama.llama_get_logits_ith(context, row), "logits");
+      const logits = Float64Array.from(new Float32Array(toArrayBuffer(at, 0, loaded.vocabSize * 4)));
+      const most = logits.reduce((a, b) => Math.max(a, b));
+      const total = Math.log(logits.reduce((sum, each) => sum + Math.exp(each - most), 0)) + most;
+      return logits.map((each) => each - total);
+    });
+    loaded.llama.llama_free(context);
+    return all;
+  });
+}
+
 /** The mean of the last hidden states, made to length 1. */
 export function meanState(path: string, prompt: Int32Array): Float32Array {
   return withModel(path, (loaded) => {

@@ -1,0 +1,72 @@
+/**
+ * Attention with as many query heads to a key head as there are. The heads of one key head are laid behind each other
+ * along the queries: then gradients of keys and values add up by themselves. There is no backward pass of flash
+ * attention in ggml; queries go in blocks, so that memory is T × block instead of T × T.
+ */
+import { shapeOf, stridesOf } from "../../../native/ggml_symbols.ts";
+import { must } from "../../../native/llama_symbols.ts";
+import { outer } from "./ops.ts";
+import type { Tape, Tensor } from "./tape.ts";
+
+export type Masks = {
+  /** Queries in a block; the last may be shorter. */
+  readonly block: number;
+  /** For each block [keys, queries, 1, rows]: 0 or -∞ to be added. */
+  readonly of: readonly Tensor[];
+};
+
+type Step = { masks: Masks; scale: number };
+
+/** q [head, heads, T, rows]; k, v [head, key heads, T, rows] → [head · heads, T · rows]. */
+export function attention(tape: Tape, q: Tensor, k: Tensor, v: Tensor, { masks, scale }: Step): Tensor {
+  const { ggml, context: c } = tape;
+  const [head, heads, T, batch] = shapeOf(q);
+  const keyHeads = shapeOf(k)[1];
+  const swap = (x: Tensor) => must(ggml.ggml_cont(c, ggml.ggml_permute(c, x, 0, 2, 1, 3)), "permute");
+  const shaped = (x: Tensor | bigint | null, ...to: [number, number, number, number]) =>
+    must(ggml.ggml_reshape_4d(c, must(x, "attention"), ...to), "reshape");
+  const group = heads / keyHeads;
+  const queries = swap(q); // [head, T, heads, rows]
+  const keys = swap(k);
+  const values = must(ggml.ggml_cont(c, ggml.ggml_permute(c, v, 1, 2, 0, 3)), "permute"); // [T, head, key heads, rows]
+
+  const blocks = masks.of.map((mask, i) => {
+    const from = i * masks.block;
+    const count = Math.min(masks.block, T - from);
+    const some = shaped(part(tape, queries, from, count), head, count * group, keyHeads, batch);
+    const scores = shaped(ggml.ggml_mul_mat(c, keys, some), T, count, heads, batch);
+    const shares = must(ggml.ggml_soft_max_ext(c, scores, mask, scale, 0), "softmax");
+    const mixed = ggml.ggml_mul_mat(c, values, shaped(shares, T, count * group, keyHeads, batch));
+    return { from, count, some, shares, out: shaped(mixed, head, count, heads, batch) };
+  });
+  const joined = blocks.map(({ out }) => out).reduce((a, b) => must(ggml.ggml_concat(c, a, b, 1), "concat"));
+  const out = shaped(swap(joined), head * heads, T * batch, 1, 1);
+
+  return tape.record(out, [q, k, v], (gradient) => {
+    const all = swap(shaped(gradient, head, heads, T, batch)); // [head, T, heads, rows]
+    const plainValues = swap(v);
+    const turnedKeys = must(ggml.ggml_cont(c, ggml.ggml_transpose(c, keys)), "transpose");
+    const ofQueries: Tensor[] = [];
+    for (const { from, count, some, shares } of blocks) {
+      const given = shaped(part(tape, all, from, count), head, count * group, keyHeads, batch);
+      const ofShares = shaped(ggml.ggml_mul_mat(c, plainValues, given), T, count, heads, batch);
+      const back = must(ggml.ggml_soft_max_ext_back(c, ofShares, shares, scale, 0), "softmax");
+      const ofScores = tape.emit(shaped(back, T, count * group, keyHeads, batch));
+      ofQueries.push(shaped(ggml.ggml_mul_mat(c, turnedKeys, ofScores), head, count, heads, batch));
+      tape.give(k, swap(outer(tape, some, ofScores)));
+      // After the softmax's own backward: with no later reader of the shares, its result would be put in their place
+      // and be computed from itself.
+      tape.give(v, swap(outer(tape, given, shaped(shares, T, count * group, keyHeads, batch))));
+    }
+    tape.give(q, swap(ofQueries.reduce((a, b) => must(ggml.ggml_concat(c, a, b, 1), "concat"))));
+  });
+}
+
+/** Some of the second dimension. */
+function part(tape: Tape, x: Tensor, from: number, count: number): Tensor {
+  const { ggml, context } = tape;
+  const [a, T, h, b] = shapeOf(x);
+  if (count === T) return x;
+  const [, n1, n2, n3] = stridesOf(x);
+  return must(ggml.ggml_cont(context, ggml.ggml_view_4d(context, x, a, count, h, b, n1, n2, n3, from * n1)), "view");
+}

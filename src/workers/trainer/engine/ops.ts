@@ -1,0 +1,117 @@
+/** The operations of a transformer, each with its gradient. Shapes as ggml counts them: the row comes first. */
+import { isQuantized, TYPE } from "../../../native/ggml.ts";
+import { shapeOf, typeOf } from "../../../native/ggml_symbols.ts";
+import { must } from "../../../native/llama_symbols.ts";
+import type { Tape, Tensor } from "./tape.ts";
+
+export function add(tape: Tape, a: Tensor, b: Tensor): Tensor {
+  return tape.record(tape.ggml.ggml_add(tape.context, a, b), [a, b], (gradient) => {
+    tape.give(a, gradient);
+    tape.give(b, gradient);
+  });
+}
+
+export function scale(tape: Tape, x: Tensor, by: number): Tensor {
+  const { ggml, context } = tape;
+  return tape.record(ggml.ggml_scale(context, x, by), [x], (gradient) =>
+    tape.give(x, ggml.ggml_scale(context, gradient, by)),
+  );
+}
+
+/** x ⊙ c, where c is no function of the weights: a dropout mask. */
+export function mulConstant(tape: Tape, x: Tensor, c: Tensor): Tensor {
+  const { ggml, context } = tape;
+  return tape.record(ggml.ggml_mul(context, x, c), [x], (gradient) =>
+    tape.give(x, ggml.ggml_mul(context, gradient, c)),
+  );
+}
+
+/** x + b, b along the row. */
+export function bias(tape: Tape, x: Tensor, b: Tensor): Tensor {
+  const { ggml, context } = tape;
+  return tape.record(ggml.ggml_add(context, x, b), [x, b], (gradient) => {
+    tape.give(x, gradient);
+    if (tape.needs(b)) tape.give(b, ggml.ggml_repeat_back(context, gradient, b));
+  });
+}
+
+const transposedCopy = (tape: Tape, x: Tensor): Tensor =>
+  must(tape.ggml.ggml_cont(tape.context, tape.ggml.ggml_transpose(tape.context, x)), "transpose");
+
+/** Σ over columns of a_i · b_j: what a weight's gradient is made of. */
+export const outer = (tape: Tape, a: Tensor, b: Tensor): Tensor =>
+  must(tape.ggml.ggml_mul_mat(tape.context, transposedCopy(tape, a), transposedCopy(tape, b)), "outer product");
+
+/** W·x for W [in, out] of any type, x [in, n]. */
+export function linear(tape: Tape, weight: Tensor, x: Tensor): Tensor {
+  return tape.record(tape.ggml.ggml_mul_mat(tape.context, weight, x), [weight, x], (gradient) => {
+    if (tape.needs(weight)) tape.give(weight, outer(tape, x, gradient));
+    if (tape.needs(x)) tape.give(x, transposedProduct(tape, weight, gradient));
+  });
+}
+
+/** Wᵀ·dy. */
+function transposedProduct(tape: Tape, weight: Tensor, gradient: Tensor): Tensor {
+  const { ggml, context, plan } = tape;
+  const ready = plan.transposed.get(weight);
+  if (ready !== undefined) return must(ggml.ggml_mul_mat(context, ready, gradient), "product");
+  const plain = isQuantized(typeOf(weight)) ? must(ggml.ggml_cast(context, weight, TYPE.F32), "cast") : weight;
+  return must(ggml.ggml_mul_mat(context, transposedCopy(tape, plain), gradient), "product");
+}
+
+/** Rows of a table: token embeddings. */
+export function rows(tape: Tape, table: Tensor, ids: Tensor): Tensor {
+  const { ggml, context } = tape;
+  return tape.record(ggml.ggml_get_rows(context, table, ids), [table], (gradient) =>
+    tape.give(table, ggml.ggml_get_rows_back(context, gradient, ids, table)),
+  );
+}
+
+/** Along the first dimension, whatever the others are: of tokens, and of heads. */
+export function rmsNorm(tape: Tape, x: Tensor, weight: Tensor, epsilon: number): Tensor {
+  const { ggml, context } = tape;
+  const normed = must(ggml.ggml_rms_norm(context, x, epsilon), "norm");
+  return tape.record(ggml.ggml_mul(context, normed, weight), [x, weight], (gradient) => {
+    if (tape.needs(weight))
+      tape.give(weight, ggml.ggml_repeat_back(context, ggml.ggml_mul(context, gradient, normed), weight));
+    if (tape.needs(x))
+      tape.give(x, ggml.ggml_rms_norm_back(context, ggml.ggml_mul(context, gradient, weight), x, epsilon));
+  });
+}
+
+/** silu(gate) ⊙ up. */
+export function swiglu(tape: Tape, gate: Tensor, up: Tensor): Tensor {
+  const { ggml, context } = tape;
+  return tape.record(ggml.ggml_swiglu_split(context, gate, up), [gate, up], (gradient) => {
+    tape.give(gate, ggml.ggml_silu_back(context, ggml.ggml_mul(context, gradient, up), gate));
+    tape.give(up, ggml.ggml_mul(context, gradient, ggml.ggml_silu(context, gate)));
+  });
+}
+
+export type Rope = {
+  dimensions: number;
+  /** 0: pairs of neighbours (llama); 2: halves (qwen). */
+  mode: number;
+  base: number;
+  /** Divides positions: 1 / factor of linear scaling. */
+  frequencyScale: number;
+  /** Of Llama 3: one factor for each pair; null where there are none. */
+  factors: Tensor | null;
+};
+
+/** x [head, heads, tokens, 1]; positions one for each token. */
+export function rope(tape: Tape, x: Tensor, positions: Tensor, of: Rope): Tensor {
+  const { ggml, context } = tape;
+  const rest = [of.dimensions, of.mode, 0, of.base, of.frequencyScale, 0, 1, 32, 1] as const;
+  return tape.record(ggml.ggml_rope_ext(context, x, positions, of.factors, ...rest), [x], (gradient) =>
+    tape.give(x, ggml.ggml_rope_ext_back(context, gradient, positions, of.factors, ...rest)),
+  );
+}
+
+export function reshape(tape: Tape, x: Tensor, to: readonly [number, number, number, number]): Tensor {
+  const { ggml, context } = tape;
+  const from = shapeOf(x);
+  return tape.record(ggml.ggml_reshape_4d(context, x, ...to), [x], (gradient) =>
+    tape.give(x, ggml.ggml_reshape_4d(context, gradient, ...from)),
+  );
+}

@@ -1,0 +1,137 @@
+/**
+ * AdamW over the sums of gradients, on the device. The norm of all gradients is computed there too; the host reads one
+ * number, decides how much they are scaled down, and writes seven.
+ */
+import {
+  allocate,
+  type Context,
+  type Ggml,
+  getFloats,
+  newContext,
+  newTensor,
+  OutOfMemory,
+  putBytes,
+  TYPE,
+} from "../../../native/ggml.ts";
+import { must } from "../../../native/llama_symbols.ts";
+import type { Tensor } from "./tape.ts";
+import type { Weights } from "./weights.ts";
+
+export type Step = {
+  learningRate: number;
+  beta1: number;
+  beta2: number;
+  epsilon: number;
+  weightDecay: number;
+  /** Gradients are scaled down to this norm; 0: they are not. */
+  maxNorm: number;
+  /** Gradients are divided by this first: micro-batches that were added up. */
+  divisor: number;
+};
+
+export type Moments = { name: string; first: Float32Array; second: Float32Array };
+
+export type Optimizer = {
+  /** Returns the norm of the gradients before they were scaled down; not finite: nothing was changed. */
+  step: (how: Step) => number;
+  /** Steps that were made: with the moments, all there is to save. */
+  readonly steps: number;
+  moments: () => Moments[];
+  restore: (steps: number, moments: readonly Moments[]) => void;
+  readonly bytes: number;
+  free: () => void;
+};
+
+export function openOptimizer(weights: Weights): Optimizer {
+  const { backend, trainable } = weights;
+  const { ggml } = backend;
+  const context = newContext(ggml, trainable.length * 2 + 8);
+  const moments = trainable.map(({ name, shape }) => ({
+    name,
+    first: newTensor(ggml, context, TYPE.F32, shape),
+    second: newTensor(ggml, context, TYPE.F32, shape),
+  }));
+  const parameters = newTensor(ggml, context, TYPE.F32, [7]);
+  const factor = newTensor(ggml, context, TYPE.F32, [1]);
+  const held = allocate(backend, context);
+
+  const norm = compiled(weights, (on) => {
+    const squares = trainable.map(({ gradient }) => must(ggml.ggml_sum(on, ggml.ggml_sqr(on, gradient)), "sum"));
+    const sum = squares.reduce((a, b) => must(ggml.ggml_add(on, a, b), "sum"));
+    ggml.ggml_set_output(sum);
+    return [sum];
+  });
+  const update = compiled(weights, (on) =>
+    trainable.map(({ tensor, gradient }, i) => {
+      const { first, second } = moments[i] as (typeof moments)[number];
+      ggml.ggml_set_param(tensor);
+      const scaled = ggml.ggml_mul(on, gradient, factor);
+      return must(ggml.ggml_opt_step_adamw(on, tensor, scaled, first, second, parameters), "step");
+    }),
+  );
+
+  let steps = 0;
+  return {
+    step({ learningRate, beta1, beta2, epsilon, weightDecay, maxNorm, divisor }) {
+      norm.run();
+      const length = Math.sqrt(getFloats(ggml, norm.results[0] as Tensor)[0] as number) / divisor;
+      if (!Number.isFinite(length)) return length;
+      steps++;
+      const clip = maxNorm > 0 && length > maxNorm ? maxNorm / length : 1;
+      putBytes(ggml, factor, Float32Array.of(clip / divisor));
+      const corrections = [1 / (1 - beta1 ** steps), 1 / (1 - beta2 ** steps)];
+      putBytes(ggml, parameters, Float32Array.of(learningRate, beta1, beta2, epsilon, weightDecay, ...corrections));
+      update.run();
+      return length;
+    },
+    get steps() {
+      return steps;
+    },
+    moments: () =>
+      moments.map(({ name, first, second }) => ({
+        name,
+        first: getFloats(ggml, first),
+        second: getFloats(ggml, second),
+      })),
+    restore(done, saved) {
+      const byName = new Map(saved.map((each) => [each.name, each]));
+      for (const { name, first, second } of moments) {
+        const found = byName.get(name);
+        if (!found) throw new Error(`The checkpoint has no moments of ${name}`);
+        putBytes(ggml, first, found.first);
+        putBytes(ggml, second, found.second);
+      }
+      steps = done;
+    },
+    bytes: held.bytes,
+    free() {
+      norm.free();
+      update.free();
+      held.free();
+      context.free();
+    },
+  };
+}
+
+/** A small graph of its own that is run again and again. */
+function compiled(weights: Weights, build: (context: Context["at"]) => Tensor[]) {
+  const { backend, trainable } = weights;
+  const ggml: Ggml = backend.ggml;
+  const size = trainable.length * 8 + 16;
+  const context = newContext(ggml, size, size);
+  const graph = must(ggml.ggml_new_graph_custom(context.at, size, false), "graph");
+  const results = build(context.at);
+  for (const result of results) ggml.ggml_build_forward_expand(graph, result);
+  const allocator = must(ggml.ggml_gallocr_new(ggml.ggml_backend_get_default_buffer_type(backend.at)), "allocator");
+  if (!ggml.ggml_gallocr_alloc_graph(allocator, graph)) throw new OutOfMemory("The device has no memory for a step");
+  return {
+    results,
+    run() {
+      if (ggml.ggml_backend_graph_compute(backend.at, graph) !== 0) throw new Error("The device could not compute");
+    },
+    free() {
+      ggml.ggml_gallocr_free(allocator);
+      context.free();
+    },
+  };
+}

@@ -1,0 +1,86 @@
+/** The forward pass of llama, qwen2 and qwen3, from ids to what the output layer reads. */
+import { type Architecture, usesHeadNorms } from "./architecture.ts";
+import { attention, type Masks } from "./attention.ts";
+import { add, bias, linear, type Rope, reshape, rmsNorm, rope, rows, scale, swiglu } from "./ops.ts";
+import type { Tape, Tensor } from "./tape.ts";
+import { loraNames, loraScale, type Weights } from "./weights.ts";
+
+export type Inputs = {
+  /** [tokens of all rows] */
+  ids: Tensor;
+  /** [tokens of all rows], counted in each sequence. */
+  positions: Tensor;
+  masks: Masks;
+  /** Tokens of a row, rows. */
+  tokens: number;
+  rows: number;
+};
+
+export type Model = { architecture: Architecture; weights: Weights };
+
+/** `checkpoints`: of each layer only its input is kept. */
+export function hidden(tape: Tape, model: Model, inputs: Inputs, checkpoints: boolean): Tensor {
+  const { architecture, weights } = model;
+  let x = rows(tape, weights.get("token_embd.weight"), inputs.ids);
+  for (let layer = 0; layer < architecture.layers; layer++) {
+    const build = (on: Tape, from: Tensor) => block(on, model, from, { inputs, layer });
+    x = checkpoints ? tape.checkpoint(x, build) : build(tape, x);
+  }
+  return rmsNorm(tape, x, weights.get("output_norm.weight"), architecture.epsilon);
+}
+
+export const outputLayer =
+  ({ architecture, weights }: Model) =>
+  (tape: Tape, x: Tensor): Tensor =>
+    project(tape, weights, architecture.tied ? "token_embd.weight" : "output.weight", x);
+
+type At = { inputs: Inputs; layer: number };
+
+function block(tape: Tape, model: Model, x: Tensor, at: At): Tensor {
+  const { architecture, weights } = model;
+  const name = (part: string) => `blk.${at.layer}.${part}.weight`;
+  const normed = rmsNorm(tape, x, weights.get(name("attn_norm")), architecture.epsilon);
+  const attended = attend(tape, model, normed, at);
+  const x1 = add(tape, x, project(tape, weights, name("attn_output"), attended));
+  const again = rmsNorm(tape, x1, weights.get(name("ffn_norm")), architecture.epsilon);
+  const gate = project(tape, weights, name("ffn_gate"), again);
+  const up = project(tape, weights, name("ffn_up"), again);
+  return add(tape, x1, project(tape, weights, name("ffn_down"), swiglu(tape, gate, up)));
+}
+
+function attend(tape: Tape, { architecture, weights }: Model, x: Tensor, { inputs, layer }: At): Tensor {
+  const { headLength, heads, keyHeads, epsilon } = architecture;
+  const { tokens, rows: batch, positions, masks } = inputs;
+  const factors = weights.has("rope_freqs.weight") ? weights.get("rope_freqs.weight") : null;
+  const turn: Rope = {
+    dimensions: headLength,
+    mode: architecture.ropeMode,
+    base: architecture.ropeBase,
+    frequencyScale: architecture.ropeScale,
+    factors,
+  };
+  const projected = (part: "q" | "k" | "v", count: number) => {
+    const y = project(tape, weights, `blk.${layer}.attn_${part}.weight`, x);
+    const biasName = `blk.${layer}.attn_${part}.bias`;
+    const shifted = weights.has(biasName) ? bias(tape, y, weights.get(biasName)) : y;
+    return reshape(tape, shifted, [headLength, count, tokens * batch, 1]);
+  };
+  const turned = (part: "q" | "k", count: number) => {
+    const y = projected(part, count);
+    const norm = `blk.${layer}.attn_${part}_norm.weight`;
+    const normed = usesHeadNorms(architecture) ? rmsNorm(tape, y, weights.get(norm), epsilon) : y;
+    return reshape(tape, rope(tape, normed, positions, turn), [headLength, count, tokens, batch]);
+  };
+  const values = reshape(tape, projected("v", keyHeads), [headLength, keyHeads, tokens, batch]);
+  const step = { masks, scale: 1 / Math.sqrt(headLength) };
+  return attention(tape, turned("q", heads), turned("k", keyHeads), values, step);
+}
+
+/** W·x, and s·B·A·x where the layer has an adapter. */
+function project(tape: Tape, weights: Weights, name: string, x: Tensor): Tensor {
+  const y = linear(tape, weights.get(name), x);
+  const { a, b } = loraNames(name);
+  if (!weights.lora || !weights.has(a)) return y;
+  const low = linear(tape, weights.get(a), x);
+  return add(tape, y, scale(tape, linear(tape, weights.get(b), low), loraScale(weights.lora)));
+}

@@ -1,0 +1,150 @@
+/** The tensors of a model on a device: frozen ones as the file has them, trainable ones in F32 with their gradients. */
+import { closeSync, openSync, readSync } from "node:fs";
+import type { Header, Tensor as Stored } from "../../../lib/gguf/parse.ts";
+import { TENSOR_TYPES } from "../../../lib/gguf/types.ts";
+import { allocate, type Backend, type Context, newContext, newTensor, putBytes, TYPE } from "../../../native/ggml.ts";
+import { must } from "../../../native/llama_symbols.ts";
+import type { Tensor } from "./tape.ts";
+
+export type Lora = {
+  rank: number;
+  alpha: number;
+  /** alpha / √rank instead of alpha / rank. */
+  rslora: boolean;
+  /** Names of layers without the number, such as attn_q. */
+  targets: readonly string[];
+};
+
+export type Trainable = { name: string; shape: readonly number[]; tensor: Tensor; gradient: Tensor };
+
+export type Weights = {
+  readonly backend: Backend;
+  get: (name: string) => Tensor;
+  has: (name: string) => boolean;
+  /** In the order of the file, so that two runs add up in the same order. */
+  readonly trainable: readonly Trainable[];
+  readonly lora: Lora | null;
+  readonly bytes: number;
+  clearGradients: () => void;
+  free: () => void;
+};
+
+const typeNumbers = new Map([...TENSOR_TYPES].map(([number, { name }]) => [name, number]));
+const READ_BYTES = 64 << 20;
+
+export type ModelFile = { path: string; header: Header };
+
+export const loraScale = ({ rank, alpha, rslora }: Lora) => alpha / (rslora ? Math.sqrt(rank) : rank);
+export const loraNames = (name: string) => ({ a: `${name}.lora_a`, b: `${name}.lora_b` });
+
+/** `lora` null: every weight is trained. A and B are zero until they are filled. */
+export function loadWeights(backend: Backend, file: ModelFile, lora: Lora | null): Weights {
+  const { ggml } = backend;
+  const stored = [...file.header.tensors.values()];
+  const places = new Map<string, Tensor>();
+  const planned: { name: string; shape: readonly number[] }[] = [];
+  const main = newContext(ggml, stored.length * 4);
+  for (const tensor of stored) {
+    const trains = lora === null && isTrained(tensor.name);
+    const type = trains ? TYPE.F32 : (typeNumbers.get(tensor.type.name) as number);
+    places.set(tensor.name, newTensor(ggml, main, type, tensor.dims));
+    if (trains) planned.push({ name: tensor.name, shape: tensor.dims });
+    else if (lora && isTarget(tensor, lora)) planned.push(...addAdapter(backend, main, tensor, lora, places));
+  }
+  const sums = newContext(ggml, planned.length);
+  const trainable = planned.map(({ name, shape }) => ({
+    name,
+    shape,
+    tensor: places.get(name) as Tensor,
+    gradient: newTensor(ggml, sums, TYPE.F32, shape),
+  }));
+  const held = allocate(backend, main);
+  const gradients = planned.length === 0 ? { bytes: 0, clear() {}, free() {} } : allocate(backend, sums);
+  fill(backend, file, places);
+  return {
+    backend,
+    lora,
+    trainable,
+    get: (name) => places.get(name) ?? missing(name),
+    has: (name) => places.has(name),
+    bytes: held.bytes + gradients.bytes,
+    clearGradients: gradients.clear,
+    free() {
+      held.free();
+      gradients.free();
+      main.free();
+      sums.free();
+    },
+  };
+}
+
+/** Factors of the rotation are constants. */
+const isTrained = (name: string) => name !== "rope_freqs.weight";
+
+const isTarget = ({ name, dims }: Stored, { targets }: Lora) => {
+  const layer = /^blk\.\d+\.(\w+)\.weight$/.exec(name)?.[1] ?? name.replace(/\.weight$/, "");
+  return dims.length === 2 && targets.includes(layer);
+};
+
+function addAdapter(backend: Backend, context: Context, of: Stored, { rank }: Lora, places: Map<string, Tensor>) {
+  const [inputs = 1, outputs = 1] = of.dims;
+  const { a, b } = loraNames(of.name);
+  const parts = [
+    { name: a, shape: [inputs, rank] },
+    { name: b, shape: [rank, outputs] },
+  ];
+  for (const { name, shape } of parts) places.set(name, newTensor(backend.ggml, context, TYPE.F32, shape));
+  return parts;
+}
+
+function missing(name: string): never {
+  throw new Error(`The model has no tensor ${name}`);
+}
+
+function fill(backend: Backend, { path, header }: ModelFile, places: ReadonlyMap<string, Tensor>) {
+  const fd = openSync(path, "r");
+  try {
+    for (const stored of header.tensors.values()) {
+      const place = places.get(stored.name) as Tensor;
+      const at = header.dataStart + stored.offset;
+      const same = Number(backend.ggml.ggml_nbytes(place)) === stored.bytes;
+      if (same) readInto(backend, fd, { tensor: place, at, bytes: stored.bytes });
+      else decodeInto(backend, fd, { stored, at, place });
+    }
+  } finally {
+    closeSync(fd);
+  }
+}
+
+/** In pieces: a layer of a large model is gigabytes. */
+function readInto(backend: Backend, fd: number, { tensor, at, bytes }: { tensor: Tensor; at: number; bytes: number }) {
+  const buffer = new Uint8Array(Math.min(bytes, READ_BYTES));
+  for (let done = 0; done < bytes; ) {
+    const piece = buffer.subarray(0, Math.min(buffer.length, bytes - done));
+    const read = readSync(fd, piece, 0, piece.length, at + done);
+    if (read === 0) throw new Error("The model file became shorter while it was read");
+    putBytes(backend.ggml, tensor, piece.subarray(0, read), done);
+    done += read;
+  }
+}
+
+/** Any type to F32, by ggml itself. */
+function decodeInto(
+  backend: Backend,
+  fd: number,
+  { stored, at, place }: { stored: Stored; at: number; place: Tensor },
+) {
+  const { ggml } = backend;
+  const context = newContext(ggml, 4, 4);
+  const source = newTensor(ggml, context, typeNumbers.get(stored.type.name) as number, stored.dims);
+  const buffer = allocate(backend, context);
+  readInto(backend, fd, { tensor: source, at, bytes: stored.bytes });
+  const work = newContext(ggml, 8, 8);
+  const graph = must(ggml.ggml_new_graph_custom(work.at, 8, false), "graph");
+  ggml.ggml_build_forward_expand(graph, must(ggml.ggml_cpy(work.at, source, place), "copy"));
+  const failed = ggml.ggml_backend_graph_compute(backend.at, graph) !== 0;
+  work.free();
+  buffer.free();
+  context.free();
+  if (failed) throw new Error(`${stored.name} of the type ${stored.type.name} could not be decoded`);
+}
