@@ -1,0 +1,92 @@
+/**
+ * Rewards of groups of completions → advantages, as TRL computes them: the group's mean is the baseline, the standard
+ * deviation has n − 1 below it, and 1e-4 is added to it. A sample without a reward is in no mean and no deviation and
+ * has advantage 0; so has a group with fewer than two rewards.
+ */
+
+export const SCALE_REWARDS = ["group", "batch", "none"] as const;
+export type ScaleRewards = (typeof SCALE_REWARDS)[number];
+
+/** null: the sample got no reward. NaN and the infinities count as null. */
+export type Reward = number | null;
+
+const EPSILON = 1e-4;
+/** A deviation below this is rounding, not a difference. */
+const ZERO_STD = 1e-8;
+
+export type Spread = { count: number; mean: number; std: number | null };
+
+export type Advantages = {
+  /** One a sample; 0 where it has no reward. */
+  values: Float64Array;
+  /** Whether the sample has a reward; one without takes no part in the loss. */
+  scored: boolean[];
+  /** By group: whether anything can be learned from it. */
+  useful: boolean[];
+  metrics: Record<string, number>;
+};
+
+export type AdvantageOptions = { numGenerations: number; scaleRewards: ScaleRewards };
+
+/** Samples of a group are neighbours: sample i belongs to group ⌊i / numGenerations⌋. */
+export function advantagesOf(rewards: readonly Reward[], options: AdvantageOptions): Advantages {
+  const { numGenerations, scaleRewards } = options;
+  if (rewards.length % numGenerations !== 0)
+    throw new RangeError(`${rewards.length} rewards are no whole number of groups of ${numGenerations}`);
+  const given = rewards.map(cleaned);
+  const all = spreadOf(given);
+  const values = new Float64Array(given.length);
+  const useful: boolean[] = [];
+  for (let start = 0; start < given.length; start += numGenerations) {
+    const group = given.slice(start, start + numGenerations);
+    const { mean, std } = spreadOf(group);
+    const differs = std !== null && std > ZERO_STD;
+    useful.push(differs);
+    if (!differs) continue; // rewards that are equal but for rounding teach nothing
+    const scale = scaleRewards === "none" ? 1 : (scaleRewards === "batch" ? (all.std ?? 0) : std) + EPSILON;
+    group.forEach((reward, i) => {
+      if (reward !== null) values[start + i] = (reward - mean) / scale;
+    });
+  }
+  return { values, scored: given.map((reward) => reward !== null), useful, metrics: rewardMetrics(all, useful) };
+}
+
+/**
+ * `frac_reward_zero_std` is the share of groups that teach nothing, whatever the scaling; a group with fewer than two
+ * rewards is one of them. (TRL's is 0 or 1 under "batch", and leaves such groups out.)
+ */
+function rewardMetrics(all: Spread, useful: readonly boolean[]): Record<string, number> {
+  const metrics: Record<string, number> = {};
+  if (all.count > 0) metrics["reward"] = all.mean;
+  if (all.std !== null) metrics["reward_std"] = all.std;
+  if (useful.length > 0) metrics["frac_reward_zero_std"] = useful.filter((differs) => !differs).length / useful.length;
+  return metrics;
+}
+
+/** `rewards/<name>/mean` and `/std` of each function, over the samples it gave a number for. */
+export function metricsByFunction(subRewards: Readonly<Record<string, readonly Reward[]>>): Record<string, number> {
+  const metrics: Record<string, number> = {};
+  for (const [name, rewards] of Object.entries(subRewards)) {
+    const { count, mean, std } = spreadOf(rewards.map(cleaned));
+    if (count > 0) metrics[`rewards/${name}/mean`] = mean;
+    if (std !== null) metrics[`rewards/${name}/std`] = std;
+  }
+  return metrics;
+}
+
+/** `std` estimates that of the distribution (n − 1); null for fewer than two values. */
+export function spreadOf(values: readonly Reward[]): Spread {
+  let count = 0;
+  let mean = 0;
+  let squares = 0; // Welford: equal values give exactly 0, large ones no overflow of a sum
+  for (const value of values) {
+    if (value === null) continue;
+    count++;
+    const before = value - mean;
+    mean += before / count;
+    squares += before * (value - mean);
+  }
+  return { count, mean, std: count < 2 ? null : Math.sqrt(squares / (count - 1)) };
+}
+
+const cleaned = (reward: Reward): Reward => (reward !== null && Number.isFinite(reward) ? reward : null);

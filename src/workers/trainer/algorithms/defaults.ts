@@ -1,0 +1,75 @@
+/** TRL's defaults (1.10, with transformers 5.16). Null: resolve.ts derives it from the others. */
+import type { Values } from "./hyperparameters.ts";
+
+/** For LoRA ten times that of full weights. */
+export const LEARNING_RATES = {
+  grpo: { full: 1e-6, lora: 1e-5 },
+  sft: { full: 2e-5, lora: 2e-4 },
+  dpo: { full: 1e-6, lora: 1e-5 },
+} as const;
+
+const COMMON = {
+  num_train_epochs: 3,
+  max_steps: -1,
+  per_device_train_batch_size: 8,
+  gradient_accumulation_steps: 1,
+  lr_scheduler_type: "linear",
+  lr_scheduler_kwargs: null,
+  warmup_ratio: 0,
+  warmup_steps: 0,
+  max_grad_norm: 1,
+  weight_decay: 0,
+  adam_beta1: 0.9,
+  adam_beta2: 0.999,
+  adam_epsilon: 1e-8,
+  gradient_checkpointing: true,
+  /** SFTConfig says false, but its trainer draws rows at random all the same. */
+  shuffle_dataset: true,
+} as const;
+
+type Defaults<M extends "grpo" | "sft" | "dpo"> = Omit<Values<M>, "learning_rate">;
+
+const grpo: Defaults<"grpo"> = {
+  ...COMMON,
+  num_generations: 8,
+  steps_per_generation: null,
+  generation_batch_size: null,
+  max_completion_length: 512,
+  temperature: 1,
+  top_p: 1,
+  top_k: 0,
+  min_p: null,
+  repetition_penalty: 1,
+  beta: 0,
+  num_iterations: 1,
+  epsilon: 0.2,
+  epsilon_high: null,
+  delta: null,
+  loss_type: "dapo",
+  scale_rewards: "group",
+  mask_truncated_completions: false,
+  importance_sampling_level: "token",
+  importance_sampling_correction: true,
+  importance_sampling_mode: "sequence_mask",
+  importance_sampling_clip_min: null,
+  importance_sampling_clip_max: 3,
+  dynamic_sampling: false,
+};
+
+const sft: Defaults<"sft"> = {
+  ...COMMON,
+  max_length: 1024,
+  packing: false,
+  completion_only_loss: null,
+  assistant_only_loss: false,
+};
+
+const dpo: Defaults<"dpo"> = {
+  ...COMMON,
+  beta: 0.1,
+  loss_type: "sigmoid",
+  label_smoothing: 0,
+  max_length: 1024,
+};
+
+export const DEFAULTS = { grpo, sft, dpo };

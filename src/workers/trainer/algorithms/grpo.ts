@@ -1,0 +1,166 @@
+/**
+ * GRPO: advantages and log probabilities of one completion → the weight of each of its tokens, such that the gradient
+ * of Σ w·(−log p) is that of the loss: w = −∂loss/∂logp. Formulas are TRL's (1.10).
+ *
+ * Completions do not depend on each other here: what a step shares is in `lossScales`, which needs only the numbers of
+ * tokens. So a step may be computed in parts of any size, as memory allows, with the same result.
+ */
+
+import { type GrpoTally, newTally, noteClips } from "./grpo_metrics.ts";
+import { type Correction, correct, NO_GAP } from "./importance.ts";
+
+export const GRPO_LOSSES = ["grpo", "bnpo", "dr_grpo", "dapo"] as const;
+export type GrpoLoss = (typeof GRPO_LOSSES)[number];
+export const SAMPLING_LEVELS = ["token", "sequence"] as const;
+
+export type GrpoOptions = {
+  epsilon: number;
+  epsilonHigh: number;
+  /** Upper bound of the ratio where the advantage is negative (two-sided clipping); null: none. */
+  delta: number | null;
+  beta: number;
+  importanceSamplingLevel: (typeof SAMPLING_LEVELS)[number];
+  correction: Correction | null;
+};
+
+/** One completion. All arrays have an element for each of its tokens. */
+export type Rollout = {
+  logp: ArrayLike<number>;
+  /** By the weights that were there at the first pass over this batch; null: this is the first pass. */
+  logpOld: ArrayLike<number> | null;
+  /** Needed where beta is not 0. */
+  logpRef: ArrayLike<number> | null;
+  /** As the engine that sampled it told; null: not known, no correction. */
+  logpSampler: ArrayLike<number> | null;
+  entropy: ArrayLike<number> | null;
+  /** 1 where the loss counts: see `activeTokens`. */
+  active: Uint8Array;
+  advantage: number;
+};
+
+export type WeighedRollout = { weights: Float32Array; loss: number; tally: GrpoTally };
+
+type Fate = { tokens: number; written?: Uint8Array | undefined; scored: boolean; truncated: boolean };
+
+/**
+ * What of a completion the loss sees: nothing when it has no reward, or when it was cut off and
+ * `mask_truncated_completions` is set; else what the model wrote itself (`written`, all when absent).
+ */
+export function activeTokens({ tokens, written, scored, truncated }: Fate, maskTruncated: boolean): Uint8Array {
+  if (!scored || (truncated && maskTruncated)) return new Uint8Array(tokens);
+  return written === undefined ? new Uint8Array(tokens).fill(1) : Uint8Array.from(written, (own) => (own ? 1 : 0));
+}
+
+type ScaleOptions = {
+  lossType: GrpoLoss;
+  /** per_device_train_batch_size: bnpo's tokens are counted by this many neighbours, however memory splits a step. */
+  batchSize: number;
+  maxCompletionLength: number;
+};
+
+/**
+ * What each completion's summed token losses are multiplied with, for one optimizer step. `counts` are active tokens.
+ * A completion without any still counts where the mean goes over completions (grpo, dr_grpo), as in TRL.
+ */
+export function lossScales(counts: readonly number[], options: ScaleOptions): Float64Array {
+  const { lossType, batchSize, maxCompletionLength } = options;
+  const samples = counts.length;
+  const total = sum(counts);
+  return Float64Array.from(counts, (count, i) => {
+    switch (lossType) {
+      case "grpo":
+        return 1 / (Math.max(count, 1) * samples);
+      case "dr_grpo":
+        return 1 / (maxCompletionLength * samples);
+      case "dapo":
+        return 1 / Math.max(total, 1);
+      case "bnpo": {
+        const start = i - (i % batchSize);
+        const batches = Math.ceil(samples / batchSize);
+        return 1 / (Math.max(sum(counts.slice(start, start + batchSize)), 1) * batches);
+      }
+    }
+  });
+}
+
+export function weighRollout(rollout: Rollout, scale: number, options: GrpoOptions): WeighedRollout {
+  const { logp, active, advantage, logpRef } = rollout;
+  const old = rollout.logpOld ?? logp;
+  const tokens = sum(active);
+  const bySequence = options.importanceSamplingLevel === "sequence";
+  const tally = newTally(tokens);
+  const corrected =
+    rollout.logpSampler === null ? null : correct({ old, sampler: rollout.logpSampler, active }, options.correction);
+  tally.gap = corrected?.gap ?? NO_GAP;
+  if (options.beta !== 0 && logpRef === null) throw new TypeError("beta needs the reference's log probabilities");
+
+  const shared = bySequence ? meanLogRatio(logp, old, active) : 0;
+  // One ratio for all tokens: each token's gradient is the mean of theirs, so they share the mean correction too.
+  const sharedCorrection = bySequence && corrected !== null ? sum(corrected.ratios) / Math.max(tokens, 1) : 1;
+  const weights = new Float32Array(active.length);
+  for (let t = 0; t < active.length; t++) {
+    if (!active[t]) continue;
+    const logRatio = bySequence ? shared : logp[t]! - old[t]!;
+    const policy = clippedLoss(logRatio, advantage, options);
+    const correction = bySequence ? sharedCorrection : (corrected?.ratios[t] ?? 1);
+    let loss = policy.loss * correction;
+    let slope = policy.slope * correction;
+    if (logpRef !== null) {
+      const kl = k3(logpRef[t]! - logp[t]!);
+      tally.kl += kl.value;
+      tally.klTokens++;
+      loss += options.beta * kl.value;
+      slope += options.beta * kl.slope;
+    }
+    tally.loss += scale * loss;
+    tally.entropy += rollout.entropy?.[t] ?? 0;
+    weights[t] = -scale * slope;
+    if (!bySequence) noteClips(tally, ratioOf(logRatio), advantage, options);
+  }
+  if (bySequence && tokens > 0) noteClips(tally, ratioOf(shared), advantage, options);
+  tally.entropyTokens = rollout.entropy === null ? 0 : tokens;
+  return { weights, loss: tally.loss, tally };
+}
+
+/** Where exp would leave the range of a 32-bit weight, far beyond anything but a broken model. */
+const MAX_EXPONENT = 20;
+const ratioOf = (logRatio: number) => Math.exp(Math.min(logRatio, MAX_EXPONENT));
+
+/** −min(min(r, δ)·A, clamp(r, 1−ε, 1+ε_high)·A) and its derivative by log r. */
+export function clippedLoss(
+  logRatio: number,
+  advantage: number,
+  options: GrpoOptions,
+): { loss: number; slope: number } {
+  const ratio = ratioOf(logRatio);
+  const free = Math.min(ratio, options.delta ?? Number.POSITIVE_INFINITY);
+  const kept = Math.min(Math.max(ratio, 1 - options.epsilon), 1 + options.epsilonHigh);
+  const takesFree = free * advantage <= kept * advantage;
+  const value = takesFree ? free : kept;
+  const flows = value === ratio && logRatio <= MAX_EXPONENT; // a bound's value is a constant
+  return { loss: -value * advantage, slope: flows ? -ratio * advantage : 0 };
+}
+
+/** e^d − d − 1 with d = logp_ref − logp, and its derivative by logp; beyond e²⁰ it goes on as a straight line. */
+export function k3(difference: number): { value: number; slope: number } {
+  const within = Math.min(difference, MAX_EXPONENT);
+  const power = Math.exp(within);
+  return { value: power * (1 + difference - within) - difference - 1, slope: 1 - power };
+}
+
+function meanLogRatio(logp: ArrayLike<number>, old: ArrayLike<number>, active: Uint8Array): number {
+  let total = 0;
+  let count = 0;
+  for (let t = 0; t < active.length; t++) {
+    if (!active[t]) continue;
+    total += logp[t]! - old[t]!;
+    count++;
+  }
+  return total / Math.max(count, 1);
+}
+
+function sum(values: ArrayLike<number>): number {
+  let total = 0;
+  for (let i = 0; i < values.length; i++) total += values[i]!;
+  return total;
+}

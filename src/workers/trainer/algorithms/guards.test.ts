@@ -1,0 +1,62 @@
+import { describe, expect, test } from "bun:test";
+import { brokenStep, judgeEffect, judgeRewards, type StepEffect } from "./guards.ts";
+
+const effect = (step: number, change: Partial<StepEffect> = {}): StepEffect => ({
+  step,
+  learningRate: 1e-5,
+  maxAdvantage: 1,
+  gradNorm: 0.5,
+  changed: true,
+  ...change,
+});
+const steps = (count: number, change: Partial<StepEffect>) =>
+  Array.from({ length: count }, (_, i) => effect(i, change));
+
+describe("a job that trains nothing", () => {
+  test.each([
+    ["same reward", { maxAdvantage: 0, changed: true }],
+    ["gradient was 0", { gradNorm: 0, maxAdvantage: null }],
+    ["too small", { changed: false }],
+    ["not a number", { gradNorm: Number.NaN, changed: false }],
+  ])("ends after so many steps, with the cause: %s", (cause, change) => {
+    expect(judgeEffect(steps(4, change), 5)).toBeNull();
+    const verdict = judgeEffect(steps(5, change), 5);
+    expect(verdict?.code).toBe("no_effective_update");
+    expect(verdict?.message).toContain(cause);
+  });
+
+  test("one step with an effect begins the count anew", () => {
+    expect(judgeEffect([...steps(9, { gradNorm: 0 }), effect(9)], 5)).toBeNull();
+    expect(judgeEffect([...steps(9, { gradNorm: 0 }), effect(9), ...steps(4, { gradNorm: 0 })], 5)).toBeNull();
+  });
+
+  test("steps at rate 0 count neither way: neither for the end nor as an effect", () => {
+    const idle = { changed: false };
+    const paused = { learningRate: 0, changed: false };
+    expect(judgeEffect(steps(50, paused), 5)).toBeNull();
+    expect(judgeEffect([...steps(3, idle), effect(3, paused), ...steps(2, idle)], 5)?.code).toBe("no_effective_update");
+  });
+
+  test("the cause it names is the most frequent one", () => {
+    expect(judgeEffect([effect(0, { gradNorm: 0 }), ...steps(4, { maxAdvantage: 0 })], 5)?.message).toContain(
+      "same reward",
+    );
+  });
+});
+
+describe("a reward that fails", () => {
+  test("ends the job past a fifth of a step, not at it", () => {
+    expect(judgeRewards({ samples: 10, errored: 2, example: null })).toBeNull();
+    expect(judgeRewards({ samples: 10, errored: 3, example: "KeyError: 'answer'" })).toEqual({
+      code: "reward_error",
+      message: "The reward failed for 3 of 10 completions of a step (30 %). The first: KeyError: 'answer'",
+    });
+    expect(judgeRewards({ samples: 0, errored: 0, example: null })).toBeNull();
+  });
+});
+
+test("a step whose loss or gradient is not a number is broken", () => {
+  expect(brokenStep({ loss: 1, gradNorm: 2 })).toBeNull();
+  expect(brokenStep({ loss: Number.NaN, gradNorm: 2 })).toContain("loss");
+  expect(brokenStep({ loss: 1, gradNorm: Number.POSITIVE_INFINITY })).toContain("gradient");
+});

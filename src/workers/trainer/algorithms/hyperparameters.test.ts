@@ -1,0 +1,151 @@
+import { describe, expect, test } from "bun:test";
+import { z } from "zod";
+import { DEFAULTS } from "./defaults.ts";
+import { hyperparametersSchema, METHODS, type Method, readHyperparameters } from "./hyperparameters.ts";
+import { type Facts, resolveHyperparameters } from "./resolve.ts";
+
+const facts: Facts = { lora: true, rows: 1000, parameters: 5e8, contextLength: 4096, hasCompletions: true };
+
+function problems(method: Method, raw: unknown, more: Partial<Facts> = {}) {
+  const read = readHyperparameters(method, raw);
+  if (!read.ok) return read.problems;
+  const resolved = resolveHyperparameters(method, read.given, { ...facts, ...more });
+  return resolved.ok ? [] : resolved.problems;
+}
+
+function resolved<M extends Method>(method: M, raw: unknown, more: Partial<Facts> = {}) {
+  const read = readHyperparameters(method, raw);
+  if (!read.ok) throw new Error(JSON.stringify(read.problems));
+  const resolution = resolveHyperparameters(method, read.given, { ...facts, ...more });
+  if (!resolution.ok) throw new Error(JSON.stringify(resolution.problems));
+  return resolution.values;
+}
+
+describe("what is refused, and in what words", () => {
+  test.each([
+    ["grpo", { num_generation: 4 }, "unknown hyperparameter num_generation; did you mean num_generations?"],
+    ["grpo", { vllm_importance_sampling_mode: "x" }, /did you mean importance_sampling_mode\?/],
+    ["grpo", { zzzzzzzzz: 1 }, "unknown hyperparameter zzzzzzzzz"],
+    ["sft", { num_generations: 4 }, "num_generations belongs to the method grpo, this job's is sft"],
+    ["sft", { beta: 0.1 }, "beta belongs to the method grpo and dpo, this job's is sft"],
+    ["dpo", { packing: true }, "packing belongs to the method sft, this job's is dpo"],
+    ["grpo", { seed: 1 }, "seed is a field of the job itself: seed"],
+    ["grpo", { toString: 1 }, "unknown hyperparameter toString"],
+    ["grpo", { loss_type: "sigmoid" }, /"grpo"|dr_grpo/],
+    ["dpo", { loss_type: "dapo" }, /sigmoid/],
+    ["grpo", { learning_rate: 0 }, />0/],
+    ["grpo", { learning_rate: "fast" }, /expected number/],
+    ["sft", { max_steps: 0 }, "must be -1 (as many as the epochs take) or at least 1"],
+    ["sft", { lr_scheduler_kwargs: { min_lr_rat: 0.1 } }, "unknown: min_lr_rat; did you mean min_lr_rate?"],
+    ["sft", { lr_scheduler_type: "cosine_with_min_lr" }, /needs min_lr or min_lr_rate/],
+    ["sft", { lr_scheduler_type: "polynomial", learning_rate: 1e-8 }, /lr_end must be less/],
+    ["sft", { max_length: 5000 }, "is more than the model's context of 4096 tokens"],
+    ["dpo", { label_smoothing: 0.1, loss_type: "ipo" }, "goes with loss_type sigmoid only"],
+    ["grpo", { num_generations: 3, per_device_train_batch_size: 8 }, /must divide the 8 completions/],
+    ["grpo", { generation_batch_size: 12, per_device_train_batch_size: 8 }, /× steps_per_generation/],
+    ["grpo", { importance_sampling_clip_min: 4 }, /must be less than importance_sampling_clip_max \(3\)/],
+  ] as [Method, object, string | RegExp][])("%s %j", (method, raw, words) => {
+    const found = problems(method, raw);
+    expect(found).toHaveLength(1);
+    if (typeof words === "string") expect(found[0]?.message).toBe(words);
+    else expect(found[0]?.message).toMatch(words);
+    const fields = [...Object.keys(raw), "lr_scheduler_kwargs"];
+    expect(fields).toContain(String(found[0]?.path[0]));
+  });
+
+  test("everything that is wrong is told at once", () => {
+    expect(problems("grpo", { top_p: 2, beta: -1, what_is_this: 0 })).toHaveLength(3);
+  });
+
+  test("only an object is taken; nothing at all is one without fields", () => {
+    expect(problems("sft", [1])).toEqual([{ path: [], message: "must be an object" }]);
+    expect(problems("sft", null)).toEqual([]);
+  });
+});
+
+describe("what is absent takes TRL's default", () => {
+  test.each([
+    ["grpo", 1e-6, 1e-5],
+    ["sft", 2e-5, 2e-4],
+    ["dpo", 1e-6, 1e-5],
+  ] as [Method, number, number][])("%s: the learning rate is ten times higher for LoRA", (method, full, lora) => {
+    expect(resolved(method, {}, { lora: false }).learning_rate).toBe(full);
+    expect(resolved(method, {}).learning_rate).toBe(lora);
+    expect(resolved(method, { learning_rate: 3e-4 }).learning_rate).toBe(3e-4);
+  });
+
+  test("what depends on others follows them", () => {
+    expect(resolved("grpo", { epsilon: 0.1, gradient_accumulation_steps: 4 })).toMatchObject({
+      epsilon_high: 0.1,
+      steps_per_generation: 4,
+      generation_batch_size: 32,
+      min_p: 0,
+      scale_rewards: "group",
+      loss_type: "dapo",
+    });
+    expect(resolved("grpo", { generation_batch_size: 32 })).toMatchObject({ steps_per_generation: 4 });
+    expect(resolved("sft", {}, { hasCompletions: false }).completion_only_loss).toBe(false);
+    expect(resolved("sft", {}).completion_only_loss).toBe(true);
+  });
+
+  test("and is made to fit where nobody asked for it: whole groups, the model's context", () => {
+    expect(resolved("grpo", { num_generations: 16 }).per_device_train_batch_size).toBe(16);
+    expect(resolved("grpo", { num_generations: 6 }).generation_batch_size % 6).toBe(0);
+    expect(resolved("grpo", {}, { contextLength: 300 }).max_completion_length).toBe(150);
+    expect(resolved("sft", {}, { contextLength: 300 }).max_length).toBe(300);
+    expect(resolved("dpo", { max_length: null }).max_length).toBe(4096);
+  });
+
+  test("booleans of TRL for scale_rewards are understood", () => {
+    expect(resolved("grpo", { scale_rewards: false }).scale_rewards).toBe("none");
+    expect(resolved("grpo", { scale_rewards: true }).scale_rewards).toBe("group");
+  });
+});
+
+describe("auto", () => {
+  const everything = (method: Method) =>
+    Object.fromEntries(Object.keys({ ...DEFAULTS[method], learning_rate: 0 }).map((name) => [name, "auto"]));
+
+  test.each([...METHODS])("stands for every field of %s, and leaves none undecided, whatever the facts", (method) => {
+    for (const rows of [1, 3, 20, 1e6])
+      for (const parameters of [3e6, 5e8, 7e10])
+        for (const contextLength of [64, 8192]) {
+          const values: Record<string, unknown> = resolved(method, everything(method), {
+            rows,
+            parameters,
+            contextLength,
+          });
+          const allowed = ["lr_scheduler_kwargs", "delta", "importance_sampling_clip_min"]; // null = off
+          for (const [name, value] of Object.entries(values)) {
+            expect(value).not.toBe("auto");
+            if (value === null) expect(allowed).toContain(name);
+          }
+          expect(problems(method, values, { rows, parameters, contextLength })).toEqual([]);
+        }
+  });
+
+  test("gives a small model a larger rate and few rows more epochs", () => {
+    // 1e-5 · sqrt(1e9 / 4e6) = 1e-5 · 15.8
+    expect(resolved("grpo", { learning_rate: "auto" }, { parameters: 4e6 }).learning_rate).toBe(1.6e-4);
+    expect(resolved("grpo", { learning_rate: "auto" }, { parameters: 8e9 }).learning_rate).toBe(1e-5);
+    expect(resolved("grpo", { num_train_epochs: "auto" }, { rows: 50 }).num_train_epochs).toBe(4); // 50 steps an epoch
+    expect(resolved("sft", { num_train_epochs: "auto" }, { rows: 50 }).num_train_epochs).toBe(3);
+    expect(resolved("grpo", { num_train_epochs: "auto" }, { rows: 1e6 }).num_train_epochs).toBe(1);
+  });
+
+  test("samples eight prompts a step where there are as many", () => {
+    const asked = { per_device_train_batch_size: "auto", gradient_accumulation_steps: "auto", num_generations: 4 };
+    expect(resolved("grpo", asked).generation_batch_size).toBe(32);
+    expect(resolved("grpo", asked, { rows: 3 }).generation_batch_size).toBe(12);
+  });
+});
+
+test.each([...METHODS])(
+  "the document's schema of %s takes what reading takes, and can be written as JSON schema",
+  (method) => {
+    const schema = hyperparametersSchema(method);
+    expect(schema.safeParse({ learning_rate: "auto", max_steps: 4 }).success).toBe(true);
+    expect(schema.safeParse({ learning_rates: 1 }).success).toBe(false);
+    expect(Object.keys(z.toJSONSchema(schema, { io: "input" }).properties ?? {})).toContain("learning_rate");
+  },
+);

@@ -1,0 +1,77 @@
+import { describe, expect, test } from "bun:test";
+import { completionMetrics, type MetricPoint, thin } from "./metrics.ts";
+import { openRandom } from "./random.ts";
+
+test("lengths of completions: of all, and of those that ended", () => {
+  const completions = [
+    { tokens: 10, truncated: true },
+    { tokens: 4, truncated: false },
+    { tokens: 2, truncated: false },
+    { tokens: 8, truncated: false },
+  ];
+  expect(completionMetrics(completions)).toEqual({
+    "completions/mean_length": 6,
+    "completions/min_length": 2,
+    "completions/max_length": 10,
+    "completions/clipped_ratio": 0.25,
+    "completions/mean_terminated_length": 14 / 3,
+    "completions/min_terminated_length": 2,
+    "completions/max_terminated_length": 8,
+  });
+  expect(completionMetrics([{ tokens: 3, truncated: true }])["completions/max_terminated_length"]).toBe(0);
+  expect(completionMetrics([])).toEqual({});
+});
+
+describe("thinning", () => {
+  const point = (step: number, values: Record<string, number>): MetricPoint => ({
+    step,
+    epoch: step / 100,
+    time: new Date(step * 1000).toISOString(),
+    values,
+  });
+  const run = (steps: number) => {
+    const random = openRandom(4);
+    return Array.from({ length: steps }, (_, i) =>
+      point(i, i % 3 === 0 ? { loss: random(), reward: random() } : { loss: random() }),
+    );
+  };
+  const series = (points: readonly MetricPoint[], key: string) =>
+    points.flatMap(({ values }) => (values[key] === undefined ? [] : [values[key]]));
+
+  test("a short run stays as it is", () => {
+    const points = run(20);
+    expect(thin(points, 20)).toEqual({ points, sampled: false });
+  });
+
+  test("by hand: eight steps to six values keep both ends and the extremes of two buckets, at their steps", () => {
+    const points = [5, 1, 9, 2, 3, 8, 4, 6].map((loss, step) => point(step, { loss }));
+    // between the ends: 1 9 2 | 3 8 4
+    const { points: kept, sampled } = thin(points, 6);
+    expect(kept.map(({ step, values }) => [step, values["loss"]])).toEqual([
+      [0, 5],
+      [1, 1],
+      [2, 9],
+      [4, 3],
+      [5, 8],
+      [7, 6],
+    ]);
+    expect(sampled).toBe(true);
+  });
+
+  test("no key has more values than asked, each is real, and extremes survive", () => {
+    const points = run(5000);
+    points[2500]!.values["loss"] = 1e6;
+    points[3001]!.values["loss"] = -1e6;
+    for (const most of [1, 2, 3, 4, 7, 100, 999]) {
+      const { points: kept } = thin(points, most);
+      for (const key of ["loss", "reward"]) expect(series(kept, key).length).toBeLessThanOrEqual(most);
+      for (const { step, values } of kept) expect(points[step]!.values).toMatchObject(values);
+      expect(kept.map(({ step }) => step)).toEqual([...new Set(kept.map(({ step }) => step))].sort((a, b) => a - b));
+      if (most < 4) continue;
+      expect(series(kept, "loss")).toContain(1e6);
+      expect(series(kept, "loss")).toContain(-1e6);
+      expect(series(kept, "reward")).toContain(Math.max(...series(points, "reward")));
+      expect(kept.at(-1)?.step).toBe(4999);
+    }
+  });
+});

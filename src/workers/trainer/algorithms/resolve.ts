@@ -1,0 +1,159 @@
+/**
+ * What a user gave, and facts → every hyperparameter with its value. What is absent takes TRL's default (a learning
+ * rate ten times higher for LoRA), made to fit the model's context and whole groups. "auto" is our own choice from the
+ * facts where one is better than the default. What cannot be is refused in words, never bent in silence: only values
+ * the user did not give are moved.
+ */
+import { DEFAULTS, LEARNING_RATES } from "./defaults.ts";
+import type { Given, Method, Problem, Values } from "./hyperparameters.ts";
+import { POLYNOMIAL_END, totalGrpoSteps, totalSteps } from "./schedule.ts";
+
+export type Facts = {
+  lora: boolean;
+  /** Rows of the dataset; for GRPO these are the prompts. */
+  rows: number;
+  /** Of the base model. */
+  parameters: number;
+  contextLength: number;
+  /** Whether rows have a prompt and a completion apart, so that the loss can leave the prompt out. */
+  hasCompletions: boolean;
+};
+
+/** As TRL would have them after its own defaults: nothing is left to decide. */
+export type Resolved<M extends Method> = M extends "grpo"
+  ? Omit<Values<"grpo">, "steps_per_generation" | "generation_batch_size" | "min_p" | "epsilon_high"> & {
+      steps_per_generation: number;
+      generation_batch_size: number;
+      min_p: number;
+      epsilon_high: number;
+    }
+  : M extends "sft"
+    ? Omit<Values<"sft">, "max_length" | "completion_only_loss"> & { max_length: number; completion_only_loss: boolean }
+    : Omit<Values<"dpo">, "max_length"> & { max_length: number };
+
+export type Resolution<M extends Method> = { ok: true; values: Resolved<M> } | { ok: false; problems: Problem[] };
+
+type Bag = Record<string, unknown>;
+
+export function resolveHyperparameters<M extends Method>(method: M, given: Given<M>, facts: Facts): Resolution<M> {
+  const asked = given as Bag;
+  const values: Bag = { ...DEFAULTS[method], learning_rate: LEARNING_RATES[method][facts.lora ? "lora" : "full"] };
+  for (const [name, value] of Object.entries(asked)) if (value !== "auto") values[name] = value;
+  const isFree = (name: string) => asked[name] === undefined || asked[name] === "auto";
+  const isAuto = (name: string) => asked[name] === "auto";
+
+  if (isAuto("learning_rate")) values["learning_rate"] = autoLearningRate(values["learning_rate"] as number, facts);
+  if (isAuto("warmup_ratio")) values["warmup_ratio"] = 0.05;
+  if (method === "grpo") fitGroups(values, { isFree, isAuto, rows: facts.rows });
+  else {
+    if (isAuto("per_device_train_batch_size")) values["per_device_train_batch_size"] = clamp(facts.rows / 10, 1, 8);
+    const batch = values["per_device_train_batch_size"] as number;
+    if (isAuto("gradient_accumulation_steps"))
+      values["gradient_accumulation_steps"] = clamp(16 / batch, 1, facts.rows / (10 * batch));
+  }
+  fitLengths(values, facts, isFree);
+  if (method === "sft") values["completion_only_loss"] ??= facts.hasCompletions;
+  if (isAuto("num_train_epochs")) values["num_train_epochs"] = autoEpochs(method, values, facts.rows);
+
+  const problems = conflicts(method, values, facts);
+  return problems.length > 0 ? { ok: false, problems } : { ok: true, values: values as Resolved<M> };
+}
+
+/** A small model takes, and needs, a larger rate: by the square root of its size, from a billion parameters down. */
+function autoLearningRate(usual: number, { parameters }: Facts): number {
+  const factor = Math.min(30, Math.sqrt(1e9 / Math.min(1e9, Math.max(1, parameters))));
+  return Number((usual * factor).toPrecision(2));
+}
+
+/** Enough for 200 steps, 10 at most; for SFT, which soon learns rows by heart, 3. */
+function autoEpochs(method: Method, values: Bag, rows: number): number {
+  const plan = { ...values, rows, num_train_epochs: 1, max_steps: -1 } as unknown as Parameters<
+    typeof totalGrpoSteps
+  >[0];
+  const steps = method === "grpo" ? totalGrpoSteps(plan) : totalSteps(plan);
+  return Math.min(Math.max(1, Math.ceil(200 / steps)), method === "sft" ? 3 : 10);
+}
+
+type Fit = { isFree: (name: string) => boolean; isAuto: (name: string) => boolean; rows: number };
+
+/** A generation must be whole groups. "auto" aims at eight prompts a step. */
+function fitGroups(values: Bag, { isFree, isAuto, rows }: Fit): void {
+  const group = values["num_generations"] as number;
+  if (isAuto("per_device_train_batch_size")) values["per_device_train_batch_size"] = group;
+  const batch = () => values["per_device_train_batch_size"] as number;
+  if (isAuto("gradient_accumulation_steps"))
+    values["gradient_accumulation_steps"] = clamp((Math.min(8, rows) * group) / batch(), 1, 64);
+  const steps = () => (values["steps_per_generation"] ?? values["gradient_accumulation_steps"]) as number;
+  const asked = values["generation_batch_size"] ?? null;
+  if (isFree("per_device_train_batch_size") && asked === null && (batch() * steps()) % group !== 0)
+    values["per_device_train_batch_size"] = Math.ceil(batch() / group) * group;
+  if (asked === null) values["generation_batch_size"] = batch() * steps();
+  values["steps_per_generation"] ??= asked === null ? steps() : (asked as number) / batch();
+  values["epsilon_high"] ??= values["epsilon"];
+  values["min_p"] ??= 0;
+}
+
+/** Lengths nobody asked for shrink to the model's context; half of it at most is for the completion. */
+function fitLengths(values: Bag, { contextLength }: Facts, isFree: (name: string) => boolean): void {
+  if ("max_length" in values) {
+    values["max_length"] ??= contextLength;
+    if (isFree("max_length")) values["max_length"] = Math.min(values["max_length"] as number, contextLength);
+  }
+  if ("max_completion_length" in values && isFree("max_completion_length"))
+    values["max_completion_length"] = clamp(contextLength / 2, 1, values["max_completion_length"] as number);
+}
+
+function conflicts(method: Method, values: Bag, facts: Facts): Problem[] {
+  const problems: Problem[] = [];
+  const refuse = (field: string, message: string) => problems.push({ path: [field], message });
+  for (const length of ["max_length", "max_completion_length"])
+    if (length in values && (values[length] as number) > facts.contextLength)
+      refuse(length, `is more than the model's context of ${facts.contextLength} tokens`);
+  scheduleConflicts(values as Values<"sft">, refuse);
+  if (method === "grpo") grpoConflicts(values as Resolved<"grpo">, refuse);
+  if (method === "dpo") {
+    const { loss_type, label_smoothing } = values as Values<"dpo">;
+    if (label_smoothing > 0 && loss_type !== "sigmoid") refuse("label_smoothing", "goes with loss_type sigmoid only");
+  }
+  return problems;
+}
+
+type Refuse = (field: string, message: string) => void;
+
+function scheduleConflicts(values: Values<"sft">, refuse: Refuse): void {
+  const { lr_scheduler_type: type, learning_rate: rate } = values;
+  const { min_lr, min_lr_rate, lr_end } = values.lr_scheduler_kwargs ?? {};
+  const field = "lr_scheduler_kwargs";
+  if (min_lr !== undefined && min_lr_rate !== undefined) refuse(field, "takes min_lr or min_lr_rate, not both");
+  if (type === "cosine_with_min_lr" && min_lr === undefined && min_lr_rate === undefined)
+    refuse(field, "needs min_lr or min_lr_rate for cosine_with_min_lr");
+  if (min_lr !== undefined && min_lr > rate) refuse(field, `min_lr is more than learning_rate (${rate})`);
+  if (type === "polynomial" && (lr_end ?? POLYNOMIAL_END) >= rate)
+    refuse(field, `lr_end must be less than learning_rate (${rate})`);
+}
+
+function grpoConflicts(values: Resolved<"grpo">, refuse: Refuse): void {
+  const { num_generations: group, per_device_train_batch_size: batch, generation_batch_size: generation } = values;
+  if (!Number.isInteger(values.steps_per_generation) || generation !== batch * values.steps_per_generation)
+    refuse(
+      "generation_batch_size",
+      `must be per_device_train_batch_size (${batch}) × steps_per_generation, a whole number`,
+    );
+  else if (generation % group !== 0)
+    refuse(
+      "num_generations",
+      `must divide the ${generation} completions of a generation (per_device_train_batch_size × steps_per_generation)`,
+    );
+  const { importance_sampling_clip_min: least, importance_sampling_clip_max: most } = values;
+  if (least !== null && most !== null && least >= most)
+    refuse("importance_sampling_clip_min", `must be less than importance_sampling_clip_max (${most})`);
+  const truncates = values.importance_sampling_mode.endsWith("truncate");
+  if (values.importance_sampling_correction && truncates && least === null && most === null)
+    refuse(
+      "importance_sampling_mode",
+      "needs importance_sampling_clip_max or importance_sampling_clip_min to truncate at",
+    );
+}
+
+const clamp = (value: number, least: number, most: number) =>
+  Math.max(least, Math.min(Math.floor(value), Math.floor(most)));
