@@ -11,7 +11,7 @@ import {
   writeFileSync,
 } from "node:fs";
 import { join } from "node:path";
-import { makeKey, startBinary, tempDir, until } from "../harness.ts";
+import { makeKey, program, startBinary, tempDir, until } from "../harness.ts";
 import { JAVASCRIPT_ATTACKS } from "./attacks_javascript.ts";
 import { type Attack, PYTHON_ATTACKS } from "./attacks_python.ts";
 import { asNobody, isRoot, NOBODY } from "./nobody.ts";
@@ -64,10 +64,10 @@ afterAll(async () => {
   rmSync(dir, { recursive: true, force: true });
 });
 
-async function run(body: object): Promise<{ status: number; body: RunAnswer }> {
+async function run(body: object, as = key): Promise<{ status: number; body: RunAnswer }> {
   const response = await fetch(`${server.url}/v1/reward_functions/run`, {
     method: "POST",
-    headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
+    headers: { authorization: `Bearer ${as}`, "content-type": "application/json" },
     body: JSON.stringify({ rows, ...body }),
   });
   return { status: response.status, body: (await response.json()) as RunAnswer };
@@ -113,6 +113,41 @@ describe("JavaScript", () => {
   test.each(JAVASCRIPT_ATTACKS.map((attack) => [attack.name, attack] as const))("%s", (_, attack) =>
     contained(attack, "javascript"),
   );
+});
+
+describe("two workspaces", () => {
+  /** Leaves a mark in the interpreter, finds that of others, and takes long enough to be seen. */
+  const MARKING = `
+import json, time
+def reward(completions, **kwargs):
+    found = hasattr(json, "mark")
+    json.mark = True
+    until = time.time() + 0.5
+    while time.time() < until: pass
+    return [666.0 if found else 0.5] * len(completions)
+`;
+
+  test("never share a process, at the same time or one after the other", async () => {
+    const make = ["workspaces", "create", "other", "--data", join(dir, "data")];
+    expect(await Bun.spawn(asNobody([...program(), ...make]), { stdout: "ignore" }).exited).toBe(0);
+    const other = (await makeKey(join(dir, "data"), "--workspace", "other")).key;
+    const seen: number[][] = [];
+    const watched = async (as: string) => {
+      const before = new Set(descendants(server.pid));
+      const running = run({ source: MARKING }, as);
+      const mine = await until("its process to run", () => {
+        const now = descendants(server.pid).filter((pid) => !before.has(pid));
+        return now.length > 0 ? now : undefined;
+      });
+      seen.push(mine);
+      return running;
+    };
+    const first = watched(key);
+    await until("the first to run", () => seen.length === 1);
+    const answers = [await watched(other), await first, await watched(other), await watched(key)];
+    for (const { body } of answers) expect(body.results.map(({ reward }) => reward)).toEqual([0.5, 0.5]);
+    expect(new Set(seen.flat()).size).toBe(seen.flat().length);
+  });
 });
 
 describe("afterwards", () => {
