@@ -24,6 +24,11 @@ describe("reward", () => {
     }
   });
 
+  test("that fell by less than a tenth raises none", () => {
+    expect(codes(history("reward", [...repeat(1, 10), ...repeat(0.95, 20)]))).toEqual([]);
+    expect(codes(history("reward", [...repeat(1, 10), ...repeat(0.85, 20)]))).toEqual(["reward_collapse"]);
+  });
+
   test("of negative numbers can fall too", () => {
     expect(codes(history("reward", [...repeat(-1, 10), ...repeat(-3, 10)]))).toEqual(["reward_collapse"]);
   });

@@ -44,14 +44,18 @@ describe("by hand: log ratios 1 and −1, beta 0.5, so a margin of 1", () => {
   });
 
   test("metrics are rewards by β, their margin and how often it is right", () => {
-    const wrong = { chosen: pair.rejected, rejected: pair.chosen };
+    // Right is who gained on the reference, not who is likelier: the wrong pair's chosen is, with logp −2 against −3.
+    const wrong: Preference = {
+      chosen: { logp: [-2], logpRef: [-1], active: all(1) },
+      rejected: { logp: [-3], logpRef: [-4], active: all(1) },
+    };
     const tallies = [pair, wrong, pair].map((each) => weighPreference(each, 1 / 3, by("sigmoid")).tally);
     const metrics = dpoMetrics(tallies);
     expect(metrics["rewards/chosen"]).toBeCloseTo(0.5 / 3, 12);
     expect(metrics["rewards/rejected"]).toBeCloseTo(-0.5 / 3, 12);
     expect(metrics["rewards/margins"]).toBeCloseTo(1 / 3, 12);
     expect(metrics["rewards/accuracies"]).toBeCloseTo(2 / 3, 12);
-    expect(metrics["logps/chosen"]).toBeCloseTo((-2 - 3 - 2) / 3, 12);
+    expect(metrics["logps/chosen"]).toBeCloseTo((-2 - 2 - 2) / 3, 12);
     expect(metrics["loss"]).toBeCloseTo((-2 * Math.log(sigmoid(1)) - Math.log(sigmoid(-1))) / 3, 12);
   });
 

@@ -235,30 +235,3 @@ describe("against TRL's formula and finite differences", () => {
     }
   });
 });
-
-describe("the gap between the engine that samples and the one that trains", () => {
-  const given = rollout([-1, -1], 1, { logpOld: [-1, -1], logpSampler: [-1.5, -0.9] });
-
-  test("is told also where nothing corrects for it", () => {
-    const { weights, tally } = weighRollout(given, 1, plain);
-    expect([...weights]).toEqual([1, 1]);
-    expect(grpoMetrics(tally)["sampling/sampling_logp_difference/mean"]).toBeCloseTo(0.3, 12);
-    expect(grpoMetrics(tally)["sampling/sampling_logp_difference/max"]).toBeCloseTo(0.5, 12);
-    expect(grpoMetrics(tally)["sampling/importance_sampling_ratio/mean"]).toBeUndefined();
-  });
-
-  test("is corrected by token: e^0.5 is cut to 1.2, e^−0.1 stays", () => {
-    const correction: Correction = { mode: "token_truncate", clipMin: null, clipMax: 1.2 };
-    const { weights, tally } = weighRollout(given, 1, { ...plain, correction });
-    expect(weights[0]).toBeCloseTo(1.2, 6);
-    expect(weights[1]).toBeCloseTo(Math.exp(-0.1), 6);
-    expect(grpoMetrics(tally)["sampling/importance_sampling_ratio/max"]).toBe(1.2);
-  });
-
-  test("takes a whole completion out where its ratio e^0.4 is above the bound", () => {
-    const correction: Correction = { mode: "sequence_mask", clipMin: null, clipMax: 1.4 };
-    expect([...weighRollout(given, 1, { ...plain, correction }).weights]).toEqual([0, 0]);
-    const kept = weighRollout(given, 1, { ...plain, correction: { ...correction, clipMax: 1.5 } });
-    expect(kept.weights[1]).toBeCloseTo(Math.exp(0.4), 6);
-  });
-});

@@ -44,6 +44,7 @@ describe("what is refused, and in what words", () => {
     ["grpo", { num_generations: 3, per_device_train_batch_size: 8 }, /must divide the 8 completions/],
     ["grpo", { generation_batch_size: 12, per_device_train_batch_size: 8 }, /× steps_per_generation/],
     ["grpo", { importance_sampling_clip_min: 4 }, /must be less than importance_sampling_clip_max \(3\)/],
+    ["grpo", { importance_sampling_mode: "token_truncate", importance_sampling_clip_max: null }, /to truncate at/],
   ] as [Method, object, string | RegExp][])("%s %j", (method, raw, words) => {
     const found = problems(method, raw);
     expect(found).toHaveLength(1);
@@ -90,7 +91,7 @@ describe("what is absent takes TRL's default", () => {
 
   test("and is made to fit where nobody asked for it: whole groups, the model's context", () => {
     expect(resolved("grpo", { num_generations: 16 }).per_device_train_batch_size).toBe(16);
-    expect(resolved("grpo", { num_generations: 6 }).generation_batch_size % 6).toBe(0);
+    expect(resolved("grpo", { num_generations: 3 }).per_device_train_batch_size).toBe(9);
     expect(resolved("grpo", {}, { contextLength: 300 }).max_completion_length).toBe(150);
     expect(resolved("sft", {}, { contextLength: 300 }).max_length).toBe(300);
     expect(resolved("dpo", { max_length: null }).max_length).toBe(4096);

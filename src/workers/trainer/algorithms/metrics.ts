@@ -112,8 +112,7 @@ function thinSeries(series: readonly Sample[], maxPoints: number): Sample[] {
     const bucket = between.slice(from, Math.floor(((b + 1) * between.length) / buckets));
     const least = bucket.reduce((a, c) => (c.value < a.value ? c : a));
     const greatest = bucket.reduce((a, c) => (c.value > a.value ? c : a));
-    if (least.at !== greatest.at) kept.push(...[least, greatest].sort((a, c) => a.at - c.at));
-    else kept.push(least);
+    kept.push(least, ...(least.at === greatest.at ? [] : [greatest]));
   }
   kept.push(last);
   return kept;

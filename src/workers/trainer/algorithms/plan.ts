@@ -1,0 +1,51 @@
+/** Resolved hyperparameters → what each algorithm takes. The one place where the two vocabularies meet. */
+import type { DpoOptions } from "./dpo.ts";
+import type { GrpoOptions, lossScales } from "./grpo.ts";
+import type { Method } from "./hyperparameters.ts";
+import type { Resolved } from "./resolve.ts";
+import { type Schedule, totalGrpoSteps, totalSteps, warmupSteps } from "./schedule.ts";
+
+export function grpoOptions(values: Resolved<"grpo">): GrpoOptions {
+  return {
+    epsilon: values.epsilon,
+    epsilonHigh: values.epsilon_high,
+    delta: values.delta,
+    beta: values.beta,
+    importanceSamplingLevel: values.importance_sampling_level,
+    correction: values.importance_sampling_correction
+      ? {
+          mode: values.importance_sampling_mode,
+          clipMin: values.importance_sampling_clip_min,
+          clipMax: values.importance_sampling_clip_max,
+        }
+      : null,
+  };
+}
+
+export function scaleOptions(values: Resolved<"grpo">): Parameters<typeof lossScales>[1] {
+  return {
+    lossType: values.loss_type,
+    batchSize: values.per_device_train_batch_size,
+    maxCompletionLength: values.max_completion_length,
+  };
+}
+
+export function dpoOptions(values: Resolved<"dpo">): DpoOptions {
+  return { lossType: values.loss_type, beta: values.beta, labelSmoothing: values.label_smoothing };
+}
+
+/** Optimizer steps of a whole job. With `packing`, `rows` are packed rows. */
+export function stepsOf<M extends Method>(method: M, values: Resolved<M>, rows: number): number {
+  if (method === "grpo") return totalGrpoSteps({ ...(values as Resolved<"grpo">), rows });
+  return totalSteps({ ...(values as Resolved<"sft">), rows });
+}
+
+export function scheduleOf(values: Resolved<Method>, steps: number): Schedule {
+  return {
+    type: values.lr_scheduler_type,
+    learningRate: values.learning_rate,
+    warmupSteps: warmupSteps(steps, values),
+    totalSteps: steps,
+    shape: values.lr_scheduler_kwargs ?? {},
+  };
+}
