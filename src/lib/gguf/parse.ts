@@ -40,10 +40,14 @@ export type Tensor = {
   offset: number;
 };
 
+export type Span = { start: number; end: number };
+
 export type Header = {
   version: number;
   alignment: number;
   metadata: ReadonlyMap<string, Typed>;
+  /** Where the value of each key lies in the file, its type included: for those who copy it. */
+  spans: ReadonlyMap<string, Span>;
   tensors: ReadonlyMap<string, Tensor>;
   /** Where tensor data begins in the file. */
   dataStart: number;
@@ -66,7 +70,8 @@ function readHeader(reader: Reader, fileSize: number): Header {
   const tensorCount = counted(reader, "the number of tensors", LIMITS.tensors);
   const keyCount = counted(reader, "the number of metadata keys", LIMITS.keys);
   const metadata = new Map<string, Typed>();
-  for (let i = 0; i < keyCount; i++) readPair(reader, i, metadata);
+  const spans = new Map<string, Span>();
+  for (let i = 0; i < keyCount; i++) readPair(reader, i, metadata, spans);
   const alignment = alignmentOf(metadata);
   const tensors = new Map<string, Tensor>();
   let offset = 0;
@@ -87,7 +92,7 @@ function readHeader(reader: Reader, fileSize: number): Header {
         `The file is cut off: it has ${fileSize} bytes, and tensor ${quoted(tensor.name)} ends at byte ${end}. Copy or download it again`,
       );
   }
-  return { version, alignment, metadata, tensors, dataStart, dataBytes };
+  return { version, alignment, metadata, spans, tensors, dataStart, dataBytes };
 }
 
 const MAGIC = 0x46554747; // "GGUF"
@@ -109,14 +114,16 @@ function counted(reader: Reader, what: string, most: number): number {
   return count <= most ? count : reader.fail(`${what} is ${count}: at most ${most} are taken`);
 }
 
-function readPair(reader: Reader, index: number, metadata: Map<string, Typed>) {
+function readPair(reader: Reader, index: number, metadata: Map<string, Typed>, spans: Map<string, Span>) {
   const key = reader.string(`metadata key ${index}`, LIMITS.keyBytes);
   if (key === "") reader.fail(`metadata key ${index} is empty`);
   if (metadata.has(key)) reader.fail(`metadata key ${quoted(key)} appears twice`);
   const what = `the value of ${quoted(key)}`;
+  const start = reader.at;
   const type = readType(reader, what);
   const value = type === "array" ? readArray(reader, what, key === TOKENS) : readValue(reader, type, what);
   metadata.set(key, { type, value });
+  spans.set(key, { start, end: reader.at });
 }
 
 function readType(reader: Reader, what: string): ValueType {
