@@ -62,7 +62,8 @@ export function buildGraph(model: Model, shape: GraphShape): Graph {
   const context = newContext(ggml, size * 2, size);
   const graph = must(ggml.ggml_new_graph_custom(context.at, size, false), "graph");
   const gradients = new Map(weights.trainable.map(({ tensor, gradient }) => [tensor, gradient]));
-  const tape = new Tape({ ggml, context: context.at, graph, gradients, transposed: new Map() }, shape.trains);
+  const plan = { transposed: weights.transposed, multipliesOuter: backend.kind === "cuda" };
+  const tape = new Tape({ ggml, context: context.at, graph, gradients, ...plan }, shape.trains);
   const x = hidden(tape, model, given.inputs, shape.checkpoints);
   const logps = tokenLogps(tape, x, given.targets, outputLayer(model));
   for (const logp of logps) ggml.ggml_set_output(logp);
@@ -129,6 +130,7 @@ function newInputs({ architecture, weights }: Model, shape: GraphShape) {
     weights: chunks.map((length) => make(TYPE.F32, 1, length)),
   };
   const held = allocate(backend, context);
+  let masksOf: Int32Array | undefined; // they are T² numbers: made anew only for another packing
   const inChunks = <T extends Int32Array | Float32Array>(values: T, to: readonly Tensor[]) =>
     to.forEach((tensor, i) => {
       putBytes(ggml, tensor, values.subarray(i * headChunk, (i + 1) * headChunk));
@@ -140,8 +142,11 @@ function newInputs({ architecture, weights }: Model, shape: GraphShape) {
     put(batch: Batch) {
       putBytes(ggml, inputs.ids, batch.ids);
       putBytes(ggml, inputs.positions, batch.positions);
-      for (const [i, mask] of inputs.masks.of.entries())
-        putBytes(ggml, mask, maskOf(batch.sequences, shape, i * attentionBlock));
+      if (!masksOf || !isSame(masksOf, batch.sequences)) {
+        for (const [i, mask] of inputs.masks.of.entries())
+          putBytes(ggml, mask, maskOf(batch.sequences, shape, i * attentionBlock));
+        masksOf = batch.sequences.slice();
+      }
       const places = batch.targets.map((target, i) => (i % headChunk) * architecture.vocab + Math.max(0, target));
       inChunks(places, targets.places);
     },
@@ -159,18 +164,19 @@ function newInputs({ architecture, weights }: Model, shape: GraphShape) {
   };
 }
 
+const isSame = (a: Int32Array, b: Int32Array) => a.every((value, i) => value === b[i]);
+
 /** [keys, queries, 1, rows]. Padding sees itself: a row of nothing but -∞ has no softmax. */
 function maskOf(sequences: Int32Array, { tokens, rows, attentionBlock }: GraphShape, from: number): Float32Array {
   const queries = Math.min(attentionBlock, tokens - from);
   const mask = new Float32Array(tokens * queries * rows).fill(Number.NEGATIVE_INFINITY);
   for (let row = 0; row < rows; row++) {
-    for (let q = 0; q < queries; q++) {
-      const query = from + q;
+    let start = 0; // of the sequence that the query belongs to
+    for (let query = 0; query < from + queries; query++) {
       const own = sequences[row * tokens + query] as number;
-      const at = (row * queries + q) * tokens;
-      mask[at + query] = 0;
-      if (own < 0) continue;
-      for (let key = query - 1; key >= 0 && sequences[row * tokens + key] === own; key--) mask[at + key] = 0;
+      if (own < 0 || own !== sequences[row * tokens + start]) start = query;
+      const at = (row * queries + query - from) * tokens;
+      if (query >= from) mask.fill(0, at + start, at + query + 1);
     }
   }
   return mask;

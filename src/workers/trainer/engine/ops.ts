@@ -38,9 +38,12 @@ export function bias(tape: Tape, x: Tensor, b: Tensor): Tensor {
 const transposedCopy = (tape: Tape, x: Tensor): Tensor =>
   must(tape.ggml.ggml_cont(tape.context, tape.ggml.ggml_transpose(tape.context, x)), "transpose");
 
-/** Σ over columns of a_i · b_j: what a weight's gradient is made of. */
-export const outer = (tape: Tape, a: Tensor, b: Tensor): Tensor =>
-  must(tape.ggml.ggml_mul_mat(tape.context, transposedCopy(tape, a), transposedCopy(tape, b)), "outer product");
+/** Σ over columns of a_i · b_j, both F32: what a weight's gradient is made of. */
+export function outer(tape: Tape, a: Tensor, b: Tensor): Tensor {
+  const { ggml, context, plan } = tape;
+  if (plan.multipliesOuter) return must(ggml.ggml_out_prod(context, a, b), "outer product");
+  return must(ggml.ggml_mul_mat(context, transposedCopy(tape, a), transposedCopy(tape, b)), "outer product");
+}
 
 /** W·x for W [in, out] of any type, x [in, n]. */
 export function linear(tape: Tape, weight: Tensor, x: Tensor): Tensor {

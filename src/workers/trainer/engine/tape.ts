@@ -19,6 +19,8 @@ export type Plan = {
   readonly gradients: ReadonlyMap<Tensor, Tensor>;
   /** Of frozen weights, where there is one: the same transposed, so that a backward product needs no copy. */
   readonly transposed: ReadonlyMap<Tensor, Tensor>;
+  /** The device has a product of columns by itself; otherwise both sides are turned first. */
+  readonly multipliesOuter: boolean;
 };
 
 export class Tape {

@@ -3,6 +3,7 @@ import { closeSync, openSync, readSync } from "node:fs";
 import type { Header, Tensor as Stored } from "../../../lib/gguf/parse.ts";
 import { TENSOR_TYPES } from "../../../lib/gguf/types.ts";
 import { allocate, type Backend, type Context, newContext, newTensor, putBytes, TYPE } from "../../../native/ggml.ts";
+import { typeOf } from "../../../native/ggml_symbols.ts";
 import { must } from "../../../native/llama_symbols.ts";
 import type { Tensor } from "./tape.ts";
 
@@ -23,6 +24,8 @@ export type Weights = {
   has: (name: string) => boolean;
   /** In the order of the file, so that two runs add up in the same order. */
   readonly trainable: readonly Trainable[];
+  /** Of frozen matrices, where the device gains from it. */
+  readonly transposed: ReadonlyMap<Tensor, Tensor>;
   readonly lora: Lora | null;
   readonly bytes: number;
   clearGradients: () => void;
@@ -61,15 +64,18 @@ export function loadWeights(backend: Backend, file: ModelFile, lora: Lora | null
   const held = allocate(backend, main);
   const gradients = planned.length === 0 ? { bytes: 0, clear() {}, free() {} } : allocate(backend, sums);
   fill(backend, file, places);
+  const turned = backend.kind === "cuda" ? transposedCopies(backend, frozenMatrices(file, places, trainable)) : NONE;
   return {
     backend,
     lora,
     trainable,
+    transposed: turned.copies,
     get: (name) => places.get(name) ?? missing(name),
     has: (name) => places.has(name),
-    bytes: held.bytes + gradients.bytes,
+    bytes: held.bytes + gradients.bytes + turned.bytes,
     clearGradients: gradients.clear,
     free() {
+      turned.free();
       held.free();
       gradients.free();
       main.free();
@@ -147,4 +153,45 @@ function decodeInto(
   buffer.free();
   context.free();
   if (failed) throw new Error(`${stored.name} of the type ${stored.type.name} could not be decoded`);
+}
+
+type Copies = { copies: ReadonlyMap<Tensor, Tensor>; bytes: number; free: () => void };
+const NONE: Copies = { copies: new Map(), bytes: 0, free() {} };
+
+function frozenMatrices({ header }: ModelFile, places: ReadonlyMap<string, Tensor>, trainable: readonly Trainable[]) {
+  const trained = new Set(trainable.map(({ name }) => name));
+  return [...header.tensors.values()]
+    .filter(({ name, dims, type }) => dims.length === 2 && !trained.has(name) && PLAIN.includes(type.name))
+    .map(({ name, dims }) => ({ tensor: places.get(name) as Tensor, dims }));
+}
+const PLAIN = ["F32", "F16", "BF16"];
+
+/** Made once. Turning a matrix on every way back takes longer than multiplying by it. */
+function transposedCopies(backend: Backend, matrices: readonly { tensor: Tensor; dims: readonly number[] }[]): Copies {
+  const { ggml } = backend;
+  const context = newContext(ggml, matrices.length);
+  const copies = new Map(
+    matrices.map(({ tensor, dims: [rows = 1, columns = 1] }) => [
+      tensor,
+      newTensor(ggml, context, typeOf(tensor), [columns, rows]),
+    ]),
+  );
+  const held = allocate(backend, context);
+  for (const [tensor, copy] of copies) {
+    const work = newContext(ggml, 8, 8);
+    const graph = must(ggml.ggml_new_graph_custom(work.at, 8, false), "graph");
+    const turned = ggml.ggml_transpose(work.at, tensor);
+    ggml.ggml_build_forward_expand(graph, must(ggml.ggml_cpy(work.at, turned, copy), "copy"));
+    const failed = ggml.ggml_backend_graph_compute(backend.at, graph) !== 0;
+    work.free();
+    if (failed) throw new Error("The device could not turn a matrix");
+  }
+  return {
+    copies,
+    bytes: held.bytes,
+    free() {
+      held.free();
+      context.free();
+    },
+  };
 }
