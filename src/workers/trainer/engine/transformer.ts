@@ -81,6 +81,6 @@ function project(tape: Tape, weights: Weights, name: string, x: Tensor): Tensor 
   const y = linear(tape, weights.get(name), x);
   const { a, b } = loraNames(name);
   if (!weights.lora || !weights.has(a)) return y;
-  const low = linear(tape, weights.get(a), x);
-  return add(tape, y, scale(tape, linear(tape, weights.get(b), low), loraScale(weights.lora)));
+  const low = scale(tape, linear(tape, weights.get(a), x), loraScale(weights.lora)); // here: it is a hundred times narrower
+  return add(tape, y, linear(tape, weights.get(b), low));
 }
