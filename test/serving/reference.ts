@@ -83,12 +83,12 @@ export function meanState(path: string, prompt: Int32Array): Float32Array {
   });
 }
 
-function openPlainContext({ llama, model }: Loaded, embeddings: boolean): Ptr {
+export function openPlainContext({ llama, model }: Loaded, embeddings: boolean): Ptr {
   const size = { contextTokens: 512, batchTokens: 512, microBatchTokens: 512 };
   return openContext(llama, model, { ...size, sequences: 1, threads: 1, unified: false, embeddings });
 }
 
-function decode(llama: Llama, context: Ptr, tokens: Int32Array, position: number) {
+export function decode(llama: Llama, context: Ptr, tokens: Int32Array, position: number) {
   const n = tokens.length;
   const positions = Int32Array.from(tokens, (_, i) => position + i);
   const sequences = new Int32Array(n);

@@ -1,0 +1,33 @@
+/** An adapter as llama.cpp reads it beside its model. */
+import { float32Value, ggufChunks, type Metadata, type TensorSource, textValue } from "../../../lib/gguf/write.ts";
+import { type Written, writeStreamAtomic } from "../../../platform/files.ts";
+import { loraNames, loraScale } from "../engine/weights.ts";
+import { type Adapter, mustBeProducts } from "./adapter.ts";
+
+export async function writeAdapterGguf(path: string, adapter: Adapter, name?: string): Promise<Written> {
+  mustBeProducts(adapter);
+  // llama.cpp scales by alpha / rank and knows no rslora; an alpha of 0 it takes for a scale of 1.
+  const alpha = loraScale({ ...adapter, targets: [] }) * adapter.rank;
+  if (!(alpha > 0)) throw new Error(`An adapter with alpha ${adapter.alpha} changes nothing`);
+  const metadata: Metadata = new Map([
+    ["general.type", textValue("adapter")],
+    ["general.architecture", textValue(adapter.architecture)],
+    ...(name === undefined ? [] : ([["general.name", textValue(name)]] as const)),
+    ["adapter.type", textValue("lora")],
+    ["adapter.lora.alpha", float32Value(alpha)],
+  ]);
+  return writeStreamAtomic(path, ggufChunks(metadata, tensorsOf(adapter)));
+}
+
+const tensorsOf = ({ rank, layers }: Adapter): TensorSource[] =>
+  layers.flatMap(({ name, inputs, outputs, a, b }) => {
+    const names = loraNames(name);
+    return [matrix(names.a, [inputs, rank], a), matrix(names.b, [rank, outputs], b)];
+  });
+
+const matrix = (name: string, dims: readonly number[], values: Float32Array): TensorSource => ({
+  name,
+  type: "F32",
+  dims,
+  content: () => [new Uint8Array(values.buffer, values.byteOffset, values.byteLength)],
+});

@@ -1,0 +1,153 @@
+/**
+ * A model of its own: the weights of the base with what was learned, in one file. Tensor by tensor and some rows at a
+ * time: neither the base nor the result is ever in memory. Everything else of the base (tokenizer, chat template) is
+ * copied byte by byte.
+ */
+import { type FileHandle, open } from "node:fs/promises";
+import type { Header, Tensor } from "../../../lib/gguf/parse.ts";
+import { readHeader } from "../../../lib/gguf/read.ts";
+import { ggufChunks, type Metadata, type NewValue, type TensorSource, textValue, uint32Value } from "../../../lib/gguf/write.ts"; // biome-ignore format: one line
+import type { Backend } from "../../../native/ggml.ts";
+import { type Written, writeStreamAtomic } from "../../../platform/files.ts";
+import { loraScale } from "../engine/weights.ts";
+import type { Adapter, ReadRows } from "./adapter.ts";
+import { type Delta, openRowMerger } from "./merge_rows.ts";
+
+export type MergedType = "F32" | "F16" | "BF16" | "Q8_0";
+export type Learned = { adapter: Adapter } | { weights: ReadRows };
+export type MergeOptions = {
+  base: string;
+  path: string;
+  type: MergedType;
+  learned: Learned;
+  /** `general.name`; absent: the base's. */
+  name?: string;
+  onProgress?: (fraction: number) => void;
+  /** How many weights are worked on at once; a few times 4 bytes of memory each. */
+  pieceElements?: number;
+};
+
+const FILE_TYPE = { F32: 0, F16: 1, Q8_0: 7, BF16: 32 } as const;
+const QUANTIZATION_VERSION = 2;
+const PIECE_ELEMENTS = 1 << 22;
+const BLOCK = 32; // of Q8_0
+
+/** `backend`: the CPU's; a GPU cannot decode every type. */
+export async function writeMergedGguf(backend: Backend, options: MergeOptions): Promise<Written> {
+  const file = await open(options.base, "r");
+  try {
+    const { size } = await file.stat();
+    const header = await readHeader(
+      async (buffer, offset, length, position) => (await file.read(buffer, offset, length, position)).bytesRead,
+      size,
+    );
+    const merge = createMerge(backend, file, header, options);
+    return await writeStreamAtomic(options.path, ggufChunks(await metadataOf(file, header, options), merge));
+  } finally {
+    await file.close();
+  }
+}
+
+async function metadataOf(file: FileHandle, header: Header, { type, name }: MergeOptions): Promise<Metadata> {
+  const metadata = new Map<string, NewValue | Uint8Array>();
+  for (const [key, { start, end }] of header.spans) {
+    if (isOfTheOldFile(key)) continue;
+    metadata.set(key, await readBytes(file, new Uint8Array(end - start), start));
+  }
+  metadata.set("general.file_type", uint32Value(FILE_TYPE[type]));
+  if (type === "Q8_0") metadata.set("general.quantization_version", uint32Value(QUANTIZATION_VERSION));
+  if (name !== undefined) metadata.set("general.name", textValue(name));
+  return metadata;
+}
+
+/** The padding of the base, and how its weights were quantized. */
+const isOfTheOldFile = (key: string) => key === "general.alignment" || key.startsWith("quantize.imatrix.");
+
+function createMerge(backend: Backend, file: FileHandle, header: Header, options: MergeOptions): TensorSource[] {
+  const deltas = "adapter" in options.learned ? deltasOf(options.learned.adapter, header) : new Map<string, Delta>();
+  const weights = "weights" in options.learned ? options.learned.weights : undefined;
+  const most = options.pieceElements ?? PIECE_ELEMENTS;
+  let done = 0;
+  return [...header.tensors.values()].map((stored) => {
+    const to = typeFor(stored, options.type);
+    const start = header.dataStart + stored.offset;
+    const work: Work = { backend, file, stored, start, to, delta: deltas.get(stored.name), weights, most };
+    async function* content() {
+      yield* isCopied(work) ? copied(work) : merged(work);
+      done += stored.bytes;
+      options.onProgress?.(done / header.dataBytes);
+    }
+    return { name: stored.name, type: to, dims: stored.dims, content };
+  });
+}
+
+/** Vectors (norms, biases, factors of the rotation) keep their type: llama.cpp wants them so. */
+function typeFor({ dims, type }: Tensor, wanted: MergedType): string {
+  if (dims.length < 2) return type.name;
+  return wanted === "Q8_0" && (dims[0] ?? 0) % BLOCK !== 0 ? "F16" : wanted;
+}
+
+function deltasOf(adapter: Adapter, { tensors }: Header): Map<string, Delta> {
+  const scale = loraScale({ ...adapter, targets: [] });
+  const { rank } = adapter;
+  return new Map(
+    adapter.layers.map((layer) => {
+      const dims = tensors.get(layer.name)?.dims;
+      const fits = layer.a.length === layer.inputs * rank && layer.b.length === layer.outputs * rank;
+      if (dims?.length !== 2 || dims[0] !== layer.inputs || dims[1] !== layer.outputs || !fits)
+        throw new Error(`The adapter of ${layer.name} does not fit the model: it is of another one`);
+      return [layer.name, { ...layer, rank, scale }];
+    }),
+  );
+}
+
+type Work = {
+  backend: Backend;
+  file: FileHandle;
+  stored: Tensor;
+  start: number;
+  to: string;
+  delta: Delta | undefined;
+  weights: ReadRows | undefined;
+  most: number;
+};
+
+const isCopied = ({ stored, to, delta, weights }: Work) =>
+  to === stored.type.name && !delta && weights?.(stored.name, 0, 1) === undefined;
+
+async function* copied({ file, stored, start, most }: Work): AsyncGenerator<Uint8Array> {
+  const buffer = new Uint8Array(Math.min(stored.bytes, most * 4));
+  for (let at = 0; at < stored.bytes; at += buffer.length)
+    yield readBytes(file, buffer.subarray(0, Math.min(buffer.length, stored.bytes - at)), start + at);
+}
+
+async function* merged(work: Work): AsyncGenerator<Uint8Array> {
+  const { backend, file, stored, start, to, delta, weights } = work;
+  const inputs = stored.dims[0] ?? 1;
+  const rowCount = stored.elements / inputs;
+  const rowBytes = stored.bytes / rowCount;
+  const usual = Math.min(rowCount, Math.max(1, Math.floor(work.most / inputs)));
+  const from = weights?.(stored.name, 0, 1) ? "F32" : stored.type.name;
+  const buffer = new Uint8Array(usual * rowBytes);
+  for (let first = 0; first < rowCount; ) {
+    const rows = Math.min(usual, rowCount - first); // the same for all pieces but the last
+    const merger = openRowMerger(backend, { from, to, inputs, rows, delta });
+    try {
+      for (; first + rows <= rowCount; first += rows) {
+        const piece = () => readBytes(file, buffer.subarray(0, rows * rowBytes), start + first * rowBytes);
+        yield merger.merge(weights?.(stored.name, first, rows) ?? (await piece()), first);
+      }
+    } finally {
+      merger.free();
+    }
+  }
+}
+
+async function readBytes(file: FileHandle, into: Uint8Array, position: number): Promise<Uint8Array> {
+  for (let at = 0; at < into.byteLength; ) {
+    const { bytesRead } = await file.read(into, at, into.byteLength - at, position + at);
+    if (bytesRead === 0) throw new Error("The model file became shorter while it was read");
+    at += bytesRead;
+  }
+  return into;
+}

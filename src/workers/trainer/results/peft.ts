@@ -1,0 +1,118 @@
+/**
+ * An adapter as Hugging Face PEFT reads it: adapter_model.safetensors and adapter_config.json in a directory.
+ * Models of the llama architecture rotate neighbours in a GGUF file and halves in Hugging Face's layout, and the rows
+ * of q and k are in another order there: B is put back into that order. Qwen's files have it already.
+ */
+import { mkdir } from "node:fs/promises";
+import { join } from "node:path";
+import { encodeSafetensorsHeader, type TensorSpec } from "../../../lib/safetensors.ts";
+import { type Written, writeFileAtomic, writeStreamAtomic } from "../../../platform/files.ts";
+import { type Adapter, type AdapterLayer, mustBeProducts } from "./adapter.ts";
+
+export type PeftOptions = {
+  heads: number;
+  keyHeads: number;
+  /** The model's name for `from_pretrained`, or null when nobody knows it. */
+  baseModel: string | null;
+  dropout: number;
+  dtype?: "F32" | "BF16";
+};
+
+// biome-ignore format: a table should look like one
+const MODULES: Readonly<Record<string, string>> = {
+  attn_q: "self_attn.q_proj", attn_k: "self_attn.k_proj", attn_v: "self_attn.v_proj", attn_output: "self_attn.o_proj",
+  ffn_gate: "mlp.gate_proj", ffn_up: "mlp.up_proj", ffn_down: "mlp.down_proj",
+};
+
+/** The config comes last: where it lies, the weights are whole. */
+export async function writePeft(dir: string, adapter: Adapter, options: PeftOptions): Promise<Written> {
+  mustBeProducts(adapter);
+  await mkdir(dir, { recursive: true });
+  const written = await writeStreamAtomic(join(dir, "adapter_model.safetensors"), peftChunks(adapter, options));
+  await writeFileAtomic(join(dir, "adapter_config.json"), `${JSON.stringify(peftConfig(adapter, options), null, 2)}\n`);
+  return written;
+}
+
+export function peftConfig(adapter: Adapter, { baseModel, dropout }: PeftOptions) {
+  const modules = new Set(adapter.layers.map(({ name }) => moduleOf(name).split(".").at(-1)));
+  return {
+    alpha_pattern: {},
+    auto_mapping: null,
+    base_model_name_or_path: baseModel,
+    bias: "none",
+    fan_in_fan_out: false,
+    inference_mode: true,
+    init_lora_weights: true,
+    layer_replication: null,
+    layers_pattern: null,
+    layers_to_transform: null,
+    lora_alpha: adapter.alpha,
+    lora_dropout: dropout,
+    modules_to_save: null,
+    peft_type: "LORA",
+    r: adapter.rank,
+    rank_pattern: {},
+    revision: null,
+    target_modules: [...modules],
+    task_type: "CAUSAL_LM",
+    use_dora: false,
+    use_rslora: adapter.rslora,
+  };
+}
+
+function* peftChunks(adapter: Adapter, options: PeftOptions): Generator<Uint8Array> {
+  const { rank, layers } = adapter;
+  const { dtype = "F32" } = options;
+  const specs = layers.flatMap(({ name, inputs, outputs }): TensorSpec[] => [
+    { name: tensorName(name, "A"), dtype, shape: [rank, inputs] },
+    { name: tensorName(name, "B"), dtype, shape: [outputs, rank] },
+  ]);
+  yield encodeSafetensorsHeader(specs, { format: "pt" });
+  for (const layer of layers) {
+    yield encode(layer.a, dtype);
+    yield encode(peftB(layer, adapter, options), dtype);
+  }
+}
+
+const tensorName = (name: string, half: "A" | "B") => `base_model.model.${moduleOf(name)}.lora_${half}.weight`;
+
+function moduleOf(name: string): string {
+  if (name === "output.weight") return "lm_head";
+  const [, layer, part = ""] = /^blk\.(\d+)\.(\w+)\.weight$/.exec(name) ?? [];
+  const module = MODULES[part];
+  if (layer === undefined || module === undefined) throw new Error(`PEFT has no name for ${name}`);
+  return `model.layers.${layer}.${module}`;
+}
+
+type Heads = Pick<PeftOptions, "heads" | "keyHeads">;
+
+function peftB({ name, outputs, b }: AdapterLayer, { architecture, rank }: Adapter, { heads, keyHeads }: Heads) {
+  const part = /\.attn_([qk])\.weight$/.exec(name)?.[1];
+  if (architecture !== "llama" || part === undefined) return b;
+  return halvesFromNeighbours(b, outputs, rank, part === "q" ? heads : keyHeads);
+}
+
+/** Row 2j + s of a head, half s of pair j, becomes row s · length/2 + j. */
+export function halvesFromNeighbours(rows: Float32Array, outputs: number, width: number, heads: number): Float32Array {
+  const half = outputs / heads / 2;
+  if (!Number.isInteger(half)) throw new Error(`${outputs} rows are not ${heads} heads of an even length`);
+  const out = new Float32Array(rows.length);
+  for (let row = 0; row < outputs; row++) {
+    const within = row % (2 * half);
+    const to = row - within + (within % 2) * half + Math.floor(within / 2);
+    out.set(rows.subarray(row * width, (row + 1) * width), to * width);
+  }
+  return out;
+}
+
+function encode(values: Float32Array, dtype: "F32" | "BF16"): Uint8Array {
+  if (dtype === "F32") return new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
+  const bits = new Uint32Array(values.buffer, values.byteOffset, values.length);
+  return new Uint8Array(Uint16Array.from(bits, toBf16).buffer);
+}
+
+/** Of the bits of a float32: the nearest, to even in between; what is no number stays none. */
+function toBf16(bits: number): number {
+  if ((bits & 0x7fffffff) > 0x7f800000) return (bits >>> 16) | 0x40;
+  return (bits + 0x7fff + ((bits >>> 16) & 1)) >>> 16;
+}
