@@ -3,12 +3,19 @@ import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 
+const HARNESS = ["harness.py", "harness_entry.py", "harness_step.py"].map(
+  (name) => `src/workers/reward/python/${name}`,
+);
+
+/** One program, in parts of a readable length. */
+export const harnessOf = (root: string) => HARNESS.map((path) => readFileSync(join(root, path), "utf8")).join("\n\n");
+
 /** What decides their bytes. */
 const SOURCES = [
+  ...HARNESS,
   "node_modules/pyodide/package.json",
   "scripts/bundle/python_image.ts",
   "src/workers/reward/python/gate.ts",
-  "src/workers/reward/python/harness.py",
   "src/workers/reward/python/open.ts",
 ];
 

@@ -6,6 +6,7 @@ import nodeCrypto from "node:crypto";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { loadPython } from "../../src/workers/reward/python/open.ts";
+import { harnessOf } from "./python.ts";
 
 const root = join(import.meta.dir, "../..");
 const out = process.argv[2] ?? "";
@@ -51,7 +52,7 @@ compiler.run(COMPILE);
 const stdlib = compiler.module.FS.readFile("/compiled.zip").slice();
 
 const python = await loadPython({ ...heap, module, stdlib, image: "make" });
-python.run(readFileSync(join(root, "src/workers/reward/python/harness.py"), "utf8"));
+python.run(harnessOf(root));
 mkdirSync(out, { recursive: true });
 writeFileSync(join(out, "python.wasm"), wasm);
 writeFileSync(join(out, "stdlib.zip"), stdlib);

@@ -1,8 +1,10 @@
 /** Pyodide as it comes, without gate, image or process: for what the harness and the ready rewards do inside. */
 import { join } from "node:path";
 import { loadPyodide } from "pyodide";
+import { harnessOf } from "../../scripts/bundle/python.ts";
 import type { Fault, Rejection } from "../../src/lib/rewards/contract.ts";
-import harness from "../../src/workers/reward/python/harness.py" with { type: "text" };
+
+const ROOT = join(import.meta.dir, "../..");
 
 export type Value = { value?: number; fault?: Fault };
 export type Reply = {
@@ -16,10 +18,10 @@ export type Row = Record<string, unknown>;
 export type Loaded = { params?: Row; seed?: number };
 
 export async function openPlainPython() {
-  const python = await loadPyodide({ indexURL: join(import.meta.dir, "../../node_modules/pyodide") });
+  const python = await loadPyodide({ indexURL: join(ROOT, "node_modules/pyodide") });
   python.setStdout({ batched: () => {} });
   python.setStderr({ batched: () => {} });
-  python.runPython(harness);
+  python.runPython(harnessOf(ROOT));
   const exchange = (request: unknown): Reply => {
     python.FS.writeFile("/tmp/in.json", JSON.stringify(request));
     python.runPython("_verk.step()");

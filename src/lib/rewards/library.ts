@@ -2,6 +2,10 @@
 import { z } from "zod";
 import type { Language, RewardCode } from "./contract.ts";
 import codeTests from "./library/code_tests.py" with { type: "text" };
+import codeTestsJudge from "./library/code_tests_judge.py" with { type: "text" };
+import codeTestsRun from "./library/code_tests_run.py" with { type: "text" };
+import codeTestsTrust from "./library/code_tests_trust.py" with { type: "text" };
+import codeTestsWorld from "./library/code_tests_world.py" with { type: "text" };
 import common from "./library/common.py" with { type: "text" };
 import commonJson from "./library/common_json.py" with { type: "text" };
 import exactMatch from "./library/exact_match.py" with { type: "text" };
@@ -90,6 +94,8 @@ const codeTestsParams = z.strictObject({
   seconds: z.number().positive().max(60).default(1).describe("For one test."),
 });
 
+const allOfCodeTests = [codeTests, codeTestsTrust, codeTestsWorld, codeTestsJudge, codeTestsRun].join("\n\n");
+
 // biome-ignore format: a table should look like one
 export const LIBRARY: Record<string, LibraryReward> = {
   exact_match:    python(exactMatch,    "The completion is the answer of the row.", exactMatchParams),
@@ -99,5 +105,5 @@ export const LIBRARY: Record<string, LibraryReward> = {
   numeric_answer: python(numericAnswer, "The number that the completion answers is that of the row.", numericAnswerParams),
   length_penalty: python(lengthPenalty, "Takes off up to 1 from completions that are too long or too short.", lengthPenaltyParams),
   think_format:   python(thinkFormat,   "Thoughts in <think>…</think>, then an answer.", thinkFormatParams),
-  code_tests:     { ...python(codeTests, "The share of the row's tests that the completion's Python code passes.", codeTestsParams), running: { isolate: true, failedScore: 0 } },
+  code_tests:     { ...python(allOfCodeTests, "The share of the row's tests that the completion's Python code passes.", codeTestsParams), running: { isolate: true, failedScore: 0 } },
 };
