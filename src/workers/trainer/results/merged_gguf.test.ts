@@ -160,11 +160,15 @@ describe("a merged model holds the base's weights with the products added", () =
     expect(compare(path, base, adapter).worst).toBeLessThan(1e-2);
   });
 
-  test("an adapter of another model is refused, and nothing is left behind", async () => {
-    const base = model("llama");
-    const adapter = randomAdapter(makeModel(dir, { arch: "llama", type: "F32" }), LORA);
+  test.each([
+    ["width", { width: 128 }],
+    ["heads of keys", { kvHeads: 4 }],
+    ["number of layers", { layers: 3 }],
+  ])("an adapter of a model with another %s is refused, and nothing is left behind", async (_name, change) => {
+    const other = makeModel(dir, { arch: "llama", type: "F32", ...SIZE, ...change });
+    const learned = { adapter: randomAdapter(other, LORA) };
     const empty = tempDir();
-    const options = { base, path: join(empty, "x.gguf"), type: "F16", learned: { adapter } } as const;
+    const options = { base: model("llama"), path: join(empty, "x.gguf"), type: "F16", learned } as const;
     await expect(writeMergedGguf(backend, options)).rejects.toThrow("of another one");
     expect(readdirSync(empty)).toEqual([]);
   });
@@ -226,7 +230,13 @@ describe("what the trainer holds is what the files hold", () => {
         shape[0]!,
       );
     const path = join(dir, "full.gguf");
-    await writeMergedGguf(backend, { base, path, type: "F32", learned: { weights: trainedRows(weights) } });
+    await writeMergedGguf(backend, {
+      base,
+      path,
+      type: "F32",
+      learned: { weights: trainedRows(weights) },
+      pieceElements: 40_000,
+    });
     weights.free();
     const made = decodedTensors(path);
     for (const [name, { values }] of decodedTensors(base))
