@@ -27,6 +27,19 @@ export const Metadata = z
   .describe("Up to 16 string pairs of your own");
 export type Metadata = Record<string, string>;
 
+/** The same in a form, whose fields are texts. */
+export const MetadataText = z
+  .string()
+  .transform((text, { addIssue }) => {
+    try {
+      return JSON.parse(text) as unknown;
+    } catch {
+      addIssue({ code: "custom", message: "must be a JSON object of strings" });
+      return z.NEVER;
+    }
+  })
+  .pipe(Metadata);
+
 export const DateTime = z.iso.datetime().describe("UTC, ISO 8601 with milliseconds");
 export const isoOrNull = (epochMs: number | null) => (epochMs === null ? null : isoTime(epochMs));
 

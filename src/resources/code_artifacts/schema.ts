@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { DateTime, Label, Metadata } from "../../lib/schema.ts";
+import { DateTime, Label, MetadataText } from "../../lib/schema.ts";
 import { isoTime } from "../../lib/time.ts";
 import { type CodeArtifactRow, FORMATS } from "./table.ts";
 
@@ -22,18 +22,7 @@ export type CodeArtifact = z.infer<typeof CodeArtifact>;
 /** The fields of the form beside the file. */
 export const ArtifactFields = z.object({
   name: Label(200).optional().describe("Default: the file's name"),
-  metadata: z
-    .string()
-    .transform((text, { addIssue }) => {
-      try {
-        return JSON.parse(text) as unknown;
-      } catch {
-        addIssue({ code: "custom", message: "must be a JSON object of strings" });
-        return z.NEVER;
-      }
-    })
-    .pipe(Metadata)
-    .optional(),
+  metadata: MetadataText.optional(),
 });
 export type ArtifactFields = z.infer<typeof ArtifactFields>;
 

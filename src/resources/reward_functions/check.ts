@@ -3,7 +3,7 @@ import type { Ctx } from "../../context.ts";
 import { AppError } from "../../lib/errors.ts";
 import { LOAD_MS, type RewardCode } from "../../lib/rewards/contract.ts";
 import type { Loaded } from "../../sandbox/reward_types.ts";
-import { holding } from "./places.ts";
+import { holding } from "./holding.ts";
 
 /** Aborts when the client leaves or the server stops, whichever is first. */
 export const leaving = (ctx: Ctx, request: Request) => AbortSignal.any([request.signal, ctx.closing]);

@@ -5,7 +5,7 @@ import { sampleOf } from "../../lib/rewards/samples.ts";
 import { openScorer } from "../../sandbox/scorer.ts";
 import { type RewardPart, RewardRejected } from "../../sandbox/scorer_types.ts";
 import { gone } from "./check.ts";
-import { holding } from "./places.ts";
+import { holding } from "./holding.ts";
 import { INLINE, placed } from "./resolve.ts";
 import type { RewardRun } from "./schema.ts";
 

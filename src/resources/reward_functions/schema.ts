@@ -2,7 +2,7 @@ import { z } from "zod";
 import { isId } from "../../lib/ids.ts";
 import { Entrypoint, Fault, LANGUAGES, MAX_SOURCE_BYTES, Rejection } from "../../lib/rewards/contract.ts";
 import { sampleFault } from "../../lib/rewards/samples.ts";
-import { DateTime, isoOrNull, Label, Metadata } from "../../lib/schema.ts";
+import { DateTime, isoOrNull, Label, Metadata, MetadataText } from "../../lib/schema.ts";
 import { type RewardFunctionRow, STATUSES } from "./table.ts";
 
 const MAX_ROWS = 10_000;
@@ -68,18 +68,7 @@ export const CreateRewardFunction = z
 export const RewardFunctionFields = z.object({
   ...described,
   description: described.description.or(z.literal("").transform(() => null)),
-  metadata: z
-    .string()
-    .transform((text, { addIssue }) => {
-      try {
-        return JSON.parse(text) as unknown;
-      } catch {
-        addIssue({ code: "custom", message: "must be a JSON object of strings" });
-        return z.NEVER;
-      }
-    })
-    .pipe(Metadata)
-    .optional(),
+  metadata: MetadataText.optional(),
   timeout_seconds: z.coerce.number("must be a number of seconds").pipe(Seconds).optional(),
 });
 

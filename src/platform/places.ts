@@ -1,24 +1,26 @@
 /**
- * Whose turn it is to hold reward processes. A run gets all that it needs at once or waits: two that each held a half
- * would wait for each other. The workspace that holds the least is next, so that none can keep the others out.
+ * Whose turn it is where there are only so many places. Who needs several gets them at once or waits: two that each held
+ * a half would wait for each other. The workspace that holds the least is next, so that none can keep the others out.
  */
-import type { Ctx } from "../../context.ts";
-import { AppError } from "../../lib/errors.ts";
-import { oncePer } from "../../lib/once_per.ts";
-
-const MAX_WAITING = 256;
-const PATIENCE_MS = 60_000;
+import type { Clock } from "./clock.ts";
 
 type Waiting = { workspaceId: string; count: number; begin: () => void };
 
-type Places = {
+export type Places = {
   readonly free: number;
   readonly waiting: number;
   /** Resolves with what gives them back. Undefined: the line is too long. */
   take: (workspaceId: string, count: number, signal: AbortSignal) => Promise<() => void> | undefined;
 };
 
-export function createPlaces(total: number): Places {
+type Options = {
+  total: number;
+  maxWaiting: number;
+  /** The last free one is for somebody who holds none: what takes long in one workspace does not shut the others out. */
+  keepsOne?: boolean;
+};
+
+export function createPlaces({ total, maxWaiting, keepsOne = false }: Options): Places {
   let free = total;
   const held = new Map<string, number>();
   let line: Waiting[] = [];
@@ -31,6 +33,9 @@ export function createPlaces(total: number): Places {
     else held.delete(workspaceId);
   };
 
+  const fits = ({ workspaceId, count }: Waiting) =>
+    count <= free - (keepsOne && total > 1 && heldBy(workspaceId) > 0 ? 1 : 0);
+
   /** Whoever is next and does not fit keeps the smaller ones behind it waiting: else it would wait for ever. */
   function advance() {
     for (;;) {
@@ -38,7 +43,7 @@ export function createPlaces(total: number): Places {
         (best, each) => (best && heldBy(best.workspaceId) <= heldBy(each.workspaceId) ? best : each),
         undefined,
       );
-      if (!next || next.count > free) return;
+      if (!next || !fits(next)) return;
       line = line.filter((each) => each !== next);
       add(next.workspaceId, next.count);
       next.begin();
@@ -46,7 +51,7 @@ export function createPlaces(total: number): Places {
   }
 
   function take(workspaceId: string, count: number, signal: AbortSignal) {
-    if (line.length >= MAX_WAITING) return undefined;
+    if (line.length >= maxWaiting) return undefined;
     return new Promise<() => void>((resolve, reject) => {
       let isBack = false;
       const giveBack = () => {
@@ -83,35 +88,20 @@ export function createPlaces(total: number): Places {
   };
 }
 
-const placesOf = oncePer((config: Ctx["config"]) => createPlaces(config.sandbox.processes));
+export type Asker = { workspaceId: string; signal: AbortSignal };
 
-type Asker = { workspaceId: string; signal: AbortSignal };
-
-/** Holds `count` places while it works. Waits a minute at most; then, or where the line is long, 503. */
-export async function holding<T>(ctx: Ctx, asker: Asker, count: number, work: () => Promise<T>): Promise<T> {
-  const { processes } = ctx.config.sandbox;
-  if (count > processes)
-    throw new AppError("schema", `This server runs ${processes} reward processes: send ${processes} rewards at most`, {
-      param: "/reward_functions",
-    });
-  const giveBack = await waited(ctx, asker, count);
-  if (!giveBack)
-    throw new AppError("no_capacity", `All ${processes} reward processes are busy: try again`, {
-      retryAfterSeconds: 5,
-    });
-  try {
-    return await work();
-  } finally {
-    giveBack();
-  }
-}
-
-async function waited(ctx: Ctx, { workspaceId, signal }: Asker, count: number) {
+/** Undefined: it took too long, or the line is too long. Rejects where the asker leaves. */
+export async function takeWithin(
+  patience: { clock: Clock; ms: number },
+  places: Places,
+  { workspaceId, signal }: Asker,
+  count: number,
+): Promise<(() => void) | undefined> {
   const late = new AbortController();
   const over = new AbortController();
-  void ctx.clock.sleep(PATIENCE_MS, over.signal).then(() => late.abort());
+  void patience.clock.sleep(patience.ms, over.signal).then(() => late.abort());
   try {
-    return await placesOf(ctx.config).take(workspaceId, count, AbortSignal.any([signal, late.signal]));
+    return await places.take(workspaceId, count, AbortSignal.any([signal, late.signal]));
   } catch (reason) {
     if (signal.aborted) throw reason;
     return undefined;

@@ -1,6 +1,8 @@
 import { expect, test } from "bun:test";
 import { createPlaces } from "./places.ts";
 
+const of = (total: number, keepsOne = false) => createPlaces({ total, maxWaiting: 256, keepsOne });
+
 const patient = new AbortController().signal;
 
 /** Takes places and tells when it has them. */
@@ -25,7 +27,7 @@ function asker(places: ReturnType<typeof createPlaces>) {
 }
 
 test("a run gets all that it needs at once, and smaller ones behind it do not overtake it for ever", async () => {
-  const places = createPlaces(4);
+  const places = of(4);
   const { ask, over, order } = asker(places);
   await ask("a", "one", 3);
   void ask("big", "two", 4);
@@ -39,7 +41,7 @@ test("a run gets all that it needs at once, and smaller ones behind it do not ov
 });
 
 test("the workspace that holds the least is next", async () => {
-  const places = createPlaces(2);
+  const places = of(2);
   const { ask, over, order } = asker(places);
   await ask("a1", "a");
   await ask("a2", "a");
@@ -52,22 +54,22 @@ test("the workspace that holds the least is next", async () => {
 });
 
 test("who leaves the line is out of it, and lets those behind it in", async () => {
-  const places = createPlaces(2);
+  const places = of(2);
   const { ask, over, order } = asker(places);
   await ask("a", "one", 1);
   const leaving = new AbortController();
   const big = ask("big", "two", 2, leaving.signal);
   void ask("small", "two", 1);
   leaving.abort(new Error("left"));
-  expect(big).rejects.toThrow("left");
+  await expect(big).rejects.toThrow("left");
   await over("nobody");
   expect([order, places.waiting]).toEqual([["a", "small"], 0]);
-  expect(ask("late", "two", 1, leaving.signal)).rejects.toThrow("left");
+  await expect(ask("late", "two", 1, leaving.signal)).rejects.toThrow("left");
   expect(places.waiting).toBe(0);
 });
 
 test("what is given back twice counts once, and a line too long is refused at once", async () => {
-  const places = createPlaces(1);
+  const places = of(1);
   const { ask, over, order } = asker(places);
   await ask("a", "one");
   await over("a");
@@ -77,4 +79,18 @@ test("what is given back twice counts once, and a line too long is refused at on
   for (let i = 0; i < 256; i++) void ask("waits", "one");
   await ask("c", "one");
   expect(order).toEqual(["a", "b", "c refused"]);
+});
+
+test("the last place can be kept for a workspace that holds none", async () => {
+  const places = of(2, true);
+  const { ask, over, order } = asker(places);
+  await ask("a1", "a");
+  void ask("a2", "a");
+  await over("nobody");
+  expect([order, places.free]).toEqual([["a1"], 1]);
+  await ask("b1", "b");
+  await over("a1");
+  expect(order).toEqual(["a1", "b1", "a2"]);
+  const single = of(1, true);
+  expect(await single.take("a", 1, patient)).toBeFunction();
 });
