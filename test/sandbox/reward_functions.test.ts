@@ -115,3 +115,16 @@ def reward(row):
   });
   expect(body.results).toMatchObject([{ reward: 1, error: null }]);
 });
+
+test("the memory that the operator allows is there, also where it is gigabytes", async () => {
+  const roomy = testApp({ flags: { "sandbox.memory_mib": 2048 } });
+  const sources = [
+    "def reward(completion):\n    return len(bytearray(300 << 20)) / 2**20\n",
+    "export const reward = ({ completion }) => new Uint8Array(300 << 20).length / 2 ** 20;",
+  ];
+  for (const source of sources) {
+    const { body } = await roomy.call("POST", `${PATH}/run`, { source, rows: [{ completion: "x" }] });
+    expect(body.results).toMatchObject([{ reward: 300, error: null }]);
+  }
+  await roomy.close().then(roomy.remove);
+}, 20_000);

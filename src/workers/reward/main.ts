@@ -3,6 +3,7 @@
  * locks itself in, says which layers hold, and then answers frames until its input ends. No heartbeat: the parent has
  * a deadline for every answer.
  */
+import { ZodError } from "zod";
 import type { Layer, Outcome, RewardCode, Sample, ToReward } from "../../lib/rewards/contract.ts";
 import { Entrypoint, Fault, type FromReward, Rejection } from "../../lib/rewards/contract.ts";
 import { readAsset } from "../../native/assets.ts";
@@ -17,7 +18,7 @@ const say = (message: FromReward) => send(message);
 export async function runReward(language: string, memoryMib: string): Promise<never> {
   const startedAt = performance.now();
   dieWithParent();
-  const memoryBytes = (Number(memoryMib) || 512) << 20;
+  const memoryBytes = (Number(memoryMib) || 512) * 2 ** 20;
   const interpreter = await open(language === "python" ? "python" : "javascript", memoryBytes);
   const layers: Layer[] = ["language", ...lockDown(memoryBytes)];
   say({ op: "ready", layers, start_ms: performance.now() - startedAt });
@@ -35,10 +36,16 @@ export async function runReward(language: string, memoryMib: string): Promise<ne
       }
     }
   } catch (error) {
-    say({ op: "violated", message: String(error instanceof Error ? error.message : error).slice(0, 2000) });
+    say({ op: "violated", message: words(error) });
   }
   process.exit(0);
 }
+
+/** A harness that was changed by the code answers in shapes that nobody foresaw. */
+const words = (error: unknown) =>
+  error instanceof ZodError
+    ? "its answer has the wrong shape"
+    : String((error as Error)?.message ?? error).slice(0, 2000);
 
 /** Half of what the process may use is the interpreter's own heap; files, texts and the runtime take the rest. */
 async function open(language: Language, memoryBytes: number): Promise<Interpreter> {
