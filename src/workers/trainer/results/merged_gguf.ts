@@ -6,7 +6,14 @@
 import { type FileHandle, open } from "node:fs/promises";
 import type { Header, Tensor } from "../../../lib/gguf/parse.ts";
 import { readHeader } from "../../../lib/gguf/read.ts";
-import { ggufChunks, type Metadata, type NewValue, type TensorSource, textValue, uint32Value } from "../../../lib/gguf/write.ts"; // biome-ignore format: one line
+import {
+  ggufChunks,
+  type Metadata,
+  type NewValue,
+  type TensorSource,
+  textValue,
+  uint32Value,
+} from "../../../lib/gguf/write.ts";
 import type { Backend } from "../../../native/ggml.ts";
 import { type Written, writeStreamAtomic } from "../../../platform/files.ts";
 import { loraScale } from "../engine/weights.ts";
