@@ -159,12 +159,13 @@ test("JSON is read through its schema; absent is undefined, damaged names the fi
   expect(files.readJson(path, Shape)).rejects.toThrow(path);
 });
 
-test("cleaning removes old temporary files only", async () => {
+test("cleaning removes old temporary files only, and what SQLite left beside one", async () => {
   const dir = scratch();
   const [old, young] = [files.tempPath(dir), files.tempPath(dir)];
-  for (const path of [old, young, join(dir, "kept"), join(dir, ".verk-tmp-mine")]) writeFileSync(path, "");
-  for (const path of [old, join(dir, "kept")]) utimesSync(path, 1, 1);
-  expect(await files.cleanTemp(dir, 60_000)).toBe(1);
+  const journal = `${old}-journal`;
+  for (const path of [old, journal, young, join(dir, "kept"), join(dir, ".verk-tmp-mine")]) writeFileSync(path, "");
+  for (const path of [old, journal, join(dir, "kept")]) utimesSync(path, 1, 1);
+  expect(await files.cleanTemp(dir, 60_000)).toBe(2);
   expect(existsSync(old)).toBe(false);
   expect(readdirSync(dir)).toHaveLength(3);
 });

@@ -61,7 +61,7 @@ export const errorCode = (error: unknown): string | undefined => {
   return typeof code === "string" ? code : undefined;
 };
 
-const TEMP = /^\.verk-tmp-[0-9a-f]{16}$/;
+const TEMP = /^\.verk-tmp-[0-9a-f]{16}(-journal|-wal|-shm)?$/; // and what SQLite keeps beside a file that it writes
 export const tempPath = (dir: string) => join(dir, `.verk-tmp-${randomBytes(8).toString("hex")}`);
 
 type WriteOptions = { mode?: number };

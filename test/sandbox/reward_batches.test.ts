@@ -37,7 +37,10 @@ test.each(SOURCES)(
     };
     expect(await rewards(samples([1, 2]))).toEqual([1, 2]);
     const large = Array.from({ length: 600_000 }, (_, i) => [i]);
-    expect(await rewards(samples([3, 4], large))).toEqual(["memory", "memory"]);
+    // Where the process is ended for it before the code itself gives up, the second is tried alone, and may fit.
+    const [first, second] = await rewards(samples([3, 4], large));
+    expect(first).toBe("memory");
+    expect(["memory", 4]).toContain(second as never);
     expect(await rewards(samples([5, 6]))).toEqual([5, 6]);
     await scorer.close();
   },
