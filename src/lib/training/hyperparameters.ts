@@ -7,7 +7,7 @@
  * and `dynamic_sampling` is ours.
  */
 import { z } from "zod";
-import { nearest } from "../../../lib/nearest.ts";
+import { nearest } from "../nearest.ts";
 import { SCALE_REWARDS } from "./advantages.ts";
 import { DPO_LOSSES } from "./dpo.ts";
 import { GRPO_LOSSES, SAMPLING_LEVELS } from "./grpo.ts";
