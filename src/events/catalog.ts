@@ -42,6 +42,9 @@ const codeArtifact = subject("code_artifact", { name: z.string(), sha256: z.stri
 const rewardFunction = subject("reward_function", { name: z.string(), version: z.int(), status: z.string() });
 const session = subject("session", { name: z.string().nullable(), status: z.string() });
 
+/** `model` is null for jobs that run a script of the user. */
+const job = subject("job", { status: z.string(), model: z.string().nullable() });
+
 export const CATALOG = {
   "workspace.created": { webhook: false, data: workspace },
   "workspace.updated": { webhook: false, data: workspace },
@@ -89,6 +92,16 @@ export const CATALOG = {
   "session.stopped": { webhook: false, data: session },
   "session.expired": { webhook: false, data: session },
   "session.failed": { webhook: false, data: session },
+  "job.created": { webhook: false, data: job },
+  "job.provisioning": { webhook: false, data: job },
+  "job.running": { webhook: false, data: job },
+  "job.paused": { webhook: false, data: job },
+  "job.requeued": { webhook: false, data: job },
+  "job.cancelling": { webhook: false, data: job },
+  "job.cancelled": { webhook: false, data: job },
+  "job.completed": { webhook: true, data: job },
+  "job.failed": { webhook: true, data: job },
+  "job.deleted": { webhook: false, data: job },
 } as const satisfies Record<string, { webhook: boolean; data: z.ZodType<{ id: string }> }>;
 
 export type EventType = keyof typeof CATALOG;

@@ -246,6 +246,23 @@ const sessions = section("Session sandboxes.", {
     .describe("Let a session ask for the network of this machine, loopback and private addresses included."),
 });
 
+const training = section("Training jobs.", {
+  parallel: z.int().min(1).max(64).default(1).describe("Jobs that run at the same time; others wait in the queue."),
+  threads: z.int().min(0).max(1024).default(0).describe("Threads of one job on the CPU; 0 = all cores but one."),
+  crash_limit: z
+    .int()
+    .min(1)
+    .max(1000)
+    .default(5)
+    .describe("A job whose worker dies this often without progress in between has failed."),
+  save_seconds: z
+    .int()
+    .min(0)
+    .default(600)
+    .describe("A checkpoint is written at the latest after this long, whatever save_steps says; 0 = never sooner."),
+  max_runtime_minutes: z.int().min(1).default(10_080).describe("Longest run of one job, and the default."),
+});
+
 export const ConfigTree = z.strictObject({
   data_dir: z
     .string()
@@ -272,4 +289,5 @@ export const ConfigTree = z.strictObject({
   volumes,
   sandbox,
   sessions,
+  training,
 });

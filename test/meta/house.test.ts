@@ -32,7 +32,16 @@ const MAY: Record<string, string[]> = {
     "sandbox",
   ],
   sandbox: ["lib", "native", "platform", "sandbox"],
-  resources: ["lib", "platform", "events", "http", "context", "workers/protocol", "sandbox"],
+  resources: [
+    "lib",
+    "platform",
+    "events",
+    "http",
+    "context",
+    "workers/protocol",
+    "workers/protocol_trainer",
+    "sandbox",
+  ],
   cli: ["lib", "platform", "cli", "app", "native/embedded", "sandbox"],
 };
 

@@ -4,6 +4,7 @@ import m0002 from "./0002_serving.sql" with { type: "text" };
 import m0003 from "./0003_datasets.sql" with { type: "text" };
 import m0004 from "./0004_files.sql" with { type: "text" };
 import m0005 from "./0005_sandbox.sql" with { type: "text" };
+import m0006 from "./0006_training.sql" with { type: "text" };
 
 export type Migration = { readonly version: number; readonly name: string; readonly sql: string };
 
@@ -13,4 +14,5 @@ export const MIGRATIONS: readonly Migration[] = [
   { version: 3, name: "0003_datasets", sql: m0003 },
   { version: 4, name: "0004_files", sql: m0004 },
   { version: 5, name: "0005_sandbox", sql: m0005 },
+  { version: 6, name: "0006_training", sql: m0006 },
 ];

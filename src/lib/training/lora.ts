@@ -1,0 +1,26 @@
+/** Which matrices get an adapter, and how large. Names are PEFT's outside and GGUF's inside. */
+import { z } from "zod";
+
+// biome-ignore format: a table should look like one
+export const MODULES = {
+  q_proj: "attn_q", k_proj: "attn_k", v_proj: "attn_v", o_proj: "attn_output",
+  gate_proj: "ffn_gate", up_proj: "ffn_up", down_proj: "ffn_down",
+} as const;
+export type Module = keyof typeof MODULES;
+export const ALL_LINEAR = Object.keys(MODULES) as Module[];
+
+const modules = z
+  .union([z.literal("all-linear"), z.array(z.enum(ALL_LINEAR as [Module, ...Module[]])).min(1)])
+  .transform((given) => (given === "all-linear" ? [...ALL_LINEAR] : ALL_LINEAR.filter((each) => given.includes(each))));
+
+/** Strict as hyperparameters are: a typo costs GPU hours. */
+export const LoraSettings = z.strictObject({
+  r: z.int().min(1).max(1024).default(16),
+  alpha: z.number().positive().max(65_536).default(32),
+  dropout: z.number().min(0).lt(1).default(0),
+  target_modules: modules.default([...ALL_LINEAR]),
+  use_rslora: z.boolean().default(false),
+});
+export type LoraSettings = z.output<typeof LoraSettings>;
+
+export const ggufTargets = ({ target_modules }: LoraSettings): string[] => target_modules.map((name) => MODULES[name]);

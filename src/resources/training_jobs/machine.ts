@@ -1,0 +1,34 @@
+import { lifecycle } from "../../events/lifecycle.ts";
+import { type JobRow, trainingJobs } from "./table.ts";
+
+export const report = ({ id, status, baseModel, method }: JobRow) => ({
+  object: "job" as const,
+  id,
+  status,
+  model: method === "custom" ? null : baseModel,
+});
+
+/**
+ * `requeue` is every way back into the queue: the worker died, the server restarted, memory ran out and less is tried,
+ * somebody resumed a paused job. It goes on from the newest checkpoint.
+ */
+// biome-ignore format: a table should look like one
+export const machine = lifecycle({
+  table: trainingJobs,
+  initial: "queued",
+  terminal: ["completed", "failed", "cancelled"],
+  report,
+  workspaceOf: (row) => row.workspaceId,
+  steps: {
+    // action    from                                             to               event
+    place:     [["queued"],                                     "provisioning",  "job.provisioning"],
+    run:       [["provisioning"],                               "running",       "job.running"],
+    requeue:   [["provisioning", "running", "paused"],          "queued",        "job.requeued"],
+    pause:     [["queued", "provisioning", "running"],          "paused",        "job.paused"],
+    cancel:    [["provisioning", "running"],                    "cancelling",    "job.cancelling"], // its worker is being ended
+    drop:      [["queued", "paused", "cancelling"],             "cancelled",     "job.cancelled"],
+    complete:  [["running"],                                    "completed",     "job.completed"],
+    fail:      [["queued", "provisioning", "running"],          "failed",        "job.failed"],
+  },
+});
+export type Action = keyof typeof machine.steps;

@@ -1,0 +1,193 @@
+import { integer, primaryKey, real, sqliteTable, text } from "drizzle-orm/sqlite-core";
+import type { LoraSettings } from "../../lib/training/lora.ts";
+import { workspaces } from "../workspaces/table.ts";
+
+export const STATUSES = [
+  "queued",
+  "provisioning",
+  "running",
+  "paused",
+  "cancelling",
+  "completed",
+  "failed",
+  "cancelled",
+] as const;
+export type Status = (typeof STATUSES)[number];
+export const JOB_METHODS = ["grpo", "sft", "dpo", "custom"] as const;
+export const FAILURE_CODES = [
+  "reward_error",
+  "dataset_error",
+  "out_of_memory",
+  "provisioning_failed",
+  "timeout",
+  "worker_crashed",
+  "no_effective_update",
+  "cost_limit",
+] as const;
+export type FailureCode = (typeof FAILURE_CODES)[number];
+
+export type JobError = { code: FailureCode; message: string; param: string | null };
+export type Lock = {
+  base_model_sha256: string | null;
+  snapshot_sha256: string | null;
+  reward_sha256: string | null;
+  app_version: string;
+  seed: number;
+};
+/** `source`: given with the job. `functions`: of the workspace by id, or ready ones by name. */
+export type Rewards = {
+  source: string | null;
+  language: "python" | "typescript" | "javascript" | null;
+  functions: { id: string; weight: number }[];
+};
+export type Gpu = { type: string; count: number };
+export type JobVolume = { name: string; mount_path: string };
+
+export const trainingJobs = sqliteTable("training_jobs", {
+  id: text("id").primaryKey(),
+  workspaceId: text("workspace_id")
+    .notNull()
+    .references(() => workspaces.id),
+  status: text("status", { enum: STATUSES }).notNull(),
+  method: text("method", { enum: JOB_METHODS }).notNull(),
+  baseModel: text("base_model"),
+  baseModelId: text("base_model_id"),
+  outputName: text("output_name").notNull(),
+  datasetId: text("dataset_id"),
+  snapshotNumber: integer("snapshot_number"),
+  numRows: integer("num_rows"),
+  evalDatasetId: text("eval_dataset_id"),
+  evalSnapshotNumber: integer("eval_snapshot_number"),
+  hyperparameters: text("hyperparameters", { mode: "json" }).$type<Record<string, unknown>>().notNull(),
+  lora: text("lora", { mode: "json" }).$type<LoraSettings>(),
+  rewards: text("rewards", { mode: "json" }).$type<Rewards>().notNull(),
+  gpuType: text("gpu_type").notNull(),
+  gpuCount: integer("gpu_count").notNull(),
+  gpu: text("gpu", { mode: "json" }).$type<Gpu>(),
+  provider: text("provider").notNull(),
+  /** Higher goes first: low -1, normal 0, high 1. */
+  priority: integer("priority").notNull(),
+  seed: integer("seed").notNull(),
+  lock: text("lock", { mode: "json" }).$type<Lock>().notNull(),
+  sourceJob: text("source_job"),
+  resumeFrom: text("resume_from"),
+  codeArtifactId: text("code_artifact_id"),
+  command: text("command"),
+  secrets: text("secrets", { mode: "json" }).$type<string[]>().notNull(),
+  volumes: text("volumes", { mode: "json" }).$type<JobVolume[]>().notNull(),
+  saveSteps: integer("save_steps").notNull(),
+  keepLast: integer("keep_last").notNull(),
+  maxRuntimeMs: integer("max_runtime_ms"),
+  maxCostMicros: integer("max_cost_micros"),
+  publish: integer("publish", { mode: "boolean" }).notNull(),
+  step: integer("step").notNull(),
+  totalSteps: integer("total_steps").notNull(),
+  etaMs: integer("eta_ms"),
+  latestMetrics: text("latest_metrics", { mode: "json" }).$type<Record<string, number>>().notNull(),
+  bestCheckpointId: text("best_checkpoint_id"),
+  memoryBytes: integer("memory_bytes").notNull(),
+  microDivisor: integer("micro_divisor").notNull(),
+  crashes: integer("crashes").notNull(),
+  crashStep: integer("crash_step").notNull(),
+  notBefore: integer("not_before").notNull(),
+  pauseReason: text("pause_reason"),
+  queueReason: text("queue_reason"),
+  error: text("error", { mode: "json" }).$type<JobError>(),
+  rateMicros: integer("rate_micros"),
+  costMicros: integer("cost_micros").notNull(),
+  runMs: integer("run_ms").notNull(),
+  runSince: integer("run_since"),
+  logKey: text("log_key"),
+  logBytes: integer("log_bytes"),
+  metadata: text("metadata", { mode: "json" }).$type<Record<string, string>>().notNull(),
+  queuedAt: integer("queued_at").notNull(),
+  startedAt: integer("started_at"),
+  completedAt: integer("completed_at"),
+  createdAt: integer("created_at").notNull(),
+  updatedAt: integer("updated_at").notNull(),
+});
+export type JobRow = typeof trainingJobs.$inferSelect;
+
+const ofJob = () =>
+  text("job_id")
+    .notNull()
+    .references(() => trainingJobs.id, { onDelete: "cascade" });
+
+export const trainingCheckpoints = sqliteTable("training_checkpoints", {
+  id: text("id").primaryKey(),
+  jobId: ofJob(),
+  workspaceId: text("workspace_id").notNull(),
+  step: integer("step").notNull(),
+  path: text("path").notNull(),
+  sizeBytes: integer("size_bytes").notNull(),
+  metrics: text("metrics", { mode: "json" }).$type<Record<string, number>>().notNull(),
+  value: real("value"),
+  createdAt: integer("created_at").notNull(),
+  deletedAt: integer("deleted_at"),
+});
+export type CheckpointRow = typeof trainingCheckpoints.$inferSelect;
+
+export const trainingMetrics = sqliteTable(
+  "training_metrics",
+  {
+    jobId: ofJob(),
+    step: integer("step").notNull(),
+    epoch: real("epoch").notNull(),
+    time: integer("time").notNull(),
+    values: text("values", { mode: "json" }).$type<Record<string, number>>().notNull(),
+  },
+  (table) => [primaryKey({ columns: [table.jobId, table.step] })],
+);
+export type MetricRow = typeof trainingMetrics.$inferSelect;
+
+export const trainingSamples = sqliteTable(
+  "training_samples",
+  {
+    jobId: ofJob(),
+    step: integer("step").notNull(),
+    number: integer("number").notNull(),
+    prompt: text("prompt", { mode: "json" }).$type<unknown>().notNull(),
+    completion: text("completion").notNull(),
+    reward: real("reward"),
+    subRewards: text("sub_rewards", { mode: "json" }).$type<Record<string, number | null>>().notNull(),
+    advantage: real("advantage"),
+    tokens: integer("tokens").notNull(),
+    truncated: integer("truncated", { mode: "boolean" }).notNull(),
+    error: text("error"),
+  },
+  (table) => [primaryKey({ columns: [table.jobId, table.step, table.number] })],
+);
+export type SampleRow = typeof trainingSamples.$inferSelect;
+
+export const EVENT_LEVELS = ["info", "warn", "error"] as const;
+export const trainingEvents = sqliteTable("training_events", {
+  id: text("id").primaryKey(),
+  jobId: ofJob(),
+  workspaceId: text("workspace_id").notNull(),
+  level: text("level", { enum: EVENT_LEVELS }).notNull(),
+  type: text("type").notNull(),
+  message: text("message").notNull(),
+  data: text("data", { mode: "json" }).$type<Record<string, unknown>>().notNull(),
+  createdAt: integer("created_at").notNull(),
+});
+export type JobEventRow = typeof trainingEvents.$inferSelect;
+
+export const VARIANTS = ["adapter", "merged", "gguf", "peft"] as const;
+export const trainingExports = sqliteTable("training_exports", {
+  id: text("id").primaryKey(),
+  jobId: ofJob(),
+  workspaceId: text("workspace_id").notNull(),
+  checkpointId: text("checkpoint_id").notNull(),
+  variant: text("variant", { enum: VARIANTS }).notNull(),
+  quantization: text("quantization").notNull(),
+  status: text("status", { enum: ["preparing", "ready", "failed"] }).notNull(),
+  storageKey: text("storage_key"),
+  fileName: text("file_name"),
+  sizeBytes: integer("size_bytes"),
+  sha256: text("sha256"),
+  modelId: text("model_id"),
+  error: text("error"),
+  createdAt: integer("created_at").notNull(),
+  updatedAt: integer("updated_at").notNull(),
+});
+export type ExportRow = typeof trainingExports.$inferSelect;
