@@ -1,6 +1,7 @@
 /** The forward pass of llama, qwen2 and qwen3, from ids to what the output layer reads. */
 import { type Architecture, usesHeadNorms } from "./architecture.ts";
 import { attention, type Masks } from "./attention.ts";
+import type { Drop } from "./dropout.ts";
 import { add, bias, linear, type Rope, reshape, rmsNorm, rope, rows, scale, swiglu } from "./ops.ts";
 import type { Tape, Tensor } from "./tape.ts";
 import { loraNames, loraScale, type Weights } from "./weights.ts";
@@ -16,7 +17,12 @@ export type Inputs = {
   rows: number;
 };
 
-export type Model = { architecture: Architecture; weights: Weights };
+export type Model = {
+  architecture: Architecture;
+  weights: Weights;
+  /** Of what adapters read, in a graph that learns. */
+  drop?: Drop;
+};
 
 /** `checkpoints`: of each layer only its input is kept. */
 export function hidden(tape: Tape, model: Model, inputs: Inputs, checkpoints: boolean): Tensor {
@@ -30,9 +36,9 @@ export function hidden(tape: Tape, model: Model, inputs: Inputs, checkpoints: bo
 }
 
 export const outputLayer =
-  ({ architecture, weights }: Model) =>
+  (model: Model) =>
   (tape: Tape, x: Tensor): Tensor =>
-    project(tape, weights, architecture.tied ? "token_embd.weight" : "output.weight", x);
+    project(tape, model, model.architecture.tied ? "token_embd.weight" : "output.weight", x);
 
 type At = { inputs: Inputs; layer: number };
 
@@ -41,14 +47,15 @@ function block(tape: Tape, model: Model, x: Tensor, at: At): Tensor {
   const name = (part: string) => `blk.${at.layer}.${part}.weight`;
   const normed = rmsNorm(tape, x, weights.get(name("attn_norm")), architecture.epsilon);
   const attended = attend(tape, model, normed, at);
-  const x1 = add(tape, x, project(tape, weights, name("attn_output"), attended));
+  const x1 = add(tape, x, project(tape, model, name("attn_output"), attended));
   const again = rmsNorm(tape, x1, weights.get(name("ffn_norm")), architecture.epsilon);
-  const gate = project(tape, weights, name("ffn_gate"), again);
-  const up = project(tape, weights, name("ffn_up"), again);
-  return add(tape, x1, project(tape, weights, name("ffn_down"), swiglu(tape, gate, up)));
+  const gate = project(tape, model, name("ffn_gate"), again);
+  const up = project(tape, model, name("ffn_up"), again);
+  return add(tape, x1, project(tape, model, name("ffn_down"), swiglu(tape, gate, up)));
 }
 
-function attend(tape: Tape, { architecture, weights }: Model, x: Tensor, { inputs, layer }: At): Tensor {
+function attend(tape: Tape, model: Model, x: Tensor, { inputs, layer }: At): Tensor {
+  const { architecture, weights } = model;
   const { headLength, heads, keyHeads, epsilon } = architecture;
   const { tokens, rows: batch, positions, masks } = inputs;
   const factors = weights.has("rope_freqs.weight") ? weights.get("rope_freqs.weight") : null;
@@ -60,7 +67,7 @@ function attend(tape: Tape, { architecture, weights }: Model, x: Tensor, { input
     factors,
   };
   const projected = (part: "q" | "k" | "v", count: number) => {
-    const y = project(tape, weights, `blk.${layer}.attn_${part}.weight`, x);
+    const y = project(tape, model, `blk.${layer}.attn_${part}.weight`, x);
     const biasName = `blk.${layer}.attn_${part}.bias`;
     const shifted = weights.has(biasName) ? bias(tape, y, weights.get(biasName)) : y;
     return reshape(tape, shifted, [headLength, count, tokens * batch, 1]);
@@ -77,10 +84,11 @@ function attend(tape: Tape, { architecture, weights }: Model, x: Tensor, { input
 }
 
 /** W·x, and s·B·A·x where the layer has an adapter. */
-function project(tape: Tape, weights: Weights, name: string, x: Tensor): Tensor {
+function project(tape: Tape, { weights, drop }: Model, name: string, x: Tensor): Tensor {
   const y = linear(tape, weights.get(name), x);
   const { a, b } = loraNames(name);
   if (!weights.lora || !weights.has(a)) return y;
-  const low = scale(tape, linear(tape, weights.get(a), x), loraScale(weights.lora)); // here: it is a hundred times narrower
+  const read = drop ? drop(tape, name, x) : x;
+  const low = scale(tape, linear(tape, weights.get(a), read), loraScale(weights.lora)); // here: it is a hundred times narrower
   return add(tape, y, linear(tape, weights.get(b), low));
 }
