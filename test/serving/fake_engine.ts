@@ -51,6 +51,7 @@ export function fakeEngine(script: Script, facts: Partial<ModelFacts> = {}): Fak
     embed: async (prompts) => prompts.map((prompt) => Float32Array.from([prompt.length, 0, 0.5, 0])),
     attach: async () => {},
     detach: async () => {},
+    clear: async () => {},
     stats: () => ({
       active: engine.open,
       waiting: 0,

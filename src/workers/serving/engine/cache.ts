@@ -83,7 +83,7 @@ export class Cache {
   }
 
   clear() {
-    for (const slot of this.slots) slot.length = 0;
+    for (const slot of this.slots) Object.assign(slot, { length: 0, usedAt: 0, adapter: 0 });
     this.#options.llama.llama_memory_clear(this.#options.memory, true);
   }
 

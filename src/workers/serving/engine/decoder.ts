@@ -5,8 +5,8 @@
  */
 import type { Llama, Ptr } from "../../../native/llama_symbols.ts";
 import type { Adapters } from "./adapters.ts";
-import { Batch } from "./batch.ts";
 import { Cache } from "./cache.ts";
+import { Composer } from "./composer.ts";
 import { DeviceSampling } from "./device_sampling.ts";
 import { type Counters, type EndToken, FrameWriter, NO_END, type Reason } from "./frame.ts";
 import { END } from "./kinds.ts";
@@ -15,7 +15,7 @@ import { logprobs } from "./logprobs.ts";
 import type { SubmitMessage } from "./messages.ts";
 import { Candidates, NOTHING_LEFT, Sampler, type SamplerNative } from "./sampler.ts";
 import { newSequences, type Sequence } from "./sequence.ts";
-import { fillers, nextAdapter, promptBudget, promptShares } from "./slots.ts";
+import { nextAdapter } from "./slots.ts";
 
 export type DecoderOptions = {
   native: SamplerNative & { context: Ptr; memory: Ptr };
@@ -27,11 +27,11 @@ export type DecoderOptions = {
   deviceSampling: boolean;
   /** Idle slots that may be decoded along between two working ones. */
   fillMost: number;
+  /** Nothing depends on the clock, and the samples of a request keep together. */
+  steady: boolean;
   onFailed: (sequence: number, error: string) => void;
 };
 
-const NOBODY: ReadonlyMap<number, number> = new Map();
-const FILLER = 0; // any token: its result is not looked at
 const TURN = 8; // batches with one adapter while another waits
 
 export class Decoder {
@@ -39,17 +39,13 @@ export class Decoder {
   readonly #options: DecoderOptions;
   readonly #llama: Llama;
   readonly #cache: Cache;
-  readonly #batch: Batch;
+  readonly #composer: Composer;
   readonly #frame = new FrameWriter();
   readonly #candidates: Candidates;
   readonly #device: DeviceSampling | null;
   readonly #owners: (Sequence | null)[];
-  readonly #fillMost: number;
   #waiting: Sequence[] = [];
-  #fill: readonly number[] = []; // slots decoded along in the current batch
-  #step = 0;
   #turn = 0;
-  #promptMsPerToken = 0;
   #urgent = false; // a first token, an end, or one that somebody must see before the next
   readonly #logits: Logits;
 
@@ -59,8 +55,13 @@ export class Decoder {
     this.#llama = native.llama;
     this.#cache = new Cache({ ...native, ...options });
     this.#owners = this.#cache.slots.map(() => null);
-    this.#fillMost = options.unified || !options.reuse ? 0 : options.fillMost;
-    this.#batch = new Batch(options.batchTokens);
+    this.#composer = new Composer({
+      ...options,
+      cache: this.#cache,
+      owners: this.#owners,
+      counters: this.counters,
+      fillMost: options.unified || !options.reuse ? 0 : options.fillMost,
+    });
     this.#candidates = new Candidates(native.vocabSize);
     this.#logits = new Logits(native, 4 * options.parallel);
     this.#device = options.deviceSampling ? new DeviceSampling(native, native.context) : null;
@@ -85,6 +86,13 @@ export class Decoder {
     }
   }
 
+  /** As when it was opened: what comes is not computed from anything that was before. */
+  clear() {
+    if (!this.idle) throw new Error("the cache cannot be cleared while it is used");
+    this.#cache.clear();
+    this.#turn = 0;
+  }
+
   /** Ends everything, and the context with it. */
   close() {
     for (const sequence of [...this.#owners, ...this.#waiting]) if (sequence !== null) this.#end(sequence);
@@ -94,17 +102,17 @@ export class Decoder {
 
   /** One batch, if there is anything to decode. */
   step() {
-    this.#step++;
     this.#admit();
     const adapter = this.#chooseAdapter();
     if (adapter === undefined) return;
-    const prompts = this.#compose(adapter);
+    const composer = this.#composer;
+    if (composer.compose(adapter).prompts > 0) this.#urgent = true;
     const before = performance.now();
-    const code = this.#batch.decode(this.#llama, this.#options.native.context);
+    const code = composer.batch.decode(this.#llama, this.#options.native.context);
     this.counters.decodeCalls++;
-    if (code === 0) this.#harvest();
-    else this.#refused(code);
-    if (code === 0 && prompts >= 16) this.#measure((performance.now() - before) / this.#batch.length);
+    if (code !== 0) return this.#refused(code);
+    this.#harvest();
+    composer.decoded(performance.now() - before);
   }
 
   /** What happened since the last time, or null; without `all`, only if somebody waits for it. */
@@ -114,19 +122,16 @@ export class Decoder {
     return this.#frame.take(this.counters);
   }
 
-  #measure(msPerToken: number) {
-    this.#promptMsPerToken =
-      this.#promptMsPerToken === 0 ? msPerToken : 0.8 * this.#promptMsPerToken + 0.2 * msPerToken;
-  }
-
   #admit() {
     if (this.#waiting.length === 0) return;
     let free = this.#owners.reduce((count, owner) => count + (owner === null ? 1 : 0), 0);
     if (free === 0) return;
+    const { steady } = this.#options;
     const late: Sequence[] = [];
     for (const sequence of this.#waiting) {
       const { leader } = sequence;
       const held = leader !== null && !leader.over && leader.next < 0;
+      if (held && steady && free > 0) free--; // a place for it, while its prompt is in the cache
       if (held || free === 0) late.push(sequence);
       else if (this.#start(sequence)) free--;
     }
@@ -166,68 +171,8 @@ export class Decoder {
     return next;
   }
 
-  /** Fills the batch in the order of the slots, which the library needs to decode neighbours together. */
-  #compose(adapter: number): number {
-    this.#batch.clear();
-    const owners = this.#owners;
-    let decoding = 0;
-    let reading = 0;
-    for (const owner of owners) {
-      if (owner === null || owner.adapter.key !== adapter) continue;
-      if (owner.next >= 0) decoding++;
-      else reading++;
-    }
-    const mayFill = decoding + reading >= 2 && this.#fillMost > 0;
-    const batchTokens = this.#batch.capacity - (mayFill ? owners.length - decoding : 0); // a longer batch aborts the process
-    const load = { decoding, reading, batchTokens, promptMsPerToken: this.#promptMsPerToken };
-    const share = reading === 0 ? NOBODY : this.#shares(adapter, promptBudget(load));
-    const works = (owner: Sequence | null) =>
-      owner !== null && owner.adapter.key === adapter && (owner.next >= 0 || (share.get(owner.id) ?? 0) > 0);
-    this.#fill = mayFill ? fillers(owners.map(works), this.#fillMost) : [];
-    let prompts = 0;
-    for (let at = 0; at < owners.length; at++) {
-      const owner = owners[at] ?? null;
-      if (owner !== null) {
-        owner.row = -1;
-        owner.before = this.#cache.slots[at]!.length;
-      }
-      if (owner !== null && works(owner)) {
-        if (owner.next >= 0) owner.row = this.#feed(owner.next, at, true);
-        else prompts += this.#feedPrompt(owner, share.get(owner.id) ?? 0);
-      } else if (this.#fill.includes(at)) this.#batch.add(FILLER, this.#cache.spare(at), at, false);
-    }
-    this.counters.promptTokens += prompts;
-    if (prompts > 0) this.#urgent = true;
-    return prompts;
-  }
-
-  /** By sequence: how many tokens of its prompt the next batch takes. */
-  #shares(adapter: number, budget: number): Map<number, number> {
-    const reading = this.#owners.filter((o) => o !== null && o.next < 0 && o.adapter.key === adapter) as Sequence[];
-    reading.sort((a, b) => a.id - b.id);
-    const left = reading.map(({ submit, slot }) => submit.prompt.length - this.#cache.slots[slot]!.length);
-    const shares = promptShares(left, budget);
-    return new Map(reading.map((sequence, i) => [sequence.id, shares[i]!]));
-  }
-
-  #feedPrompt(owner: Sequence, count: number): number {
-    const { prompt } = owner.submit;
-    const slot = this.#cache.slots[owner.slot]!;
-    for (let i = 0; i < count; i++) {
-      const last = slot.length === prompt.length - 1;
-      const row = this.#feed(prompt[slot.length]!, owner.slot, last);
-      if (last) owner.row = row;
-    }
-    return count;
-  }
-
-  #feed(token: number, at: number, wantsOutput: boolean): number {
-    return this.#batch.add(token, this.#cache.append(at, token, this.#step), at, wantsOutput);
-  }
-
   #harvest() {
     const { native } = this.#options;
-    for (const at of this.#fill) this.#cache.unspare(at);
     for (const owner of this.#owners) {
       if (owner === null || owner.row < 0) continue;
       const { row } = owner;
@@ -240,8 +185,8 @@ export class Decoder {
 
   #took(owner: Sequence, token: number, row: number) {
     const { native } = this.#options;
-    const { topLogprobs, ignoreEos, watched } = owner.submit;
-    const scored = topLogprobs < 0 ? null : logprobs(this.#logits.row(row), token, topLogprobs);
+    const { topLogprobs, logprobTemperature, ignoreEos, watched } = owner.submit;
+    const scored = topLogprobs < 0 ? null : logprobs(this.#logits.row(row), token, topLogprobs, logprobTemperature);
     if (!ignoreEos && native.kinds.of(token) === END) {
       return this.#finish(owner, "stop", { token, logprob: scored?.[0] ?? Number.NaN });
     }

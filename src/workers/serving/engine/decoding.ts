@@ -150,6 +150,7 @@ export class Decoding {
       batchTokens,
       unified,
       deviceSampling: open.deviceSampling,
+      steady: open.steady,
       fillMost: open.gpus.length > 0 ? GPU_FILL : CPU_FILL,
       reuse: !llama.llama_model_is_recurrent(model) && !llama.llama_model_is_hybrid(model),
       onFailed: (sequence, error) => post({ type: "failed", sequence, error }),
@@ -188,6 +189,10 @@ export class Decoding {
 
   detach(name: string) {
     this.#adapters.detach(name);
+  }
+
+  clear() {
+    this.#decoder.clear();
   }
 
   /** One step of everything that has work. False when nothing is left. */

@@ -50,10 +50,7 @@ export async function openEngine(options: EngineOptions, prepared?: Prepared): P
     if (data.type === "opened") resolve(data);
     if (data.type === "unopened") reject(new Error(data.error));
   };
-  const { onProgress, unified = false, deviceSampling = options.gpus.length > 0, hurry = false, ...rest } = options;
-  const wantsProgress = onProgress !== undefined;
-  const message: OpenMessage = { type: "open", ...rest, unified, deviceSampling, hurry, wantsProgress };
-  thread.postMessage([message]);
+  thread.postMessage([openMessage(options)]);
   try {
     const { model, facts } = await promise;
     const vocab = new Vocab(llama, model as Ptr);
@@ -67,6 +64,11 @@ export async function openEngine(options: EngineOptions, prepared?: Prepared): P
     thread.terminate();
     throw error;
   }
+}
+
+function openMessage({ onProgress, ...options }: EngineOptions): OpenMessage {
+  const off = { unified: false, hurry: false, steady: false, deviceSampling: options.gpus.length > 0 };
+  return { type: "open", ...off, ...options, wantsProgress: onProgress !== undefined };
 }
 
 type Place = { run: ActiveRun; sample: number; started: boolean };
@@ -139,7 +141,7 @@ class ThreadedEngine implements Engine {
   }
 
   #submit(sequence: number, generation: Generation) {
-    const { sampling, samples, topLogprobs = -1 } = generation;
+    const { sampling, samples, topLogprobs = -1, logprobTemperature = 1 } = generation;
     this.#post({
       type: "submit",
       sequence,
@@ -148,6 +150,7 @@ class ThreadedEngine implements Engine {
       maxTokens: generation.maxTokens,
       sampling,
       topLogprobs: Math.min(topLogprobs, this.facts.vocabSize),
+      logprobTemperature,
       grammar: generation.grammar ?? null,
       ignoreEos: generation.ignoreEos === true,
       adapter: generation.adapter ?? null,
@@ -174,6 +177,10 @@ class ThreadedEngine implements Engine {
   detach = async (name: string) => {
     this.#adapters.delete(name);
     await this.#ask((id) => ({ type: "detach", id, name }));
+  };
+
+  clear = async () => {
+    await this.#ask((id) => ({ type: "clear", id }));
   };
 
   stats = (): EngineStats => {

@@ -1,7 +1,8 @@
-/** Log-probabilities under the model itself: of the raw logits, before anything that sampling does to them. Pure. */
+/** Log-probabilities under the model itself: of the logits, before anything that sampling does to them. Pure. */
 
-/** [logprob of `token`, then `top` pairs of token and logprob, most likely first]. */
-export function logprobs(logits: Float32Array, token: number, top: number): Float64Array {
+/** [logprob of `token`, then `top` pairs of token and logprob, most likely first]. Of logits divided by `temperature`. */
+export function logprobs(raw: Float32Array, token: number, top: number, temperature = 1): Float64Array {
+  const logits = temperature === 1 ? raw : raw.map((logit) => logit / temperature);
   const out = new Float64Array(1 + 2 * top);
   let peak = logits[0]!;
   for (let i = 1; i < logits.length; i++) if (logits[i]! > peak) peak = logits[i]!;

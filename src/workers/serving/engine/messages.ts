@@ -12,6 +12,7 @@ export type OpenMessage = {
   unified: boolean;
   deviceSampling: boolean;
   hurry: boolean;
+  steady: boolean;
   wantsProgress: boolean;
 };
 
@@ -25,6 +26,7 @@ export type SubmitMessage = {
   sampling: Sampling;
   /** -1 = none. */
   topLogprobs: number;
+  logprobTemperature: number;
   grammar: string | null;
   ignoreEos: boolean;
   adapter: string | null;
@@ -39,6 +41,7 @@ export type Question =
   | { type: "embed"; id: number; prompts: readonly Int32Array[] }
   | { type: "attach"; id: number; name: string; path: string; scale: number }
   | { type: "detach"; id: number; name: string }
+  | { type: "clear"; id: number }
   | { type: "close"; id: number };
 
 /** Ahead of `open`: the libraries are loaded. */

@@ -27,6 +27,8 @@ export type Generation = {
   stop: readonly string[];
   /** Undefined = none; else this many alternatives beside each sampled token (0..20). */
   topLogprobs?: number;
+  /** Log-probabilities are of the logits divided by this. Absent: 1, the model as it is. */
+  logprobTemperature?: number;
   /** GBNF with the rule `root`: the text is always a sentence of it. */
   grammar?: string;
   /** Let end-of-generation tokens be ordinary: for benchmarks. */
@@ -111,6 +113,8 @@ export type EngineOptions = {
   deviceSampling?: boolean;
   /** Rather loaded soon than fast: weights that gain little from it are not rearranged. */
   hurry?: boolean;
+  /** The same requests after `clear` are computed in the same batches, whatever the clock says. */
+  steady?: boolean;
   onProgress?: (fraction: number) => void;
 };
 
@@ -126,6 +130,8 @@ export type Engine = {
   /** Loads (or replaces, once no sequence uses it) an adapter under a name. */
   attach: (name: string, path: string, scale?: number) => Promise<void>;
   detach: (name: string) => Promise<void>;
+  /** Forgets what the cache holds. Only while nothing runs. */
+  clear: () => Promise<void>;
   stats: () => EngineStats;
   close: () => Promise<void>;
 };

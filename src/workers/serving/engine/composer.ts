@@ -1,0 +1,110 @@
+/** What goes into the next batch: one token of every running sequence, and parts of the prompts of those that begin. */
+import { Batch } from "./batch.ts";
+import type { Cache } from "./cache.ts";
+import type { Counters } from "./frame.ts";
+import type { Sequence } from "./sequence.ts";
+import { fillers, promptBudget, promptShares } from "./slots.ts";
+
+export type ComposerOptions = {
+  cache: Cache;
+  /** By slot. */
+  owners: readonly (Sequence | null)[];
+  counters: Counters;
+  batchTokens: number;
+  /** Idle slots that may be decoded along between two working ones. */
+  fillMost: number;
+  /** Every prompt token that fits: how batches are cut does not depend on the clock. */
+  steady: boolean;
+};
+
+const NOBODY: ReadonlyMap<number, number> = new Map();
+const FILLER = 0; // any token: its result is not looked at
+const ENOUGH = 16; // prompt tokens in a batch, for its time to say what one costs
+
+export class Composer {
+  readonly batch: Batch;
+  readonly #options: ComposerOptions;
+  #fill: readonly number[] = []; // slots decoded along in the current batch
+  #promptMsPerToken = 0;
+  #prompts = 0; // prompt tokens in the current batch
+  #step = 0;
+
+  constructor(options: ComposerOptions) {
+    this.#options = options;
+    this.batch = new Batch(options.batchTokens);
+  }
+
+  /** Fills the batch in the order of the slots, which the library needs to decode neighbours together. */
+  compose(adapter: number): { prompts: number } {
+    const { cache, owners, counters } = this.#options;
+    this.#step++;
+    this.batch.clear();
+    const { decoding, reading, mayFill } = this.#count(adapter);
+    const batchTokens = this.batch.capacity - (mayFill ? owners.length - decoding : 0); // a longer batch aborts the process
+    const load = { decoding, reading, batchTokens, promptMsPerToken: this.#promptMsPerToken };
+    const budget = this.#options.steady ? batchTokens - decoding : promptBudget(load);
+    const share = reading === 0 ? NOBODY : this.#shares(adapter, budget);
+    const works = (owner: Sequence | null) =>
+      owner !== null && owner.adapter.key === adapter && (owner.next >= 0 || (share.get(owner.id) ?? 0) > 0);
+    this.#fill = mayFill ? fillers(owners.map(works), this.#options.fillMost) : [];
+    const filling = new Set(this.#fill);
+    this.#prompts = 0;
+    for (let at = 0; at < owners.length; at++) {
+      const owner = owners[at] ?? null;
+      if (owner !== null) {
+        owner.row = -1;
+        owner.before = cache.slots[at]!.length;
+      }
+      if (owner !== null && works(owner)) {
+        if (owner.next >= 0) owner.row = this.#feed(owner.next, at, true);
+        else this.#prompts += this.#feedPrompt(owner, share.get(owner.id) ?? 0);
+      } else if (filling.has(at)) this.batch.add(FILLER, cache.spare(at), at, false);
+    }
+    counters.promptTokens += this.#prompts;
+    return { prompts: this.#prompts };
+  }
+
+  /** After the batch was decoded, which took so long. */
+  decoded(ms: number) {
+    for (const at of this.#fill) this.#options.cache.unspare(at);
+    if (this.#prompts < ENOUGH) return;
+    const each = ms / this.batch.length;
+    this.#promptMsPerToken = this.#promptMsPerToken === 0 ? each : 0.8 * this.#promptMsPerToken + 0.2 * each;
+  }
+
+  #count(adapter: number): { decoding: number; reading: number; mayFill: boolean } {
+    let decoding = 0;
+    let reading = 0;
+    for (const owner of this.#options.owners) {
+      if (owner === null || owner.adapter.key !== adapter) continue;
+      if (owner.next >= 0) decoding++;
+      else reading++;
+    }
+    return { decoding, reading, mayFill: decoding + reading >= 2 && this.#options.fillMost > 0 };
+  }
+
+  /** By sequence: how many tokens of its prompt the next batch takes. */
+  #shares(adapter: number, budget: number): Map<number, number> {
+    const { cache, owners } = this.#options;
+    const reading = owners.filter((o) => o !== null && o.next < 0 && o.adapter.key === adapter) as Sequence[];
+    reading.sort((a, b) => a.id - b.id);
+    const left = reading.map(({ submit, slot }) => submit.prompt.length - cache.slots[slot]!.length);
+    const shares = promptShares(left, budget);
+    return new Map(reading.map((sequence, i) => [sequence.id, shares[i]!]));
+  }
+
+  #feedPrompt(owner: Sequence, count: number): number {
+    const { prompt } = owner.submit;
+    const slot = this.#options.cache.slots[owner.slot]!;
+    for (let i = 0; i < count; i++) {
+      const last = slot.length === prompt.length - 1;
+      const row = this.#feed(prompt[slot.length]!, owner.slot, last);
+      if (last) owner.row = row;
+    }
+    return count;
+  }
+
+  #feed(token: number, at: number, wantsOutput: boolean): number {
+    return this.batch.add(token, this.#options.cache.append(at, token, this.#step), at, wantsOutput);
+  }
+}

@@ -1,0 +1,133 @@
+import { closeSync } from "node:fs";
+import { seedOf } from "../../../lib/training/random.ts";
+import { memoryFile } from "../../../native/jail.ts";
+import { openEngine } from "../../serving/engine/engine.ts";
+import { ContextOverflow, type Engine, type Generation } from "../../serving/engine/types.ts";
+import { Collector } from "./collector.ts";
+import type { Roller, RollerOptions, Rollout, RolloutRequest, RolloutSampling } from "./types.ts";
+
+const ADAPTER = "policy";
+const STEADY = { steady: true, unified: false } as const;
+
+export async function openRoller(options: RollerOptions): Promise<Roller> {
+  return new EngineRoller(options, await openEngine({ ...options, ...STEADY }));
+}
+
+class EngineRoller implements Roller {
+  readonly #options: RollerOptions;
+  #engine: Engine;
+  #adapted = false;
+  #last: Promise<unknown> = Promise.resolve();
+
+  constructor(options: RollerOptions, engine: Engine) {
+    this.#options = options;
+    this.#engine = engine;
+  }
+
+  get facts() {
+    return this.#engine.facts;
+  }
+  tokenize: Roller["tokenize"] = (text, options) => this.#engine.tokenize(text, options);
+  detokenize: Roller["detokenize"] = (tokens) => this.#engine.detokenize(tokens);
+
+  roll: Roller["roll"] = (requests, sampling, signal) =>
+    this.#inTurn(async () => {
+      signal?.throwIfAborted();
+      this.#mustFit(requests, sampling);
+      await this.#engine.clear();
+      return this.#draw(requests, sampling, signal);
+    });
+
+  sync: Roller["sync"] = (adapter) =>
+    this.#inTurn(async () => {
+      if (adapter === null) {
+        if (this.#adapted) await this.#engine.detach(ADAPTER);
+        this.#adapted = false;
+        return;
+      }
+      await inMemory(adapter, (path) => this.#engine.attach(ADAPTER, path));
+      this.#adapted = true;
+    });
+
+  reload: Roller["reload"] = (write) =>
+    this.#inTurn(async () => {
+      await inMemory(new Uint8Array(0), async (modelPath) => {
+        await write(modelPath);
+        await this.#engine.close(); // before the next is opened: a device may have room for one
+        this.#adapted = false;
+        const { onProgress: _, ...options } = this.#options;
+        this.#engine = await openEngine({ ...options, ...STEADY, modelPath });
+      });
+    });
+
+  close = () => this.#inTurn(() => this.#engine.close());
+
+  /** Whatever is asked waits for what was asked before. */
+  #inTurn<T>(act: () => Promise<T>): Promise<T> {
+    const result = this.#last.then(act);
+    this.#last = result.catch(() => {});
+    return result;
+  }
+
+  #mustFit(requests: readonly RolloutRequest[], { maxTokens }: RolloutSampling) {
+    const { contextLength } = this.facts;
+    for (const { prompt, samples } of requests) {
+      if (prompt.length === 0 || samples < 1 || maxTokens < 1)
+        throw new RangeError("a prompt has no tokens, or samples or maxTokens are below 1");
+      if (prompt.length >= contextLength) throw new ContextOverflow(prompt.length, maxTokens, contextLength);
+    }
+  }
+
+  /** All requests leave in one message: how they share batches is not a matter of when they arrive. */
+  async #draw(requests: readonly RolloutRequest[], sampling: RolloutSampling, signal?: AbortSignal) {
+    const stop = new AbortController();
+    const ends = signal ? AbortSignal.any([stop.signal, signal]) : stop.signal;
+    const scored = this.#options.gpus.length === 0;
+    try {
+      const rolled = await Promise.all(
+        requests.map(async (request): Promise<Rollout[]> => {
+          const collector = new Collector(request.samples, scored);
+          const run = this.#engine.generate(toGeneration(request, sampling, this.#generationOptions(scored)), ends);
+          for await (const deltas of run) for (const delta of deltas) collector.take(delta);
+          return collector.finish();
+        }),
+      );
+      signal?.throwIfAborted();
+      return rolled;
+    } finally {
+      stop.abort(); // one that failed takes the others with it
+    }
+  }
+
+  #generationOptions(scored: boolean): Partial<Generation> {
+    return { ...(scored ? { topLogprobs: 0 } : {}), ...(this.#adapted ? { adapter: ADAPTER } : {}) };
+  }
+}
+
+/** A path that only this process has, until `use` is done; what it maps lives on. */
+async function inMemory(bytes: Uint8Array, use: (path: string) => Promise<void>): Promise<void> {
+  const fd = memoryFile(bytes);
+  try {
+    await use(`/proc/self/fd/${fd}`);
+  } finally {
+    closeSync(fd);
+  }
+}
+
+function toGeneration(
+  { prompt, samples, seed }: RolloutRequest,
+  { maxTokens, ...sampling }: RolloutSampling,
+  options: Partial<Generation>,
+): Generation {
+  const none = { frequencyPenalty: 0, presencePenalty: 0, logitBias: [] };
+  return {
+    prompt,
+    samples,
+    maxTokens,
+    sampling: { ...sampling, ...none, seed: seedOf(seed) }, // neighbouring seeds must not share draws: sample i has seed + i
+    stop: [],
+    wantTokens: true,
+    logprobTemperature: sampling.temperature > 0 ? sampling.temperature : 1,
+    ...options,
+  };
+}

@@ -1,0 +1,43 @@
+/** One rollout of verk-tiny that every test and every process makes alike; run as a program it prints what came out. */
+import { join } from "node:path";
+import { openRoller } from "../../src/workers/trainer/rollouts/roller.ts";
+import type { Roller, RollerOptions, Rollout, RolloutRequest } from "../../src/workers/trainer/rollouts/types.ts";
+import { tempDir } from "../harness.ts";
+
+export const TINY = join(import.meta.dir, "../../models/verk-tiny.gguf");
+export const SAMPLING = { temperature: 2.5, topP: 1, topK: 0, minP: 0, maxTokens: 24 };
+const QUESTIONS = ["What is 7 + 5?", "Reverse the word: garden", "Hello", "Which number is larger: 48 or 84?", "Who?"];
+
+export const openTiny = (options: Partial<RollerOptions> = {}): Promise<Roller> =>
+  openRoller({
+    dataDir: tempDir(),
+    modelPath: TINY,
+    contextLength: 128,
+    parallel: 12,
+    threads: 1,
+    gpus: [],
+    ...options,
+  });
+
+export const promptOf = (roller: Roller, question: string): Int32Array =>
+  roller.tokenize(`<|im_start|>user\n${question}<|im_end|>\n<|im_start|>assistant\n`, { addBos: false, special: true });
+
+/** More samples than slots, groups of unlike sizes. */
+export const requestsOf = (roller: Roller, seed: number): RolloutRequest[] =>
+  QUESTIONS.map((question, i) => ({ prompt: promptOf(roller, question), samples: 4 + i, seed: seed + i }));
+
+/** Bit for bit: every token and every log-probability. */
+export const digest = (rolled: readonly Rollout[][]): string =>
+  rolled
+    .flat()
+    .map(
+      ({ tokens, logps, truncated }) =>
+        `${tokens.join(" ")} ${Buffer.from(logps!.buffer).toString("hex")} ${truncated}`,
+    )
+    .join("\n");
+
+if (import.meta.main) {
+  const roller = await openTiny();
+  process.stdout.write(digest(await roller.roll(requestsOf(roller, 7), SAMPLING)));
+  await roller.close();
+}

@@ -1,0 +1,164 @@
+import { afterAll, describe, expect, test } from "bun:test";
+import { copyFileSync, readFileSync } from "node:fs";
+import { cpus } from "node:os";
+import { join } from "node:path";
+import { ContextOverflow } from "../../src/workers/serving/engine/types.ts";
+import { openRoller } from "../../src/workers/trainer/rollouts/roller.ts";
+import type { Roller } from "../../src/workers/trainer/rollouts/types.ts";
+import { tempDir } from "../harness.ts";
+import { makeAdapter, makeModel } from "../models.ts";
+import { logpsOf } from "../serving/reference.ts";
+import { digest, openTiny, promptOf, requestsOf, SAMPLING, TINY } from "./rolled.ts";
+
+const rollers: Roller[] = [];
+async function tiny(...args: Parameters<typeof openTiny>): Promise<Roller> {
+  const roller = await openTiny(...args);
+  rollers.push(roller);
+  return roller;
+}
+afterAll(() => Promise.all(rollers.map((roller) => roller.close())));
+
+/** `expect().rejects` holds up the event loop, and with it the messages of a thread. */
+const failure = (promise: Promise<unknown>) =>
+  promise.then(
+    () => null,
+    (error: unknown) => error,
+  );
+
+describe("what is rolled is a function of what was asked", () => {
+  test("twice in one engine, after other calls and after one that was given up", async () => {
+    const roller = await tiny();
+    const roll = (seed: number) => roller.roll(requestsOf(roller, seed), SAMPLING).then(digest);
+    const first = await roll(7);
+    expect(await roll(7)).toBe(first);
+    expect(await roll(8)).not.toBe(first);
+    await roller.roll([{ prompt: promptOf(roller, "Hello, you there"), samples: 30, seed: 1 }], {
+      ...SAMPLING,
+      topK: 5,
+    });
+    const given = new AbortController();
+    const ended = failure(roller.roll(requestsOf(roller, 9), { ...SAMPLING, maxTokens: 100 }, given.signal));
+    given.abort(new Error("enough"));
+    expect(await ended).toEqual(new Error("enough"));
+    expect(await roll(7)).toBe(first);
+  });
+
+  test("in another process, and while others take the processor", async () => {
+    const roller = await tiny();
+    const here = digest(await roller.roll(requestsOf(roller, 7), SAMPLING));
+    const busy = cpus()
+      .slice(0, 2)
+      .map(() => Bun.spawn([process.execPath, "-e", "for(;;);"]));
+    try {
+      const there = Bun.spawn([process.execPath, join(import.meta.dir, "rolled.ts")]);
+      expect(digest(await roller.roll(requestsOf(roller, 7), SAMPLING))).toBe(here);
+      expect(await new Response(there.stdout).text()).toBe(here);
+    } finally {
+      for (const each of busy) each.kill();
+    }
+  }, 30_000);
+
+  test("a seed is of its group: neighbouring seeds share no sample", async () => {
+    const roller = await tiny();
+    const prompt = promptOf(roller, "Tell me a story");
+    const groups = [1, 2, 3].map((seed) => ({ prompt, samples: 6, seed }));
+    const rolled = await roller.roll(groups, { ...SAMPLING, temperature: 2 });
+    expect(new Set(rolled.flat().map(({ tokens }) => tokens.join())).size).toBe(18);
+  });
+});
+
+test.each([0.7, 1, 1.3])("logps are of the logits divided by the temperature %p, cut or not", async (temperature) => {
+  const roller = await tiny();
+  const prompt = promptOf(roller, "What is 7 + 5?");
+  const sampling = { ...SAMPLING, temperature, topP: 0.95, topK: 20 };
+  const [group] = await roller.roll([{ prompt, samples: 6, seed: 3 }], sampling);
+  for (const { tokens, logps } of group!) {
+    expect(logps).toHaveLength(tokens.length);
+    const rows = logpsOf(TINY, Int32Array.of(...prompt, ...tokens)).map((row) => scaled(row, temperature));
+    tokens.forEach((token, i) => {
+      expect(Math.abs(logps![i]! - rows[prompt.length - 1 + i]![token]!)).toBeLessThan(5e-3); // F16 cache against F16 cache in other batches
+    });
+  }
+});
+function scaled(logps: Float64Array, temperature: number): Float64Array {
+  const divided = logps.map((each) => each / temperature);
+  const norm = Math.log(divided.reduce((sum, each) => sum + Math.exp(each), 0));
+  return divided.map((each) => each - norm);
+}
+
+test("the end token is among the tokens and not in the text; without one the sample is truncated", async () => {
+  const roller = await tiny();
+  const [end] = roller.tokenize("<|im_end|>", { addBos: false, special: true });
+  const request = { prompt: promptOf(roller, "What is 7 + 5?"), samples: 3, seed: 1 };
+  const [whole] = await roller.roll([request], { ...SAMPLING, temperature: 0 });
+  for (const { tokens, text, truncated } of whole!) {
+    expect({ last: tokens.at(-1), text, truncated }).toEqual({ last: end, text: "12", truncated: false });
+    expect(roller.detokenize(tokens)).toBe("12");
+  }
+  const [cut] = await roller.roll([request], { ...SAMPLING, temperature: 0, maxTokens: 1 });
+  for (const { tokens, truncated } of cut!) expect([tokens.length, truncated]).toEqual([1, true]);
+});
+
+test("more samples than slots: every one comes, in its place", async () => {
+  const roller = await tiny({ parallel: 5 });
+  const requests = requestsOf(roller, 40);
+  const rolled = await roller.roll(requests, { ...SAMPLING, temperature: 0 });
+  expect(rolled.map((group) => group.length)).toEqual(requests.map(({ samples }) => samples));
+  for (const group of rolled) expect(new Set(group.map(({ text }) => text)).size).toBe(1);
+  expect(new Set(rolled.map((group) => group[0]!.text)).size).toBe(rolled.length);
+});
+
+test("what does not fit is refused before anything runs", async () => {
+  const roller = await tiny();
+  const good = { prompt: promptOf(roller, "Hello"), samples: 2, seed: 1 };
+  const long = { ...good, prompt: new Int32Array(128).fill(70) };
+  expect(await failure(roller.roll([good, long], SAMPLING))).toBeInstanceOf(ContextOverflow);
+  expect(await failure(roller.roll([{ ...good, samples: 0 }], SAMPLING))).toBeInstanceOf(RangeError);
+  expect((await roller.roll([good], SAMPLING))[0]).toHaveLength(2);
+});
+
+describe("weights from memory", () => {
+  const dir = tempDir();
+  const shape = { arch: "qwen2", type: "F32" } as const;
+  const path = makeModel(dir, shape);
+  const text = async (roller: Roller) => {
+    const prompt = roller.tokenize("hello and the", { addBos: false, special: true });
+    const [group] = await roller.roll([{ prompt, samples: 1, seed: 1 }], { ...SAMPLING, temperature: 0 });
+    return group![0]!.tokens.join();
+  };
+  const open = () =>
+    openRoller({ dataDir: tempDir(), modelPath: path, contextLength: 64, parallel: 2, threads: 1, gpus: [] });
+
+  test("an adapter is used from the next roll on, replaced, and taken away; a bad one changes nothing", async () => {
+    const roller = await open();
+    const adapter = (adapterSeed: number) => readFileSync(makeAdapter(dir, { ...shape, adapterSeed, strength: 4 }));
+    const bare = await text(roller);
+    await roller.sync(adapter(1));
+    const first = await text(roller);
+    await roller.sync(adapter(2));
+    const second = await text(roller);
+    expect(new Set([bare, first, second]).size).toBe(3);
+    expect(await failure(roller.sync(new Uint8Array(64)))).toBeInstanceOf(Error);
+    expect(await text(roller)).toBe(second);
+    await roller.sync(adapter(1));
+    expect(await text(roller)).toBe(first);
+    await roller.sync(null);
+    expect(await text(roller)).toBe(bare);
+    await roller.close();
+  });
+
+  test("all weights are exchanged; what is no model leaves the old ones", async () => {
+    const roller = await open();
+    const bare = await text(roller);
+    const other = makeModel(dir, { ...shape, seed: 5 });
+    await roller.reload((into) => copyFileSync(other, into));
+    const changed = await text(roller);
+    expect(changed).not.toBe(bare);
+    await roller.reload((into) => copyFileSync(path, into));
+    expect(await text(roller)).toBe(bare);
+    const failed = await failure(roller.reload(() => Promise.reject(new Error("no room"))));
+    expect(failed).toEqual(new Error("no room"));
+    expect(await text(roller)).toBe(bare);
+    await roller.close();
+  });
+});
