@@ -1,4 +1,4 @@
--- Training jobs, and what each leaves behind: checkpoints, metrics, samples, events, files to download.
+-- Training jobs, and what each leaves behind: checkpoints, metrics, samples, events, files to download. What was spent.
 
 CREATE TABLE training_jobs (
   id                   TEXT PRIMARY KEY,
@@ -14,8 +14,9 @@ CREATE TABLE training_jobs (
   eval_dataset_id      TEXT,
   eval_snapshot_number INTEGER,
   hyperparameters      TEXT NOT NULL, -- every resolved value
+  given                TEXT, -- hyperparameters as they were asked for
   lora                 TEXT, -- null: full weights
-  rewards              TEXT NOT NULL, -- what scores: references with weights, and the source given with the job
+  rewards              TEXT NOT NULL, -- what scores: references with weights, the source given with the job, and all of it as code
   gpu_type             TEXT NOT NULL,
   gpu_count            INTEGER NOT NULL,
   gpu                  TEXT, -- assigned while it runs, and the last one after
@@ -133,3 +134,20 @@ CREATE TABLE training_exports (
   updated_at    INTEGER NOT NULL
 ) STRICT;
 CREATE UNIQUE INDEX training_exports_what ON training_exports (checkpoint_id, variant, quantization);
+
+-- What a workspace has spent, whatever became of the things it was spent on.
+CREATE TABLE billing_accounts (
+  workspace_id TEXT PRIMARY KEY REFERENCES workspaces (id),
+  spent_micros INTEGER NOT NULL,
+  updated_at   INTEGER NOT NULL
+) STRICT;
+INSERT INTO billing_accounts
+  SELECT workspace_id, SUM(total_cost_micros), MAX(updated_at) FROM deployments GROUP BY workspace_id;
+
+-- Models that a job made: of which checkpoint, and what of it. An adapter needs its base.
+ALTER TABLE models ADD COLUMN base_model_id TEXT;
+ALTER TABLE models ADD COLUMN checkpoint_id TEXT;
+ALTER TABLE models ADD COLUMN checkpoint_step INTEGER;
+ALTER TABLE models ADD COLUMN variant TEXT;
+CREATE UNIQUE INDEX models_result ON models (checkpoint_id, variant) WHERE status != 'deleted';
+CREATE INDEX models_base ON models (base_model_id) WHERE base_model_id IS NOT NULL;

@@ -1,5 +1,7 @@
 import { integer, primaryKey, real, sqliteTable, text } from "drizzle-orm/sqlite-core";
+import type { Language } from "../../lib/rewards/contract.ts";
 import type { LoraSettings } from "../../lib/training/lora.ts";
+import type { RewardPart } from "../../sandbox/scorer_types.ts";
 import { workspaces } from "../workspaces/table.ts";
 
 export const STATUSES = [
@@ -34,11 +36,15 @@ export type Lock = {
   app_version: string;
   seed: number;
 };
-/** `source`: given with the job. `functions`: of the workspace by id, or ready ones by name. */
+/**
+ * `source`: given with the job. `functions`: of the workspace by a version's id, or ready ones by name. `parts`: all of
+ * it as it was when the job was made, code included: what is deleted later changes nothing for the job.
+ */
 export type Rewards = {
   source: string | null;
-  language: "python" | "typescript" | "javascript" | null;
-  functions: { id: string; weight: number }[];
+  language: Language | null;
+  functions: { id: string; weight: number; params: Record<string, unknown> }[];
+  parts: RewardPart[];
 };
 export type Gpu = { type: string; count: number };
 export type JobVolume = { name: string; mount_path: string };
@@ -59,6 +65,8 @@ export const trainingJobs = sqliteTable("training_jobs", {
   evalDatasetId: text("eval_dataset_id"),
   evalSnapshotNumber: integer("eval_snapshot_number"),
   hyperparameters: text("hyperparameters", { mode: "json" }).$type<Record<string, unknown>>().notNull(),
+  /** Hyperparameters as they were asked for: what a clone begins with. */
+  given: text("given", { mode: "json" }).$type<Record<string, unknown>>(),
   lora: text("lora", { mode: "json" }).$type<LoraSettings>(),
   rewards: text("rewards", { mode: "json" }).$type<Rewards>().notNull(),
   gpuType: text("gpu_type").notNull(),

@@ -1,0 +1,10 @@
+import { z } from "zod";
+
+/** One part of the settings, with a line that says what it is about. */
+export const section = <S extends z.core.$ZodLooseShape>(doc: string, shape: S) =>
+  z
+    .strictObject(shape)
+    .prefault({} as never)
+    .describe(doc); // every leaf has a default, so {} is a valid input
+
+export const milliseconds = z.int().min(1).max(86_400_000);
