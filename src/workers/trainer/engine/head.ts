@@ -5,6 +5,7 @@
  */
 import { shapeOf, stridesOf } from "../../../native/ggml_symbols.ts";
 import { must } from "../../../native/llama_symbols.ts";
+import { scale } from "./ops.ts";
 import { Tape, type Tensor } from "./tape.ts";
 
 export type Targets = {
@@ -14,70 +15,110 @@ export type Targets = {
   readonly places: readonly Tensor[];
   /** For each chunk [1, tokens]. */
   readonly weights: readonly Tensor[];
+  /** Which tokens have targets, and for every token its row among those, or one behind the last. Null: all have. */
+  readonly chosen: { readonly places: Tensor; readonly back: Tensor } | null;
 };
 
 const SMALLEST = 1e-37;
 
 type Project = (tape: Tape, x: Tensor) => Tensor;
+export type Head = { project: Project; temperature: number; entropies: boolean };
 
-/** x [width, tokens] → one [1, tokens] for each chunk. The gradient begins here. */
-export function tokenLogps(tape: Tape, x: Tensor, targets: Targets, project: Project): Tensor[] {
-  const single = targets.places.length === 1;
-  const scores: Tensor[] = [];
-  targets.places.forEach((places, i) => {
-    const weights = targets.weights[i] as Tensor;
-    const from = i * targets.chunk;
-    const some = slice(tape, x, from, Math.min(targets.chunk, shapeOf(x)[1] - from));
-    const forward = single ? tape : new Tape(tape.plan, false);
-    const logits = project(forward, some);
-    const { shares, ofTarget } = probabilities(tape, logits, places);
-    const { ggml, context } = tape;
-    scores.push(tape.emit(ggml.ggml_log(context, ggml.ggml_clamp(context, ofTarget, SMALLEST, 1))));
-    tape.startFrom(() => {
-      if (single) return tape.give(logits, logitsGradient(tape, { shares, ofTarget, places, weights }));
-      again(tape, some, project, (rebuilt) => {
-        const parts = probabilities(tape, rebuilt, places);
-        return logitsGradient(tape, { ...parts, places, weights });
-      });
-    });
-  });
+/** One [1, tokens] for each chunk. */
+export type TokenScores = { logps: Tensor[]; entropies: Tensor[] };
+
+/** x [width, tokens]. The gradient begins here. */
+export function tokenScores(tape: Tape, x: Tensor, targets: Targets, head: Head): TokenScores {
+  const seen = targets.chosen ? gather(tape, x, targets.chosen) : x;
+  const scaled = head.temperature === 1 ? seen : scale(tape, seen, 1 / head.temperature); // narrower than the logits
+  const scores: TokenScores = { logps: [], entropies: [] };
+  if (targets.places.length === 1) wholeTable(tape, scaled, targets, { head, scores });
+  else inChunks(tape, scaled, targets, { head, scores });
   return scores;
 }
 
-/** A part of the tokens; its gradient goes back into the place it came from. */
-function slice(tape: Tape, x: Tensor, from: number, count: number): Tensor {
+type Into = { head: Head; scores: TokenScores };
+
+function wholeTable(tape: Tape, x: Tensor, targets: Targets, { head, scores }: Into) {
+  const [places, weights] = [targets.places[0] as Tensor, targets.weights[0] as Tensor];
+  const logits = head.project(tape, x);
+  const parts = scored(tape, logits, places, { head, scores });
+  tape.startFrom(() => tape.give(logits, logitsGradient(tape, { ...parts, places, weights })));
+}
+
+function inChunks(tape: Tape, x: Tensor, targets: Targets, { head, scores }: Into) {
   const { ggml, context } = tape;
-  const [width, tokens] = shapeOf(x);
-  if (count === tokens) return x;
-  const [, n1, n2, n3] = stridesOf(x);
-  const view = ggml.ggml_view_4d(context, x, width, count, 1, 1, n1, n2, n3, from * n1);
-  return tape.record(ggml.ggml_cont(context, view), [x], (gradient) => {
-    const before = from === 0 ? [] : [zeros(tape, gradient, width, from)];
-    const behind = tokens - from - count;
-    const after = behind === 0 ? [] : [zeros(tape, gradient, width, behind)];
-    const whole = [...before, gradient, ...after].reduce((a, b) => must(ggml.ggml_concat(context, a, b, 1), "concat"));
-    tape.give(x, whole);
+  const count = shapeOf(x)[1];
+  const chunks = targets.places.map((places, i) => {
+    const some = part(tape, x, i * targets.chunk, Math.min(targets.chunk, count - i * targets.chunk));
+    scored(tape, head.project(new Tape(tape.plan, false), some), places, { head, scores });
+    return { some, places, weights: targets.weights[i] as Tensor };
+  });
+  tape.startFrom(() => {
+    const found = chunks.map(({ some, places, weights }) =>
+      again(tape, some, head.project, (logits) =>
+        logitsGradient(tape, { ...probabilities(tape, logits, places), places, weights }),
+      ),
+    );
+    const all = found.filter((each) => each !== undefined);
+    if (all.length > 0)
+      tape.give(
+        x,
+        all.reduce((a, b) => tape.emit(ggml.ggml_concat(context, a, b, 1))),
+      );
   });
 }
 
-const zeros = (tape: Tape, like: Tensor, width: number, count: number): Tensor => {
+/** Rows of x; the way back finds for every token its own gradient, or the zero behind the last. */
+function gather(tape: Tape, x: Tensor, { places, back }: NonNullable<Targets["chosen"]>): Tensor {
   const { ggml, context } = tape;
-  const row = must(ggml.ggml_view_4d(context, like, width, 1, 1, 1, width * 4, width * 4, width * 4, 0), "view");
-  const none = must(ggml.ggml_scale(context, ggml.ggml_cont(context, row), 0), "zero");
-  return must(ggml.ggml_repeat_4d(context, none, width, count, 1, 1), "repeat");
-};
+  return tape.record(ggml.ggml_get_rows(context, x, places), [x], (gradient) => {
+    const [width] = shapeOf(gradient);
+    const row = must(ggml.ggml_view_4d(context, gradient, width, 1, 1, 1, width * 4, width * 4, width * 4, 0), "view");
+    const none = ggml.ggml_scale(context, ggml.ggml_cont(context, row), 0);
+    tape.give(x, ggml.ggml_get_rows(context, ggml.ggml_concat(context, gradient, none, 1), back));
+  });
+}
+
+function part(tape: Tape, x: Tensor, from: number, count: number): Tensor {
+  const { ggml, context } = tape;
+  const [, n1, n2, n3] = stridesOf(x);
+  const view = ggml.ggml_view_4d(context, x, shapeOf(x)[0], count, 1, 1, n1, n2, n3, from * n1);
+  return tape.emit(ggml.ggml_cont(context, view));
+}
 
 /** The chunk's logits once more, on a tape of their own, and from their gradient on to `x` and the weights. */
 function again(tape: Tape, x: Tensor, project: Project, gradientOf: (logits: Tensor) => Tensor) {
   const fresh = new Tape(tape.plan, true);
-  const found = fresh.through(x, (alias) => {
+  return fresh.through(x, (alias) => {
     const logits = project(fresh, alias);
     return { out: logits, gradient: gradientOf(logits) };
   });
-  if (found !== undefined) tape.give(x, found);
 }
 
 type Parts = { shares: Tensor; ofTarget: Tensor };
+
+function scored(tape: Tape, logits: Tensor, places: Tensor, { head, scores }: Into): Parts {
+  const { ggml, context } = tape;
+  const parts = probabilities(tape, logits, places);
+  const logp = tape.emit(ggml.ggml_log(context, ggml.ggml_clamp(context, parts.ofTarget, SMALLEST, 1)));
+  scores.logps.push(logp);
+  if (head.entropies) scores.entropies.push(entropy(tape, logits, { ...parts, places, logp }));
+  return parts;
+}
+
+/**
+ * -Σ p·log p, as log Σ exp z - Σ p·z with log Σ exp z = z - log p of the target: no logarithm of the whole table.
+ * Wrong where the target's p is none in F32.
+ */
+function entropy(tape: Tape, logits: Tensor, of: Parts & { places: Tensor; logp: Tensor }): Tensor {
+  const { ggml, context } = tape;
+  const [vocab, tokens] = shapeOf(logits);
+  const column = ggml.ggml_reshape_4d(context, logits, 1, vocab * tokens, 1, 1);
+  const total = ggml.ggml_sub(context, ggml.ggml_get_rows(context, column, of.places), of.logp);
+  const mean = ggml.ggml_sum_rows(context, ggml.ggml_mul(context, of.shares, logits));
+  return tape.emit(ggml.ggml_sub(context, total, mean));
+}
 
 function probabilities(tape: Tape, logits: Tensor, places: Tensor): Parts {
   const { ggml, context } = tape;
