@@ -11,6 +11,9 @@ import { preparedInsert, preparedRow } from "../../platform/row.ts";
 import { type CreateDataset, present, type UpdateDataset } from "./schema.ts";
 import { type DatasetRow, datasetPins, datasetResolutions, datasetSnapshots, datasets } from "./table.ts";
 
+export { claim } from "./resolve.ts";
+export { newest as newestSnapshot, type Pinned, unpin, unpinLost } from "./snapshots.ts";
+
 const byId = preparedRow(
   datasets,
   and(eq(datasets.id, sql.placeholder("id")), eq(datasets.workspaceId, sql.placeholder("workspaceId"))),

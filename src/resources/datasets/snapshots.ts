@@ -192,3 +192,9 @@ export async function pin(ctx: Ctx, workspaceId: string, reference: string, jobI
 
 /** The job has ended: in the commit that says so. */
 export const unpin = (tx: Tx, jobId: string) => void tx.delete(datasetPins).where(eq(datasetPins.jobId, jobId)).run();
+
+/** What a kill between a pin and its job left behind. */
+export function unpinLost(ctx: Ctx, isJob: (jobId: string) => boolean) {
+  const pins = ctx.db.select({ jobId: datasetPins.jobId }).from(datasetPins).all();
+  for (const { jobId } of pins) if (!isJob(jobId)) write(ctx.db, (tx) => unpin(tx, jobId));
+}

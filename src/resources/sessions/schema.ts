@@ -31,7 +31,7 @@ const Env = z
   .refine((env) => Buffer.byteLength(JSON.stringify(env)) <= MOST_ENV_BYTES, `takes at most ${MOST_ENV_BYTES} bytes`)
   .describe("Variables of its commands; kept sealed, never shown");
 
-const MountPath = z
+export const MountPath = z
   .string()
   .superRefine((path, { addIssue }) => {
     const message = mountPathFault(path);

@@ -10,11 +10,12 @@ import * as rewardFunctions from "../reward_functions/service.ts";
 import * as secrets from "../secrets/service.ts";
 import * as sessions from "../sessions/service.ts";
 import * as sshKeys from "../ssh_keys/service.ts";
+import * as trainingJobs from "../training_jobs/service.ts";
 import * as volumes from "../volumes/service.ts";
 
 /**
  * A deleted workspace keeps its row, so that old ids and events keep their meaning, but nothing that could be
- * opened or that costs: its deployments and sessions stop, its datasets, models, files, code, secrets, private keys and
+ * opened or that costs: its deployments, jobs and sessions stop, its datasets, models, files, code, secrets, private keys and
  * stored answers go. Driven by the event, so a kill only delays it.
  */
 export async function purge(ctx: Ctx) {
@@ -24,6 +25,7 @@ export async function purge(ctx: Ctx) {
         if (type !== "workspace.deleted") continue;
         deployments.stopAll(ctx, workspaceId);
         sessions.removeAll(ctx, workspaceId);
+        trainingJobs.removeAll(ctx, workspaceId);
         models.removeAll(ctx, workspaceId);
         datasets.removeAll(ctx, workspaceId);
         volumes.removeAll(ctx, workspaceId);

@@ -1,0 +1,165 @@
+import { z } from "zod";
+import { usdOf } from "../../lib/money.ts";
+import { DateTime, isoOrNull } from "../../lib/schema.ts";
+import { isoTime } from "../../lib/time.ts";
+import { LoraSettings } from "../../lib/training/lora.ts";
+import { HEADLINE_METRIC } from "../../lib/training/metrics.ts";
+import { costOf } from "../billing/service.ts";
+import { snapshotId } from "../datasets/schema.ts";
+import { PRIORITIES, type Priority } from "./create_schema.ts";
+import { FAILURE_CODES, JOB_METHODS, type JobRow, STATUSES } from "./table.ts";
+
+const Gpu = z.object({ type: z.string(), count: z.int() });
+const Sha256 = z.string().nullable();
+
+export const TrainingJob = z
+  .object({
+    id: z.string(),
+    object: z.literal("training_job"),
+    status: z.enum(STATUSES),
+    base_model: z.string().nullable().describe("Null only for custom"),
+    method: z.enum(JOB_METHODS),
+    output_name: z.string(),
+    gpu_requested: Gpu,
+    gpu: Gpu.nullable().describe("Null until assigned"),
+    dataset: z.object({ id: z.string(), snapshot_id: z.string().nullable(), num_rows: z.int().nullable() }).nullable(),
+    eval_dataset: z.object({ id: z.string(), snapshot_id: z.string().nullable() }).nullable(),
+    hyperparameters: z.record(z.string(), z.unknown()).describe("Every one, resolved"),
+    lora: LoraSettings.nullable().describe("Null: all weights are trained"),
+    reward_source: z.string().nullable().describe("Left out (null) in lists"),
+    reward_language: z.string().nullable(),
+    reward_functions: z.array(
+      z.object({ id: z.string(), weight: z.number(), params: z.record(z.string(), z.unknown()) }),
+    ),
+    provider: z.string(),
+    priority: z.enum(["low", "normal", "high"]),
+    seed: z.int(),
+    source_job: z.string().nullable(),
+    resume_from: z.string().nullable(),
+    code_artifact_id: z.string().nullable(),
+    command: z.string().nullable(),
+    secrets: z.array(z.string()).describe("Names"),
+    volumes: z.array(z.object({ name: z.string(), mount_path: z.string() })),
+    checkpoint: z.object({ save_steps: z.int(), keep_last: z.int() }),
+    max_runtime_minutes: z.number().nullable(),
+    max_cost_usd: z.number().nullable(),
+    publish: z.boolean(),
+    progress: z.object({
+      step: z.int(),
+      total_steps: z.int().describe("0: not known"),
+      percent: z.number().min(0).max(100),
+      eta_seconds: z.number().nullable(),
+    }),
+    latest_metrics: z.record(z.string(), z.number()),
+    headline_metric: z.object({ name: z.string(), value: z.number() }).nullable(),
+    best_checkpoint_id: z.string().nullable(),
+    memory_bytes: z.int().describe("What it is estimated to take on its device"),
+    queue_position: z.int().nullable().describe("1: the next; null when it does not wait"),
+    queue_reason: z.string().nullable().describe("What it waits for"),
+    pause_reason: z.string().nullable(),
+    error: z
+      .object({ code: z.enum(FAILURE_CODES), message: z.string(), param: z.string().nullable() })
+      .nullable()
+      .describe("Why it failed"),
+    cost_usd: z.number(),
+    lock: z
+      .object({
+        base_model_sha256: Sha256,
+        snapshot_sha256: Sha256,
+        reward_sha256: Sha256,
+        app_version: z.string(),
+        seed: z.int(),
+      })
+      .describe("What it would take to do the same again"),
+    metadata: z.record(z.string(), z.string()),
+    started_at: DateTime.nullable(),
+    completed_at: DateTime.nullable(),
+    created_at: DateTime,
+    updated_at: DateTime,
+  })
+  .meta({ id: "TrainingJob" });
+export type TrainingJob = z.infer<typeof TrainingJob>;
+
+/** What is not in the row. `whole`: with the code. */
+export type Seen = { now: number; queuePosition: number | null; whole: boolean };
+
+export const present = (row: JobRow, seen: Seen): TrainingJob => ({
+  id: row.id,
+  object: "training_job",
+  status: row.status,
+  base_model: row.baseModel,
+  method: row.method,
+  output_name: row.outputName,
+  gpu_requested: { type: row.gpuType, count: row.gpuCount },
+  gpu: row.gpu,
+  ...datasetsOf(row),
+  hyperparameters: row.hyperparameters,
+  lora: row.lora,
+  reward_source: seen.whole ? row.rewards.source : null,
+  reward_language: row.rewards.language,
+  reward_functions: row.rewards.functions,
+  provider: row.provider,
+  priority: priorityOf(row),
+  seed: row.seed,
+  source_job: row.sourceJob,
+  resume_from: row.resumeFrom,
+  code_artifact_id: row.codeArtifactId,
+  command: row.command,
+  secrets: row.secrets,
+  volumes: row.volumes,
+  checkpoint: { save_steps: row.saveSteps, keep_last: row.keepLast },
+  max_runtime_minutes: row.maxRuntimeMs === null ? null : row.maxRuntimeMs / 60_000,
+  max_cost_usd: row.maxCostMicros === null ? null : usdOf(row.maxCostMicros),
+  publish: row.publish,
+  progress: progressOf(row),
+  latest_metrics: row.latestMetrics,
+  headline_metric: headlineOf(row),
+  best_checkpoint_id: row.bestCheckpointId,
+  memory_bytes: row.memoryBytes,
+  queue_position: seen.queuePosition,
+  queue_reason: row.queueReason,
+  pause_reason: row.pauseReason,
+  error: row.error,
+  cost_usd: usdOf(costMicrosOf(row, seen.now)),
+  lock: row.lock,
+  metadata: row.metadata,
+  started_at: isoOrNull(row.startedAt),
+  completed_at: isoOrNull(row.completedAt),
+  created_at: isoTime(row.createdAt),
+  updated_at: isoTime(row.updatedAt),
+});
+
+/** What it has cost so far, the run that goes on included. */
+export const costMicrosOf = (row: JobRow, now: number): number =>
+  row.costMicros + (row.runSince === null ? 0 : costOf(row.rateMicros, now - row.runSince));
+
+function datasetsOf(row: JobRow): Pick<TrainingJob, "dataset" | "eval_dataset"> {
+  const nameOf = (number: number | null) => (number === null ? null : snapshotId(number));
+  return {
+    dataset:
+      row.datasetId === null
+        ? null
+        : { id: row.datasetId, snapshot_id: nameOf(row.snapshotNumber), num_rows: row.numRows },
+    eval_dataset:
+      row.evalDatasetId === null ? null : { id: row.evalDatasetId, snapshot_id: nameOf(row.evalSnapshotNumber) },
+  };
+}
+
+export const priorityOf = ({ priority }: JobRow): Priority =>
+  (Object.keys(PRIORITIES) as Priority[]).find((name) => PRIORITIES[name] === priority) ?? "normal";
+
+function progressOf({ status, step, totalSteps, etaMs }: JobRow): TrainingJob["progress"] {
+  const share = totalSteps > 0 ? Math.min(100, (100 * step) / totalSteps) : 0;
+  return {
+    step,
+    total_steps: totalSteps,
+    percent: status === "completed" ? 100 : Number(share.toFixed(2)),
+    eta_seconds: status === "running" && etaMs !== null ? Math.round(etaMs / 1000) : null,
+  };
+}
+
+function headlineOf({ method, latestMetrics }: JobRow): TrainingJob["headline_metric"] {
+  const name = method === "custom" ? undefined : HEADLINE_METRIC[method];
+  const value = name === undefined ? undefined : latestMetrics[name];
+  return name === undefined || value === undefined ? null : { name, value };
+}

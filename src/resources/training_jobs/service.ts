@@ -1,0 +1,195 @@
+/** Training jobs: the rows and what callers may do with them. `create.ts` makes them, `reconcile.ts` runs them. */
+import { and, eq, inArray, isNull, notInArray, sql } from "drizzle-orm";
+import type { Ctx } from "../../context.ts";
+import { emit } from "../../events/emit.ts";
+import { transition } from "../../events/lifecycle.ts";
+import { type PageQuery, page } from "../../http/pagination.ts";
+import { AppError } from "../../lib/errors.ts";
+import { afterCommit, type Tx, write } from "../../platform/db.ts";
+import { preparedRow } from "../../platform/row.ts";
+import * as datasets from "../datasets/service.ts";
+import * as looseKeys from "../loose_keys/service.ts";
+import { machine, report } from "./machine.ts";
+import { note } from "./notes.ts";
+import { inOrder } from "./policy.ts";
+import { present, type TrainingJob } from "./schema.ts";
+import { type JobRow, trainingCheckpoints, trainingExports, trainingJobs } from "./table.ts";
+
+export const RECONCILE = "training_jobs.reconcile";
+export const SWEEP = "training_jobs.sweep";
+
+const byId = preparedRow(trainingJobs, eq(trainingJobs.id, sql.placeholder("id")));
+
+export const isFinished = ({ status }: Pick<JobRow, "status">) => machine.terminal.includes(status);
+
+/** For work that goes on without a caller. */
+export const current = ({ db }: { db: Ctx["db"] | Tx }, id: string): JobRow | undefined => byId(db, { id });
+
+export function find(ctx: Pick<Ctx, "db">, workspaceId: string, id: string): JobRow | undefined {
+  const row = current(ctx, id);
+  return row?.workspaceId === workspaceId ? row : undefined;
+}
+
+export function mustGet(ctx: Pick<Ctx, "db">, workspaceId: string, id: string, param = "id"): JobRow {
+  const row = find(ctx, workspaceId, id);
+  if (!row) throw new AppError("resource_not_found", `No training job ${id.slice(0, 80)}`, { param });
+  return row;
+}
+
+export const shown = (ctx: Ctx, row: JobRow): TrainingJob =>
+  present(row, { now: ctx.clock.now(), queuePosition: positionsOf(ctx)(row), whole: true });
+
+type ListQuery = PageQuery & { status?: JobRow["status"] | undefined; method?: JobRow["method"] | undefined };
+
+export function list(ctx: Ctx, workspaceId: string, query: ListQuery) {
+  const { status, method } = query;
+  const within = and(
+    eq(trainingJobs.workspaceId, workspaceId),
+    status === undefined ? undefined : eq(trainingJobs.status, status),
+    method === undefined ? undefined : eq(trainingJobs.method, method),
+  );
+  const positionOf = positionsOf(ctx);
+  const now = ctx.clock.now();
+  return page(ctx.db, trainingJobs, within, query, (row) =>
+    present(row, { now, queuePosition: positionOf(row), whole: false }),
+  );
+}
+
+/** In the queue of the whole machine, as it would be served now; the queue is looked at when the first one waits. */
+function positionsOf(ctx: Ctx): (row: JobRow) => number | null {
+  let places: Map<string, number> | undefined;
+  return (row) => {
+    if (row.status !== "queued") return null;
+    places ??= new Map(queueOf(ctx).map(({ id }, i) => [id, i + 1]));
+    return places.get(row.id) ?? null;
+  };
+}
+
+function queueOf(ctx: Ctx) {
+  const { id, workspaceId, priority, queuedAt, notBefore, status } = trainingJobs;
+  const rows = ctx.db
+    .select({ id, workspaceId, priority, queuedAt, notBefore, status })
+    .from(trainingJobs)
+    .where(and(isNull(trainingJobs.completedAt), inArray(status, ["queued", "provisioning", "running"])))
+    .all();
+  const queued = rows.filter((row) => row.status === "queued");
+  const running = rows.filter((row) => row.status !== "queued").map((row) => row.workspaceId);
+  return inOrder(queued, running, Number.POSITIVE_INFINITY);
+}
+
+/** Ends a job, now or when its worker is gone. One that is being cancelled stays as it is. */
+export function cancel(ctx: Ctx, workspaceId: string, id: string): JobRow {
+  const before = mustGet(ctx, workspaceId, id);
+  if (before.status === "cancelling") return before;
+  return move(ctx, before, "cancelled", (tx, now) => {
+    const row =
+      transition(tx, machine, "cancel", { id, now }) ??
+      transition(tx, machine, "drop", { id, now }, { completedAt: now, queueReason: null, pauseReason: null });
+    if (row?.status === "cancelled") datasets.unpin(tx, id);
+    if (row) note(tx, row, now, { level: "info", type: `job.${row.status}`, message: WORDS[row.status] ?? "" });
+    return row;
+  });
+}
+
+const WORDS: Partial<Record<JobRow["status"], string>> = {
+  cancelling: "Cancelled by request: its worker is being ended",
+  cancelled: "Cancelled by request",
+};
+
+/** Its worker saves and ends; the row says so at once. */
+export function pause(ctx: Ctx, workspaceId: string, id: string): JobRow {
+  return move(ctx, mustGet(ctx, workspaceId, id), "paused", (tx, now) => {
+    const patch = { pauseReason: "by request", queueReason: null, etaMs: null };
+    const row = transition(tx, machine, "pause", { id, now }, patch);
+    if (row) note(tx, row, now, { level: "info", type: "job.paused", message: "Paused by request" });
+    return row;
+  });
+}
+
+/** Back into the queue, behind those who wait; it goes on from its newest checkpoint. */
+export function resume(ctx: Ctx, workspaceId: string, id: string): JobRow {
+  return move(ctx, mustGet(ctx, workspaceId, id), "resumed", (tx, now) => {
+    if (current({ db: tx }, id)?.status !== "paused") return undefined;
+    const patch = { queuedAt: now, pauseReason: null, queueReason: null, crashes: 0, notBefore: 0 };
+    const row = transition(tx, machine, "requeue", { id, now }, patch);
+    if (row) note(tx, row, now, { level: "info", type: "job.requeued", message: "Resumed by request" });
+    return row;
+  });
+}
+
+type Step = (tx: Tx, now: number) => JobRow | undefined;
+
+function move(ctx: Ctx, before: JobRow, what: string, step: Step): JobRow {
+  const row = write(ctx.db, (tx) => step(tx, ctx.clock.now()));
+  ctx.wake(RECONCILE);
+  if (row) return row;
+  throw new AppError("unsupported_state", `Training job ${before.id} is ${before.status}: it cannot be ${what}`, {
+    param: "id",
+  });
+}
+
+/** Whether it may be shown to everybody. */
+export function setPublished(ctx: Ctx, workspaceId: string, id: string, publish: boolean): JobRow {
+  const before = mustGet(ctx, workspaceId, id);
+  if (before.publish === publish) return before;
+  const now = ctx.clock.now();
+  return write(ctx.db, (tx) => {
+    const set = { publish, updatedAt: now };
+    const row = tx.update(trainingJobs).set(set).where(eq(trainingJobs.id, id)).returning().get();
+    const type = publish ? "job.published" : "job.unpublished";
+    note(tx, row, now, { level: "info", type, message: publish ? "Published" : "No longer published" });
+    return row;
+  });
+}
+
+/** A finished one. Its files go when the loop finds a directory without a job; models that it made stay. */
+export function remove(ctx: Ctx, workspaceId: string, id: string): JobRow {
+  const row = mustGet(ctx, workspaceId, id);
+  if (!isFinished(row))
+    throw new AppError("unsupported_state", `Training job ${id} is ${row.status}: cancel it first`, { param: "id" });
+  write(ctx.db, (tx) => {
+    const user = neededBy(tx, id);
+    if (user)
+      throw new AppError(
+        "unsupported_state",
+        `Training job ${user} begins with a checkpoint of ${id}: cancel it or wait for its end`,
+        { param: "id" },
+      );
+    erase(ctx, tx, row);
+  });
+  return row;
+}
+
+/** A job that has not ended and was told to begin with what this one learned. */
+function neededBy(tx: Tx, id: string): string | undefined {
+  const own = tx
+    .select({ id: trainingCheckpoints.id })
+    .from(trainingCheckpoints)
+    .where(eq(trainingCheckpoints.jobId, id));
+  return tx
+    .select({ id: trainingJobs.id })
+    .from(trainingJobs)
+    .where(and(notInArray(trainingJobs.status, [...machine.terminal]), inArray(trainingJobs.resumeFrom, own)))
+    .get()?.id;
+}
+
+function erase(ctx: Ctx, tx: Tx, row: JobRow) {
+  const now = ctx.clock.now();
+  const { storageKey, jobId } = trainingExports;
+  const files = tx.select({ storageKey }).from(trainingExports).where(eq(jobId, row.id)).all();
+  for (const key of [row.logKey, ...files.map((each) => each.storageKey)]) if (key) looseKeys.drop(tx, key, now);
+  datasets.unpin(tx, row.id);
+  tx.delete(trainingJobs).where(eq(trainingJobs.id, row.id)).run();
+  emit(tx, "job.deleted", { workspaceId: row.workspaceId, now }, report(row));
+  afterCommit(tx, () => {
+    ctx.wake(SWEEP);
+    ctx.wake("volumes.sweep");
+  });
+}
+
+/** The workspace is gone: what it runs is ended, what has ended goes, and the loop takes the rest when it has. */
+export function removeAll(ctx: Ctx, workspaceId: string) {
+  const rows = () => ctx.db.select().from(trainingJobs).where(eq(trainingJobs.workspaceId, workspaceId)).all();
+  for (const row of rows()) if (!isFinished(row)) cancel(ctx, workspaceId, row.id);
+  for (const row of rows()) if (isFinished(row)) write(ctx.db, (tx) => erase(ctx, tx, row));
+}
