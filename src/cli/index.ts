@@ -24,6 +24,11 @@ const COMMANDS: readonly Row[] = [
     load: async () => (await import("./commands/models.ts")).models,
   },
   {
+    name: "jobs",
+    summary: "Train models: start, watch and steer training jobs",
+    load: async () => (await import("./commands/jobs.ts")).jobs,
+  },
+  {
     name: "datasets",
     summary: "Push, pull, append to and snapshot datasets",
     load: async () => (await import("./commands/datasets.ts")).datasets,

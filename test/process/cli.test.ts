@@ -47,6 +47,8 @@ describe("help", () => {
   commands.push("volumes", ...["list", "create", "ls", "cp", "rm", "delete"].map((name) => `volumes ${name}`));
   commands.push("rewards", ...["test", "push", "list", "library"].map((name) => `rewards ${name}`));
   commands.push("sessions", ...["create", "list", "exec", "cp", "stop"].map((name) => `sessions ${name}`));
+  const ofJobs = ["create", "list", "get", "watch", "logs", "cancel", "pause", "resume", "delete", "model"];
+  commands.push("jobs", ...ofJobs.map((name) => `jobs ${name}`));
   commands.push("config", "config print", "config check", "config default", "doctor", "demo", "version");
   test.each(commands)("verk help %s shows usage, flags, an example and exit codes", async (name) => {
     const { code, out } = await verk(["help", ...name.split(" ")]);

@@ -32,7 +32,7 @@ export const push = command({
       const label = labelOf("--name", name ?? nameOf(source));
       const { client } = await connect(where);
       return await interruptible(async (signal) => {
-        const { status, body } = await send(client, { label, source, progress, signal });
+        const { status, body } = await sendRows(client, { label, source, progress, signal });
         progress.end();
         if (json) printJson(body);
         else {
@@ -50,12 +50,15 @@ export const push = command({
 
 function nameOf({ name }: Source): string {
   if (name === "") throw new UsageError("datasets push: standard input has no name: give one with --name");
-  return name.replace(/\.(jsonl|ndjson|json)$/i, "");
+  return labelOfFile(name);
 }
+
+export const labelOfFile = (name: string) => name.replace(/\.(jsonl|ndjson|json)$/i, "");
 
 type Sending = { label: string; source: Source; progress: ReturnType<typeof createProgress>; signal: AbortSignal };
 
-async function send(client: Client, { label, source, progress, signal }: Sending) {
+/** Status 200: the same content was there already. */
+export async function sendRows(client: Client, { label, source, progress, signal }: Sending) {
   const meter = createMeter(progress, `uploading ${label}`, source.size);
   let [broken, answered]: [unknown, boolean] = [undefined, false];
   async function* chunks() {

@@ -1,0 +1,50 @@
+/** Training jobs as the command line sees them. */
+import { UsageError } from "../../lib/errors.ts";
+import { nearest } from "../../lib/nearest.ts";
+import type { TrainingJob } from "../../resources/training_jobs/schema.ts";
+import { EXIT } from "../args.ts";
+import type { Client } from "../client.ts";
+import { listAll } from "../lists.ts";
+
+/** What is shown of one. */
+export type Job = Pick<
+  TrainingJob,
+  | "id"
+  | "status"
+  | "base_model"
+  | "method"
+  | "output_name"
+  | "progress"
+  | "latest_metrics"
+  | "error"
+  | "queue_position"
+  | "queue_reason"
+  | "created_at"
+  | "started_at"
+  | "completed_at"
+>;
+
+const OVER = ["completed", "failed", "cancelled"];
+export const isOver = ({ status }: Pick<Job, "status">) => OVER.includes(status);
+
+export const pathOf = (id: string, rest = "") => `/v1/training_jobs/${encodeURIComponent(id)}${rest}`;
+
+export const allJobs = (client: Client, filters: Record<string, string> = {}) => {
+  const query = new URLSearchParams(filters).toString();
+  return listAll<Job>(client, `/v1/training_jobs${query === "" ? "" : `?${query}`}`, ({ id }) => id);
+};
+
+/** By id, or by the name of its result: of several the newest. */
+export async function mustFind(client: Client, target: string): Promise<Job> {
+  if (target.startsWith("job_")) return (await client.call<Job>("GET", pathOf(target))).body;
+  const all = await allJobs(client);
+  const found = all.find(({ output_name }) => output_name === target);
+  if (found) return found;
+  const names = [...new Set(all.map(({ output_name }) => output_name))];
+  const close = nearest(target, names);
+  const there = names.length > 0 ? ` There are: ${names.slice(0, 10).join(", ")}.` : "";
+  throw new UsageError(
+    `There is no training job ${JSON.stringify(target)}.${close ? ` Did you mean ${close}?` : there} \`verk jobs create\` makes one.`,
+    EXIT.failed,
+  );
+}
