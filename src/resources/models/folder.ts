@@ -13,6 +13,7 @@ import { cleanTemp } from "../../platform/files.ts";
 import { BUILTIN_NAME, ensureBuiltin } from "./builtin.ts";
 import { settleFile } from "./check.ts";
 import { machine } from "./machine.ts";
+import { removeStrayResults } from "./results.ts";
 import * as models from "./service.ts";
 import { noticeLost, removeUnused } from "./sweep.ts";
 import { type ModelRow, models as table } from "./table.ts";
@@ -32,6 +33,7 @@ export async function scan(ctx: Ctx, signal?: AbortSignal) {
   await noticeLost(ctx);
   await removeUnused(ctx);
   await removeStray(ctx);
+  await removeStrayResults(ctx);
   await mkdir(join(ctx.config.data_dir, FOLDER), { recursive: true, mode: 0o700 });
   await cleanTemp(join(ctx.config.data_dir, FOLDER), ABANDONED_MS, ctx.clock.now());
   while (!signal?.aborted && (await look(ctx))) await ctx.clock.sleep(PAUSE_MS, signal);

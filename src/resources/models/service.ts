@@ -1,7 +1,7 @@
 /** The registry of models: what is built in, what lies in the models folder, what came from the hub. */
 import { statSync } from "node:fs";
 import { join } from "node:path";
-import { and, desc, eq, isNull, ne, or, sql } from "drizzle-orm";
+import { and, desc, eq, isNull, ne, or, type SQL, sql } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { emit } from "../../events/emit.ts";
 import { transition } from "../../events/lifecycle.ts";
@@ -15,8 +15,20 @@ import type { ModelShape } from "../../workers/protocol.ts";
 import * as uploads from "../uploads/service.ts";
 import { fileMatches, parseHubName } from "./hub_name.ts";
 import { INSTALLATION, machine } from "./machine.ts";
+import { adaptersOf } from "./results.ts";
 import { present } from "./schema.ts";
 import { type ModelRow, type ModelSource, models } from "./table.ts";
+
+export {
+  addResult,
+  baseOf,
+  byCheckpoint,
+  byJob,
+  type PlacedResult,
+  placeResult,
+  type Result,
+  registerResult,
+} from "./results.ts";
 
 const here = ne(models.status, "deleted");
 const visible = (workspaceId: string) => and(or(isNull(models.workspaceId), eq(models.workspaceId, workspaceId)), here);
@@ -63,17 +75,6 @@ export function mustGet(ctx: Ctx, workspaceId: string, name: string): ModelRow {
   const row = find(ctx, workspaceId, name);
   if (!row) throw new AppError("resource_not_found", `No model ${name.slice(0, 120)}`, { param: "id" });
   return row;
-}
-
-/** The model that a training job made. */
-export function byJob(ctx: Ctx, workspaceId: string, jobId: string): ModelRow | undefined {
-  return ctx.db
-    .select()
-    .from(models)
-    .where(and(visible(workspaceId), eq(models.jobId, jobId)))
-    .orderBy(desc(models.createdAt), desc(models.id))
-    .limit(1)
-    .get();
 }
 
 /** A row for a model that is not here yet: the loop `models.download` brings it. */
@@ -135,11 +136,11 @@ export function remove(ctx: Ctx, workspaceId: string, name: string): ModelRow {
       row.source === "builtin" ? "it is part of this program" : `remove its file from the models folder (${row.path})`;
     throw new AppError("unsupported_state", `Model ${row.name} belongs to the installation: ${fix}`, { param: "id" });
   }
-  const user = usedBy(ctx, row.id);
-  if (user) {
-    const message = `Deployment ${user} uses model ${row.name}: stop it first`;
-    throw new AppError("unsupported_state", message, { param: "id" });
-  }
+  mustBeUnused(ctx, row);
+  return drop(ctx, row);
+}
+
+function drop(ctx: Ctx, row: ModelRow): ModelRow {
   const patch = { name: `${row.name} (deleted ${row.id})`, progress: null };
   const now = ctx.clock.now();
   const gone = write(ctx.db, (tx) => {
@@ -157,21 +158,36 @@ export function removeAll(ctx: Ctx, workspaceId: string) {
     .from(models)
     .where(and(eq(models.workspaceId, workspaceId), here))
     .all();
-  for (const { id } of rows) remove(ctx, workspaceId, id);
+  for (const row of rows) drop(ctx, row);
 }
 
-const usedBy = (ctx: Ctx, id: string): string | undefined =>
-  ctx.db.get<{ id: string } | undefined>(
+function mustBeUnused(ctx: Ctx, { id, name }: ModelRow) {
+  const refuse = (why: string) => {
+    throw new AppError("unsupported_state", why, { param: "id" });
+  };
+  const one = (query: SQL) => ctx.db.get<{ id: string } | undefined>(query)?.id;
+  const deployment = one(
     sql`SELECT id FROM deployments WHERE model_id = ${id} AND status NOT IN ('stopped', 'failed') LIMIT 1`,
-  )?.id;
+  );
+  if (deployment) refuse(`Deployment ${deployment} uses model ${name}: stop it first`);
+  const job = one(sql`SELECT id FROM training_jobs WHERE base_model_id = ${id} AND completed_at IS NULL LIMIT 1`);
+  if (job) refuse(`Training job ${job} trains on model ${name}: cancel it first, or wait for its end`);
+  const adapters = adaptersOf(ctx, id).map((row) => `${row.name} (${row.id})`);
+  if (adapters.length > 0)
+    refuse(
+      `Model ${name} is what ${listed(adapters)} ${adapters.length === 1 ? "is" : "are"} added to: delete them first`,
+    );
+}
 
-export type NewModel = { workspaceId: string | null; name: string; source: ModelSource } & Partial<
-  Pick<ModelRow, "path" | "jobId" | "baseModel" | "hubFile" | "metadata" | "sizeBytes" | "fileMtimeMs" | "sha256">
->;
+const listed = (names: string[]) =>
+  names.length > 5 ? `${names.slice(0, 5).join(", ")} and ${names.length - 5} more` : names.join(", ");
+
+export type NewModel = { workspaceId: string | null; name: string; source: ModelSource } & Partial<ModelRow>;
 
 /** A new row, not checked yet. */
 export function add(tx: Tx, given: NewModel, now: number): ModelRow {
-  const row = insert(tx, { ...BLANK, metadata: {}, ...given, id: newId("mdl", now), createdAt: now, updatedAt: now });
+  const own = { id: newId("mdl", now), metadata: {}, createdAt: now, updatedAt: now };
+  const row = insert(tx, { ...BLANK, ...own, ...given });
   emit(tx, "model.created", { workspaceId: row.workspaceId ?? INSTALLATION, now }, present(row));
   return row;
 }
@@ -181,6 +197,7 @@ const BLANK = {
   path: null,
   format: "gguf",
   baseModel: null,
+  baseModelId: null,
   architecture: null,
   parameters: null,
   contextLength: null,
@@ -191,6 +208,9 @@ const BLANK = {
   shape: null,
   hubFile: null,
   jobId: null,
+  checkpointId: null,
+  checkpointStep: null,
+  variant: null,
   error: null,
   progress: null,
 };
@@ -217,6 +237,9 @@ export function accept(tx: Tx, id: string, found: Inspected & { path: string }, 
     },
   );
 }
+
+export const recheck = (tx: Tx, id: string, now: number): ModelRow | undefined =>
+  transition(tx, machine, "recheck", { id, now }, { error: null });
 
 export const refuse = (tx: Tx, id: string, error: string, now: number): ModelRow | undefined =>
   transition(tx, machine, "refuse", { id, now }, { error, progress: null });

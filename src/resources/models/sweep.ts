@@ -11,7 +11,7 @@ import { type ModelRow, models as table } from "./table.ts";
 
 export const PARTS = join("models", ".downloads");
 /** Sources whose files this server wrote; what lies in the models folder is the operator's. */
-const OURS: ModelRow["source"][] = ["hub", "upload"];
+const OURS: ModelRow["source"][] = ["hub", "upload", "training_job"];
 const STALE_PART_MS = 7 * 86_400_000;
 
 /** Whether a row other than this one names the file. */

@@ -17,6 +17,7 @@ export const models = sqliteTable("models", {
   path: text("path"),
   format: text("format").notNull(),
   baseModel: text("base_model"),
+  baseModelId: text("base_model_id"),
   architecture: text("architecture"),
   parameters: integer("parameters"),
   contextLength: integer("context_length"),
@@ -28,6 +29,10 @@ export const models = sqliteTable("models", {
   shape: text("shape", { mode: "json" }).$type<ModelShape>(),
   hubFile: text("hub_file"),
   jobId: text("job_id"),
+  /** Of a job's models: what it was made of, and what it is: `adapter`, `model`, or an export. */
+  checkpointId: text("checkpoint_id"),
+  checkpointStep: integer("checkpoint_step"),
+  variant: text("variant"),
   error: text("error"),
   progress: real("progress"),
   metadata: text("metadata", { mode: "json" }).$type<Record<string, string>>().notNull(),

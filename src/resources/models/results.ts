@@ -1,0 +1,191 @@
+/**
+ * Models that training jobs made: models/.results/<model>.gguf below the data directory, a second name of the job's own
+ * file, so that it outlives the job. The file is there before the row that names it; what no row names is removed.
+ */
+import { constants } from "node:fs";
+import { copyFile, link, mkdir, open, readdir, rm, stat } from "node:fs/promises";
+import { join } from "node:path";
+import { and, desc, eq, inArray, isNull, ne, or, sql } from "drizzle-orm";
+import type { Ctx } from "../../context.ts";
+import { newId } from "../../lib/ids.ts";
+import { durable, type Tx, write } from "../../platform/db.ts";
+import { asStorageError, syncDir } from "../../platform/files.ts";
+import { inspect } from "./inspect.ts";
+import * as models from "./service.ts";
+import { type ModelRow, models as table } from "./table.ts";
+
+const DIR = join("models", ".results");
+const SUFFIX = ".gguf";
+const STRAY_MS = 3_600_000; // younger files may be on their way to their row
+/** What the job itself is for; everything else was made of it later. */
+const OWN_RESULTS = ["adapter", "model"];
+
+export type Result = {
+  workspaceId: string;
+  jobId: string;
+  checkpointId: string;
+  step: number;
+  /** `adapter` or `model`: the job's own result. Else an export, such as `gguf Q8_0`. Once for each checkpoint. */
+  variant: string;
+  /** Where it is taken, a number is added: the row says which name it got. */
+  name: string;
+  baseModelId: string | null;
+  /** Absolute, whole and flushed. It stays where it is, and may go. */
+  path: string;
+  sha256?: string;
+};
+
+export type PlacedResult = models.Inspected & { id: string; path: string };
+
+/** The job's file becomes a model of the workspace that is ready to be served. Once: later calls find it. */
+export async function registerResult(ctx: Ctx, result: Result): Promise<ModelRow> {
+  const known = existing(ctx.db, result);
+  if (known?.status === "ready" && models.fileOf(ctx, known) === "same") return known;
+  const placed = await placeResult(ctx, result);
+  const row = write(ctx.db, (tx) => addResult(ctx, tx, result, placed));
+  await durable(ctx.db);
+  return row;
+}
+
+/** The file in its place, looked at by the inspector; `addResult` gives it a row within an hour. */
+export async function placeResult(ctx: Ctx, { path: from, sha256 }: Result): Promise<PlacedResult> {
+  const id = newId("mdl", ctx.clock.now());
+  const path = join(DIR, `${id}${SUFFIX}`);
+  const full = join(ctx.config.data_dir, path);
+  await bring(ctx, from, full);
+  const found = await inspect(ctx, full, { hash: sha256 === undefined });
+  if (!found.ok) {
+    await rm(full, { force: true });
+    throw new Error(`The result of a training job cannot be used: ${found.error}`);
+  }
+  const { shape, sizeBytes } = found;
+  const fileMtimeMs = Math.floor((await stat(full)).mtimeMs);
+  return { id, path, shape, sizeBytes, sha256: sha256 ?? found.sha256, fileMtimeMs };
+}
+
+async function bring(ctx: Ctx, from: string, to: string) {
+  const dir = join(ctx.config.data_dir, DIR);
+  try {
+    await mkdir(dir, { recursive: true, mode: 0o700 });
+    await link(from, to).catch(() => copy(from, to)); // a file system without links
+    await syncDir(dir);
+  } catch (error) {
+    await rm(to, { force: true });
+    throw asStorageError(to, "write", error);
+  }
+}
+
+async function copy(from: string, to: string) {
+  await copyFile(from, to, constants.COPYFILE_FICLONE);
+  const handle = await open(to, "r+");
+  await handle.sync().finally(() => handle.close());
+}
+
+/** In the commit of whatever says that the job has a result. Somebody was faster: his row, and this file is removed. */
+export function addResult(ctx: Ctx, tx: Tx, result: Result, placed: PlacedResult): ModelRow {
+  const now = ctx.clock.now();
+  const { id, path, ...found } = placed;
+  const known = existing(tx, result);
+  if (known?.status === "ready" && models.fileOf(ctx, known) === "same") return known;
+  if (known) {
+    models.recheck(tx, known.id, now);
+    return models.accept(tx, known.id, { ...found, path }, now) ?? known;
+  }
+  const { workspaceId, jobId, checkpointId, step, variant, baseModelId } = result;
+  const base = baseModelId === null ? undefined : models.find(ctx, workspaceId, baseModelId);
+  const made = models.add(
+    tx,
+    {
+      id,
+      workspaceId,
+      name: freeName(tx, workspaceId, result.name),
+      source: "training_job",
+      path,
+      jobId,
+      checkpointId,
+      checkpointStep: step,
+      variant,
+      baseModelId,
+      baseModel: base?.name ?? null,
+    },
+    now,
+  );
+  return models.accept(tx, made.id, { ...found, path }, now) ?? made;
+}
+
+const here = ne(table.status, "deleted");
+
+const existing = (tx: Pick<Tx, "select">, { checkpointId, variant }: Pick<Result, "checkpointId" | "variant">) =>
+  tx
+    .select()
+    .from(table)
+    .where(and(eq(table.checkpointId, checkpointId), eq(table.variant, variant), here))
+    .get();
+
+/** `name`, or `name-2` and so on. Not one of the installation's either: a workspace's own would hide it. */
+function freeName(tx: Tx, workspaceId: string, wanted: string): string {
+  const taken = (name: string) =>
+    tx
+      .select({ id: table.id })
+      .from(table)
+      .where(and(eq(table.name, name), or(isNull(table.workspaceId), eq(table.workspaceId, workspaceId))))
+      .get();
+  let name = wanted;
+  for (let number = 2; taken(name); number++) name = `${wanted}-${number}`;
+  return name;
+}
+
+/** What a training job made: its own result rather than an export, and of its last checkpoint. */
+export function byJob(ctx: Ctx, workspaceId: string, jobId: string): ModelRow | undefined {
+  return ctx.db
+    .select()
+    .from(table)
+    .where(and(eq(table.workspaceId, workspaceId), eq(table.jobId, jobId), here))
+    .orderBy(desc(sql`${inArray(table.variant, OWN_RESULTS)}`), desc(table.checkpointStep), desc(table.id))
+    .limit(1)
+    .get();
+}
+
+/** The job's own result as it was at a checkpoint, where that was made a model. */
+export const byCheckpoint = (ctx: Ctx, workspaceId: string, checkpointId: string): ModelRow | undefined =>
+  ctx.db
+    .select()
+    .from(table)
+    .where(
+      and(
+        eq(table.workspaceId, workspaceId),
+        eq(table.checkpointId, checkpointId),
+        inArray(table.variant, OWN_RESULTS),
+        here,
+      ),
+    )
+    .get();
+
+/** What an adapter is added to; undefined: nobody knows, or it is gone. */
+export function baseOf(ctx: Ctx, workspaceId: string, { baseModelId, baseModel }: ModelRow): ModelRow | undefined {
+  const name = baseModelId ?? baseModel;
+  return name === null ? undefined : models.find(ctx, workspaceId, name);
+}
+
+/** Adapters that cannot be served without this model. */
+export const adaptersOf = (ctx: Ctx, baseModelId: string): ModelRow[] =>
+  ctx.db
+    .select()
+    .from(table)
+    .where(and(eq(table.baseModelId, baseModelId), here))
+    .all()
+    .filter(({ shape }) => shape?.type === "adapter");
+
+/** Left by a kill between file and row. */
+export async function removeStrayResults(ctx: Ctx) {
+  const dir = join(ctx.config.data_dir, DIR);
+  for (const name of await readdir(dir).catch(() => [])) {
+    const named = ctx.db
+      .select({ id: table.id })
+      .from(table)
+      .where(and(eq(table.path, join(DIR, name)), here))
+      .get();
+    const there = named ? undefined : await stat(join(dir, name)).catch(() => undefined);
+    if (there && ctx.clock.now() - there.ctimeMs > STRAY_MS) await rm(join(dir, name), { force: true });
+  }
+}
