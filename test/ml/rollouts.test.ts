@@ -1,6 +1,5 @@
 import { afterAll, describe, expect, test } from "bun:test";
 import { copyFileSync, readFileSync } from "node:fs";
-import { cpus } from "node:os";
 import { join } from "node:path";
 import { ContextOverflow } from "../../src/workers/serving/engine/types.ts";
 import { openRoller } from "../../src/workers/trainer/rollouts/roller.ts";
@@ -8,14 +7,14 @@ import type { Roller } from "../../src/workers/trainer/rollouts/types.ts";
 import { tempDir } from "../harness.ts";
 import { makeAdapter, makeModel } from "../models.ts";
 import { logpsOf } from "../serving/reference.ts";
-import { digest, openTiny, promptOf, requestsOf, SAMPLING, TINY } from "./rolled.ts";
+import { digest, longRequests, openTiny, openTouchy, promptOf, requestsOf, SAMPLING, TINY } from "./rolled.ts";
 
 const rollers: Roller[] = [];
-async function tiny(...args: Parameters<typeof openTiny>): Promise<Roller> {
-  const roller = await openTiny(...args);
+const kept = (roller: Roller) => {
   rollers.push(roller);
   return roller;
-}
+};
+const tiny = async (...args: Parameters<typeof openTiny>) => kept(await openTiny(...args));
 afterAll(() => Promise.all(rollers.map((roller) => roller.close())));
 
 /** `expect().rejects` holds up the event loop, and with it the messages of a thread. */
@@ -26,32 +25,30 @@ const failure = (promise: Promise<unknown>) =>
   );
 
 describe("what is rolled is a function of what was asked", () => {
+  const rollOf = (roller: Roller) => (seed: number) => roller.roll(longRequests(seed), SAMPLING).then(digest);
+
   test("twice in one engine, after other calls and after one that was given up", async () => {
-    const roller = await tiny();
-    const roll = (seed: number) => roller.roll(requestsOf(roller, seed), SAMPLING).then(digest);
+    const roller = kept(await openTouchy());
+    const roll = rollOf(roller);
     const first = await roll(7);
     expect(await roll(7)).toBe(first);
     expect(await roll(8)).not.toBe(first);
-    await roller.roll([{ prompt: promptOf(roller, "Hello, you there"), samples: 30, seed: 1 }], {
-      ...SAMPLING,
-      topK: 5,
-    });
+    await roller.roll(longRequests(7, 7).slice(0, 4), { ...SAMPLING, topK: 5, maxTokens: 30 });
+    expect(await roll(7)).toBe(first);
     const given = new AbortController();
-    const ended = failure(roller.roll(requestsOf(roller, 9), { ...SAMPLING, maxTokens: 100 }, given.signal));
+    const ended = failure(roller.roll(longRequests(9), { ...SAMPLING, maxTokens: 100 }, given.signal));
     given.abort(new Error("enough"));
     expect(await ended).toEqual(new Error("enough"));
     expect(await roll(7)).toBe(first);
-  });
+  }, 30_000);
 
   test("in another process, and while others take the processor", async () => {
-    const roller = await tiny();
-    const here = digest(await roller.roll(requestsOf(roller, 7), SAMPLING));
-    const busy = cpus()
-      .slice(0, 2)
-      .map(() => Bun.spawn([process.execPath, "-e", "for(;;);"]));
+    const roll = rollOf(kept(await openTouchy()));
+    const here = await roll(7);
+    const busy = [1, 2].map(() => Bun.spawn([process.execPath, "-e", "for(;;);"]));
     try {
       const there = Bun.spawn([process.execPath, join(import.meta.dir, "rolled.ts")]);
-      expect(digest(await roller.roll(requestsOf(roller, 7), SAMPLING))).toBe(here);
+      expect(await roll(7)).toBe(here);
       expect(await new Response(there.stdout).text()).toBe(here);
     } finally {
       for (const each of busy) each.kill();
