@@ -52,11 +52,13 @@ export type LoadOptions = {
   /** Empty: the CPU. */
   devices: readonly Ptr[];
   repack: boolean;
+  /** No weights: only what turns text into tokens and back. */
+  vocabOnly?: boolean;
   /** Called on this thread, while the load blocks it. */
   onProgress?: ((fraction: number) => void) | undefined;
 };
 
-export function loadModel(llama: Llama, { path, devices, repack, onProgress }: LoadOptions): Ptr {
+export function loadModel(llama: Llama, { path, devices, repack, vocabOnly = false, onProgress }: LoadOptions): Ptr {
   const list = BigUint64Array.from([...devices.map(BigInt), 0n]); // ends with null
   const progress = onProgress && progressCallback(onProgress);
   try {
@@ -67,6 +69,7 @@ export function loadModel(llama: Llama, { path, devices, repack, onProgress }: L
       progress: progress?.ptr ?? null,
       mmap: true,
       repack,
+      vocabOnly,
     });
     const file = cstr(path);
     const model = llama.llama_model_load_from_file(ptr(file), 0n, 0n, 0n, 0n, 0n, ...(words as []));

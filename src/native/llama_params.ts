@@ -46,6 +46,8 @@ export type ModelParams = {
   mmap: boolean;
   /** Weights rearranged at load for faster products on the CPU. */
   repack: boolean;
+  /** Text ⇄ tokens and metadata; no weights. */
+  vocabOnly?: boolean;
 };
 
 export function modelParams(llama: Symbols, params: ModelParams): bigint[] {
@@ -57,6 +59,7 @@ export function modelParams(llama: Symbols, params: ModelParams): bigint[] {
   ints[4] = params.gpuLayers;
   ints[6] = params.mmap ? 1 : 0;
   words[6] = BigInt(params.progress ?? 0);
+  bytes[72] = params.vocabOnly ? 1 : 0;
   bytes[74] = params.repack ? 1 : 0;
   return Array.from(words.subarray(0, MODEL_WORDS));
 }

@@ -15,6 +15,8 @@ export type Conversation = {
   variables: Record<string, unknown>;
   /** Applied to each text of the client before it is put into the template. */
   quote: (text: string) => string;
+  /** True where absent: the text ends where the answer begins. */
+  open?: boolean;
 };
 export type ChatTemplate = {
   render: (conversation: Conversation) => string;
@@ -80,7 +82,7 @@ class OneTemplate {
     }
   }
 
-  private attempt({ messages, tools, variables, quote }: Conversation, native: boolean): string {
+  private attempt({ messages, tools, variables, quote, open = true }: Conversation, native: boolean): string {
     let turns = toTurns(messages).map((turn) => mapTexts(turn, quote));
     const knowsDeveloper = /["']developer["']/.test(this.source);
     turns = turns.map((turn) => (turn.role === "developer" && !knowsDeveloper ? { ...turn, role: "system" } : turn));
@@ -90,14 +92,19 @@ class OneTemplate {
       if (tools.length > 0) turns = describeTools(turns, tools);
     }
     if (turns.some((turn) => turn.role === "system") && !this.takesSystem()) turns = foldSystem(turns);
-    return this.run(turns, native ? tools : [], variables);
+    return this.run(turns, native ? tools : [], variables, open);
   }
 
   /** No tools are null, as most templates expect; some go through them unasked. */
-  private run(turns: readonly Turn[], tools: readonly unknown[], variables: Record<string, unknown> = {}): string {
+  private run(
+    turns: readonly Turn[],
+    tools: readonly unknown[],
+    variables: Record<string, unknown> = {},
+    open = true,
+  ): string {
     const fixed = {
       messages: turns,
-      add_generation_prompt: true,
+      add_generation_prompt: open,
       bos_token: this.facts.bosToken,
       eos_token: this.facts.eosToken,
     };
@@ -203,13 +210,13 @@ function plainTemplate(): ChatTemplate {
   return {
     format: HERMES,
     stop: ["\nUser:"],
-    render({ messages, tools, quote }) {
+    render({ messages, tools, quote, open = true }) {
       let turns = spellOutCalls(toTurns(messages).map((turn) => mapTexts(turn, quote)));
       if (tools.length > 0) turns = describeTools(turns, tools);
       const lines = turns.map(({ role, content }) =>
         SPEAKERS[role] ? `${SPEAKERS[role]}: ${content}` : `${content}\n`,
       );
-      return [...lines, "Assistant:"].join("\n");
+      return (open ? [...lines, "Assistant:"] : lines).join("\n");
     },
   };
 }

@@ -1,0 +1,41 @@
+/** A model's vocabulary and chat template, without its weights. */
+import { loadModel } from "../../native/llama_load.ts";
+import { cstr, openLlama, text } from "../../native/llama_symbols.ts";
+import { Vocab } from "../serving/engine/vocab.ts";
+
+export type Tokenizer = {
+  readonly facts: {
+    bosToken: string;
+    eosToken: string;
+    addsBos: boolean;
+    chatTemplate: string | null;
+    toolTemplate: string | null;
+    vocabSize: number;
+    /** What the model was trained with. */
+    contextLength: number;
+  };
+  tokenize: (text: string, options: { addBos: boolean; special: boolean }) => Int32Array;
+  close: () => void;
+};
+
+/** `cuda`: whether this process uses a GPU elsewhere; it can load one set of libraries only. */
+export function openTokenizer(dataDir: string, modelPath: string, cuda: boolean): Tokenizer {
+  const llama = openLlama(dataDir, { cuda });
+  const model = loadModel(llama, { path: modelPath, devices: [], repack: false, vocabOnly: true });
+  const vocab = new Vocab(llama, model);
+  const template = (name: string | null) =>
+    text(llama.llama_model_chat_template(model, name === null ? null : cstr(name))) || null;
+  return {
+    facts: {
+      bosToken: vocab.bosToken,
+      eosToken: vocab.eosToken,
+      addsBos: vocab.addsBos,
+      chatTemplate: template(null),
+      toolTemplate: template("tool_use"),
+      vocabSize: vocab.size,
+      contextLength: llama.llama_model_n_ctx_train(model),
+    },
+    tokenize: (source, options) => vocab.tokenize(source, options),
+    close: () => void llama.llama_model_free(model),
+  };
+}

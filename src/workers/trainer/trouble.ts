@@ -1,0 +1,40 @@
+import { OutOfMemory } from "../../native/ggml.ts";
+import { type ReportedFailure, WorkerError } from "../protocol.ts";
+import type { TROUBLES, TrainSample } from "../protocol_trainer.ts";
+
+export type TroubleKind = (typeof TROUBLES)[number];
+
+/** What ends a training for a reason that its owner can do something about. */
+export class Trouble extends Error {
+  constructor(
+    readonly kind: TroubleKind,
+    message: string,
+    readonly about: { param?: string; sample?: TrainSample } = {},
+    options?: ErrorOptions,
+  ) {
+    super(message, options);
+    this.name = "Trouble";
+  }
+}
+
+const KINDS: Record<TroubleKind, ReportedFailure> = {
+  no_effect: "config",
+  lacking_memory: "memory",
+  bad_rows: "data",
+  bad_reward: "reward",
+};
+
+/** Of the engine that samples: it says so only in words. */
+const LACKING = /no memory for|out of memory|failed to allocate|cudaMalloc/i;
+
+/** Memory that ran out is a trouble too, wherever it was thrown. */
+export function asTrouble(error: unknown): Trouble | null {
+  if (error instanceof Trouble) return error;
+  if (!(error instanceof Error)) return null;
+  if (error instanceof OutOfMemory || LACKING.test(error.message))
+    return new Trouble("lacking_memory", error.message, {}, { cause: error });
+  return null;
+}
+
+export const asWorkerError = (trouble: Trouble) =>
+  new WorkerError(KINDS[trouble.kind], trouble.message, { cause: trouble });
