@@ -36,8 +36,9 @@ export type Optimizer = {
   step: (how: Step) => number;
   /** Steps that were made: with the moments, all there is to save. */
   readonly steps: number;
-  moments: () => Moments[];
-  restore: (steps: number, moments: readonly Moments[]) => void;
+  /** One after the other: all of them may be larger than memory. */
+  moments: () => Iterable<Moments>;
+  restore: (steps: number, moments: Iterable<Moments>) => void;
   readonly bytes: number;
   free: () => void;
 };
@@ -87,20 +88,21 @@ export function openOptimizer(weights: Weights): Optimizer {
     get steps() {
       return steps;
     },
-    moments: () =>
-      moments.map(({ name, first, second }) => ({
-        name,
-        first: getFloats(ggml, first),
-        second: getFloats(ggml, second),
-      })),
+    *moments() {
+      for (const { name, first, second } of moments)
+        yield { name, first: getFloats(ggml, first), second: getFloats(ggml, second) };
+    },
     restore(done, saved) {
-      const byName = new Map(saved.map((each) => [each.name, each]));
-      for (const { name, first, second } of moments) {
-        const found = byName.get(name);
-        if (!found) throw new Error(`The checkpoint has no moments of ${name}`);
-        putBytes(ggml, first, found.first);
-        putBytes(ggml, second, found.second);
+      const places = new Map(moments.map((each) => [each.name, each]));
+      for (const { name, first, second } of saved) {
+        const place = places.get(name);
+        if (!place) throw new Error(`There is no weight ${name} that the moments could be of`);
+        putBytes(ggml, place.first, first);
+        putBytes(ggml, place.second, second);
+        places.delete(name);
       }
+      const [left] = places.keys();
+      if (left !== undefined) throw new Error(`The checkpoint has no moments of ${left}`);
       steps = done;
     },
     bytes: held.bytes,

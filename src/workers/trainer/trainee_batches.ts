@@ -1,0 +1,142 @@
+/**
+ * Sequences into micro-batches: rows of one length, several sequences to a row where they fit. Longest first, so that
+ * the sequences of a batch are of about one length. Pure, and a function of the lengths alone.
+ */
+import { pack } from "../../lib/training/pack.ts";
+import { seedOf } from "../../lib/training/random.ts";
+import type { Batch } from "./engine/inputs.ts";
+import type { Piece, Scores } from "./trainee_types.ts";
+
+export type Sizes = {
+  /** Of a micro-batch; a longer piece has one for itself. */
+  tokens: number;
+  /** Lengths and counts are rounded up, to this many sizes between two powers of two: few graphs against little padding. */
+  steps: number;
+};
+
+/** `start`: of its first token in the batch. `sequence`: counted in its row. */
+export type Placed = { piece: Piece; unit: number; index: number; start: number; sequence: number };
+export type MicroBatch = {
+  /** Of a row. */
+  tokens: number;
+  rows: number;
+  /** At least as many as have a target. */
+  scored: number;
+  /** Unit by unit. */
+  pieces: readonly Placed[];
+};
+
+type Unit = readonly Piece[];
+const SHORTEST = 8;
+
+/** The last token of a piece is only a target. */
+const lengthOf = ({ tokens }: Piece) => tokens.length - 1;
+
+export const roundUp = (count: number, steps: number) => rounded(count, steps, Math.ceil);
+const roundDown = (count: number, steps: number) => rounded(count, steps, Math.floor);
+function rounded(count: number, steps: number, to: (x: number) => number): number {
+  const unit = Math.max(1, 2 ** Math.floor(Math.log2(Math.max(1, count))) / steps);
+  return to(count / unit) * unit;
+}
+
+export function microBatches(units: readonly Unit[], { tokens: most, steps }: Sizes): MicroBatch[] {
+  units.forEach(mustBeSound);
+  const longest = units.map((pieces) => Math.max(...pieces.map(lengthOf)));
+  const order = units.map((_, i) => i).sort((a, b) => longest[b]! - longest[a]! || a - b);
+  const batches: MicroBatch[] = [];
+  let some: number[] = [];
+  let tokens = 0;
+  const flush = () => {
+    if (some.length > 0) batches.push(laidOut(units, some, { tokens, steps }));
+    some = [];
+  };
+  for (const unit of order) {
+    const rows = Math.max(1, roundDown(Math.floor(most / tokens), steps));
+    if (some.length > 0 && rowsOf(units, [...some, unit], tokens).length > rows) flush();
+    if (some.length === 0) tokens = Math.max(SHORTEST, roundUp(longest[unit]!, steps));
+    some.push(unit);
+  }
+  flush();
+  return batches;
+}
+
+const rowsOf = (units: readonly Unit[], which: readonly number[], tokens: number) =>
+  pack(
+    which.flatMap((unit) => units[unit]!.map(lengthOf)),
+    tokens,
+  );
+
+function mustBeSound(pieces: Unit, unit: number) {
+  if (pieces.length === 0) throw new RangeError(`Unit ${unit} has no pieces`);
+  for (const { tokens, from } of pieces)
+    if (tokens.length < 2 || !(from >= 1 && from < tokens.length))
+      throw new RangeError(`A piece of ${tokens.length} tokens cannot be scored from ${from}: 1 to its last token can`);
+}
+
+function laidOut(units: readonly Unit[], which: readonly number[], { tokens, steps }: Sizes): MicroBatch {
+  const pieces = which.flatMap((unit) =>
+    units[unit]!.map((piece, index): Placed => ({ piece, unit, index, start: 0, sequence: 0 })),
+  );
+  const packed = rowsOf(units, which, tokens);
+  packed.forEach(({ spans }, row) => {
+    for (const [i, { sequence, start }] of spans.entries()) {
+      pieces[sequence]!.start = row * tokens + start;
+      pieces[sequence]!.sequence = i;
+    }
+  });
+  const rows = roundUp(packed.length, steps);
+  const scored = pieces.reduce((sum, { piece }) => sum + piece.tokens.length - piece.from, 0);
+  return { tokens, rows, scored: Math.min(rows * tokens, roundUp(scored, steps)), pieces };
+}
+
+/** `dropoutSeed` null: nothing is dropped. */
+export function batchOf({ tokens: length, rows, pieces }: MicroBatch, dropoutSeed: number | null): Batch {
+  const count = length * rows;
+  const batch = {
+    ids: new Int32Array(count),
+    positions: new Int32Array(count),
+    sequences: new Int32Array(count).fill(-1),
+    targets: new Int32Array(count).fill(-1),
+  };
+  const dropSeeds = new Uint32Array(dropoutSeed === null ? 0 : count);
+  for (const { piece, unit, index, start, sequence } of pieces) {
+    const { tokens, from } = piece;
+    for (let i = 0; i < tokens.length - 1; i++) {
+      batch.ids[start + i] = tokens[i]!;
+      batch.positions[start + i] = i;
+      batch.sequences[start + i] = sequence;
+      if (i >= from - 1) batch.targets[start + i] = tokens[i + 1]!;
+      if (dropoutSeed !== null) dropSeeds[start + i] = seedOf(dropoutSeed, unit, index, i);
+    }
+  }
+  return dropoutSeed === null ? batch : { ...batch, dropSeeds };
+}
+
+/** What belongs to a piece, of what belongs to the places of a batch. */
+export const cut = (values: Float32Array, { piece, start }: Placed): Float32Array =>
+  values.slice(start + piece.from - 1, start + piece.tokens.length - 1);
+
+/** Weights of the pieces, unit by unit, to their places. */
+export function weightsOf(
+  micro: MicroBatch,
+  weigh: (unit: number, scores: Scores[]) => readonly Float32Array[],
+  scores: readonly Scores[],
+) {
+  const weights = new Float32Array(micro.tokens * micro.rows);
+  for (let first = 0; first < micro.pieces.length; ) {
+    const { unit } = micro.pieces[first]!;
+    let end = first + 1;
+    while (micro.pieces[end]?.unit === unit) end++;
+    const given = weigh(unit, scores.slice(first, end));
+    for (let i = first; i < end; i++) put(weights, micro.pieces[i]!, given[i - first]);
+    first = end;
+  }
+  return weights;
+}
+
+function put(weights: Float32Array, { piece, unit, start }: Placed, given: Float32Array | undefined) {
+  const wanted = piece.tokens.length - piece.from;
+  if (given?.length !== wanted)
+    throw new RangeError(`Unit ${unit}: ${given?.length ?? "no"} weights for ${wanted} tokens that were scored`);
+  weights.set(given, start + piece.from - 1);
+}
