@@ -4,7 +4,17 @@ import { type Written, writeStreamAtomic } from "../../../platform/files.ts";
 import { loraNames, loraScale } from "../engine/weights.ts";
 import { type Adapter, mustBeProducts } from "./adapter.ts";
 
-export async function writeAdapterGguf(path: string, adapter: Adapter, name?: string): Promise<Written> {
+export const writeAdapterGguf = (path: string, adapter: Adapter, name?: string): Promise<Written> =>
+  writeStreamAtomic(path, adapterChunks(adapter, name));
+
+/** The whole file in memory: for the engine that samples. */
+export async function adapterBytes(adapter: Adapter): Promise<Uint8Array> {
+  const chunks: Uint8Array[] = [];
+  for await (const chunk of adapterChunks(adapter)) chunks.push(chunk);
+  return Buffer.concat(chunks);
+}
+
+async function* adapterChunks(adapter: Adapter, name?: string): AsyncGenerator<Uint8Array> {
   mustBeProducts(adapter);
   // llama.cpp scales by alpha / rank and knows no rslora; an alpha of 0 it takes for a scale of 1.
   const alpha = loraScale({ ...adapter, targets: [] }) * adapter.rank;
@@ -16,7 +26,7 @@ export async function writeAdapterGguf(path: string, adapter: Adapter, name?: st
     ["adapter.type", textValue("lora")],
     ["adapter.lora.alpha", float32Value(alpha)],
   ]);
-  return writeStreamAtomic(path, ggufChunks(metadata, tensorsOf(adapter)));
+  yield* ggufChunks(metadata, tensorsOf(adapter));
 }
 
 const tensorsOf = ({ rank, layers }: Adapter): TensorSource[] =>

@@ -40,7 +40,11 @@ const PIECE_ELEMENTS = 1 << 20; // larger pieces leave the processor's caches: h
 const BLOCK = 32; // of Q8_0
 
 /** `backend`: the CPU's; a GPU cannot decode every type. */
-export async function writeMergedGguf(backend: Backend, options: MergeOptions): Promise<Written> {
+export const writeMergedGguf = (backend: Backend, options: MergeOptions): Promise<Written> =>
+  writeStreamAtomic(options.path, mergedChunks(backend, options));
+
+/** The bytes of the file, for a place where it cannot be renamed to. A chunk is overwritten when the next is asked for. */
+export async function* mergedChunks(backend: Backend, options: Omit<MergeOptions, "path">): AsyncGenerator<Uint8Array> {
   const file = await open(options.base, "r");
   try {
     const { size } = await file.stat();
@@ -49,13 +53,17 @@ export async function writeMergedGguf(backend: Backend, options: MergeOptions): 
       size,
     );
     const merge = createMerge(backend, file, header, options);
-    return await writeStreamAtomic(options.path, ggufChunks(await metadataOf(file, header, options), merge));
+    yield* ggufChunks(await metadataOf(file, header, options), merge);
   } finally {
     await file.close();
   }
 }
 
-async function metadataOf(file: FileHandle, header: Header, { type, name }: MergeOptions): Promise<Metadata> {
+async function metadataOf(
+  file: FileHandle,
+  header: Header,
+  { type, name }: Omit<MergeOptions, "path">,
+): Promise<Metadata> {
   const metadata = new Map<string, NewValue | Uint8Array>();
   for (const [key, { start, end }] of header.spans) {
     if (isOfTheOldFile(key)) continue;
@@ -70,7 +78,12 @@ async function metadataOf(file: FileHandle, header: Header, { type, name }: Merg
 /** The padding of the base, and how its weights were quantized. */
 const isOfTheOldFile = (key: string) => key === "general.alignment" || key.startsWith("quantize.imatrix.");
 
-function createMerge(backend: Backend, file: FileHandle, header: Header, options: MergeOptions): TensorSource[] {
+function createMerge(
+  backend: Backend,
+  file: FileHandle,
+  header: Header,
+  options: Omit<MergeOptions, "path">,
+): TensorSource[] {
   const deltas = "adapter" in options.learned ? deltasOf(options.learned.adapter, header) : new Map<string, Delta>();
   const weights = "weights" in options.learned ? options.learned.weights : undefined;
   const most = options.pieceElements ?? PIECE_ELEMENTS;
