@@ -75,11 +75,14 @@ const LLAMA = {
   llama_get_embeddings_seq: { args: [P, I], returns: P },
   llama_n_ctx_seq: { args: [P], returns: "u32" },
   llama_set_sampler: { args: [P, I, P], returns: B },
+  llama_get_sampled_probs_ith: { args: [P, I], returns: P },
+  llama_get_sampled_probs_count_ith: { args: [P, I], returns: "u32" },
 
   llama_adapter_lora_init: { args: [P, P], returns: P },
   llama_adapter_lora_free: { args: [P], returns: V },
   llama_set_adapters_lora: { args: [P, P, U, P], returns: I },
 
+  llama_sampler_init: { args: [P, U], returns: P },
   llama_sampler_chain_init: { args: ["u8"], returns: P }, // a struct of one bool: no_perf
   llama_sampler_chain_add: { args: [P, P], returns: V },
   llama_sampler_free: { args: [P], returns: V },
@@ -105,6 +108,27 @@ const GGML = {
 } as const;
 
 const GGML_BASE = {
+  // { size_t size; void *buffer; bool no_alloc } by value: behind six filled registers
+  ggml_init: { args: [U, U, U, U, U, U, U, P, U], returns: P },
+  ggml_free: { args: [P], returns: V },
+  ggml_new_tensor_2d: { args: [P, I, U, U], returns: P },
+  ggml_set_input: { args: [P], returns: V },
+  ggml_view_2d: { args: [P, P, U, U, U, U], returns: P }, // row, rows, bytes to the next row, offset
+  ggml_reshape_2d: { args: [P, P, U, U], returns: P },
+  ggml_reshape_3d: { args: [P, P, U, U, U], returns: P },
+  ggml_mul: { args: [P, P, P], returns: P },
+  ggml_sub: { args: [P, P, P], returns: P },
+  ggml_step: { args: [P, P], returns: P },
+  ggml_log: { args: [P, P], returns: P },
+  ggml_soft_max: { args: [P, P], returns: P },
+  ggml_cumsum: { args: [P, P], returns: P },
+  ggml_sum_rows: { args: [P, P], returns: P },
+  ggml_clamp: { args: [P, P, F, F], returns: P },
+  ggml_scale_bias: { args: [P, P, F, F], returns: P },
+  ggml_cast: { args: [P, P, I], returns: P },
+  ggml_get_rows: { args: [P, P, P], returns: P },
+  ggml_concat: { args: [P, P, P, I], returns: P },
+  ggml_backend_tensor_set: { args: [P, P, U, U], returns: V },
   ggml_backend_dev_name: { args: [P], returns: P },
   ggml_backend_dev_description: { args: [P], returns: P },
   ggml_backend_dev_type: { args: [P], returns: I },

@@ -64,7 +64,7 @@ export class Decoder {
     });
     this.#candidates = new Candidates(native.vocabSize);
     this.#logits = new Logits(native, 4 * options.parallel);
-    this.#device = options.deviceSampling ? new DeviceSampling(native, native.context) : null;
+    this.#device = options.deviceSampling ? new DeviceSampling(native, native.context, options.parallel) : null;
   }
 
   get idle() {
@@ -140,7 +140,7 @@ export class Decoder {
 
   /** False when the sequence is over before it began. */
   #start(sequence: Sequence): boolean {
-    const { prompt, sampling, seeds, grammar, ignoreEos, topLogprobs, probe, sequence: first } = sequence.submit;
+    const { prompt, sampling, seeds, grammar, ignoreEos, probe, sequence: first } = sequence.submit;
     const taken = this.#cache.take(prompt, sequence.adapter.key, sequence.leader !== null);
     if (!taken) return false;
     sequence.slot = taken.at;
@@ -148,8 +148,8 @@ export class Decoder {
     try {
       const choice = { sampling, seed: seeds[sequence.id - first]!, grammar, ignoreEos };
       const device = this.#device;
-      const attached = (probe ? device?.of(taken.at) : device?.use(taken.at, choice, topLogprobs >= 0)) ?? null;
-      sequence.sampler = new Sampler(this.#options.native, choice, attached);
+      const drawer = probe ? device?.of(taken.at, choice) : device?.use(taken.at, choice, sequence.submit);
+      sequence.sampler = drawer ?? new Sampler(this.#options.native, choice, null);
     } catch (error) {
       this.#options.onFailed(sequence.id, error instanceof Error ? error.message : String(error));
       this.#end(sequence);
@@ -173,6 +173,7 @@ export class Decoder {
 
   #harvest() {
     const { native } = this.#options;
+    this.#device?.gather(this.#owners);
     for (const owner of this.#owners) {
       if (owner === null || owner.row < 0) continue;
       const { row } = owner;
@@ -185,8 +186,8 @@ export class Decoder {
 
   #took(owner: Sequence, token: number, row: number) {
     const { native } = this.#options;
-    const { topLogprobs, logprobTemperature, ignoreEos, watched } = owner.submit;
-    const scored = topLogprobs < 0 ? null : logprobs(this.#logits.row(row), token, topLogprobs, logprobTemperature);
+    const { ignoreEos, watched } = owner.submit;
+    const scored = this.#score(owner, token, row);
     if (!ignoreEos && native.kinds.of(token) === END) {
       return this.#finish(owner, "stop", { token, logprob: scored?.[0] ?? Number.NaN });
     }
@@ -197,6 +198,14 @@ export class Decoder {
     owner.next = token;
     const full = this.#cache.slots[owner.slot]!.length >= native.contextLength;
     if (--owner.left <= 0 || full) this.#finish(owner, "length", NO_END);
+  }
+
+  #score({ submit, sampler }: Sequence, token: number, row: number): Float64Array | null {
+    const { topLogprobs, logprobTemperature } = submit;
+    if (topLogprobs < 0) return null;
+    const known = sampler?.logp ?? Number.NaN;
+    if (!Number.isNaN(known)) return Float64Array.of(known);
+    return logprobs(this.#logits.row(row), token, topLogprobs, logprobTemperature);
   }
 
   #finish(owner: Sequence, reason: Reason, end: EndToken) {

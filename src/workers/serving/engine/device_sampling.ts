@@ -1,52 +1,97 @@
 /**
- * Sampler chains inside the context's own graph: the device draws the token, and the CPU does not touch a vocabulary
- * per sequence. A chain belongs to a slot. Changing it makes the library plan its graphs anew, so a chain stays as long
- * as the requests of its slot ask for the same; only the state of its generator is exchanged.
+ * Samplers inside the context's own graph: the device draws the token, and the CPU does not touch a vocabulary per
+ * sequence. Slots that ask for nothing but a temperature are drawn together (batched_draw.ts); others have a chain of
+ * their own. Changing a slot's chain makes the library plan its graphs anew, so it stays as long as the requests of its
+ * slot ask for the same; only the state of its generator is exchanged.
  */
-import type { Llama, Ptr } from "../../../native/llama_symbols.ts";
-import { type Choice, openChain, type SamplerNative } from "./sampler.ts";
+
+import { type GraphSamplers, openGraphSamplers } from "../../../native/llama_graph_sampler.ts";
+import { type Llama, must, type Ptr } from "../../../native/llama_symbols.ts";
+import { BatchedDraw } from "./batched_draw.ts";
+import { type Choice, type Drawer, GREEDY_BELOW, openChain, Sampler, type SamplerNative } from "./sampler.ts";
+import type { Sequence } from "./sequence.ts";
 
 type Attached = { chain: Ptr; settings: string };
+/** What is to be said of each token: alternatives, and of logits divided by what. -1 = nothing. */
+type Scores = { topLogprobs: number; logprobTemperature: number };
+
+const TOGETHER = "together";
 
 export class DeviceSampling {
   readonly #native: SamplerNative;
   readonly #llama: Llama;
   readonly #context: Ptr;
   readonly #attached = new Map<number, Attached>();
+  readonly #samplers: GraphSamplers | null;
+  readonly #batched: BatchedDraw | null;
 
-  constructor(native: SamplerNative, context: Ptr) {
+  constructor(native: SamplerNative, context: Ptr, parallel: number) {
     this.#native = native;
     this.#llama = native.llama;
     this.#context = context;
+    this.#samplers = openGraphSamplers(native.llama);
+    const fits = this.#samplers !== null && BatchedDraw.fits(native.vocabSize, parallel);
+    this.#batched = fits ? new BatchedDraw(native.llama, context) : null;
   }
 
-  /** The chain that draws for `slot`, or null when the request needs its logits on the CPU. */
-  use(slot: number, choice: Choice, wantsLogits: boolean): Ptr | null {
-    const { frequencyPenalty, presencePenalty } = choice.sampling;
-    if (wantsLogits || choice.grammar !== null || frequencyPenalty !== 0 || presencePenalty !== 0) {
+  /** What draws for `slot`, or null when the request needs its logits on the CPU. */
+  use(slot: number, choice: Choice, scores: Scores): Drawer | null {
+    const { frequencyPenalty, presencePenalty, temperature } = choice.sampling;
+    if (this.#batched && onlyTemperature(choice) && alike(scores, temperature)) {
+      this.#batched.use(slot, temperature, choice.seed);
+      return this.#together(slot);
+    }
+    if (scores.topLogprobs >= 0 || choice.grammar !== null || frequencyPenalty !== 0 || presencePenalty !== 0) {
       this.#detach(slot);
       return null;
     }
     const settings = JSON.stringify([{ ...choice.sampling, seed: 0 }, choice.ignoreEos]);
     const chain = openChain(this.#native, choice);
+    if (this.#samplers) this.#llama.llama_sampler_chain_add(chain, this.#samplers.openQuiet());
     const old = this.#attached.get(slot);
     if (old?.settings === settings) {
       this.#llama.llama_sampler_copy(chain, old.chain);
       this.#llama.llama_sampler_free(chain);
-      return old.chain;
+      return new Sampler(this.#native, choice, old.chain);
     }
+    return this.#attach(slot, chain, settings) ? new Sampler(this.#native, choice, chain) : null;
+  }
+
+  /** What is there already: to leave everything as it is. */
+  of(slot: number, choice: Choice): Drawer | null {
+    const found = this.#attached.get(slot);
+    if (!found) return null;
+    return found.settings === TOGETHER
+      ? new Together(this.#batched!, slot)
+      : new Sampler(this.#native, choice, found.chain);
+  }
+
+  /** After a decode, before anybody draws. */
+  gather(owners: readonly (Sequence | null)[]) {
+    const rows: [number, number][] = [];
+    for (const owner of owners) {
+      if (owner !== null && owner.row >= 0 && owner.sampler instanceof Together) rows.push([owner.slot, owner.row]);
+    }
+    this.#batched?.gather(rows);
+  }
+
+  #together(slot: number): Drawer | null {
+    if (this.#attached.get(slot)?.settings !== TOGETHER) {
+      const chain = must(this.#llama.llama_sampler_chain_init(1), "llama_sampler_chain_init");
+      this.#llama.llama_sampler_chain_add(chain, this.#batched!.sampler(this.#samplers!, slot));
+      if (!this.#attach(slot, chain, TOGETHER)) return null;
+    }
+    return new Together(this.#batched!, slot);
+  }
+
+  #attach(slot: number, chain: Ptr, settings: string): boolean {
     this.#detach(slot);
     if (!this.#llama.llama_set_sampler(this.#context, slot, chain)) {
       this.#llama.llama_sampler_free(chain);
-      return null;
+      return false;
     }
     this.#attached.set(slot, { chain, settings });
-    return chain;
-  }
-
-  /** The chain that is there already: to leave everything as it is. */
-  of(slot: number): Ptr | null {
-    return this.#attached.get(slot)?.chain ?? null;
+    return true;
   }
 
   #detach(slot: number) {
@@ -61,5 +106,40 @@ export class DeviceSampling {
   free() {
     for (const { chain } of this.#attached.values()) this.#llama.llama_sampler_free(chain);
     this.#attached.clear();
+    this.#samplers?.close();
   }
 }
+
+class Together implements Drawer {
+  logp = Number.NaN;
+  readonly #batched: BatchedDraw;
+  readonly #slot: number;
+
+  constructor(batched: BatchedDraw, slot: number) {
+    this.#batched = batched;
+    this.#slot = slot;
+  }
+
+  draw(): number {
+    const { token, logp } = this.#batched.take(this.#slot);
+    this.logp = logp;
+    return token;
+  }
+
+  free() {}
+}
+
+const onlyTemperature = ({ sampling, grammar, ignoreEos }: Choice) =>
+  sampling.temperature >= GREEDY_BELOW &&
+  sampling.topP >= 1 &&
+  sampling.topK <= 0 &&
+  sampling.minP <= 0 &&
+  sampling.frequencyPenalty === 0 &&
+  sampling.presencePenalty === 0 &&
+  sampling.logitBias.length === 0 &&
+  grammar === null &&
+  !ignoreEos;
+
+/** Whether what drawing together says of a token is what was asked for. */
+const alike = ({ topLogprobs, logprobTemperature }: Scores, temperature: number) =>
+  topLogprobs < 0 || (topLogprobs === 0 && logprobTemperature === temperature);

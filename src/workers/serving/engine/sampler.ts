@@ -24,12 +24,21 @@ export type SamplerNative = {
 };
 
 /** Below this only the likeliest token is left, and logits divided by it overflow. */
-const GREEDY_BELOW = 1e-5;
+export const GREEDY_BELOW = 1e-5;
 
 /** A grammar left no token: the text is complete. */
 export const NOTHING_LEFT = -1;
 
-export class Sampler {
+/** Chooses the tokens of one sample. */
+export type Drawer = {
+  draw: (context: Ptr, row: number, candidates: Candidates) => number;
+  /** Of the token drawn last, where that is known without its logits; else NaN. */
+  readonly logp: number;
+  free: () => void;
+};
+
+export class Sampler implements Drawer {
+  readonly logp = Number.NaN;
   readonly chain: Ptr;
   readonly #grammar: Ptr | null;
   readonly #counts: boolean; // whether the chain remembers tokens, so that it may see only those that were taken

@@ -1,6 +1,6 @@
 import type { Adapter } from "./adapters.ts";
 import type { SubmitMessage } from "./messages.ts";
-import type { Sampler } from "./sampler.ts";
+import type { Drawer } from "./sampler.ts";
 
 /** One sample of a request, on the decoding thread. */
 export type Sequence = {
@@ -9,7 +9,7 @@ export type Sequence = {
   /** Its prompt is copied from this one's slot: it begins when that one has read it. */
   leader: Sequence | null;
   adapter: Adapter;
-  sampler: Sampler | null;
+  sampler: Drawer | null;
   slot: number; // -1 = waits
   /** Sampled and not yet in the cache; -1 while the prompt is being read. */
   next: number;

@@ -82,7 +82,7 @@ class EngineRoller implements Roller {
   async #draw(requests: readonly RolloutRequest[], sampling: RolloutSampling, signal?: AbortSignal) {
     const stop = new AbortController();
     const ends = signal ? AbortSignal.any([stop.signal, signal]) : stop.signal;
-    const scored = this.#options.gpus.length === 0;
+    const scored = this.#options.gpus.length === 0 || uncut(sampling);
     try {
       const rolled = await Promise.all(
         requests.map(async (request): Promise<Rollout[]> => {
@@ -103,6 +103,10 @@ class EngineRoller implements Roller {
     return { ...(scored ? { topLogprobs: 0 } : {}), ...(this.#adapted ? { adapter: ADAPTER } : {}) };
   }
 }
+
+/** A device that draws tokens from the whole distribution says how likely they were; one that cuts it does not. */
+const uncut = ({ temperature, topP, topK, minP }: RolloutSampling) =>
+  temperature > 0 && topP >= 1 && topK <= 0 && minP <= 0;
 
 /** A path that only this process has, until `use` is done; what it maps lives on. */
 async function inMemory(bytes: Uint8Array, use: (path: string) => Promise<void>): Promise<void> {

@@ -20,7 +20,7 @@ export type RolloutSampling = {
 export type Rollout = {
   /** With the end token when the model wrote one: it is trained on. */
   tokens: Int32Array;
-  /** By the sampler, log p at temperature-scaled logits, before top_k, top_p and min_p; null where the device drew. */
+  /** By the sampler, log p at temperature-scaled logits, before any cut. Null where a GPU drew greedily or with a cut. */
   logps: Float32Array | null;
   /** Without the end token. */
   text: string;

@@ -1,0 +1,118 @@
+import { afterAll, expect, test } from "bun:test";
+import { tempDir } from "../harness.ts";
+import { makeModel } from "../models.ts";
+import { closeEngines, GREEDY, RANDOM, say, sayOne, testEngine, tokens } from "./engines.ts";
+import { greedy, logpsOf } from "./reference.ts";
+
+afterAll(closeEngines);
+const model = makeModel(tempDir(), { arch: "qwen2", type: "F32" });
+const ask = (text: string) => `<|im_start|>user\n${text}<|im_end|>\n<|im_start|>assistant\n`;
+const inGraph = (parallel: number) => testEngine(model, { parallel, deviceSampling: true, steady: true });
+
+/** Of the logits divided by the temperature. */
+function divided(logps: Float64Array, temperature: number): Float64Array {
+  const scaled = logps.map((each) => each / temperature);
+  const norm = Math.log(scaled.reduce((sum, each) => sum + Math.exp(each), 0));
+  return scaled.map((each) => each - norm);
+}
+
+test.each([0.6, 1, 1.7])(
+  "drawn together at temperature %p: as often as the model says",
+  async (temperature) => {
+    const engine = await inGraph(40);
+    const prompt = tokens(engine, ask("how often"));
+    const expected = divided(logpsOf(model, prompt).at(-1)!, temperature).map(Math.exp);
+    const samples = 6000;
+    const sampling = { ...RANDOM, temperature, seed: 11 };
+    const said = await say(engine, { prompt, samples, sampling, maxTokens: 1 });
+    const seen = new Float64Array(expected.length);
+    for (const one of said) seen[one.tokens[0]!]!++;
+    // The rare are one class: a class of chi-square wants five or more.
+    const common = [...expected.keys()].filter((token) => expected[token]! * samples >= 5);
+    const rest = (values: Float64Array) =>
+      common.reduce(
+        (left, token) => left - values[token]!,
+        values.reduce((a, b) => a + b),
+      );
+    const classes = [...common.map((token) => [seen[token]!, expected[token]! * samples] as const)];
+    if (rest(expected) * samples >= 5) classes.push([rest(seen), rest(expected) * samples]);
+    const chi = classes.reduce((sum, [got, want]) => sum + (got - want) ** 2 / want, 0);
+    const freedom = classes.length - 1;
+    expect(freedom).toBeGreaterThan(5);
+    expect(chi).toBeLessThan(freedom + 5 * Math.sqrt(2 * freedom)); // five deviations: the seed is fixed
+  },
+  30_000,
+);
+
+test("drawn together: the log-probability of every token is that of the logits divided by the temperature", async () => {
+  const engine = await inGraph(5);
+  const prompt = tokens(engine, ask("odds"));
+  const sampling = { ...RANDOM, temperature: 1.4, seed: 5 };
+  const said = await say(engine, {
+    prompt,
+    samples: 7,
+    sampling,
+    maxTokens: 12,
+    topLogprobs: 0,
+    logprobTemperature: 1.4,
+  });
+  for (const { tokens: ids, logprobs } of said) {
+    const rows = logpsOf(model, Int32Array.of(...prompt, ...ids)).map((row) => divided(row, 1.4));
+    ids.forEach((token, i) => {
+      expect(Math.abs(logprobs[i]!.logprob - rows[prompt.length - 1 + i]![token]!)).toBeLessThan(2e-3);
+    });
+  }
+});
+
+test("drawn together: a seed holds alone, in company and in more requests than slots", async () => {
+  const engine = await inGraph(6);
+  const prompt = tokens(engine, ask("dice"));
+  const roll = async (seed: number, temperature = 1) =>
+    (await sayOne(engine, { prompt, sampling: { ...RANDOM, temperature, seed }, maxTokens: 20 })).tokens.join();
+  const alone = await roll(7);
+  const [again, ...others] = await Promise.all([
+    roll(7),
+    ...Array.from({ length: 14 }, (_, i) => roll(50 + i, 1 + i / 10)),
+  ]);
+  expect(again).toBe(alone);
+  expect(new Set([alone, ...others]).size).toBe(15);
+});
+
+test("drawn together beside chains and beside those whose logits are needed: nobody gets another's token", async () => {
+  const engine = await inGraph(8);
+  const prompt = tokens(engine, ask("mixed company"));
+  const { tokens: expected } = greedy(model, prompt, 16);
+  const random = (seed: number) => sayOne(engine, { prompt, sampling: { ...RANDOM, seed }, maxTokens: 16 });
+  const alone = await random(3);
+  const plain = () => sayOne(engine, { prompt, maxTokens: 16 });
+  const scored = () => sayOne(engine, { prompt, maxTokens: 16, topLogprobs: 2, sampling: GREEDY });
+  for (let round = 0; round < 3; round++) {
+    const all = await Promise.all([
+      plain(),
+      random(3),
+      scored(),
+      random(4),
+      plain(),
+      random(3),
+      scored(),
+      random(5),
+      plain(),
+    ]);
+    for (const i of [0, 2, 4, 6, 8]) expect(all[i]!.tokens).toEqual(expected);
+    for (const i of [1, 5]) expect(all[i]!.tokens).toEqual(alone.tokens);
+  }
+});
+
+test("drawn together: long prompts are read in several batches beside running streams", async () => {
+  const path = makeModel(tempDir(), { arch: "llama", type: "F32", context: 1024 });
+  const engine = await testEngine(path, { parallel: 6, contextLength: 1024, deviceSampling: true });
+  const prompts = [300, 20, 700, 5, 410].map((length, k) =>
+    Int32Array.from({ length }, (_, i) => 97 + ((i * 3 + k) % 20)),
+  );
+  const roll = (prompt: Int32Array, seed: number) =>
+    sayOne(engine, { prompt, sampling: { ...RANDOM, seed }, maxTokens: 30 });
+  const together = await Promise.all(prompts.map(roll));
+  for (const [i, prompt] of prompts.entries()) {
+    expect((await roll(prompt, i)).tokens).toEqual(together[i]!.tokens);
+  }
+});
