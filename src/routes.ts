@@ -17,6 +17,7 @@ import { routes as sessions } from "./resources/sessions/routes.ts";
 import { routes as setup } from "./resources/setup/routes.ts";
 import { routes as sshKeys } from "./resources/ssh_keys/routes.ts";
 import { routes as system } from "./resources/system/routes.ts";
+import { routes as trainingJobs } from "./resources/training_jobs/routes.ts";
 import { routes as volumes } from "./resources/volumes/routes.ts";
 import { routes as workspaces } from "./resources/workspaces/routes.ts";
 
@@ -40,5 +41,6 @@ export const mount = (ctx: Ctx) => (app: AnyElysia) =>
     .use(connectedDatasets(ctx))
     .use(datasets(ctx))
     .use(deployments(ctx))
+    .use(trainingJobs(ctx))
     .use(gpu(ctx))
     .use(events(ctx));

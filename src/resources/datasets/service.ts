@@ -11,8 +11,9 @@ import { preparedInsert, preparedRow } from "../../platform/row.ts";
 import { type CreateDataset, present, type UpdateDataset } from "./schema.ts";
 import { type DatasetRow, datasetPins, datasetResolutions, datasetSnapshots, datasets } from "./table.ts";
 
+export { pathFor } from "./files.ts";
 export { claim } from "./resolve.ts";
-export { newest as newestSnapshot, type Pinned, unpin, unpinLost } from "./snapshots.ts";
+export { named as snapshotOf, newest as newestSnapshot, type Pinned, unpin, unpinLost } from "./snapshots.ts";
 
 const byId = preparedRow(
   datasets,

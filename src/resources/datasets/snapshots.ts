@@ -36,20 +36,21 @@ export const newest = (ctx: Ctx, datasetId: string): SnapshotRow | undefined =>
     .limit(1)
     .get();
 
-export function mustGet(ctx: Ctx, row: DatasetRow, id: string, param = "snapshot"): SnapshotRow {
-  if (id === "@latest" || id === "latest") {
-    const last = newest(ctx, row.id);
-    if (last) return last;
-  }
+/** `@snap-3`, or the newest by `@latest`. */
+export function named(ctx: Ctx, row: DatasetRow, id: string): SnapshotRow | undefined {
+  if (id === "@latest" || id === "latest") return newest(ctx, row.id);
   const number = snapshotNumber(id);
-  const found =
-    number === undefined
-      ? undefined
-      : ctx.db
-          .select()
-          .from(datasetSnapshots)
-          .where(and(eq(datasetSnapshots.datasetId, row.id), eq(datasetSnapshots.number, number)))
-          .get();
+  return number === undefined
+    ? undefined
+    : ctx.db
+        .select()
+        .from(datasetSnapshots)
+        .where(and(eq(datasetSnapshots.datasetId, row.id), eq(datasetSnapshots.number, number)))
+        .get();
+}
+
+export function mustGet(ctx: Ctx, row: DatasetRow, id: string, param = "snapshot"): SnapshotRow {
+  const found = named(ctx, row, id);
   if (!found)
     throw new AppError("resource_not_found", `Dataset ${row.id} has no snapshot ${id.slice(0, 40)}`, { param });
   return found;

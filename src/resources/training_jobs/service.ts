@@ -9,6 +9,8 @@ import { afterCommit, type Tx, write } from "../../platform/db.ts";
 import { preparedRow } from "../../platform/row.ts";
 import * as datasets from "../datasets/service.ts";
 import * as looseKeys from "../loose_keys/service.ts";
+import { isAtWork } from "./live.ts";
+import { changed } from "./log_readers.ts";
 import { machine, report } from "./machine.ts";
 import { note } from "./notes.ts";
 import { inOrder } from "./policy.ts";
@@ -86,7 +88,7 @@ export function cancel(ctx: Ctx, workspaceId: string, id: string): JobRow {
       transition(tx, machine, "cancel", { id, now }) ??
       transition(tx, machine, "drop", { id, now }, { completedAt: now, queueReason: null, pauseReason: null });
     if (row?.status === "cancelled") datasets.unpin(tx, id);
-    if (row) note(tx, row, now, { level: "info", type: `job.${row.status}`, message: WORDS[row.status] ?? "" });
+    if (row) note(tx, row, now, { level: "info", type: row.status, message: WORDS[row.status] ?? "" });
     return row;
   });
 }
@@ -101,7 +103,7 @@ export function pause(ctx: Ctx, workspaceId: string, id: string): JobRow {
   return move(ctx, mustGet(ctx, workspaceId, id), "paused", (tx, now) => {
     const patch = { pauseReason: "by request", queueReason: null, etaMs: null };
     const row = transition(tx, machine, "pause", { id, now }, patch);
-    if (row) note(tx, row, now, { level: "info", type: "job.paused", message: "Paused by request" });
+    if (row) note(tx, row, now, { level: "info", type: "paused", message: "Paused by request" });
     return row;
   });
 }
@@ -112,7 +114,7 @@ export function resume(ctx: Ctx, workspaceId: string, id: string): JobRow {
     if (current({ db: tx }, id)?.status !== "paused") return undefined;
     const patch = { queuedAt: now, pauseReason: null, queueReason: null, crashes: 0, notBefore: 0 };
     const row = transition(tx, machine, "requeue", { id, now }, patch);
-    if (row) note(tx, row, now, { level: "info", type: "job.requeued", message: "Resumed by request" });
+    if (row) note(tx, row, now, { level: "info", type: "resumed", message: "Resumed by request" });
     return row;
   });
 }
@@ -120,7 +122,11 @@ export function resume(ctx: Ctx, workspaceId: string, id: string): JobRow {
 type Step = (tx: Tx, now: number) => JobRow | undefined;
 
 function move(ctx: Ctx, before: JobRow, what: string, step: Step): JobRow {
-  const row = write(ctx.db, (tx) => step(tx, ctx.clock.now()));
+  const row = write(ctx.db, (tx) => {
+    const moved = step(tx, ctx.clock.now());
+    if (moved) afterCommit(tx, () => changed(ctx, moved.id));
+    return moved;
+  });
   ctx.wake(RECONCILE);
   if (row) return row;
   throw new AppError("unsupported_state", `Training job ${before.id} is ${before.status}: it cannot be ${what}`, {
@@ -136,7 +142,7 @@ export function setPublished(ctx: Ctx, workspaceId: string, id: string, publish:
   return write(ctx.db, (tx) => {
     const set = { publish, updatedAt: now };
     const row = tx.update(trainingJobs).set(set).where(eq(trainingJobs.id, id)).returning().get();
-    const type = publish ? "job.published" : "job.unpublished";
+    const type = publish ? "published" : "unpublished";
     note(tx, row, now, { level: "info", type, message: publish ? "Published" : "No longer published" });
     return row;
   });
@@ -147,6 +153,14 @@ export function remove(ctx: Ctx, workspaceId: string, id: string): JobRow {
   const row = mustGet(ctx, workspaceId, id);
   if (!isFinished(row))
     throw new AppError("unsupported_state", `Training job ${id} is ${row.status}: cancel it first`, { param: "id" });
+  if (isAtWork(ctx, id))
+    throw new AppError(
+      "unsupported_state",
+      `Training job ${id} is ${row.status}, its worker is still ending: try again`,
+      {
+        param: "id",
+      },
+    );
   write(ctx.db, (tx) => {
     const user = neededBy(tx, id);
     if (user)

@@ -1,0 +1,152 @@
+import { Elysia } from "elysia";
+import type { Ctx } from "../../context.ts";
+import { area } from "../../http/auth.ts";
+import { createsLater } from "../../http/idempotency.ts";
+import { describe } from "../../http/openapi.ts";
+import { listOf, PageQuery } from "../../http/pagination.ts";
+import { keepOpen } from "../../http/patience.ts";
+import { asks } from "../../http/query.ts";
+import { Deleted } from "../../lib/schema.ts";
+import * as rewardFunctions from "../reward_functions/service.ts";
+import { open } from "./create.ts";
+import { CreateTrainingJob } from "./create_schema.ts";
+import * as metrics from "./metrics.ts";
+import * as reading from "./reading.ts";
+import * as shapes from "./reading_schema.ts";
+import { TrainingJob } from "./schema.ts";
+import * as jobs from "./service.ts";
+import { validate } from "./validate.ts";
+import { JobValidation } from "./validation_schema.ts";
+
+const PREFIX = "/v1/training_jobs";
+const TAGS = ["Training jobs"];
+
+export const routes = (ctx: Ctx) => new Elysia().use(managing(ctx)).use(publishing(ctx)).use(looking(ctx));
+
+const managing = (ctx: Ctx) => {
+  const { authed, takes } = area(ctx, "training");
+  return new Elysia({ prefix: PREFIX, tags: TAGS })
+    .use(authed)
+    .post(
+      "",
+      ({ request, principal, body, set }) => {
+        keepOpen(ctx, request);
+        const asker = { workspaceId: principal.workspaceId, signal: rewardFunctions.leaving(ctx, request) };
+        if (body.dry_run) return validate(ctx, asker, body);
+        const { credentials: _, ...rest } = body; // no part of what a retry must match: not kept, not even as a hash
+        return createsLater<object>(ctx, { request, principal, body: rest, set }, (once) =>
+          open(ctx, asker, body, once),
+        );
+      },
+      {
+        ...takes(CreateTrainingJob),
+        detail: describe("Create a training job", { 200: JobValidation, 201: TrainingJob }),
+      },
+    )
+    .post(
+      "/validate",
+      ({ request, principal, body }) => {
+        keepOpen(ctx, request);
+        const asker = { workspaceId: principal.workspaceId, signal: rewardFunctions.leaving(ctx, request) };
+        return validate(ctx, asker, body);
+      },
+      {
+        ...takes(CreateTrainingJob),
+        detail: describe(
+          "Validate a training job",
+          { 200: JobValidation },
+          {
+            description: "Nothing is created. The real model is loaded, a few prompts sampled, the reward run on them.",
+          },
+        ),
+      },
+    )
+    .get("", ({ principal, query }) => jobs.list(ctx, principal.workspaceId, query), {
+      ...asks(shapes.ListQuery),
+      detail: describe("List training jobs", { 200: listOf(TrainingJob, "TrainingJobList") }),
+    })
+    .get("/:id", ({ principal, params }) => jobs.shown(ctx, jobs.mustGet(ctx, principal.workspaceId, params.id)), {
+      detail: describe("Get a training job", { 200: TrainingJob }),
+    })
+    .delete(
+      "/:id",
+      ({ principal, params }) => {
+        const { id } = jobs.remove(ctx, principal.workspaceId, params.id);
+        return { id, object: "training_job", deleted: true };
+      },
+      {
+        detail: describe(
+          "Delete a finished training job",
+          { 200: Deleted("training_job").meta({ id: "DeletedTrainingJob" }) },
+          { description: "With its checkpoints, metrics, samples and logs. Models that it made stay." },
+        ),
+      },
+    );
+};
+
+const publishing = (ctx: Ctx) => {
+  const { authed } = area(ctx, "training");
+  type Move = (ctx: Ctx, workspaceId: string, id: string) => Parameters<typeof jobs.shown>[1];
+  const moving =
+    (move: Move) =>
+    ({ principal, params }: { principal: { workspaceId: string }; params: { id: string } }) =>
+      jobs.shown(ctx, move(ctx, principal.workspaceId, params.id));
+  const answers = { 200: TrainingJob };
+  return new Elysia({ prefix: `${PREFIX}/:id`, tags: TAGS })
+    .use(authed)
+    .post("/cancel", moving(jobs.cancel), { detail: describe("Cancel a training job", answers) })
+    .post("/pause", moving(jobs.pause), {
+      detail: describe("Pause a training job", answers, { description: "It saves a checkpoint and frees its device." }),
+    })
+    .post("/resume", moving(jobs.resume), { detail: describe("Resume a paused training job", answers) })
+    .post(
+      "/publish",
+      moving((...of) => jobs.setPublished(...of, true)),
+      {
+        detail: describe("Publish a training job", answers),
+      },
+    )
+    .delete(
+      "/publish",
+      moving((...of) => jobs.setPublished(...of, false)),
+      {
+        detail: describe("Stop publishing a training job", answers),
+      },
+    );
+};
+
+const looking = (ctx: Ctx) => {
+  const { authed } = area(ctx, "training");
+  const own = ({ workspaceId }: { workspaceId: string }, id: string) => jobs.mustGet(ctx, workspaceId, id);
+  return new Elysia({ prefix: `${PREFIX}/:id`, tags: TAGS })
+    .use(authed)
+    .get("/events", ({ principal, params, query }) => reading.events(ctx, own(principal, params.id), query), {
+      ...asks(PageQuery),
+      detail: describe("List what happened to a job", { 200: listOf(shapes.JobEvent, "TrainingJobEventList") }),
+    })
+    .get(
+      "/metrics",
+      ({ principal, params, query }) => {
+        const job = own(principal, params.id);
+        return query.format === "csv" ? metrics.csv(ctx, job, query) : metrics.show(ctx, job, query);
+      },
+      {
+        ...asks(shapes.MetricsQuery),
+        detail: describe(
+          "Get a job's metrics",
+          { 200: shapes.JobMetrics },
+          { description: "With format=csv: text/csv." },
+        ),
+      },
+    )
+    .get("/samples", ({ principal, params, query }) => reading.samples(ctx, own(principal, params.id), query), {
+      ...asks(shapes.SamplesQuery),
+      detail: describe("List scored completions of a step", { 200: listOf(shapes.JobSample, "TrainingJobSampleList") }),
+    })
+    .get("/checkpoints", ({ principal, params, query }) => reading.checkpoints(ctx, own(principal, params.id), query), {
+      ...asks(PageQuery),
+      detail: describe("List a job's checkpoints", {
+        200: listOf(shapes.JobCheckpoint, "TrainingJobCheckpointList"),
+      }),
+    });
+};
