@@ -1,6 +1,6 @@
 import { rmSync } from "node:fs";
 import { join } from "node:path";
-import { liveOf } from "../src/resources/deployments/fleet.ts";
+import { type Host, liveOf, type Replica } from "../src/resources/deployments/fleet.ts";
 import * as moves from "../src/resources/deployments/moves.ts";
 import type { TestApp } from "./harness.ts";
 
@@ -42,9 +42,14 @@ export function pretendServing(app: TestApp, id: string) {
   moves.serve(app.ctx, id);
   const now = app.ctx.clock.now();
   const worker = { id, kind: "pretended", pid: 0, socketPath, send: () => true } as never; // nothing else is asked of it
-  liveOf(app.ctx, id).replicas.add({
+  const live = liveOf(app.ctx, id);
+  const state = { bytes: 0, parallel: 1, loaded: true, ending: false };
+  const host: Host = { key: id, worker, cards: [], users: new Map(), untold: new Map(), ...state };
+  const replica: Replica = {
     holder: `${id}/1`,
-    worker,
+    host,
+    adapter: null,
+    adapterBytes: 0,
     state: "ready",
     stage: "ready",
     progress: 1,
@@ -53,6 +58,7 @@ export function pretendServing(app: TestApp, id: string) {
     loadUntil: now,
     provedAt: now,
     probing: false,
-    untold: new Map(),
-  });
+  };
+  host.users.set(replica, live);
+  live.replicas.add(replica);
 }

@@ -90,7 +90,6 @@ export const ToServing = z.discriminatedUnion("type", [
     type: z.literal("load"),
     data_dir: z.string(),
     model_path: z.string(),
-    adapter_path: z.string().nullable(),
     context_length: z.int().positive(),
     parallel: z.int().positive(),
     threads: z.int().positive(),
@@ -98,6 +97,10 @@ export const ToServing = z.discriminatedUnion("type", [
     /** Somebody waits for it: rather loaded soon than fast. */
     hurry: z.boolean(),
   }),
+  /** After `loaded`: an adapter beside those that are there. Requests name it in the header x-verk-adapter. */
+  z.strictObject({ type: z.literal("attach"), name: z.string(), path: z.string() }),
+  /** Whoever used it is gone, and what is still being answered for him ends. Null: the model without an adapter. */
+  z.strictObject({ type: z.literal("detach"), name: z.string().nullable() }),
 ]);
 export type ToServing = z.infer<typeof ToServing>;
 
@@ -116,6 +119,9 @@ export const FromServing = z.discriminatedUnion("type", [
     load_ms: z.number(),
     device: z.string(),
   }),
+  z.strictObject({ type: z.literal("attached"), name: z.string() }),
+  /** It is no adapter of this model. Nothing else is disturbed. */
+  z.strictObject({ type: z.literal("unattached"), name: z.string(), error: z.string() }),
   /** One request is over, whatever its client did. `request` is what the header x-verk-request said. */
   z.strictObject({
     type: z.literal("served"),

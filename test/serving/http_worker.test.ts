@@ -37,7 +37,7 @@ beforeAll(async () => {
   await worker.ready;
   const model_path = makeModel(dir, { arch: "llama", type: "F32", context: CONTEXT });
   const shape = { context_length: CONTEXT, parallel: 4, threads: 1, gpus: [], hurry: false };
-  worker.send({ type: "load", data_dir: dir, model_path, adapter_path: null, ...shape });
+  worker.send({ type: "load", data_dir: dir, model_path, ...shape });
   await until("the model to be loaded", () => said.some((message) => message.type === "loaded"), 30_000);
   const overSocket = (url: string | URL | Request, init?: RequestInit) =>
     fetch(url, { ...init, unix: worker.socketPath } as RequestInit);

@@ -90,10 +90,12 @@ function waitFor(flight: Flight): Promise<Replica> {
 async function send({ replica, record, ask, gone }: Flight): Promise<Response> {
   if (!replica) throw new Error("a request without a replica");
   record.sentTo(replica);
+  const { host, adapter } = replica;
+  const headers = { "content-type": "application/json", "x-verk-request": record.id, "x-verk-checked": "1" };
   return await fetch(`http://worker${ask.path}`, {
-    unix: replica.worker.socketPath,
+    unix: host.worker.socketPath,
     method: "POST",
-    headers: { "content-type": "application/json", "x-verk-request": record.id, "x-verk-checked": "1" },
+    headers: adapter === null ? headers : { ...headers, "x-verk-adapter": adapter.name },
     body: JSON.stringify(ask.body),
     signal: gone.signal,
     timeout: false, // a long answer takes as long as it takes

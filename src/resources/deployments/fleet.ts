@@ -13,10 +13,31 @@ import type { DeploymentRow } from "./table.ts";
 
 export type Usage = Extract<FromServing, { type: "served" }>;
 
+/** A process with a model in it, and the replicas that sit there: of one deployment, or of several with adapters. */
+export type Host = {
+  /** What is loaded, for whom and how (parts.ts). */
+  readonly key: string;
+  readonly worker: ServingWorker;
+  readonly cards: readonly string[];
+  /** Oldest first. */
+  readonly users: Map<Replica, Live>;
+  /** Requests whose usage the worker has yet to tell; undefined when it died first. */
+  readonly untold: Map<string, (usage: Usage | undefined) => void>;
+  /** Of the model: as estimated, then as measured. */
+  bytes: number;
+  parallel: number;
+  loaded: boolean;
+  /** Its end is on its way: nobody joins. */
+  ending: boolean;
+};
+
 export type Replica = {
   /** In the memory ledger: the deployment's id and a number. */
   readonly holder: string;
-  readonly worker: ServingWorker;
+  readonly host: Host;
+  /** What its requests use beside the model. */
+  readonly adapter: { name: string; path: string } | null;
+  readonly adapterBytes: number;
   state: "starting" | "ready" | "leaving";
   stage: (typeof STAGES)[number];
   progress: number;
@@ -27,8 +48,6 @@ export type Replica = {
   /** When it last showed that it decodes. */
   provedAt: number;
   probing: boolean;
-  /** Requests whose usage the worker has yet to tell; undefined when it died first. */
-  readonly untold: Map<string, (usage: Usage | undefined) => void>;
 };
 
 type Held = { resolve: (replica: Replica) => void; reject: (error: unknown) => void };

@@ -9,9 +9,12 @@ import * as gpu from "../gpu/service.ts";
 import * as models from "../models/service.ts";
 import type { ModelRow } from "../models/table.ts";
 import { allLive, inflightOf, type Live, liveOf, type Replica, readyOf, startingOf, turnAway } from "./fleet.ts";
+import { payerOf } from "./hosts.ts";
+import { launch } from "./launch.ts";
 import * as moves from "./moves.ts";
+import { type Parts, partsOf } from "./parts.ts";
 import { desiredReplicas, isParkable, mayPark, type Traffic } from "./policy.ts";
-import { gone, launch, prove, reapHung, retire, unqueue } from "./replica.ts";
+import { gone, prove, reapHung, retire, unqueue } from "./replica.ts";
 import { keepSpare } from "./spare.ts";
 import { type DeploymentRow, deployments } from "./table.ts";
 
@@ -77,7 +80,7 @@ function drive(ctx: Ctx, row: DeploymentRow) {
   moves.keepAccount(ctx, row);
   for (const replica of live.replicas) {
     reapHung(ctx, replica);
-    prove(ctx, live, replica).catch((error) => ctx.log.error("a health check broke", { deployment: row.id, error }));
+    prove(ctx, replica).catch((error) => ctx.log.error("a health check broke", { deployment: row.id, error }));
   }
   scale(ctx, row, live, desiredReplicas(row, traffic));
 }
@@ -89,39 +92,45 @@ function scale(ctx: Ctx, row: DeploymentRow, live: Live, want: number) {
   const due = Math.max(row.nextAttemptAt ?? 0, live.growAt) <= ctx.clock.now();
   if (have >= want) unqueue(ctx, live);
   if (have < want && live.launching === 0 && due) {
-    const model = usableModel(ctx, row, live);
-    if (!model) return;
-    launch(ctx, row, model).catch((error) =>
+    const parts = usableParts(ctx, row, live);
+    if (!parts) return;
+    launch(ctx, row, parts).catch((error) =>
       ctx.log.error("a replica could not be launched", { deployment: row.id, error }),
     );
   } else if (have > want) {
     const spare = running.find((replica) => replica.inflight === 0 && replica.state === "ready");
-    if (spare) void retire(spare, "fewer replicas are needed");
+    if (spare) void retire(ctx, spare, "fewer replicas are needed");
   }
 }
 
-/** The model as a file that can be opened; until then the deployment waits, and fails with the model. */
-function usableModel(ctx: Ctx, row: DeploymentRow, live: Live): ModelRow | undefined {
+/** What it loads as files that can be opened; until then the deployment waits, and fails with the model. */
+function usableParts(ctx: Ctx, row: DeploymentRow, live: Live): Parts | undefined {
   const model = models.find(ctx, row.workspaceId, row.modelId ?? row.model);
-  const file = model?.status === "ready" ? models.fileOf(ctx, model) : undefined;
-  if (file === "same") return model;
-  if (file === "changed" && model?.workspaceId === null) {
+  const parts = model && partsOf(ctx, row.workspaceId, model);
+  if (!parts) gone(ctx, live, `The model ${row.model} ${model ? "has no base any more" : "is gone"}`, false);
+  const all = parts ? [parts.adapter, parts.base].filter((each) => each !== null) : [];
+  return parts && all.every((each) => isUsable(ctx, row, live, each)) ? parts : undefined;
+}
+
+function isUsable(ctx: Ctx, row: DeploymentRow, live: Live, model: ModelRow): boolean {
+  const file = model.status === "ready" ? models.fileOf(ctx, model) : undefined;
+  if (file === "same") return true;
+  if (file === "changed" && model.workspaceId === null) {
     moves.waits(ctx, row, "the model's file has changed and is being checked");
     ctx.wake("models.scan");
-    return undefined;
+    return false;
   }
-  if (model?.status === "downloading" || model?.status === "pending") {
+  if (model.status === "downloading" || model.status === "pending") {
     const percent = Math.floor((model.progress ?? 0) * 100);
     moves.waits(ctx, row, model.status === "pending" ? "the model is being checked" : `downloading ${percent} %`);
-    return undefined;
+    return false;
   }
   const why = file ? `has a file that is ${file}: delete the model and fetch it again` : stateOf(model);
-  gone(ctx, live, `The model ${row.model} ${why}`, false);
-  return undefined;
+  gone(ctx, live, `The model ${model.id === row.modelId ? row.model : model.name} ${why}`, false);
+  return false;
 }
 
-const stateOf = (model: ModelRow | undefined) =>
-  model === undefined ? "is gone" : `is ${model.status}${model.error ? `: ${model.error}` : ""}`;
+const stateOf = (model: ModelRow) => `is ${model.status}${model.error ? `: ${model.error}` : ""}`;
 
 export function trafficOf(ctx: Ctx, row: DeploymentRow, live: Live): Traffic {
   const ready = readyOf(live);
@@ -142,35 +151,47 @@ function park(ctx: Ctx, live: Live, reason: string): Promise<unknown> {
 export function endAll(ctx: Ctx, live: Live, reason: string): Promise<unknown> {
   unqueue(ctx, live);
   const leaving = [...live.replicas].filter((replica) => replica.state !== "leaving");
-  return Promise.all(leaving.map((replica) => retire(replica, reason)));
+  return Promise.all(leaving.map((replica) => retire(ctx, replica, reason)));
 }
 
+function isIdle(ctx: Ctx, live: Live): boolean {
+  const row = moves.current(ctx.db, live.id);
+  return row !== undefined && isParkable(row) && inflightOf(live) === 0;
+}
+
+/** Whoever goes with this one: all who sit there, where the model is counted in its lease. */
+const goWith = (replica: Replica): Live[] =>
+  payerOf(replica.host) === replica
+    ? [...replica.host.users.values()]
+    : [...replica.host.users].flatMap(([each, live]) => (each === replica ? [live] : []));
+
 function idleHolders(ctx: Ctx) {
-  return allLive(ctx).flatMap((live) => {
-    const row = moves.current(ctx.db, live.id);
-    if (!row || !isParkable(row) || inflightOf(live) > 0) return [];
-    return readyOf(live).map(({ holder }) => ({ holder, since: live.usedAt }));
-  });
+  return allLive(ctx)
+    .flatMap(readyOf)
+    .map((replica) => ({ holder: replica.holder, lives: goWith(replica) }))
+    .filter(({ lives }) => lives.every((live) => isIdle(ctx, live)))
+    .map(({ holder, lives }) => ({ holder, since: Math.max(...lives.map(({ usedAt }) => usedAt)) }));
 }
 
 /** Asked to make room: all its replicas go, since what is parked holds nothing. */
 async function giveWay(ctx: Ctx, holder: string, why: string) {
-  const live = allLive(ctx).find((each) => [...each.replicas].some((replica) => replica.holder === holder));
-  const row = live && moves.current(ctx.db, live.id);
-  if (!live || !row || !isParkable(row) || inflightOf(live) > 0) return;
-  await park(ctx, live, why);
+  const replica = allLive(ctx)
+    .flatMap((live) => [...live.replicas])
+    .find((each) => each.holder === holder);
+  const lives = replica ? goWith(replica) : [];
+  if (lives.every((live) => isIdle(ctx, live))) await Promise.all(lives.map((live) => park(ctx, live, why)));
 }
 
 /** Anew with other settings: what runs finishes its requests first, what still loads begins again. */
 export function reload(ctx: Ctx, row: DeploymentRow) {
   const live = liveOf(ctx, row.id);
-  for (const replica of startingOf(live)) void retire(replica, "settings changed");
+  for (const replica of startingOf(live)) void retire(ctx, replica, "settings changed");
   if (row.parked || row.status !== "serving") return;
   const old = readyOf(live);
   moves.move(ctx, row.id, "restart");
   for (const replica of old) {
     replica.state = "leaving";
-    void drained(ctx, replica).then(() => retire(replica, "settings changed"));
+    void drained(ctx, replica).then(() => retire(ctx, replica, "settings changed"));
   }
 }
 

@@ -50,7 +50,7 @@ export function record(ctx: Ctx, row: DeploymentRow, live: Live): Recorder {
       const told = Promise.withResolvers<Usage | undefined>();
       replica = to;
       usage = told.promise;
-      to.untold.set(id, told.resolve);
+      to.host.untold.set(id, told.resolve);
     },
     finish({ status, error }) {
       if (over) return;
@@ -59,7 +59,7 @@ export function record(ctx: Ctx, row: DeploymentRow, live: Live): Recorder {
       const latencyMs = performance.now() - startedAt;
       void (status < 400 ? usage : soon(ctx, usage))
         .then((used) => {
-          replica?.untold.delete(id);
+          replica?.host.untold.delete(id);
           const counted = { prompt: used?.prompt_tokens ?? 0, completion: used?.completion_tokens ?? 0 };
           save(ctx, row, { id, createdAt, latencyMs, status, error, ...counted });
         })

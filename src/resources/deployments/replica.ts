@@ -1,142 +1,80 @@
-/** One replica: a lease of memory, a child process that owns the model, and what the child tells. */
-import { availableParallelism } from "node:os";
+/** One replica: a place in a process that owns the model, what the process tells, and how it ends. */
 import type { Ctx } from "../../context.ts";
 import { AppError } from "../../lib/errors.ts";
 import type { Exit } from "../../platform/worker.ts";
-import { FAILURES, type FromServing, type ToServing } from "../../workers/protocol.ts";
+import { FAILURES, type FromServing } from "../../workers/protocol.ts";
 import * as gpu from "../gpu/service.ts";
-import * as models from "../models/service.ts";
-import type { ModelRow } from "../models/table.ts";
-import { choose, type Live, letGo, liveOf, type Replica, readyOf, turnAway } from "./fleet.ts";
+import { choose, type Host, type Live, letGo, type Replica, readyOf, turnAway } from "./fleet.ts";
+import * as hosts from "./hosts.ts";
 import * as moves from "./moves.ts";
-import { loadDeadlineMs } from "./policy.ts";
-import { obtain } from "./spare.ts";
-import type { DeploymentRow } from "./table.ts";
 
-/** The size of a replica: as asked for, or as configured, and never more context than the model was made for. */
-export function sizeOf(ctx: Ctx, row: DeploymentRow, model: ModelRow) {
-  const { context_length, parallel } = ctx.config.serving;
-  const most = model.contextLength ?? context_length;
-  return { contextLength: Math.min(row.contextLength ?? context_length, most), parallel: row.parallel ?? parallel };
-}
-
-/** Takes the memory and starts the process. Returns when that is done or cannot be done now, not when it serves. */
-export async function launch(ctx: Ctx, row: DeploymentRow, model: ModelRow): Promise<void> {
-  const live = liveOf(ctx, row.id);
-  const size = sizeOf(ctx, row, model);
-  const holder = live.queuedAs ?? `${row.id}/${++live.ordinal}`; // a waiter keeps its name: that is its place
-  live.launching++;
-  try {
-    const grant = await gpu.acquire(ctx, {
-      holder,
-      kind: "deployment",
-      workspaceId: row.workspaceId,
-      bytes: models.estimate(model, size).total,
-      gpuType: row.gpuType,
-      gpuCount: row.gpuCount,
-      priority: 0,
-      pinned: row.pinned,
-      mayEvict: true,
-    });
-    live.queuedAs = grant.status === "waiting" ? holder : undefined;
-    if (grant.status === "never") return gone(ctx, live, `No capacity: ${grant.reason}`, false);
-    const fresh = moves.current(ctx.db, row.id);
-    if (!fresh || !isWanted(fresh, row) || ctx.closing.aborted) {
-      live.queuedAs = undefined;
-      return gpu.release(ctx, holder);
-    }
-    if (grant.status === "waiting") return moves.waits(ctx, fresh, grant.reason);
-    if (fresh.status === "queued") moves.move(ctx, row.id, "place", { queueReason: null });
-    const load: LoadMessage = {
-      type: "load",
-      data_dir: ctx.config.data_dir,
-      model_path: models.pathOf(ctx, model),
-      adapter_path: null,
-      context_length: size.contextLength,
-      parallel: size.parallel,
-      threads: ctx.config.serving.threads || Math.max(1, availableParallelism() - 1),
-      gpus: grant.devices.map((_, i) => i), // of those that it can see
-      hurry: row.minReplicas === 0,
-    };
-    const loadUntil = ctx.clock.now() + loadDeadlineMs(model.sizeBytes ?? 0);
-    spawn(ctx, live, { holder, load, loadUntil, cards: grant.devices.length > 0 ? grant.deviceIds : [] });
-  } catch (error) {
-    gpu.release(ctx, holder);
-    throw error;
-  } finally {
-    live.launching--;
-  }
-}
-
-/** While the memory was being had somebody may have stopped, parked or changed it. */
-const isWanted = (now: DeploymentRow, then: DeploymentRow) =>
-  !now.parked &&
-  now.status !== "stopped" &&
-  now.status !== "failed" &&
-  now.contextLength === then.contextLength &&
-  now.parallel === then.parallel;
-
-type LoadMessage = Extract<ToServing, { type: "load" }>;
-type Start = { holder: string; load: LoadMessage; loadUntil: number; cards: readonly string[] };
-
-function spawn(ctx: Ctx, live: Live, { holder, load, loadUntil, cards }: Start) {
-  const now = ctx.clock.now();
-  live.cards = cards;
-  const worker = obtain(ctx, cards, {
-    hear: (message) => hear(ctx, live, replica, message),
-    bury: (exit) => bury(ctx, live, replica, exit),
-  });
-  const replica: Replica = {
-    holder,
-    worker,
-    state: "starting",
-    stage: "starting",
-    progress: 0,
-    parallel: load.parallel,
-    inflight: 0,
-    loadUntil,
-    provedAt: now,
-    probing: false,
-    untold: new Map(),
-  };
-  live.replicas.add(replica);
-  worker.ready.then(
-    () => worker.send(load),
-    () => {}, // its end is told by onExit
-  );
-}
-
-function hear(ctx: Ctx, live: Live, replica: Replica, message: FromServing) {
+export function hear(ctx: Ctx, host: Host, message: FromServing) {
   if (message.type === "loading") {
-    replica.stage = message.stage;
-    replica.progress = message.progress;
+    for (const replica of host.users.keys())
+      if (replica.state === "starting") {
+        replica.stage = message.stage;
+        replica.progress = message.progress;
+      }
   } else if (message.type === "served") {
-    replica.untold.get(message.request)?.(message);
-  } else if (message.type === "loaded" && replica.state === "starting") {
-    gpu.correct(ctx, replica.holder, message.memory_bytes);
-    replica.state = "ready";
-    replica.stage = "ready";
-    replica.progress = 1;
-    replica.parallel = message.parallel;
-    replica.provedAt = ctx.clock.now();
-    live.usedAt = ctx.clock.now();
-    moves.serve(ctx, live.id);
-    letGo(live);
+    host.untold.get(message.request)?.(message);
+  } else if (message.type === "loaded") {
+    loaded(ctx, host, message);
+  } else if (message.type === "attached" || message.type === "unattached") {
+    const [replica, live] = [...host.users].find(([{ adapter }]) => adapter?.name === message.name) ?? [];
+    if (!replica || !live) return; // it has left meanwhile
+    if (message.type === "attached") serve(ctx, live, replica);
+    else {
+      void retire(ctx, replica, "its adapter does not fit");
+      gone(ctx, live, withoutPaths(ctx, message.error), false);
+    }
   }
 }
 
-async function bury(ctx: Ctx, live: Live, replica: Replica, exit: Exit) {
-  const expected = replica.state === "leaving" || exit.kind === "stopped";
-  live.replicas.delete(replica);
-  for (const tell of replica.untold.values()) tell(undefined);
-  gpu.release(ctx, replica.holder);
-  if (!expected && !ctx.closing.aborted) {
-    const tail = exit.tail.trim().replaceAll(`${ctx.config.data_dir}/`, ""); // where files lie is no caller's business
-    const retry = FAILURES[exit.kind as keyof typeof FAILURES]?.retry ?? true;
-    gone(ctx, live, tail === "" ? exit.message : `${exit.message}\n${tail}`, retry);
+function loaded(ctx: Ctx, host: Host, told: Extract<FromServing, { type: "loaded" }>) {
+  host.loaded = true;
+  host.bytes = told.memory_bytes;
+  host.parallel = told.parallel;
+  const payer = hosts.payerOf(host);
+  if (payer) hosts.account(ctx, payer);
+  for (const [replica, live] of host.users) if (replica.state === "starting") settle(ctx, live, replica);
+}
+
+/** The model is loaded: its adapter comes next, if it has one. */
+export function settle(ctx: Ctx, live: Live, replica: Replica) {
+  if (replica.adapter === null) serve(ctx, live, replica);
+  else replica.host.worker.send({ type: "attach", ...replica.adapter });
+}
+
+function serve(ctx: Ctx, live: Live, replica: Replica) {
+  if (replica.state !== "starting") return;
+  hosts.account(ctx, replica);
+  replica.state = "ready";
+  replica.stage = "ready";
+  replica.progress = 1;
+  replica.parallel = replica.host.parallel;
+  replica.provedAt = ctx.clock.now();
+  live.usedAt = ctx.clock.now();
+  moves.serve(ctx, live.id);
+  letGo(live);
+}
+
+export async function bury(ctx: Ctx, host: Host, exit: Exit) {
+  const tail = withoutPaths(ctx, exit.tail.trim());
+  const retry = FAILURES[exit.kind as keyof typeof FAILURES]?.retry ?? true;
+  const error = tail === "" ? exit.message : `${exit.message}\n${tail}`;
+  hosts.close(ctx, host);
+  for (const tell of host.untold.values()) tell(undefined);
+  for (const [replica, live] of host.users) {
+    const expected = replica.state === "leaving" || exit.kind === "stopped";
+    live.replicas.delete(replica);
+    gpu.release(ctx, replica.holder);
+    if (!expected && !ctx.closing.aborted) gone(ctx, live, error, retry);
   }
   ctx.wake("deployments.reconcile");
 }
+
+/** Where files lie is no caller's business. */
+const withoutPaths = (ctx: Ctx, text: string) => text.replaceAll(`${ctx.config.data_dir}/`, "");
 
 const GROW_AGAIN_MS = 30_000;
 
@@ -161,30 +99,42 @@ export function unqueue(ctx: Ctx, live: Live) {
   live.queuedAs = undefined;
 }
 
-/** Ends a replica on purpose. What it still works on is cut off when its time is over. */
-export function retire(replica: Replica, reason: string): Promise<unknown> {
+/** Ends a replica on purpose. What it still works on is cut off when its time is over. The last one takes the process along. */
+export function retire(ctx: Ctx, replica: Replica, reason: string): Promise<unknown> {
+  const { host } = replica;
   replica.state = "leaving";
-  return replica.worker.stop(reason);
+  if (!host.users.has(replica)) return Promise.resolve(); // it has left already
+  if (host.users.size > 1 && !host.ending) return Promise.resolve(hosts.leave(ctx, replica));
+  host.ending = true;
+  return host.worker.stop(reason);
 }
 
-/** A proof of life: the worker decodes a token, now. One that serves requests has given it already. */
-export async function prove(ctx: Ctx, live: Live, replica: Replica) {
+/** A proof of life: the worker decodes a token, now. One that serves requests, anybody's, has given it already. */
+export async function prove(ctx: Ctx, replica: Replica) {
   const { health_interval_ms: everyMs, health_timeout_ms: patienceMs } = ctx.config.serving;
-  if (replica.state !== "ready" || replica.probing || ctx.clock.now() - replica.provedAt < everyMs) return;
+  const { host } = replica;
+  const known = (each: Replica) => each.probing || ctx.clock.now() - each.provedAt < everyMs;
+  if (replica.state !== "ready" || [...host.users.keys()].some(known)) return;
   replica.probing = true;
   const sick = await probe(replica, patienceMs);
   replica.probing = false;
   if (sick === undefined) replica.provedAt = ctx.clock.now();
-  else if (replica.state === "ready" && live.replicas.has(replica)) {
-    void retire(replica, "failed its health check");
-    gone(ctx, live, `The health check failed: ${sick}`, true);
-  }
+  else if (!host.ending) fell(ctx, host, `The health check failed: ${sick}`);
+}
+
+/** All who sit there have lost it. */
+function fell(ctx: Ctx, host: Host, error: string) {
+  const lost = [...host.users].filter(([{ state }]) => state !== "leaving");
+  host.ending = true;
+  for (const replica of host.users.keys()) replica.state = "leaving";
+  void host.worker.stop("failed its health check");
+  for (const [, live] of lost) gone(ctx, live, error, true);
 }
 
 async function probe(replica: Replica, patienceMs: number): Promise<string | undefined> {
   try {
     const answer = await fetch("http://worker/health", {
-      unix: replica.worker.socketPath,
+      unix: replica.host.worker.socketPath,
       signal: AbortSignal.timeout(patienceMs),
     });
     return answer.ok ? undefined : (await answer.text()).slice(0, 500);
@@ -195,7 +145,8 @@ async function probe(replica: Replica, patienceMs: number): Promise<string | und
 
 /** A load that hangs is ended; what it was is told by its exit. */
 export function reapHung(ctx: Ctx, replica: Replica) {
-  if (replica.state === "starting" && ctx.clock.now() > replica.loadUntil) process.kill(replica.worker.pid, "SIGKILL");
+  if (replica.state === "starting" && ctx.clock.now() > replica.loadUntil)
+    process.kill(replica.host.worker.pid, "SIGKILL");
 }
 
 /** A replica to send a request to, counted as at work from here on. */

@@ -249,7 +249,7 @@ test("a request that was broken off before the worker saw it is recorded all the
     clock.advance(1_000);
     return (await on.call("GET", `/v1/deployments/${id}/requests`)).body.data.length === 1;
   });
-  expect([...live.replicas][0]?.untold.size).toBe(0);
+  expect([...live.replicas][0]?.host.untold.size).toBe(0);
 });
 
 test("a change of size while it loads is what it loads with", async () => {

@@ -13,6 +13,7 @@ import { AppError } from "../../lib/errors.ts";
 import { isoOrNull } from "../../lib/schema.ts";
 import { hardwareFor } from "./admission.ts";
 import { answer } from "./chat.ts";
+import { bringCheckpoint } from "./results.ts";
 import {
   CreateDeployment,
   Deployment,
@@ -38,6 +39,7 @@ const managing = (ctx: Ctx) => {
       "",
       async ({ request, principal, body, set }) => {
         const place = await hardwareFor(ctx, body);
+        await bringCheckpoint(ctx, principal.workspaceId, body);
         return creates(ctx, { request, principal, body, set }, () =>
           deployments.show(ctx, deployments.create(ctx, principal.workspaceId, body, place)),
         );

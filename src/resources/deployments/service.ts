@@ -14,6 +14,7 @@ import { modelFor, mustFit, type Place } from "./admission.ts";
 import { liveOf, readyOf, seenLoad, turnAway } from "./fleet.ts";
 import { machine } from "./machine.ts";
 import * as moves from "./moves.ts";
+import { partsOf } from "./parts.ts";
 import { desiredReplicas, type Hardware } from "./policy.ts";
 import { endAll, reload, trafficOf } from "./reconcile.ts";
 import { type CreateDeployment, type Deployment, present, presentRequest, type UpdateDeployment } from "./schema.ts";
@@ -80,10 +81,9 @@ export function show(ctx: Ctx, row: DeploymentRow): Deployment {
 
 export function create(ctx: Ctx, workspaceId: string, input: CreateDeployment, place: Place): DeploymentRow {
   const now = ctx.clock.now();
-  const source = input.source ?? (isId(input.model, "job") ? "training_job" : "hub");
   const row = naming(input.name, () =>
     write(ctx.db, (tx) => {
-      const model = modelFor(ctx, workspaceId, input, source);
+      const model = modelFor(ctx, workspaceId, input);
       const made = insert(tx, {
         ...BLANK,
         ...settingsOf(input),
@@ -92,7 +92,7 @@ export function create(ctx: Ctx, workspaceId: string, input: CreateDeployment, p
         name: input.name,
         model: input.model,
         modelId: model.id,
-        source,
+        source: model.source === "training_job" ? "training_job" : "hub",
         checkpoint: input.checkpoint,
         gpuType: place.type,
         gpuCount: input.gpu?.gpu_count ?? 1,
@@ -101,7 +101,7 @@ export function create(ctx: Ctx, workspaceId: string, input: CreateDeployment, p
         createdAt: now,
         updatedAt: now,
       });
-      mustFit(ctx, made, model, place.hardware);
+      mustFit(ctx, made, partsOf(ctx, workspaceId, model), place.hardware);
       emit(tx, "deployment.created", { workspaceId, now }, machine.report(made));
       return made;
     }),
@@ -181,8 +181,8 @@ function change(ctx: Ctx, before: DeploymentRow, input: UpdateDeployment, hardwa
         .where(eq(deployments.id, id))
         .returning()
         .get();
-      if (isResized(changed, before))
-        mustFit(ctx, changed, models.find(ctx, workspaceId, changed.modelId ?? ""), hardware);
+      const model = isResized(changed, before) ? models.find(ctx, workspaceId, changed.modelId ?? "") : undefined;
+      if (model) mustFit(ctx, changed, partsOf(ctx, workspaceId, model), hardware);
       emit(tx, "deployment.updated", { workspaceId, now }, machine.report(changed));
       return changed;
     }),

@@ -42,6 +42,8 @@ export type Request = {
   pinned: boolean;
   /** Whether idle holders may be asked to give way to it. */
   mayEvict: boolean;
+  /** Only on the devices of this holder: what it adds is added to something of his. */
+  beside?: string;
 };
 
 export type Waiter = Pick<Request, "holder" | "workspaceId" | "bytes" | "gpuType" | "gpuCount" | "priority"> & {
@@ -65,10 +67,11 @@ export type Placement =
 type Choice = { device: Device; free: number; evict: Lease[] };
 
 export function place(ledger: Ledger, request: Request): Placement {
-  const impossible = whyNever(ledger.devices, request);
+  const offered = ledger.devices.filter((device) => isOffered(ledger, device, request));
+  const impossible = whyNever(offered, request);
   if (impossible) return { outcome: "never", reason: impossible };
   const share = shareOf(request);
-  const devices = ledger.devices.filter((device) => fitsType(device, request));
+  const devices = offered.filter((device) => fitsType(device, request));
   const ahead = ledger.waits.filter((wait) => isAhead(wait, ledger.waits, request));
   let stoppedBy: Waiter | undefined;
   for (const evicts of request.mayEvict ? [false, true] : [false]) {
@@ -90,6 +93,9 @@ export function place(ledger: Ledger, request: Request): Placement {
   }
   return { outcome: "wait", reason: stoppedBy ? behind(stoppedBy, request) : heldBy(ledger, devices, request) };
 }
+
+const isOffered = ({ leases }: Ledger, device: Device, { beside }: Request) =>
+  beside === undefined || on(leases, device).some(({ holder }) => holder === beside);
 
 const shareOf = ({ bytes, gpuCount }: Pick<Request, "bytes" | "gpuCount">) => Math.ceil(bytes / gpuCount);
 

@@ -18,15 +18,19 @@ export type Life = {
   dieAfter?: number;
   /** Health checks are never answered. */
   sick?: boolean;
+  /** Adapters whose path ends so are refused. */
+  refuses?: string;
 };
 
 type ServingHost = Host<ToServing, FromServing>;
 
 export const runFakeServing = (script: string) =>
   runHosted<ToServing, FromServing>(ToServing, async (host) => {
+    let life: Life = {};
     for await (const message of host.messages) {
+      if (message.type === "attach") host.send(attached(life, message));
       if (message.type !== "load") continue;
-      const life = begin(script);
+      life = begin(script);
       host.send({ type: "loading", stage: "loading", progress: 0.4 });
       while (life.gate !== undefined && !existsSync(life.gate)) {
         if (host.stopping.aborted) return;
@@ -38,11 +42,17 @@ export const runFakeServing = (script: string) =>
       }
       if (life.fail === "data" || life.fail === "memory")
         throw new WorkerError(life.fail, `asked to fail: ${life.fail}`);
-      Bun.serve({ unix: host.socketPath, fetch: (request) => handle(host, life, request) });
+      const living = life;
+      Bun.serve({ unix: host.socketPath, fetch: (request) => handle(host, living, request) });
       const { context_length, parallel } = message;
       host.send({ type: "loaded", context_length, parallel, memory_bytes: 1_000_000, load_ms: 1, device: "fake" });
     }
   });
+
+const attached = ({ refuses = "none" }: Life, { name, path }: { name: string; path: string }): FromServing =>
+  path.endsWith(refuses)
+    ? { type: "unattached", name, error: `${path} is no adapter of this model` }
+    : { type: "attached", name };
 
 function begin(script: string): Life {
   appendFileSync(`${script}.starts`, `${process.pid}\n`);
@@ -65,7 +75,7 @@ async function handle(host: ServingHost, life: Life, request: Request): Promise<
   const speak = async () => {
     if (life.gapMs) await Bun.sleep(life.gapMs);
     if (life.dieAfter === said) process.kill(process.pid, "SIGKILL");
-    return `w${said++} `;
+    return `${request.headers.get("x-verk-adapter") === null ? "w" : "a"}${said++} `;
   };
   if (!stream) {
     let content = "";

@@ -5,7 +5,12 @@ import { promptTokens } from "./prompt.ts";
 import type { Exchange, Served } from "./request.ts";
 
 export async function embed(served: Served, request: EmbeddingRequest, exchange: Exchange): Promise<Response> {
-  const { engine } = served;
+  const { engine, adapter } = served;
+  if (adapter !== undefined)
+    throw new AppError(
+      "unsupported_state",
+      "This deployment is an adapter on its base, which has no embeddings of its own: deploy the merged model for them",
+    );
   const { embeddingSize, contextLength } = engine.facts;
   const { input, dimensions } = request;
   if (typeof dimensions === "number" && dimensions !== embeddingSize)

@@ -51,35 +51,54 @@ export function listen(unix: string, fetch: Fetch) {
   return Bun.serve(options as unknown as Bun.Serve.Options<undefined>);
 }
 
+/** Adapters whose requests are let in; the model as it is needs no door opened. */
+export type Door = {
+  readonly fetch: Fetch;
+  open: (adapter: string) => void;
+  /** Ends what is being answered with it. Null: with the model as it is, which stays open. */
+  close: (adapter: string | null) => void;
+};
+
 /** `stopping` ends what runs. */
-export function createFetch(served: Served, report: (message: Report) => void, stopping: AbortSignal): Fetch {
-  const live = new Set<AbortController>();
+export function createDoor(served: Served, report: (message: Report) => void, stopping: AbortSignal): Door {
+  const live = new Map<AbortController, string | null>();
+  const adapters = new Set<string>();
   const stopped = () => new AppError("shutting_down", "The deployment stops; try again", { retryAfterSeconds: 1 });
   stopping.addEventListener("abort", () => {
-    for (const controller of live) controller.abort(stopped());
+    for (const controller of live.keys()) controller.abort(stopped());
   });
-  return async (request) => {
+  const fetch: Fetch = async (request) => {
     const path = new URL(request.url).pathname;
     if (request.method === "GET" && path === "/health") return await answered(() => checkHealth(served.engine));
     if (request.method === "GET" && path === "/stats") return stats(served);
     const route = request.method === "POST" && Object.hasOwn(ROUTES, path) ? ROUTES[path] : undefined;
     if (!route) return failure(new AppError("route_not_found", `No route ${request.method} ${path}`));
-    if (stopping.aborted) return failure(stopped());
+    const adapter = request.headers.get("x-verk-adapter");
+    if (stopping.aborted || (adapter !== null && !adapters.has(adapter))) return failure(stopped());
 
     const controller = new AbortController();
-    live.add(controller);
+    live.set(controller, adapter);
     const left = () => controller.abort(new Left("The client left"));
     if (request.signal.aborted) left();
     request.signal.addEventListener("abort", left);
     return await exchanged(
       request,
       controller.signal,
-      async (body, exchange) => route(served, body, exchange, request.headers.has("x-verk-checked")),
+      async (body, exchange) =>
+        route({ ...served, adapter: adapter ?? undefined }, body, exchange, request.headers.has("x-verk-checked")),
       (message) => {
         live.delete(controller);
         report(message);
       },
     );
+  };
+  return {
+    fetch,
+    open: (adapter) => void adapters.add(adapter),
+    close(adapter) {
+      if (adapter !== null) adapters.delete(adapter);
+      for (const [controller, uses] of live) if (uses === adapter) controller.abort(stopped());
+    },
   };
 }
 

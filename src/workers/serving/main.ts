@@ -1,16 +1,19 @@
-/** `verk worker serving`: one model, served over HTTP on a unix socket until the server asks for the end. */
+/**
+ * `verk worker serving`: one model, served over HTTP on a unix socket until the server asks for the end. Adapters come
+ * and go meanwhile: deployments of the same model share this process.
+ */
 import { type Host, runHosted } from "../host.ts";
-import { type FromServing, ToServing, WorkerError } from "../protocol.ts";
+import { type FromServing, ToServing } from "../protocol.ts";
 import { openEngine, type Prepared, prepareEngine } from "./engine/engine.ts";
 import type { Engine } from "./engine/types.ts";
 import { decodeOne } from "./health.ts";
-import { createFetch, listen } from "./http.ts";
+import { createDoor, type Door, listen } from "./http.ts";
 import { type Served, toServed } from "./request.ts";
 
 type ServingHost = Host<ToServing, FromServing>;
 type Load = Extract<ToServing, { type: "load" }>;
+type Attach = Extract<ToServing, { type: "attach" }>;
 
-const ADAPTER = "adapter";
 const PROGRESS_STEP = 0.01;
 const DRAIN_MS = 1_000; // cancelled requests get their last event
 
@@ -20,7 +23,7 @@ async function serve(host: ServingHost): Promise<void> {
   let prepared: Prepared | undefined;
   for await (const message of host.messages) {
     if (message.type === "load") return await serveModel(host, message, prepared);
-    prepared ??= prepareEngine(message.data_dir, message.cuda);
+    if (message.type === "prepare") prepared ??= prepareEngine(message.data_dir, message.cuda);
   }
 }
 
@@ -29,10 +32,11 @@ async function serveModel(host: ServingHost, load: Load, prepared: Prepared | un
   const engine = await open(host, load, prepared);
   host.send({ type: "loading", stage: "warming", progress: 0 });
   const decoded = decodeOne(engine);
-  const served = toServed(engine, load.adapter_path === null ? undefined : ADAPTER);
+  const served = toServed(engine);
   rehearse(served); // on this thread, while the other one decodes
   await decoded;
-  const server = listen(host.socketPath, createFetch(served, host.send, host.stopping));
+  const door = createDoor(served, host.send, host.stopping);
+  const server = listen(host.socketPath, door.fetch);
   const { contextLength, parallel, memoryBytes, device } = engine.facts;
   host.send({
     type: "loaded",
@@ -42,10 +46,10 @@ async function serveModel(host: ServingHost, load: Load, prepared: Prepared | un
     load_ms: performance.now() - begun,
     device,
   });
-  await new Promise<void>((stop) => {
-    if (host.stopping.aborted) stop();
-    host.stopping.addEventListener("abort", () => stop());
-  });
+  for await (const message of host.messages) {
+    if (message.type === "attach") host.send(await attach(engine, door, message));
+    if (message.type === "detach") await detach(engine, door, message.name);
+  }
   await Promise.race([server.stop(), Bun.sleep(DRAIN_MS)]);
   await server.stop(true);
   await engine.close();
@@ -82,14 +86,21 @@ async function open(host: ServingHost, load: Load, prepared: Prepared | undefine
     },
     prepared,
   );
-  if (load.adapter_path !== null) await attach(engine, load.adapter_path);
   return engine;
 }
 
-async function attach(engine: Engine, path: string): Promise<void> {
+async function attach(engine: Engine, door: Door, { name, path }: Attach): Promise<FromServing> {
   try {
-    await engine.attach(ADAPTER, path);
-  } catch (cause) {
-    throw new WorkerError("data", cause instanceof Error ? cause.message : String(cause), { cause });
+    await engine.attach(name, path);
+  } catch (error) {
+    return { type: "unattached", name, error: error instanceof Error ? error.message : String(error) };
   }
+  door.open(name);
+  return { type: "attached", name };
+}
+
+/** The engine keeps it until its last sequence is over. */
+async function detach(engine: Engine, door: Door, name: string | null): Promise<void> {
+  door.close(name);
+  if (name !== null) await engine.detach(name);
 }

@@ -7,15 +7,15 @@ import { type ChatTemplate, createChatTemplate } from "./template.ts";
 /** One loaded model. */
 export type Served = {
   engine: Engine;
-  /** The name of the adapter that every request uses, if there is one. */
+  /** The adapter that the request uses, by the name it was attached with. */
   adapter: string | undefined;
   template: ChatTemplate;
   newQuotes: () => Quotes;
 };
 
-export const toServed = (engine: Engine, adapter: string | undefined): Served => ({
+export const toServed = (engine: Engine): Served => ({
   engine,
-  adapter,
+  adapter: undefined,
   template: createChatTemplate(engine.facts),
   newQuotes: createQuoting(engine),
 });

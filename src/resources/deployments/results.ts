@@ -1,0 +1,87 @@
+/** What a training job made, as a model that can be deployed. */
+
+import { stat } from "node:fs/promises";
+import { join } from "node:path";
+import { and, eq, isNull } from "drizzle-orm";
+import type { Ctx } from "../../context.ts";
+import { AppError } from "../../lib/errors.ts";
+import { isId } from "../../lib/ids.ts";
+import * as models from "../models/service.ts";
+import type { ModelRow } from "../models/table.ts";
+import { type CheckpointRow, type JobRow, trainingCheckpoints, trainingJobs } from "../training_jobs/table.ts";
+import type { CreateDeployment } from "./schema.ts";
+
+const FILES = { adapter: "adapter.gguf", model: "model.gguf" } as const;
+
+/** Before the deployment is made: a checkpoint becomes a model, so that it outlives the job's keeping. Once. */
+export async function bringCheckpoint(ctx: Ctx, workspaceId: string, { model, checkpoint }: CreateDeployment) {
+  const job = checkpoint === null ? undefined : jobOf(ctx, workspaceId, model);
+  if (!job || checkpoint === null || models.byCheckpoint(ctx, workspaceId, checkpoint)) return;
+  const found = checkpointOf(ctx, job, checkpoint);
+  if (!found) return; // refused below, in the words of `resultOf`
+  const variant = job.lora === null ? "model" : "adapter";
+  const path = join(ctx.config.data_dir, found.path, FILES[variant]);
+  if (!(await stat(path).catch(() => undefined))) throw notServable(found);
+  await models.registerResult(ctx, {
+    workspaceId,
+    jobId: job.id,
+    checkpointId: found.id,
+    step: found.step,
+    variant,
+    name: `${job.outputName}-step-${found.step}`,
+    baseModelId: job.baseModelId,
+    path,
+  });
+}
+
+const notServable = ({ id, step, jobId }: CheckpointRow) =>
+  new AppError(
+    "unsupported_state",
+    `checkpoint: ${id} (step ${step}) holds all weights for going on, and no model yet: make one with GET /v1/training_jobs/${jobId}/model?variant=merged&checkpoint=${id}, then deploy that model`,
+    { param: "/checkpoint" },
+  );
+
+/** The model of a job, or of one of its checkpoints. A job that is gone may have left its models. */
+export function resultOf(ctx: Ctx, workspaceId: string, jobId: string, checkpoint: string | null): ModelRow {
+  const job = jobOf(ctx, workspaceId, jobId);
+  const model =
+    checkpoint === null ? models.byJob(ctx, workspaceId, jobId) : models.byCheckpoint(ctx, workspaceId, checkpoint);
+  if (checkpoint !== null) {
+    if (model?.jobId === jobId) return model;
+    throw new AppError(
+      "resource_not_found",
+      `checkpoint: ${jobId} has no checkpoint ${JSON.stringify(checkpoint.slice(0, 80))}: GET /v1/training_jobs/${jobId}/checkpoints lists those that it keeps`,
+      { param: "/checkpoint" },
+    );
+  }
+  if (model && (!job || job.status === "completed")) return model;
+  if (!job)
+    throw new AppError("resource_not_found", `No training job ${JSON.stringify(jobId.slice(0, 80))}`, {
+      param: "/model",
+    });
+  throw new AppError("unsupported_state", `model: ${jobId} ${whyNone(job)}`, { param: "/model" });
+}
+
+function whyNone({ status, method, id }: JobRow): string {
+  if (method === "custom")
+    return "ran code of yours, which leaves files and no model: upload the model with POST /v1/models";
+  const checkpoints = `or give one of its checkpoints (GET /v1/training_jobs/${id}/checkpoints) as checkpoint`;
+  if (status === "failed" || status === "cancelled")
+    return `is ${status} and has no result: start it anew, ${checkpoints}`;
+  if (status === "completed") return "has completed, and its model was deleted: train it again";
+  return `is ${status}: wait until it has completed, ${checkpoints}`;
+}
+
+function jobOf(ctx: Ctx, workspaceId: string, id: string): JobRow | undefined {
+  const own = and(eq(trainingJobs.id, id), eq(trainingJobs.workspaceId, workspaceId));
+  return isId(id, "job") ? ctx.db.select().from(trainingJobs).where(own).get() : undefined;
+}
+
+const checkpointOf = (ctx: Ctx, job: JobRow, id: string): CheckpointRow | undefined =>
+  ctx.db
+    .select()
+    .from(trainingCheckpoints)
+    .where(
+      and(eq(trainingCheckpoints.id, id), eq(trainingCheckpoints.jobId, job.id), isNull(trainingCheckpoints.deletedAt)),
+    )
+    .get();
