@@ -165,7 +165,7 @@ function mustBeUnused(ctx: Ctx, { id, name }: ModelRow) {
   const refuse = (why: string) => {
     throw new AppError("unsupported_state", why, { param: "id" });
   };
-  const one = (query: SQL) => ctx.db.get<{ id: string } | undefined>(query)?.id;
+  const one = (query: SQL) => ctx.db.get<[string] | undefined>(query)?.[0];
   const deployment = one(
     sql`SELECT id FROM deployments WHERE model_id = ${id} AND status NOT IN ('stopped', 'failed') LIMIT 1`,
   );

@@ -1,0 +1,127 @@
+import { afterEach, expect, test } from "bun:test";
+import { copyFileSync, mkdirSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { type TrainingApp, training } from "../../../test/fake_trainers.ts";
+import { newId } from "../../lib/ids.ts";
+import { write } from "../../platform/db.ts";
+import * as models from "../models/service.ts";
+import { type JobRow, trainingCheckpoints, trainingJobs } from "../training_jobs/table.ts";
+
+const open: TrainingApp[] = [];
+afterEach(async () => {
+  for (const each of open.splice(0)) await each.close().then(each.remove);
+});
+
+async function app() {
+  const on = await training({ loop: false });
+  open.push(on);
+  const base = models.mustGet(on.ctx, on.workspaceA, "random");
+  const job = (more: Partial<JobRow> = {}) => on.add({ status: "running", baseModelId: base.id, ...more });
+  /** A checkpoint as the trainer leaves it. */
+  const checkpoint = (jobId: string, step: number, file: string | null = "adapter.gguf") => {
+    const id = newId("ckpt", step);
+    const path = join("jobs", jobId, "checkpoints", `step-${step}`);
+    mkdirSync(join(on.dir, path), { recursive: true });
+    if (file !== null) copyFileSync(join(on.dir, "adapter.gguf"), join(on.dir, path, file));
+    const row = { id, jobId, workspaceId: on.workspaceA, step, path, sizeBytes: 1, metrics: {}, createdAt: step };
+    write(on.ctx.db, (tx) => void tx.insert(trainingCheckpoints).values(row).run());
+    return { id, path: join(on.dir, path) };
+  };
+  const finished = async (name: string) => {
+    const jobId = job({ status: "completed", outputName: name });
+    const { id: checkpointId, path } = checkpoint(jobId, 8);
+    const result = { workspaceId: on.workspaceA, jobId, checkpointId, step: 8, variant: "adapter", name };
+    const file = join(path, "adapter.gguf");
+    return { jobId, model: await models.registerResult(on.ctx, { ...result, baseModelId: base.id, path: file }) };
+  };
+  const deploy = (json: object, key?: string) =>
+    on.call("POST", "/v1/deployments", { name: `d-${newId("dep", 1)}`, ...json }, key === undefined ? {} : { key });
+  const refused = async (json: object, key?: string) => {
+    const { status, body } = await deploy(json, key);
+    return [status, body.error?.code, body.error?.param, body.error?.message];
+  };
+  return { on, base, job, checkpoint, finished, deploy, refused };
+}
+
+test("a completed job is deployed by its id, its model by id or name", async () => {
+  const { on, finished, deploy } = await app();
+  const { jobId, model } = await finished("poet");
+  const { status, body } = await deploy({ model: jobId });
+  expect(status).toBe(201);
+  expect(body).toMatchObject({ model: jobId, source: "training_job", checkpoint: null, status: "queued" });
+  expect(body.endpoint_url).toBeNull();
+  for (const name of [model.id, "poet"]) expect((await deploy({ model: name })).body.source).toBe("training_job");
+  expect((await deploy({ model: "poet", source: "training_job" })).status).toBe(201);
+  const used = await on.call("DELETE", `/v1/models/${model.id}`);
+  expect([used.status, used.body.error.message]).toEqual([400, expect.stringContaining("stop it first")]);
+});
+
+test("a job without a result is refused with what to do", async () => {
+  const { on, job, refused } = await app();
+  const [running, failed, custom] = [job(), job({ status: "failed" }), job({ status: "completed", method: "custom" })];
+  const state = [400, "unsupported_state", "/model"];
+  expect(await refused({ model: running })).toEqual([
+    ...state,
+    expect.stringContaining("is running: wait until it has completed, or give one of its checkpoints"),
+  ]);
+  expect(await refused({ model: failed })).toEqual([...state, expect.stringContaining("is failed and has no result")]);
+  expect(await refused({ model: custom })).toEqual([...state, expect.stringContaining("no model")]);
+  expect((await refused({ model: newId("job", 1) })).slice(0, 3)).toEqual([404, "resource_not_found", "/model"]);
+  expect((await refused({ model: running }, on.keyB))[0]).toBe(404);
+});
+
+test("a checkpoint is deployed while the job runs, and stays when the job no longer keeps it", async () => {
+  const { on, base, job, checkpoint, deploy, refused } = await app();
+  const [jobId, other] = [job({ outputName: "poet" }), job()];
+  const [early, late] = [checkpoint(jobId, 4), checkpoint(jobId, 8)];
+  const first = await deploy({ model: jobId, checkpoint: early.id });
+  expect(first.body).toMatchObject({ model: jobId, source: "training_job", checkpoint: early.id });
+  rmSync(early.path, { recursive: true });
+  expect((await deploy({ model: jobId, checkpoint: early.id })).status).toBe(201);
+  const made = models.mustGet(on.ctx, on.workspaceA, "poet-step-4");
+  expect([made.checkpointId, made.baseModelId]).toEqual([early.id, base.id]);
+  const unknown = [404, "resource_not_found", "/checkpoint"];
+  expect((await refused({ model: other, checkpoint: late.id })).slice(0, 3)).toEqual(unknown);
+  expect((await refused({ model: jobId, checkpoint: "ckpt_nothing" })).slice(0, 3)).toEqual(unknown);
+  expect((await refused({ model: jobId, checkpoint: late.id }, on.keyB))[0]).toBe(404);
+  expect((await refused({ model: "random", checkpoint: late.id })).slice(0, 3)).toEqual([422, "schema", "/checkpoint"]);
+  expect((await refused({ model: jobId }))[0]).toBe(400); // a checkpoint is not the job's result
+});
+
+test("a checkpoint of full weights without a model in it says how to get one", async () => {
+  const { job, checkpoint, refused } = await app();
+  const jobId = job({ lora: null });
+  const { id } = checkpoint(jobId, 4, null);
+  const [status, , param, message] = await refused({ model: jobId, checkpoint: id });
+  expect([status, param]).toEqual([400, "/checkpoint"]);
+  expect(message).toContain(`/v1/training_jobs/${jobId}/model?variant=merged&checkpoint=${id}`);
+});
+
+test("a job that was deleted is still served by its id, from what it made", async () => {
+  const { on, finished, deploy } = await app();
+  const { jobId, model } = await finished("poet");
+  write(on.ctx.db, (tx) => void tx.delete(trainingJobs).run());
+  rmSync(join(on.dir, "jobs"), { recursive: true });
+  expect((await deploy({ model: jobId })).status).toBe(201);
+  expect(models.fileOf(on.ctx, model)).toBe("same");
+});
+
+test("an adapter without a base that fits is refused before anything is queued", async () => {
+  const { on, finished, refused } = await app();
+  await finished("poet");
+  const set = (column: string, value: string | null) =>
+    on.ctx.db.$client.run(`UPDATE models SET ${column} = ? WHERE name = 'poet'`, [value]);
+  set("architecture", "qwen2");
+  expect(await refused({ model: "poet" })).toEqual([
+    400,
+    "invalid_request",
+    "/model",
+    expect.stringContaining("is an adapter of qwen2 models, and random is of llama"),
+  ]);
+  set("base_model_id", null);
+  set("base_model", "nobody/knows");
+  expect((await refused({ model: "poet" }))[3]).toContain("the model it belongs to is not here");
+  set("base_model", "random");
+  set("architecture", "llama");
+  expect((await refused({ model: "poet" }))[0]).toBe(201);
+});
