@@ -82,7 +82,7 @@ test("the last word tells the time it took, the way it went and the reason of a 
   expect(lastLine({ job: job(over), points: [point(1, 0.25), point(60, 0.9)] })).toBe(
     "sums (job_1) is completed after 1 min 30 s, reward 0.25 → 0.9",
   );
-  const error = { code: "reward_error", message: "The reward code raised", param: null };
+  const error = { code: "reward_error", message: "The reward code raised", param: null } as const;
   expect(lastLine({ job: job({ status: "failed", error }), points: [] })).toBe(
     "sums (job_1) is failed: The reward code raised (reward_error)",
   );
