@@ -1,0 +1,99 @@
+import { afterAll, beforeAll, expect, test } from "bun:test";
+import { existsSync, mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { eventsOf } from "../../../test/fake_replicas.ts";
+import { atEveryFailpoint, testApp } from "../../../test/harness.ts";
+import { type JobsApp, jobsApp } from "../../../test/jobs_kit.ts";
+import { durable, write } from "../../platform/db.ts";
+import { datasetPins } from "../datasets/table.ts";
+import { looseKeys } from "../loose_keys/table.ts";
+import { purge } from "../workspaces/purge.ts";
+import { placesOf } from "./places.ts";
+import * as jobs from "./service.ts";
+import { sweep } from "./sweep.ts";
+import { trainingCheckpoints, trainingEvents, trainingJobs, trainingMetrics } from "./table.ts";
+
+const PATH = "/v1/training_jobs";
+let app: JobsApp;
+beforeAll(async () => {
+  app = await jobsApp();
+});
+afterAll(() => app.close().then(app.remove));
+const pins = () => app.ctx.db.select().from(datasetPins).all();
+
+test("only of a finished job; rows, events, log and files go, the dataset stays", async () => {
+  const id = await app.job();
+  expect((await app.call("DELETE", `${PATH}/${id}`)).body.error.code).toBe("unsupported_state");
+  app.checkpoint(id, 1);
+  write(app.ctx.db, (tx) =>
+    tx
+      .insert(trainingMetrics)
+      .values({ jobId: id, step: 1, epoch: 0, time: 0, values: { loss: 1 } })
+      .run(),
+  );
+  app.moves(id, ["pause", "drop"], { logKey: "jobs/log", completedAt: 1 });
+  const { checkpoints, dir } = placesOf(app.ctx, id);
+  mkdirSync(checkpoints, { recursive: true });
+  writeFileSync(join(checkpoints, "x"), "x");
+  const { status, body } = await app.call("DELETE", `${PATH}/${id}`);
+  expect([status, body]).toEqual([200, { id, object: "training_job", deleted: true }]);
+  for (const table of [trainingJobs, trainingCheckpoints, trainingMetrics, trainingEvents])
+    expect(app.ctx.db.select().from(table).all()).toEqual([]);
+  expect(app.ctx.db.select().from(looseKeys).all()).toMatchObject([{ key: "jobs/log" }]);
+  expect(existsSync(dir)).toBe(true);
+  await sweep(app.ctx);
+  expect(existsSync(dir)).toBe(false);
+  expect((await app.call("GET", `${PATH}/${id}`)).status).toBe(404);
+  expect(eventsOf(app, id).at(-1)).toBe("job.deleted");
+});
+
+test("wherever it is killed, the job is there with its files or gone, and then its files go too", async () => {
+  const ids: string[] = [];
+  const crashes = await atEveryFailpoint(async (attempt) => {
+    const own = await jobsApp();
+    const id = await own.job();
+    ids.push(id);
+    await own.call("POST", `${PATH}/${id}/cancel`);
+    await durable(own.ctx.db);
+    mkdirSync(placesOf(own.ctx, id).checkpoints, { recursive: true });
+    await attempt(async () => {
+      jobs.remove(own.ctx, own.workspaceA, id);
+      await durable(own.ctx.db);
+      await sweep(own.ctx);
+    });
+    await own.close();
+    const after = testApp({ dir: own.dir }); // as a restart would
+    const there = jobs.current(after.ctx, id) !== undefined;
+    if (there) expect(existsSync(placesOf(after.ctx, id).checkpoints)).toBe(true);
+    expect(eventsOf(after, id).includes("job.deleted")).toBe(!there);
+    await sweep(after.ctx);
+    expect(existsSync(placesOf(after.ctx, id).dir)).toBe(there);
+    await after.close().then(after.remove);
+  });
+  expect(crashes).toBeGreaterThan(1);
+}, 60_000);
+
+test("a kill between a pin and its job leaves a pin that the sweep finds; one on its way in is left alone", async () => {
+  const id = await app.job();
+  await app.call("POST", `${PATH}/${await app.job()}/cancel`);
+  const datasetId = await app.dataset("prompt");
+  write(app.ctx.db, (tx) =>
+    tx.insert(datasetPins).values({ jobId: "job_lost", datasetId, number: 1, createdAt: 0 }).run(),
+  );
+  await sweep(app.ctx);
+  expect(pins().map((pin) => pin.jobId)).toEqual([id]);
+});
+
+test("a deleted workspace's jobs end and go", async () => {
+  const own = await jobsApp();
+  const [queued, running] = [await own.job(), await own.job()];
+  own.moves(running, ["place", "run"]);
+  await own.call("DELETE", `/v1/workspaces/${own.workspaceA}`, undefined, { key: own.adminKey });
+  await purge(own.ctx);
+  expect(jobs.current(own.ctx, queued)).toBeUndefined();
+  expect(jobs.current(own.ctx, running)?.status).toBe("cancelling");
+  own.moves(running, ["drop"], { completedAt: 1 });
+  await sweep(own.ctx);
+  expect(jobs.current(own.ctx, running)).toBeUndefined();
+  await own.close().then(own.remove);
+});

@@ -1,0 +1,84 @@
+import { afterAll, beforeAll, expect, test } from "bun:test";
+import { type JobsApp, jobsApp } from "../../../test/jobs_kit.ts";
+import { Source } from "../../lib/source.ts";
+import type { TrainSample } from "../../workers/protocol_trainer.ts";
+import * as datasets from "../datasets/service.ts";
+import { datasetPins, datasetSnapshots } from "../datasets/table.ts";
+import { trainingJobs } from "./table.ts";
+import { rewardPreview } from "./validate.ts";
+
+const ROWS = '{"prompt":"a"}\n{"prompt":"b"}\n';
+const LISTING = `<?xml version="1.0"?><ListBucketResult><Name>b</Name><KeyCount>1</KeyCount><IsTruncated>false</IsTruncated>
+<Contents><Key>rows.jsonl</Key><Size>${ROWS.length}</Size><ETag>"e"</ETag><LastModified>2026-01-01T00:00:00.000Z</LastModified></Contents></ListBucketResult>`;
+
+/** A bucket that anybody may read. */
+const bucket = Bun.serve({
+  port: 0,
+  hostname: "127.0.0.1",
+  fetch: ({ url }) => {
+    const { pathname } = new URL(url);
+    if (!pathname.startsWith("/open")) return new Response("<Error><Code>AccessDenied</Code></Error>", { status: 403 });
+    const listing = pathname === "/open" || pathname === "/open/";
+    const headers = { etag: '"e"', "content-type": listing ? "application/xml" : "text/plain" };
+    return new Response(listing ? LISTING : ROWS, { headers });
+  },
+});
+const connected = (name: string) => {
+  const source = Source.parse({
+    source_type: "s3",
+    source_uri: `s3://${name}/rows.jsonl?endpoint=http://127.0.0.1:${bucket.port}`,
+  });
+  return datasets.createConnected(app.ctx, app.workspaceA, { name, metadata: {}, source }).id;
+};
+
+let app: JobsApp;
+beforeAll(async () => {
+  app = await jobsApp({ flags: { "network.allow": ["127.0.0.1"] } });
+});
+afterAll(async () => {
+  await bucket.stop(true);
+  await app.close().then(app.remove);
+});
+
+test("a connected dataset is read for its job, and its credentials are nowhere afterwards", async () => {
+  const dataset = connected("open");
+  const credentials = { access_key_id: "AKIDEXAMPLE", secret_access_key: "hush-hush-hush" };
+  const { status, body } = await app.post({ dataset, credentials });
+  expect([status, body.dataset]).toEqual([201, { id: dataset, snapshot_id: "@snap-1", num_rows: 2 }]);
+  expect(app.ctx.db.select().from(datasetPins).all()).toMatchObject([{ jobId: body.id, datasetId: dataset }]);
+  const dump = app.ctx.db.$client.serialize().toString("latin1");
+  for (const text of [dump, app.log.join("\n"), JSON.stringify(body)]) expect(text).not.toContain("hush-hush-hush");
+}, 30_000);
+
+test("a source that cannot be read is an error of the dataset, and nothing is left", async () => {
+  const before = app.ctx.db.select().from(datasetPins).all().length;
+  const { status, body } = await app.post({ dataset: connected("locked"), credentials: {} });
+  expect([status, body.error.code, body.error.param]).toEqual([400, "source_unusable", "/dataset"]);
+  expect(app.ctx.db.select().from(datasetPins).all()).toHaveLength(before);
+}, 30_000);
+
+test("a dry run of a source that was never read says so, reads nothing, and makes nothing", async () => {
+  const counts = () =>
+    [trainingJobs, datasetPins, datasetSnapshots].map((t) => app.ctx.db.select().from(t).all().length);
+  const before = counts();
+  const { status, body } = await app.post({ dataset: connected("open"), dry_run: true });
+  expect(status).toBe(200);
+  expect(body).toMatchObject({ valid: true, errors: [], resolved_hyperparameters: null, reward_preview: null });
+  expect(body.warnings).toMatchObject([{ param: "/dataset", message: expect.stringMatching(/not been read/) }]);
+  expect(counts()).toEqual(before);
+});
+
+const sample = (reward: number | null): TrainSample => ({
+  ...{ prompt: "p", completion: "c", reward, sub_rewards: {}, advantage: null },
+  ...{ tokens: 1, truncated: false, error: null },
+});
+
+test("a preview tells the mean, the spread, and how many prompts teach nothing", () => {
+  const samples = [1, 1, 0, 1, null, null, null, 0.5].map(sample);
+  const shown = rewardPreview({ memoryBytes: 1, stepMs: 1, samples, latenciesMs: [5, 1, 9] }, 2);
+  expect(shown).toMatchObject({ mean: 0.7, frac_zero_std: 2 / 3, latency_ms_p50: 5 });
+  expect(shown?.std).toBeCloseTo(0.4, 10);
+  expect(shown?.samples[0]).not.toHaveProperty("advantage");
+  const empty = rewardPreview({ memoryBytes: 1, stepMs: null, samples: [], latenciesMs: [] }, 2);
+  expect(empty).toEqual({ mean: null, std: null, frac_zero_std: null, latency_ms_p50: null, samples: [] });
+});

@@ -1,0 +1,92 @@
+import { mkdirSync, renameSync } from "node:fs";
+import { join } from "node:path";
+import { transition } from "../src/events/lifecycle.ts";
+import { newId } from "../src/lib/ids.ts";
+import { write } from "../src/platform/db.ts";
+import * as gpu from "../src/resources/gpu/service.ts";
+import { register } from "../src/resources/models/folder.ts";
+import { type Action, machine } from "../src/resources/training_jobs/machine.ts";
+import { type JobRow, trainingCheckpoints } from "../src/resources/training_jobs/table.ts";
+import { fakeRewards } from "./fake_rewards.ts";
+import { type Options, type TestApp, testApp } from "./harness.ts";
+import { makeModel } from "./models.ts";
+
+export const SCORES = "export const reward = ({ completion }) => completion.length;";
+const ROWS = {
+  prompt: [{ prompt: "1+1" }, { prompt: "2+2" }, { prompt: "3+3" }],
+  completion: [{ prompt: "1+1", completion: "2" }],
+  chat: [{ messages: [{ role: "user", content: "hi" }] }],
+  preference: [{ prompt: "1+1", chosen: "2", rejected: "3" }],
+};
+export type RowFormat = keyof typeof ROWS;
+
+/** The application with a model that can be trained, and nothing that trains it: jobs stay where they are put. */
+export async function jobsApp(options: Options = {}) {
+  const app = testApp(options);
+  const rewards = fakeRewards(app);
+  gpu.useProbe(app.ctx, async () => []);
+  const dir = join(app.dir, "models");
+  mkdirSync(dir, { recursive: true });
+  renameSync(makeModel(dir, { arch: "llama", type: "F32" }), join(dir, "random.gguf"));
+  await register(app.ctx, { name: "random", path: "models/random.gguf" });
+  const datasets = new Map<RowFormat, string>();
+  const dataset = async (format: RowFormat): Promise<string> => {
+    const known = datasets.get(format);
+    if (known) return known;
+    const { body } = await app.call("POST", "/v1/datasets", { name: format, format });
+    await app.call("POST", `/v1/datasets/${body.id}/rows`, { rows: ROWS[format] });
+    datasets.set(format, body.id);
+    return body.id;
+  };
+  const request = async (more: object = {}) => ({
+    base_model: "random",
+    method: "grpo",
+    dataset: await dataset("prompt"),
+    reward_source: SCORES,
+    ...more,
+  });
+  const post = async (more: object = {}, call: Parameters<TestApp["call"]>[3] = {}) =>
+    app.call("POST", "/v1/training_jobs", await request(more), call);
+  return Object.assign(app, {
+    rewards,
+    dataset,
+    request,
+    post,
+    job: async (more: object = {}): Promise<string> => {
+      const { body, status } = await post(more);
+      if (status !== 201) throw new Error(JSON.stringify(body));
+      return body.id;
+    },
+    get: async (id: string) => (await app.call("GET", `/v1/training_jobs/${id}`)).body,
+    /** As what runs jobs would move it. */
+    moves: (id: string, actions: readonly Action[], patch: Partial<JobRow> = {}) =>
+      write(app.ctx.db, (tx) => {
+        for (const action of actions)
+          if (!transition(tx, machine, action, { id, now: app.ctx.clock.now() }, patch))
+            throw new Error(`${id} cannot ${action}`);
+      }),
+    checkpoint: (jobId: string, step: number, more: object = {}): string => {
+      const id = newId("ckpt");
+      const place = { workspaceId: app.workspaceA, path: `jobs/${jobId}/checkpoints/step-${step}` };
+      const row = {
+        id,
+        jobId,
+        step,
+        ...place,
+        sizeBytes: 10,
+        metrics: { loss: 1 },
+        value: 1,
+        createdAt: step,
+        deletedAt: null,
+      };
+      write(app.ctx.db, (tx) =>
+        tx
+          .insert(trainingCheckpoints)
+          .values({ ...row, ...more })
+          .run(),
+      );
+      return id;
+    },
+  });
+}
+export type JobsApp = Awaited<ReturnType<typeof jobsApp>>;
