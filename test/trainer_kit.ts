@@ -1,8 +1,16 @@
-/** Files of rows for the trainer's tests. */
+/** Trainings in this process, on real models, with rewards that are functions of the test. */
 import { join } from "node:path";
 import { formatOf, type Row } from "../src/lib/rows/format.ts";
+import { type Given, type Method, readHyperparameters } from "../src/lib/training/hyperparameters.ts";
+import { LoraSettings } from "../src/lib/training/lora.ts";
+import { stepsOf } from "../src/lib/training/plan.ts";
+import { resolveHyperparameters } from "../src/lib/training/resolve.ts";
 import { openRows } from "../src/platform/rows/file.ts";
-import type { TrainPlan } from "../src/workers/protocol_trainer.ts";
+import type { FromTrainer, TrainPlan } from "../src/workers/protocol_trainer.ts";
+import { createResultWriter } from "../src/workers/trainer/learned.ts";
+import { train } from "../src/workers/trainer/loop/train.ts";
+import type { Score, World } from "../src/workers/trainer/loop/types.ts";
+import { openTraining } from "../src/workers/trainer/open.ts";
 
 let made = 0;
 
@@ -15,3 +23,121 @@ export async function rowsFile(dir: string, rows: readonly Row[]): Promise<Train
   file.close();
   return { path, head_row: rows.length, format: formatOf(rows[0] as Row) };
 }
+
+type Asked<M extends Method> = {
+  dir: string;
+  model: string;
+  method: M;
+  rows: readonly Row[];
+  heldOut?: readonly Row[];
+  given?: Given<M>;
+  /** Null: all weights. */
+  lora?: Partial<LoraSettings> | null;
+  seed?: number;
+  context?: number;
+};
+
+export async function planOf<M extends Method>(asked: Asked<M>): Promise<TrainPlan> {
+  const { dir, model, method, rows, heldOut, given = {}, lora = {}, seed = 7, context = 512 } = asked;
+  const read = readHyperparameters(method, given);
+  if (!read.ok) throw new Error(JSON.stringify(read.problems));
+  const facts = {
+    lora: lora !== null,
+    rows: rows.length,
+    parameters: 1e5,
+    contextLength: context,
+    hasCompletions: true,
+  };
+  const resolved = resolveHyperparameters(method, read.given, facts);
+  if (!resolved.ok) throw new Error(JSON.stringify(resolved.problems));
+  return {
+    model_path: model,
+    method,
+    hyperparameters: resolved.values as unknown as Record<string, unknown>,
+    lora: lora && LoraSettings.parse(lora),
+    seed,
+    rows: await rowsFile(dir, rows),
+    eval_rows: heldOut ? await rowsFile(dir, heldOut) : null,
+    total_steps: stepsOf(method, resolved.values, rows.length),
+    micro_divisor: 1,
+  };
+}
+
+type RunOptions = {
+  plan: TrainPlan;
+  /** Of the data directory. */
+  dir: string;
+  checkpoints: string;
+  score?: Score;
+  resume?: string | null;
+  warmStart?: string | null;
+  saveSteps?: number;
+  /** Asked after every message. */
+  endsWhen?: (told: readonly FromTrainer[]) => boolean;
+  samplesPerStep?: number;
+};
+
+export type Told<T extends FromTrainer["type"]> = Extract<FromTrainer, { type: T }>;
+
+export async function runTraining(options: RunOptions) {
+  const { plan, dir, checkpoints, score, resume = null, warmStart = null, saveSteps = 0 } = options;
+  const told: FromTrainer[] = [];
+  const machine = { data_dir: dir, threads: 1, gpus: [] };
+  const opened = await openTraining({
+    machine,
+    plan,
+    samplesPerStep: options.samplesPerStep ?? 4,
+    fresh: resume === null && warmStart === null,
+    onLoading() {},
+    onTurn() {},
+  });
+  const unscored: Score = () => Promise.reject(new Error("nothing is scored here"));
+  const world: World = {
+    trainee: opened.trainee,
+    reference: opened.reference,
+    score: score ?? unscored,
+    tell: (message) => void told.push(message),
+    signal: new AbortController().signal,
+    isEnding: () => options.endsWhen?.(told) ?? false,
+    now: () => performance.now(),
+    deviceBytes: () => null,
+  };
+  const ended = await train(world, opened.openMethod, {
+    plan,
+    checkpoint_dir: checkpoints,
+    save_steps: saveSteps,
+    save_seconds: 0,
+    resume,
+    warm_start: warmStart,
+    device: "CPU",
+    rows: opened.rows,
+    writeResult: createResultWriter({ trainee: opened.trainee, machine, plan }),
+  })
+    .then((ending) => ({ ending, error: null }))
+    .catch((error: Error) => ({ ending: null, error }));
+  await opened.close();
+  const of = <T extends FromTrainer["type"]>(type: T) => told.filter((each): each is Told<T> => each.type === type);
+  return { ...ended, told, of, steps: of("step"), checkpoints: of("checkpoint") };
+}
+
+/** Metrics without those that are times. */
+export const TIMES = [
+  ...["step_time", "tokens_per_second", "rollout_tokens_per_second", "reward_latency_p95", "gpu_memory_peak_bytes"],
+];
+export const stream = (steps: readonly Told<"step">[]) =>
+  steps.map(({ eta_ms: _, values, ...rest }) => ({
+    ...rest,
+    values: Object.fromEntries(Object.entries(values).filter(([key]) => !TIMES.includes(key))),
+  }));
+
+/** A reward that is a function of the completion. */
+export const scoring =
+  (reward: (completion: string, row: Row) => number | null): Score =>
+  async (_, samples) => ({
+    results: samples.map(({ completion, row }) => {
+      const value = reward(completion, JSON.parse(row) as Row);
+      return { reward: value, sub_rewards: { it: value }, error: null };
+    }),
+    latencies_ms: samples.map(() => 1),
+    stdout: "",
+  });

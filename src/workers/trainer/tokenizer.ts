@@ -23,6 +23,11 @@ export function openTokenizer(dataDir: string, modelPath: string, cuda: boolean)
   const llama = openLlama(dataDir, { cuda });
   const model = loadModel(llama, { path: modelPath, devices: [], repack: false, vocabOnly: true });
   const vocab = new Vocab(llama, model);
+  const meta = (key: string) => {
+    const room = Buffer.alloc(256);
+    const length = llama.llama_model_meta_val_str(model, cstr(key), room, room.length);
+    return room.toString("utf8", 0, Math.max(0, length));
+  };
   const template = (name: string | null) =>
     text(llama.llama_model_chat_template(model, name === null ? null : cstr(name))) || null;
   return {
@@ -33,7 +38,7 @@ export function openTokenizer(dataDir: string, modelPath: string, cuda: boolean)
       chatTemplate: template(null),
       toolTemplate: template("tool_use"),
       vocabSize: vocab.size,
-      contextLength: llama.llama_model_n_ctx_train(model),
+      contextLength: Number(meta(`${meta("general.architecture")}.context_length`)),
     },
     tokenize: (source, options) => vocab.tokenize(source, options),
     close: () => void llama.llama_model_free(model),

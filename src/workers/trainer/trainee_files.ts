@@ -73,7 +73,7 @@ export function loadMoments(dir: string, { trainable }: Weights, optimizer: Opti
   }
 }
 
-function openTensors(path: string) {
+export function openTensors(path: string) {
   const fd = openSync(path, "r");
   const close = () => closeSync(fd);
   try {
@@ -85,7 +85,15 @@ function openTensors(path: string) {
     };
     return {
       metadata,
+      tensors,
       close,
+      /** Some rows of one; undefined: it is not in the file. */
+      readRows(name: string, firstRow: number, rows: number): Float32Array | undefined {
+        const found = tensors.get(name);
+        if (!found) return undefined;
+        const rowBytes = (found.shape.at(-1) ?? 1) * 4;
+        return new Float32Array(readExactly(fd, found.start + firstRow * rowBytes, rows * rowBytes).buffer);
+      },
       mustFit(name: string, { shape }: Pick<Trainable, "shape">) {
         const { dtype, shape: found } = get(name);
         const [wanted, given] = [[...shape].reverse().join(" × "), found.join(" × ")];

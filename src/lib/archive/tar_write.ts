@@ -1,0 +1,42 @@
+/** A tar archive (ustar) of a few files, as a stream. */
+export type TarEntry = { name: string; size: number; content: () => AsyncIterable<Uint8Array> };
+
+const BLOCK = 512;
+const MOST_NAME = 100;
+const MOST_SIZE = 8 ** 11; // eleven octal digits
+
+export async function* tarChunks(entries: readonly TarEntry[]): AsyncGenerator<Uint8Array> {
+  for (const { name, size, content } of entries) {
+    yield header(name, size);
+    let written = 0;
+    for await (const chunk of content()) {
+      written += chunk.byteLength;
+      yield chunk;
+    }
+    if (written !== size) throw new Error(`${name} has ${written} bytes: ${size} were announced`);
+    yield new Uint8Array((BLOCK - (size % BLOCK)) % BLOCK);
+  }
+  yield new Uint8Array(2 * BLOCK);
+}
+
+/** The same for the same file, whoever makes it and when. */
+function header(name: string, size: number): Uint8Array {
+  const block = new Uint8Array(BLOCK);
+  const put = (at: number, text: string) => block.set(new TextEncoder().encode(text), at);
+  if (new TextEncoder().encode(name).length > MOST_NAME) throw new RangeError(`${name} is too long for an archive`);
+  if (size >= MOST_SIZE) throw new RangeError(`${name} is too large for an archive`);
+  const octal = (value: number, digits: number) => `${value.toString(8).padStart(digits, "0")}\0`;
+  put(0, name);
+  put(100, octal(0o644, 7));
+  put(108, octal(0, 7)); // owner
+  put(116, octal(0, 7)); // group
+  put(124, octal(size, 11));
+  put(136, octal(0, 11)); // time
+  put(148, " ".repeat(8)); // the sum counts itself as blanks
+  put(156, "0");
+  put(257, "ustar\0");
+  put(263, "00");
+  const sum = block.reduce((total, byte) => total + byte, 0);
+  put(148, `${sum.toString(8).padStart(6, "0")}\0 `);
+  return block;
+}

@@ -1,0 +1,157 @@
+/** Files that others read, made of one checkpoint. */
+import { copyFile, mkdtemp, open, readdir, rm, stat } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { type TarEntry, tarChunks } from "../../lib/archive/tar_write.ts";
+import { readHeader } from "../../lib/gguf/read.ts";
+import type { LoraSettings } from "../../lib/training/lora.ts";
+import { type Backend, openBackend } from "../../native/ggml.ts";
+import { QUANTIZATIONS, type Quantization } from "../../native/llama_quantize.ts";
+import { renameDurably, sha256File, tempPath, writeStreamAtomic } from "../../platform/files.ts";
+import { WorkerError } from "../protocol.ts";
+import type { ExportTask, FromTrainer } from "../protocol_trainer.ts";
+import { ADAPTER_FILE, mustFit, readState } from "./checkpoint.ts";
+import { architectureOf } from "./engine/architecture.ts";
+import { loraNames } from "./engine/weights.ts";
+import type { Adapter, AdapterLayer } from "./results/adapter.ts";
+import { type Learned, type MergedType, writeMergedGguf } from "./results/merged_gguf.ts";
+import { writePeft } from "./results/peft.ts";
+import { writeQuantizedGguf } from "./results/quantized_gguf.ts";
+import { openTensors, WEIGHTS_FILE } from "./trainee_files.ts";
+
+type Report = { tell: (message: FromTrainer) => void; onTurn: () => void };
+
+const PLAIN: readonly string[] = ["F32", "F16", "BF16", "Q8_0"] satisfies MergedType[];
+const isPlain = (name: string): name is MergedType => PLAIN.includes(name);
+const isMixed = (name: string): name is Quantization => Object.hasOwn(QUANTIZATIONS, name);
+
+export async function exportFiles(task: ExportTask, report: Report): Promise<void> {
+  const state = await readState(task.checkpoint);
+  mustFit(state, task.lora, task.checkpoint);
+  if (task.variant === "adapter") await copyAdapter(task);
+  else if (task.variant === "peft") await writePeftTar(task);
+  else await writeModel(task, report);
+  const { size } = await stat(task.out);
+  report.tell({ type: "exported", path: task.out, size_bytes: size, sha256: await sha256File(task.out) });
+}
+
+const mustLora = (lora: LoraSettings | null, variant: string): LoraSettings => {
+  if (lora) return lora;
+  throw new WorkerError(
+    "config",
+    `All weights were trained: there is no adapter for the variant ${variant}. Take merged or gguf`,
+  );
+};
+
+async function copyAdapter({ lora, checkpoint, out, variant }: ExportTask) {
+  mustLora(lora, variant);
+  const temp = tempPath(dirname(out));
+  try {
+    await copyFile(join(checkpoint, ADAPTER_FILE), temp);
+    const file = await open(temp, "r");
+    await file.sync().finally(() => file.close());
+    await renameDurably(temp, out);
+  } catch (error) {
+    await rm(temp, { force: true });
+    throw error;
+  }
+}
+
+async function writePeftTar(task: ExportTask) {
+  const lora = mustLora(task.lora, task.variant);
+  const dir = await mkdtemp(join(dirname(task.out), ".verk-peft-"));
+  try {
+    const { heads, keyHeads, name } = await architectureIn(task.model_path);
+    const options = { heads, keyHeads, baseModel: task.base_model, dropout: lora.dropout };
+    await writePeft(dir, readAdapter(task.checkpoint, lora, name), options);
+    const entries = await Promise.all((await readdir(dir)).sort().map((name) => entryOf(dir, name)));
+    await writeStreamAtomic(task.out, tarChunks(entries));
+  } finally {
+    await rm(dir, { recursive: true, force: true });
+  }
+}
+
+async function entryOf(dir: string, name: string): Promise<TarEntry> {
+  const file = Bun.file(join(dir, name));
+  const { size } = await stat(join(dir, name));
+  return { name, size, content: () => file.stream() as AsyncIterable<Uint8Array> };
+}
+
+/** `merged` in a plain type, F16 where none is named; `gguf` also in one of libllama's mixtures. */
+async function writeModel(task: ExportTask, { tell, onTurn }: Report) {
+  const wanted = task.quantization === "" ? "F16" : task.quantization;
+  if (!isPlain(wanted) && !isMixed(wanted)) {
+    const known = [...new Set([...PLAIN, ...Object.keys(QUANTIZATIONS)])].join(", ");
+    throw new WorkerError("config", `quantization ${wanted} is unknown: there are ${known}`);
+  }
+  const backend: Backend = openBackend(task.data_dir, { kind: "cpu", threads: task.threads });
+  const learned = await readLearned(task);
+  const onProgress = (progress: number) => {
+    onTurn();
+    tell({ type: "loading", stage: "writing", progress: Math.min(progress, 1) });
+  };
+  const common = { base: task.model_path, path: task.out, learned: learned.learned, onProgress };
+  try {
+    if (isPlain(wanted)) await writeMergedGguf(backend, { ...common, type: wanted });
+    else {
+      const { threads, data_dir: dataDir } = task;
+      await writeQuantizedGguf(backend, {
+        ...common,
+        through: "F16",
+        quantization: wanted,
+        threads,
+        dataDir,
+        cuda: task.gpus.length > 0,
+      });
+    }
+  } finally {
+    learned.close();
+    backend.close();
+  }
+}
+
+async function readLearned({
+  checkpoint,
+  lora,
+  model_path,
+}: ExportTask): Promise<{ learned: Learned; close: () => void }> {
+  if (lora) {
+    const { name } = await architectureIn(model_path);
+    return { learned: { adapter: readAdapter(checkpoint, lora, name) }, close() {} };
+  }
+  const file = openTensors(join(checkpoint, WEIGHTS_FILE));
+  return { learned: { weights: file.readRows }, close: file.close };
+}
+
+function readAdapter(checkpoint: string, lora: LoraSettings, architecture: string): Adapter {
+  const file = openTensors(join(checkpoint, WEIGHTS_FILE));
+  try {
+    const layers = [...file.tensors].flatMap(
+      ([
+        tensor,
+        {
+          shape: [, inputs = 1],
+        },
+      ]): AdapterLayer[] => {
+        if (!tensor.endsWith(".lora_a")) return [];
+        const name = tensor.slice(0, -".lora_a".length);
+        const { a, b } = loraNames(name);
+        return [{ name, inputs, outputs: file.tensors.get(b)?.shape[0] ?? 1, a: file.read(a), b: file.read(b) }];
+      },
+    );
+    return { architecture, rank: lora.r, alpha: lora.alpha, rslora: lora.use_rslora, layers };
+  } finally {
+    file.close();
+  }
+}
+
+async function architectureIn(path: string) {
+  const file = await open(path, "r");
+  try {
+    const { size } = await file.stat();
+    const read = async (into: Uint8Array, offset: number, length: number, position: number) =>
+      (await file.read(into, offset, length, position)).bytesRead;
+    return architectureOf(await readHeader(read, size));
+  } finally {
+    await file.close();
+  }
+}

@@ -1,0 +1,61 @@
+/** What was learned, to where it is used: into the engine that samples, and into the files of a checkpoint. */
+import { open } from "node:fs/promises";
+import { join } from "node:path";
+import { describe } from "../../lib/gguf/describe.ts";
+import { openBackend } from "../../native/ggml.ts";
+import type { TrainPlan } from "../protocol_trainer.ts";
+import { ADAPTER_FILE, MODEL_FILE } from "./checkpoint.ts";
+import type { Machine } from "./open.ts";
+import { adapterBytes, writeAdapterGguf } from "./results/adapter_gguf.ts";
+import { type MergedType, mergedChunks, writeMergedGguf } from "./results/merged_gguf.ts";
+import type { Roller } from "./rollouts/types.ts";
+import type { Trainee } from "./trainee_types.ts";
+
+type Learner = { trainee: Trainee; machine: Machine; plan: TrainPlan };
+
+/** The adapter after every step, or all weights. Nothing where the weights are those that it has. */
+export function createSync({ trainee, roller, machine, plan, fresh }: Learner & { roller: Roller; fresh: boolean }) {
+  let held = fresh && plan.lora === null ? 0 : null; // by how many steps the weights that the sampler has were made
+  return async () => {
+    if (held === trainee.steps) return;
+    if (plan.lora) await roller.sync(await adapterBytes(trainee.adapter()));
+    else await roller.reload((path) => writeWhole(path, { trainee, machine, plan }));
+    held = trainee.steps;
+  };
+}
+
+/** Over what is there: the path may be one that only this process has, where nothing can be renamed to. */
+async function writeWhole(path: string, { trainee, machine, plan }: Learner) {
+  const backend = openBackend(machine.data_dir, { kind: "cpu", threads: machine.threads });
+  const file = await open(path, "w");
+  try {
+    const options = { base: plan.model_path, type: wholeType(trainee), learned: { weights: trainee.rows() } };
+    for await (const chunk of mergedChunks(backend, options))
+      for (let at = 0; at < chunk.byteLength; ) at += (await file.write(chunk, at)).bytesWritten;
+  } finally {
+    await file.close();
+    backend.close();
+  }
+}
+
+/** Of a model of its own: as precise as the base, or half precision where that is quantized. */
+export function wholeType({ file }: Pick<Trainee, "file">): MergedType {
+  const { quantization } = describe(file.header);
+  return quantization === "F32" || quantization === "BF16" ? quantization : "F16";
+}
+
+/** What can be served. A whole model is written only once, at the end. */
+export function createResultWriter({ trainee, machine, plan }: Learner) {
+  return async (dir: string, last: boolean) => {
+    if (plan.lora) return void (await writeAdapterGguf(join(dir, ADAPTER_FILE), trainee.adapter()));
+    if (!last) return;
+    const backend = openBackend(machine.data_dir, { kind: "cpu", threads: machine.threads });
+    try {
+      const path = join(dir, MODEL_FILE);
+      const learned = { weights: trainee.rows() };
+      await writeMergedGguf(backend, { base: plan.model_path, path, type: wholeType(trainee), learned });
+    } finally {
+      backend.close();
+    }
+  };
+}

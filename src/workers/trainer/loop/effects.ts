@@ -1,0 +1,77 @@
+/** What the guards look at, between steps and across a restart. */
+import { type AlarmCode, newAlarms, type StepMetrics } from "../../../lib/training/alarms.ts";
+import { IDLE_STEPS, judgeEffect, type StepEffect } from "../../../lib/training/guards.ts";
+import type { LoopState } from "../checkpoint.ts";
+import type { Trainee } from "../trainee_types.ts";
+
+const WATCHED = ["reward", "kl", "completions/clipped_ratio", "entropy"];
+/** Steps at learning rate 0 are passed over: some more are kept. */
+const KEPT_EFFECTS = IDLE_STEPS + 8;
+
+type Remembered = Pick<LoopState, "history" | "raised" | "effects">;
+
+export function openWatch(from: Remembered | null) {
+  const history: StepMetrics[] = [...(from?.history ?? [])];
+  let raised: AlarmCode[] = from?.raised ?? [];
+  let effects: StepEffect[] = (from?.effects ?? []).map((each) => ({
+    step: each.step,
+    learningRate: each.learning_rate,
+    maxAdvantage: each.max_advantage,
+    gradNorm: each.grad_norm ?? Number.NaN,
+    changed: each.changed,
+  }));
+  return {
+    /** New alarms of this step. */
+    look(step: number, values: Readonly<Record<string, number>>) {
+      const watched = WATCHED.flatMap((key) => (values[key] === undefined ? [] : [[key, values[key]] as const]));
+      if (watched.length === 0) return [];
+      history.push({ step, values: Object.fromEntries(watched) });
+      const found = newAlarms(history, raised);
+      raised = found.raised;
+      return found.alarms.map(({ code, message }) => ({ type: code as string, message }));
+    },
+    judge(effect: StepEffect) {
+      effects = [...effects, effect].slice(-KEPT_EFFECTS);
+      return judgeEffect(effects);
+    },
+    state: (): Remembered => ({
+      history: history.map(({ step, values }) => ({ step, values: { ...values } })),
+      raised,
+      effects: effects.map(({ step, learningRate, maxAdvantage, gradNorm, changed }) => ({
+        step,
+        learning_rate: learningRate,
+        max_advantage: maxAdvantage,
+        grad_norm: Number.isFinite(gradNorm) ? gradNorm : null,
+        changed,
+      })),
+    }),
+  };
+}
+
+/** Below it a step may be lost in the precision of the weights, and is worth a look at them. */
+const SMALL_RATE = 1e-8;
+
+/** Whether a step changed any weight. Looked at only where there is doubt: reading all of an adapter takes time. */
+export function createProbe({ adapter, rows, file }: Trainee, lora: boolean) {
+  const print = () => {
+    const hasher = new Bun.CryptoHasher("sha256");
+    if (lora) for (const { a, b } of adapter().layers) hasher.update(a).update(b);
+    else {
+      const read = rows();
+      for (const name of file.header.tensors.keys()) {
+        const first = read(name, 0, 1);
+        if (first) hasher.update(first);
+      }
+    }
+    return hasher.digest("hex");
+  };
+  return (rate: number, step: () => number): { norm: number; changed: boolean } => {
+    if (rate >= SMALL_RATE) {
+      const norm = step();
+      return { norm, changed: norm > 0 };
+    }
+    const before = rate > 0 ? print() : "";
+    const norm = step();
+    return { norm, changed: rate > 0 && print() !== before };
+  };
+}

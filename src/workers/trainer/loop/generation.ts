@@ -1,0 +1,90 @@
+/** The completions that some steps learn from, and what they say of the model that wrote them. */
+import { advantagesOf, metricsByFunction, type Reward } from "../../../lib/training/advantages.ts";
+import { completionMetrics } from "../../../lib/training/metrics.ts";
+import { newSift, type Order, promptsToDraw, sift } from "../../../lib/training/sampling.ts";
+import { promptsPerGeneration } from "../../../lib/training/schedule.ts";
+import type { Examples, Prompt } from "../examples.ts";
+import { type Drawn, type Kit, type Rolled, rollGroups } from "./rollout.ts";
+
+export type Generation = {
+  index: number;
+  /** Groups are neighbours. */
+  samples: Drawn[];
+  metrics: Record<string, number>;
+};
+export type Timing = Record<"rollout_tokens_per_second" | "reward_latency_p95", number>;
+export type Place = { index: number; step: number };
+
+const ROLL = 1; // apart from other draws of the same numbers
+const EVALUATE = 2;
+
+/** With dynamic_sampling, groups without a difference in reward are drawn again, a few times. */
+export async function generate(
+  kit: Kit,
+  prompts: Examples<Prompt>,
+  order: Order,
+  { index, step }: Place,
+): Promise<{ generation: Generation; timing: Timing }> {
+  const { values } = kit;
+  const options = { numGenerations: values.num_generations, scaleRewards: values.scale_rewards };
+  const rows = prompts.count;
+  let sifted = newSift<Drawn[]>(promptsPerGeneration({ ...values, rows }));
+  const all: Rolled[] = [];
+  for (let count = promptsToDraw(sifted); count > 0; count = promptsToDraw(sifted)) {
+    const salt = [ROLL, index, sifted.draws];
+    const indices = order.draw(count);
+    const rolled = await rollGroups(kit, { prompts, indices, samples: values.num_generations, salt, step });
+    all.push(rolled);
+    const differs = (group: Drawn[]) => advantagesOf(rewardsOf(group), options).useful[0] === true;
+    sifted = sift(sifted, rolled.groups, (group) => !values.dynamic_sampling || differs(group));
+  }
+  const samples = sifted.kept.flat();
+  const advantages = advantagesOf(rewardsOf(samples), options);
+  samples.forEach((sample, i) => {
+    sample.advantage = advantages.values[i]!;
+  });
+  const drawn = all.flatMap(({ groups }) => groups.flat());
+  const metrics = {
+    ...advantagesOf(rewardsOf(drawn), options).metrics,
+    ...metricsByFunction(byFunction(drawn)),
+    ...completionMetrics(drawn.map(({ tokens, from, truncated }) => ({ tokens: tokens.length - from, truncated }))),
+    errored_rollouts: drawn.filter(({ error }) => error !== null).length,
+  };
+  return { generation: { index, samples, metrics }, timing: timingOf(all) };
+}
+
+const MOST_HELD_OUT = 64;
+
+/** One completion for each of some held-out prompts, sampled as the training samples. */
+export async function evaluatePrompts(kit: Kit, prompts: Examples<Prompt>, step: number) {
+  const count = Math.min(prompts.count, MOST_HELD_OUT);
+  const indices = Array.from({ length: count }, (_, i) => Math.floor((i * prompts.count) / count));
+  const { groups } = await rollGroups(kit, { prompts, indices, samples: 1, salt: [EVALUATE], step });
+  const drawn = groups.flat();
+  const one = { numGenerations: Math.max(1, drawn.length), scaleRewards: "none" } as const;
+  const { frac_reward_zero_std: _, ...rewards } = advantagesOf(rewardsOf(drawn), one).metrics;
+  const metrics = { ...rewards, ...metricsByFunction(byFunction(drawn)) };
+  return Object.fromEntries(Object.entries(metrics).map(([key, value]) => [`eval_${key}`, value]));
+}
+
+const rewardsOf = (drawn: readonly Drawn[]): Reward[] => drawn.map(({ reward }) => reward);
+
+function byFunction(drawn: readonly Drawn[]): Record<string, Reward[]> {
+  const names = new Set(drawn.flatMap(({ subRewards }) => Object.keys(subRewards)));
+  return Object.fromEntries([...names].map((name) => [name, drawn.map(({ subRewards }) => subRewards[name] ?? null)]));
+}
+
+/** The latency in seconds, as every time of a metric. */
+function timingOf(all: readonly Rolled[]): Timing {
+  const sum = (of: (rolled: Rolled) => number) => all.reduce((total, rolled) => total + of(rolled), 0);
+  const latencies = all.flatMap((rolled) => rolled.latencies).sort((a, b) => a - b);
+  return {
+    rollout_tokens_per_second:
+      sum(({ tokens }) => tokens) /
+      Math.max(
+        sum(({ seconds }) => seconds),
+        1e-3,
+      ),
+    reward_latency_p95: (latencies[Math.ceil(0.95 * latencies.length) - 1] ?? 0) / 1000,
+  };
+}

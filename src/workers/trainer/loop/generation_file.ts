@@ -1,0 +1,63 @@
+/** A generation that is not used up, as text: a run that goes on learns from the very same numbers. */
+import { z } from "zod";
+import type { Generation } from "./generation.ts";
+import type { Drawn } from "./rollout.ts";
+
+const floats = z.string().nullable();
+const Stored = z.strictObject({
+  index: z.int(),
+  metrics: z.record(z.string(), z.number()),
+  samples: z.array(
+    z.strictObject({
+      prompt: z.int(),
+      tokens: z.string(),
+      from: z.int(),
+      text: z.string(),
+      truncated: z.boolean(),
+      reward: z.number().nullable(),
+      subRewards: z.record(z.string(), z.number().nullable()),
+      error: z.string().nullable(),
+      advantage: z.number(),
+      sampler: floats,
+      old: floats,
+      reference: floats,
+    }),
+  ),
+});
+
+export function encodeGeneration({ index, metrics, samples }: Generation): string {
+  return JSON.stringify({
+    index,
+    metrics,
+    samples: samples.map((sample) => ({
+      ...sample,
+      tokens: encode(sample.tokens),
+      sampler: sample.sampler && encode(sample.sampler),
+      old: sample.old && encode(sample.old),
+      reference: sample.reference && encode(sample.reference),
+    })),
+  });
+}
+
+export function decodeGeneration(text: string): Generation {
+  const { index, metrics, samples } = Stored.parse(JSON.parse(text));
+  const numbers = (given: string | null) => (given === null ? null : new Float32Array(decode(given)));
+  return {
+    index,
+    metrics,
+    samples: samples.map(
+      (sample): Drawn => ({
+        ...sample,
+        tokens: new Int32Array(decode(sample.tokens)),
+        sampler: numbers(sample.sampler),
+        old: numbers(sample.old),
+        reference: numbers(sample.reference),
+      }),
+    ),
+  };
+}
+
+/** The bytes, so that every bit comes back. */
+const encode = (values: Int32Array | Float32Array) =>
+  Buffer.from(values.buffer, values.byteOffset, values.byteLength).toString("base64");
+const decode = (text: string): ArrayBuffer => Uint8Array.from(Buffer.from(text, "base64")).buffer;

@@ -1,0 +1,171 @@
+/**
+ * GRPO. A generation gives steps_per_generation batches of completions, each used num_iterations times; a step of the
+ * optimizer takes the next gradient_accumulation_steps of them. Which ones is a function of the step alone.
+ */
+import { activeTokens, lossScales, weighRollout } from "../../../lib/training/grpo.ts";
+import { type GrpoTally, grpoMetrics, joinTallies } from "../../../lib/training/grpo_metrics.ts";
+import { grpoOptions, scaleOptions } from "../../../lib/training/plan.ts";
+import { seedOf } from "../../../lib/training/random.ts";
+import { epochsPassed, openOrder } from "../../../lib/training/sampling.ts";
+import type { Examples, Prompt } from "../examples.ts";
+import { evaluatePrompts, type Generation, generate, type Timing } from "./generation.ts";
+import { decodeGeneration, encodeGeneration } from "./generation_file.ts";
+import { leftOutWords } from "./held_out.ts";
+import { type Drawn, type Kit, toldSample } from "./rollout.ts";
+import type { Gathered, Method, Resumed, World } from "./types.ts";
+
+export type GrpoSetting = Omit<Kit, "world"> & {
+  totalSteps: number;
+  prompts: Examples<Prompt>;
+  heldOut: Examples<Prompt> | null;
+  samplesPerStep: number;
+  /** The engine that samples gets the weights as they are now. */
+  sync: () => Promise<void>;
+};
+
+/** Micro-batches [from, to) of a whole training, of one generation. */
+type Stretch = { index: number; from: number; to: number };
+
+export function openGrpo(world: World, setting: GrpoSetting, resumed: Resumed | null): Method {
+  const { trainee, reference } = world;
+  const { values, seed, prompts, heldOut, sync } = setting;
+  const kit: Kit = { world, roller: setting.roller, values, seed };
+  const options = grpoOptions(values);
+  const { steps_per_generation: batches, gradient_accumulation_steps: perStep } = values;
+  const perGeneration = batches * values.num_iterations;
+  const order = openOrder(
+    { rows: prompts.count, shuffle: values.shuffle_dataset, atEnd: "wrap" },
+    resumed?.order ?? { seed, epoch: 0, position: 0 },
+  );
+  let current: Generation | null = typeof resumed?.left === "string" ? decodeGeneration(resumed.left) : null;
+  let next = 0; // micro-batch that the next step begins with
+
+  const samplesOf = ({ samples }: Generation, batch: number) =>
+    samples.slice(batch * values.per_device_train_batch_size, (batch + 1) * values.per_device_train_batch_size);
+  const activeOf = ({ tokens, from, reward, truncated }: Drawn) =>
+    activeTokens(
+      { tokens: tokens.length - from, scored: reward !== null, truncated },
+      values.mask_truncated_completions,
+    );
+
+  async function begin({ index, to }: Stretch, step: number): Promise<Timing> {
+    await sync();
+    const { generation, timing } = await generate(kit, prompts, order, { index, step });
+    if (options.beta !== 0) await note(generation.samples, "reference");
+    const now = new Set(Array.from({ length: to - index * perGeneration }, (_, i) => i % batches));
+    const later = Array.from({ length: batches }, (_, i) => i).filter((batch) => !now.has(batch));
+    await note(
+      later.flatMap((batch) => samplesOf(generation, batch)),
+      "old",
+    ); // these will be met by other weights
+    current = generation;
+    return timing;
+  }
+
+  async function note(samples: readonly Drawn[], as: "old" | "reference") {
+    const whole = samples.filter((sample) => sample.tokens.length > sample.from);
+    if (whole.length === 0) return;
+    if (as === "reference" && !reference) throw new Error("beta needs the model as it was before");
+    const scored = await (as === "reference" ? reference!(whole) : trainee.score(whole));
+    whole.forEach((sample, i) => {
+      sample[as] = scored[i]!.logps;
+    });
+  }
+
+  async function gather(step: number): Promise<Gathered> {
+    next = (step + 1) * perStep;
+    const drawn: { sample: Drawn; again: boolean }[] = [];
+    const told: Record<string, number>[] = [];
+    let timing: Partial<Timing> = {};
+    for (const stretch of stretches(step * perStep, next, perGeneration)) {
+      if (current?.index !== stretch.index) timing = await begin(stretch, step);
+      const generation = current!;
+      told.push(generation.metrics);
+      const end = (stretch.index + 1) * perGeneration;
+      for (let micro = stretch.from; micro < stretch.to; micro++) {
+        const again = (micro % batches) + batches * Math.ceil((next - (micro % batches)) / batches) < end;
+        drawn.push(...samplesOf(generation, micro % batches).map((sample) => ({ sample, again })));
+      }
+    }
+    const tally = await learn(drawn, seedOf(seed, step));
+    const samples = drawn.map(({ sample }) => sample);
+    const metrics = { ...grpoMetrics(tally), ...meanOf(told), ...timing };
+    return {
+      metrics,
+      loss: tally.loss,
+      tokens: samples.reduce((sum, { tokens }) => sum + tokens.length, 0),
+      maxAdvantage: samples.reduce((most, { advantage }) => Math.max(most, Math.abs(advantage)), 0),
+      samples: picked(samples, setting.samplesPerStep).map((each) =>
+        toldSample(each, prompts.get(each.prompt).prompt, true),
+      ),
+    };
+  }
+
+  async function learn(drawn: readonly { sample: Drawn; again: boolean }[], dropoutSeed: number): Promise<GrpoTally> {
+    const masks = drawn.map(({ sample }) => activeOf(sample));
+    const counts = masks.map((mask) => mask.reduce((sum, each) => sum + each, 0));
+    const scales = lossScales(counts, scaleOptions(values));
+    const live = drawn.flatMap((_, i) => (counts[i]! > 0 ? [i] : []));
+    const tallies: GrpoTally[] = new Array(live.length);
+    await trainee.learn(
+      live.map((i) => [drawn[i]!.sample]),
+      (unit, [scores]) => {
+        const i = live[unit]!;
+        const { sample, again } = drawn[i]!;
+        const { old: logpOld, reference: logpRef, sampler: logpSampler, advantage } = sample;
+        const { logps: logp, entropies: entropy } = scores!;
+        const rollout = { logp, logpOld, logpRef, logpSampler, entropy, active: masks[i]!, advantage };
+        const weighed = weighRollout(rollout, scales[i]!, options);
+        if (again) sample.old ??= logp.slice();
+        tallies[unit] = weighed.tally;
+        return [weighed.weights];
+      },
+      { dropoutSeed, entropies: true },
+    );
+    return joinTallies(tallies);
+  }
+
+  return {
+    totalSteps: setting.totalSteps,
+    gather,
+    evaluate:
+      heldOut &&
+      (async (step) => {
+        await sync();
+        return evaluatePrompts(kit, heldOut, step);
+      }),
+    epoch: () => epochsPassed(order.state(), prompts.count),
+    order: order.state,
+    left: () => {
+      const isUsedUp = current === null || next >= (current.index + 1) * perGeneration;
+      return isUsedUp ? null : encodeGeneration(current!);
+    },
+    warning: leftOutWords(prompts, "they leave no room for max_completion_length in the model's context"),
+  };
+}
+
+function* stretches(from: number, to: number, perGeneration: number): Generator<Stretch> {
+  for (let at = from; at < to; ) {
+    const index = Math.floor(at / perGeneration);
+    const end = Math.min(to, (index + 1) * perGeneration);
+    yield { index, from: at, to: end };
+    at = end;
+  }
+}
+
+/** Of the generations of one step, usually one. */
+function meanOf(all: readonly Record<string, number>[]): Record<string, number> {
+  const keys = new Set(all.flatMap((each) => Object.keys(each)));
+  return Object.fromEntries(
+    [...keys].map((key) => {
+      const values = all.flatMap((each) => (each[key] === undefined ? [] : [each[key]]));
+      return [key, values.reduce((a, b) => a + b, 0) / values.length];
+    }),
+  );
+}
+
+/** Evenly over the groups. */
+const picked = <T>(all: readonly T[], most: number): T[] => {
+  const count = Math.min(most, all.length);
+  return Array.from({ length: count }, (_, i) => all[Math.floor((i * all.length) / count)]!);
+};

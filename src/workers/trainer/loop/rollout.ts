@@ -1,0 +1,120 @@
+/** Prompts → completions with their rewards. */
+import { judgeRewards } from "../../../lib/training/guards.ts";
+import { seedOf } from "../../../lib/training/random.ts";
+import type { Resolved } from "../../../lib/training/resolve.ts";
+import type { TrainSample } from "../../protocol_trainer.ts";
+import type { Examples, Prompt } from "../examples.ts";
+import type { Roller, RolloutSampling } from "../rollouts/types.ts";
+import { Trouble } from "../trouble.ts";
+import type { ScoreAnswer, World } from "./types.ts";
+
+/** One completion. Arrays of log-probabilities have an element for each of its tokens. */
+export type Drawn = {
+  /** Which of the prompts. */
+  prompt: number;
+  /** The prompt's first. */
+  tokens: Int32Array;
+  from: number;
+  text: string;
+  truncated: boolean;
+  reward: number | null;
+  subRewards: Record<string, number | null>;
+  error: string | null;
+  advantage: number;
+  sampler: Float32Array | null;
+  old: Float32Array | null;
+  reference: Float32Array | null;
+};
+
+export type Kit = {
+  world: Pick<World, "score" | "tell" | "signal" | "now">;
+  roller: Roller;
+  values: Resolved<"grpo">;
+  seed: number;
+};
+
+export type Rolled = { groups: Drawn[][]; latencies: number[]; seconds: number; tokens: number };
+export type Draw = {
+  prompts: Examples<Prompt>;
+  indices: readonly number[];
+  samples: number;
+  /** Beside the job's seed and the prompt's place, what the draw is a function of. */
+  salt: readonly number[];
+  step: number;
+};
+
+export async function rollGroups(kit: Kit, { prompts, indices, samples, salt, step }: Draw): Promise<Rolled> {
+  const { world, roller, seed, values } = kit;
+  const asked = indices.map((index) => prompts.get(index));
+  const requests = asked.map(({ tokens }, i) => ({ prompt: tokens, samples, seed: seedOf(seed, ...salt, i) }));
+  const begun = world.now();
+  const rolled = await roller.roll(requests, samplingOf(values), world.signal);
+  const seconds = (world.now() - begun) / 1000;
+  world.signal.throwIfAborted();
+  const groups = rolled.map((group, g) =>
+    group.map(({ tokens, logps, text, truncated }): Drawn => {
+      const prompt = asked[g]!.tokens;
+      const whole = new Int32Array(prompt.length + tokens.length);
+      whole.set(prompt);
+      whole.set(tokens, prompt.length);
+      const unscored = { reward: null, subRewards: {}, error: null, advantage: 0, old: null, reference: null };
+      return { prompt: indices[g]!, tokens: whole, from: prompt.length, text, truncated, sampler: logps, ...unscored };
+    }),
+  );
+  const flat = groups.flat();
+  const answer = await world.score(
+    step,
+    flat.map(({ text }, i) => {
+      const { prompt, row } = asked[Math.floor(i / samples)]!;
+      return { prompt, completion: text, row };
+    }),
+  );
+  take(kit, flat, answer, (i) => asked[Math.floor(i / samples)]!.prompt);
+  const tokens = flat.reduce((sum, each) => sum + each.tokens.length - each.from, 0);
+  return { groups, latencies: answer.latencies_ms, seconds, tokens };
+}
+
+export const samplingOf = (values: Resolved<"grpo">): RolloutSampling => ({
+  temperature: values.temperature,
+  topP: values.top_p,
+  topK: values.top_k,
+  minP: values.min_p,
+  maxTokens: values.max_completion_length,
+});
+
+/** Of what reward code printed for one batch. */
+const MOST_LINES = 100;
+
+function take({ world }: Kit, drawn: Drawn[], answer: ScoreAnswer, promptOf: (i: number) => unknown) {
+  const lines = answer.stdout === "" ? [] : answer.stdout.replace(/\n$/, "").split("\n");
+  for (const line of lines.slice(0, MOST_LINES)) world.tell({ type: "log", stream: "stdout", line: `reward: ${line}` });
+  if (lines.length > MOST_LINES)
+    world.tell({ type: "log", stream: "stdout", line: `reward: … ${lines.length - MOST_LINES} lines more` });
+  if (answer.results.length !== drawn.length)
+    throw new Trouble("bad_reward", `${drawn.length} completions were scored with ${answer.results.length} results`);
+  answer.results.forEach(({ reward, sub_rewards, error }, i) => {
+    const each = drawn[i]!;
+    each.reward = reward !== null && Number.isFinite(reward) ? reward : null;
+    each.subRewards = sub_rewards;
+    each.error = error;
+  });
+  const bad = drawn.findIndex(({ error }) => error !== null);
+  if (bad < 0) return;
+  const errored = drawn.filter(({ error }) => error !== null).length;
+  const example = drawn[bad]!.error;
+  const verdict = judgeRewards({ samples: drawn.length, errored, example });
+  if (verdict) throw new Trouble("bad_reward", verdict.message, { sample: toldSample(drawn[bad]!, promptOf(bad)) });
+  const line = `reward: ${errored} of ${drawn.length} completions got none: ${example}`;
+  world.tell({ type: "log", stream: "stderr", line });
+}
+
+export const toldSample = (drawn: Drawn, prompt: unknown, learned = false): TrainSample => ({
+  prompt,
+  completion: drawn.text,
+  reward: drawn.reward,
+  sub_rewards: drawn.subRewards,
+  advantage: learned && drawn.reward !== null ? drawn.advantage : null,
+  tokens: drawn.tokens.length - drawn.from,
+  truncated: drawn.truncated,
+  error: drawn.error,
+});

@@ -1,0 +1,201 @@
+/**
+ * The loop that every method shares: gather gradients, step, tell, look, save. It is read from top to bottom. Whatever
+ * it draws is a function of (seed, step, index), so that a run which goes on from a checkpoint tells the same numbers.
+ */
+import { mkdir } from "node:fs/promises";
+import { join } from "node:path";
+import type { Method as MethodName } from "../../../lib/training/hyperparameters.ts";
+import { scheduleOf } from "../../../lib/training/plan.ts";
+import type { Resolved } from "../../../lib/training/resolve.ts";
+import { learningRate } from "../../../lib/training/schedule.ts";
+import type { TrainTask } from "../../protocol_trainer.ts";
+import {
+  clearHalves,
+  GENERATION_FILE,
+  type LoopState,
+  mustContinue,
+  mustFit,
+  readState,
+  writeCheckpoint,
+} from "../checkpoint.ts";
+import { Trouble } from "../trouble.ts";
+import { createProbe, openWatch } from "./effects.ts";
+import { beginLine, endLine, stepLine } from "./lines.ts";
+import type { Method, OpenMethod, Resumed, World } from "./types.ts";
+
+export type TrainOptions = Pick<
+  TrainTask,
+  "plan" | "checkpoint_dir" | "save_steps" | "save_seconds" | "resume" | "warm_start"
+> & {
+  device: string;
+  /** Into a checkpoint: what can be served. `last`: no step comes after it. */
+  writeResult: (dir: string, last: boolean) => Promise<void>;
+  rows: string;
+};
+
+type Ending = "trained" | "saved";
+
+export async function train(world: World, openMethod: OpenMethod, options: TrainOptions): Promise<Ending> {
+  const { trainee, tell } = world;
+  const { plan } = options;
+  await clearHalves(options.checkpoint_dir);
+  const from = await load(world, options);
+  const method = openMethod(world, from?.resumed ?? null);
+  const total = method.totalSteps;
+  const log = (line: string) => tell({ type: "log", stream: "stdout", line });
+  log(beginLine(plan, total, options.rows));
+  if (from) log(`goes on from step ${from.state.step}`);
+  else if (options.warm_start !== null) log("begins with the weights of another job's checkpoint");
+  let step = from?.state.step ?? 0;
+  tell({ type: "begun", step, total_steps: total, device: options.device, memory_bytes: trainee.memoryBytes });
+
+  const watch = openWatch(from?.state ?? null);
+  const save = createSaving(world, method, options);
+  const stepOnce = createStep(world, method, options);
+  const pace = createPace(world);
+  let tokens = from?.state.tokens ?? 0;
+  let values: Record<string, number> = {};
+  while (step < total) {
+    if (world.isEnding()) break;
+    const begun = world.now();
+    const done = await stepOnce(step);
+    step++;
+    tokens += done.gathered.tokens;
+    values = { ...done.gathered.metrics, learning_rate: done.rate, grad_norm: done.norm, num_tokens: tokens };
+    if (method.evaluate && isEvaluated(step, total, options)) Object.assign(values, await method.evaluate(step));
+    Object.assign(values, pace.took(begun, done.gathered.tokens));
+    values = finite(values);
+    const alarms = watch.look(step, values);
+    if (step === 1 && method.warning !== null) alarms.push({ type: "rows_left_out", message: method.warning });
+    for (const { message } of alarms) tell({ type: "log", stream: "stderr", line: `alarm: ${message}` });
+    log(stepLine(step, total, values));
+    const eta_ms = pace.etaMs(total - step);
+    tell({ type: "step", step, epoch: method.epoch(), values, eta_ms, samples: done.gathered.samples, alarms });
+    const verdict = watch.judge({ ...done.effect, step });
+    if (verdict) throw new Trouble("no_effect", verdict.message);
+    const state = { step, tokens, total, watch: watch.state() };
+    if (step === total || save.isDue(step)) await save.write(state, values, step === total);
+    else if (world.isEnding()) await save.write(state, values, false);
+  }
+  if (step < total) {
+    log(`stops after step ${step}, to go on later`);
+    tell({ type: "saved" });
+    return "saved";
+  }
+  log(endLine(plan.method, step, values));
+  tell({ type: "trained" });
+  return "trained";
+}
+
+type Loaded = { state: LoopState; resumed: Resumed };
+
+async function load({ trainee }: World, { resume, warm_start, plan }: TrainOptions): Promise<Loaded | null> {
+  if (resume !== null) {
+    const state = await readState(resume);
+    mustContinue(state, plan, resume);
+    await trainee.load(resume, { moments: true });
+    const left = state.generation ? await Bun.file(join(resume, GENERATION_FILE)).text() : null;
+    return { state, resumed: { order: state.order, left } };
+  }
+  if (warm_start !== null) {
+    mustFit(await readState(warm_start), plan.lora, warm_start);
+    await trainee.load(warm_start, { moments: false });
+  }
+  return null;
+}
+
+/** One step of the optimizer, and what it did. */
+function createStep({ trainee, signal, tell }: World, method: Method, { plan }: TrainOptions) {
+  const values = plan.hyperparameters as unknown as Resolved<MethodName>;
+  const schedule = scheduleOf(values, method.totalSteps);
+  const probe = createProbe(trainee, plan.lora !== null);
+  return async (step: number) => {
+    signal.throwIfAborted();
+    const gathered = await method.gather(step);
+    signal.throwIfAborted();
+    const rate = learningRate(schedule, step);
+    const { norm, changed } = probe(rate, () =>
+      trainee.step({
+        learningRate: rate,
+        beta1: values.adam_beta1,
+        beta2: values.adam_beta2,
+        epsilon: values.adam_epsilon,
+        weightDecay: values.weight_decay,
+        maxNorm: values.max_grad_norm,
+        divisor: 1,
+      }),
+    );
+    if (!Number.isFinite(norm)) {
+      const line = `step ${step + 1} was not applied: the norm of the gradient is ${norm}`;
+      tell({ type: "log", stream: "stderr", line });
+    }
+    const effect = { learningRate: rate, maxAdvantage: gathered.maxAdvantage, gradNorm: norm, changed };
+    return { gathered, rate, norm, effect };
+  };
+}
+
+type Saveable = {
+  step: number;
+  tokens: number;
+  total: number;
+  watch: ReturnType<ReturnType<typeof openWatch>["state"]>;
+};
+
+function createSaving(world: World, method: Method, options: TrainOptions) {
+  const { plan, checkpoint_dir: dir, save_steps: every, save_seconds: seconds } = options;
+  let savedAt = world.now();
+  return {
+    isDue: (step: number) =>
+      (every > 0 && step % every === 0) || (seconds > 0 && world.now() - savedAt >= seconds * 1000),
+    async write({ step, tokens, total, watch }: Saveable, metrics: Record<string, number>, last: boolean) {
+      const left = last ? null : method.left();
+      const state: LoopState = {
+        version: 1,
+        step,
+        total_steps: total,
+        method: plan.method,
+        seed: plan.seed,
+        lora: plan.lora,
+        tokens,
+        order: method.order(),
+        ...watch,
+        generation: left !== null,
+      };
+      await mkdir(dir, { recursive: true });
+      const { path, size } = await writeCheckpoint(dir, state, async (into) => {
+        await world.trainee.save(into);
+        if (left !== null) await Bun.write(join(into, GENERATION_FILE), left);
+        await options.writeResult(into, last);
+      });
+      savedAt = world.now();
+      world.tell({ type: "checkpoint", step, path, size_bytes: size, metrics });
+      world.tell({ type: "log", stream: "stdout", line: `checkpoint of step ${step}` });
+    },
+  };
+}
+
+/** A tenth of the way each, and wherever a checkpoint is due by the count: never by the clock, or runs would differ. */
+function isEvaluated(step: number, total: number, { save_steps: every }: TrainOptions): boolean {
+  return step === total || step % Math.ceil(total / 10) === 0 || (every > 0 && step % every === 0);
+}
+
+const finite = (values: Record<string, number>) =>
+  Object.fromEntries(Object.entries(values).filter(([, value]) => Number.isFinite(value)));
+
+/** Steps whose mean tells how long the rest will take. */
+const PACE_STEPS = 20;
+
+function createPace({ now, deviceBytes }: World) {
+  const times: number[] = [];
+  return {
+    took(begun: number, tokens: number): Record<string, number> {
+      const ms = Math.max(now() - begun, 1e-3);
+      times.push(ms);
+      if (times.length > PACE_STEPS) times.shift();
+      const bytes = deviceBytes();
+      const rates = { step_time: ms / 1000, tokens_per_second: (1000 * tokens) / ms };
+      return bytes === null ? rates : { ...rates, gpu_memory_peak_bytes: bytes };
+    },
+    etaMs: (left: number) => (times.reduce((a, b) => a + b, 0) / times.length) * left,
+  };
+}

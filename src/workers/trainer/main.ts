@@ -1,0 +1,105 @@
+/** `verk worker trainer`: one task (a training, a preview of one, files of a checkpoint), then the end. */
+import { type Host, runHosted } from "../host.ts";
+import { type FromTrainer, ToTrainer, type TrainTask } from "../protocol_trainer.ts";
+import { exportFiles } from "./export.ts";
+import { train } from "./loop/train.ts";
+import type { Score, World } from "./loop/types.ts";
+import { type Opened, openTraining } from "./open.ts";
+import { preview } from "./preview.ts";
+import { createResultWriter } from "./learned.ts";
+import { asTrouble, asWorkerError, Trouble } from "./trouble.ts";
+
+type TrainerHost = Host<ToTrainer, FromTrainer>;
+type Task = Extract<ToTrainer, { type: "train" | "preview" | "export" }>;
+
+/** A micro-batch, or a large model's way into memory, may hold the thread for this long. */
+const QUIET_MS = 600_000;
+
+export const runTrainer = () => runHosted<ToTrainer, FromTrainer>(ToTrainer, serve);
+
+async function serve(host: TrainerHost): Promise<void> {
+  const channel = listen(host);
+  const task = await channel.task;
+  if (!task) return; // ended before it was told anything
+  host.beat(QUIET_MS);
+  try {
+    await perform(host, channel, task);
+  } catch (error) {
+    if (host.stopping.aborted) return; // what was begun is broken off on purpose
+    const trouble = asTrouble(error);
+    if (!trouble) throw error;
+    const { kind, message, about } = trouble;
+    host.send({ type: "trouble", kind, message, param: about.param ?? null, sample: about.sample ?? null });
+    throw asWorkerError(trouble);
+  }
+}
+
+async function perform(host: TrainerHost, channel: Channel, task: Task): Promise<void> {
+  if (task.type === "export") return exportFiles(task, { tell: host.send, onTurn: () => host.beat(QUIET_MS) });
+  const opened = await openTraining({
+    machine: task,
+    plan: task.plan,
+    samplesPerStep: task.type === "train" ? task.samples_per_step : 0,
+    fresh: task.type === "preview" || (task.resume === null && task.warm_start === null),
+    onLoading: (stage, progress) => host.send({ type: "loading", stage, progress }),
+    onTurn: () => host.beat(QUIET_MS),
+  });
+  try {
+    const world = worldOf(host, channel, opened, task.gpus.length > 0);
+    if (task.type === "preview") await preview(world, opened, task);
+    else await train(world, opened.openMethod, optionsOf(task, opened));
+  } finally {
+    if (!host.stopping.aborted) await opened.close(); // or the exit takes it all
+  }
+}
+
+function optionsOf(task: TrainTask, { trainee, roller, rows }: Opened): Parameters<typeof train>[2] {
+  const device = roller?.facts.device ?? (task.gpus.length > 0 ? `GPU ${task.gpus.join(", ")}` : "CPU");
+  return { ...task, device, rows, writeResult: createResultWriter({ trainee, machine: task, plan: task.plan }) };
+}
+
+function worldOf(host: TrainerHost, channel: Channel, opened: Opened, isOnGpu: boolean): World {
+  const { trainee, reference, roller } = opened;
+  return {
+    trainee,
+    reference,
+    score: channel.score,
+    tell: host.send,
+    signal: host.stopping,
+    isEnding: channel.isEnding,
+    now: () => performance.now(),
+    deviceBytes: () => (isOnGpu ? Math.round(trainee.memoryBytes + (roller?.facts.memoryBytes ?? 0)) : null),
+  };
+}
+
+type Channel = { task: Promise<Task | null>; score: Score; isEnding: () => boolean };
+
+/** Reads what the server says, for as long as this process lives. */
+function listen(host: TrainerHost): Channel {
+  const task = Promise.withResolvers<Task | null>();
+  const asked = new Map<number, PromiseWithResolvers<Awaited<ReturnType<Score>>>>();
+  let ending = false;
+  let lastId = 0;
+  const hear = (message: ToTrainer) => {
+    if (message.type === "save_and_end") ending = true;
+    else if (message.type === "scored") asked.get(message.id)?.resolve(message);
+    else if (message.type === "unscored") asked.get(message.id)?.reject(new Trouble("bad_reward", message.message));
+    else task.resolve(message);
+  };
+  void (async () => {
+    for await (const message of host.messages) hear(message);
+    task.resolve(null);
+    for (const each of asked.values()) each.reject(new Error("The server asked for the end"));
+  })();
+  return {
+    task: task.promise,
+    isEnding: () => ending,
+    async score(step, samples) {
+      const id = ++lastId;
+      const answer = Promise.withResolvers<Awaited<ReturnType<Score>>>();
+      asked.set(id, answer);
+      host.send({ type: "score", id, step, samples: [...samples] });
+      return answer.promise.finally(() => asked.delete(id));
+    },
+  };
+}

@@ -1,0 +1,203 @@
+/** A plan → rows, a model that learns and one that samples, and the method that brings them together. */
+import type { Method as MethodName } from "../../lib/training/hyperparameters.ts";
+import type { Resolved } from "../../lib/training/resolve.ts";
+import { rolloutSlots } from "../../lib/training/slots.ts";
+import type { Device } from "../../native/ggml.ts";
+import { WorkerError } from "../protocol.ts";
+import type { TrainPlan } from "../protocol_trainer.ts";
+import { createEncoder, type Encoder } from "./encode.ts";
+import {
+  type Examples,
+  openPairs,
+  openPrompts,
+  openSequences,
+  type Pair,
+  type Prompt,
+  type Sequence,
+} from "./examples.ts";
+import { openDpo } from "./loop/dpo.ts";
+import { openGrpo } from "./loop/grpo.ts";
+import { openSft } from "./loop/sft.ts";
+import type { OpenMethod, Reference } from "./loop/types.ts";
+import { createSync } from "./learned.ts";
+import { openRoller } from "./rollouts/roller.ts";
+import type { Roller } from "./rollouts/types.ts";
+import { openRowSource, type RowSource } from "./rows.ts";
+import { openTokenizer } from "./tokenizer.ts";
+import { openTrainee } from "./trainee.ts";
+import type { Trainee } from "./trainee_types.ts";
+
+export type Machine = { data_dir: string; threads: number; gpus: readonly number[] };
+export type Setting = {
+  machine: Machine;
+  plan: TrainPlan;
+  samplesPerStep: number;
+  /** The weights begin as the file has them. */
+  fresh: boolean;
+  onLoading: (stage: string, progress: number) => void;
+  onTurn: () => void;
+};
+
+export type Opened = {
+  trainee: Trainee;
+  roller: Roller | null;
+  reference: Reference | null;
+  /** Null: not of this method. */
+  prompts: Examples<Prompt> | null;
+  sequences: Examples<Sequence[]> | null;
+  pairs: Examples<Pair> | null;
+  openMethod: OpenMethod;
+  /** Words on how many there are. */
+  rows: string;
+  close: () => Promise<void>;
+};
+
+/** Training and held-out examples. */
+type Both<T> = { examples: Examples<T>; heldOut: Examples<T> | null };
+
+export const valuesOf = <M extends MethodName>(plan: TrainPlan) => plan.hyperparameters as unknown as Resolved<M>;
+export const deviceOf = ({ gpus, threads }: Machine): Device =>
+  gpus[0] === undefined ? { kind: "cpu", threads } : { kind: "cuda", index: gpus[0] };
+
+export async function openTraining(setting: Setting): Promise<Opened> {
+  const { plan, machine, onLoading, onTurn } = setting;
+  const closing: (() => void | Promise<void>)[] = [];
+  const close = async () => {
+    for (const each of closing.reverse()) await each();
+  };
+  try {
+    onLoading("reading", 0);
+    const tokenizer = openTokenizer(machine.data_dir, plan.model_path, machine.gpus.length > 0);
+    closing.push(tokenizer.close);
+    const encoder = createEncoder(tokenizer);
+    const read = async <T>(make: (source: RowSource) => Promise<Examples<T>>): Promise<Both<T>> => {
+      const open = async (rows: TrainPlan["rows"]) => {
+        const source = await openRowSource(rows, onTurn);
+        closing.push(source.close);
+        return make(source);
+      };
+      return { examples: await open(plan.rows), heldOut: plan.eval_rows && (await open(plan.eval_rows)) };
+    };
+    const { contextLength } = tokenizer.facts;
+    const examples = await readExamples(plan, { encoder, contextLength, read });
+    onLoading("loading", 0);
+    const trainee = await openTrainee({
+      dataDir: machine.data_dir,
+      modelPath: plan.model_path,
+      device: deviceOf(machine),
+      lora: plan.lora,
+      seed: plan.seed,
+      maxLength: examples.maxLength,
+      checkpointing: valuesOf(plan).gradient_checkpointing,
+      temperature: plan.method === "grpo" ? valuesOf<"grpo">(plan).temperature : 1,
+      microDivisor: plan.micro_divisor,
+      onTurn,
+    });
+    closing.push(trainee.close);
+    const { reference, closeReference } = await openReference(setting, trainee, examples.maxLength);
+    closing.push(closeReference);
+    const roller = plan.method === "grpo" ? await openSampler(setting, examples.maxLength) : null;
+    if (roller) closing.push(roller.close);
+    const sync = roller ? createSync({ trainee, roller, machine, plan, fresh: setting.fresh }) : async () => {};
+    return {
+      trainee,
+      roller,
+      reference,
+      prompts: examples.prompts?.examples ?? null,
+      sequences: examples.sequences?.examples ?? null,
+      pairs: examples.pairs?.examples ?? null,
+      openMethod: (world, resumed) => {
+        const common = { seed: plan.seed, totalSteps: plan.total_steps };
+        if (examples.sequences)
+          return openSft(world, { ...common, values: valuesOf<"sft">(plan), ...examples.sequences }, resumed);
+        if (examples.pairs)
+          return openDpo(world, { ...common, values: valuesOf<"dpo">(plan), ...examples.pairs }, resumed);
+        const { examples: prompts, heldOut } = examples.prompts!;
+        const { samplesPerStep } = setting;
+        const values = valuesOf<"grpo">(plan);
+        return openGrpo(world, { ...common, values, prompts, heldOut, samplesPerStep, sync, roller: roller! }, resumed);
+      },
+      rows: examples.words,
+      close,
+    };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
+type Reading = {
+  encoder: Encoder;
+  contextLength: number;
+  read: <T>(make: (source: RowSource) => Promise<Examples<T>>) => Promise<Both<T>>;
+};
+type Read = {
+  prompts?: Both<Prompt>;
+  sequences?: Both<Sequence[]>;
+  pairs?: Both<Pair>;
+  /** Tokens of the longest sequence that the model will see. */
+  maxLength: number;
+  words: string;
+};
+
+async function readExamples(plan: TrainPlan, { encoder, contextLength, read }: Reading): Promise<Read> {
+  const longest = <T>({ examples, heldOut }: Both<T>) => Math.max(examples.longest, heldOut?.longest ?? 0);
+  if (plan.method === "sft") {
+    const values = valuesOf<"sft">(plan);
+    const scope = {
+      completionOnly: values.completion_only_loss,
+      assistantOnly: values.assistant_only_loss,
+      maxLength: values.max_length,
+      packing: values.packing,
+    };
+    const sequences = await read((source) => openSequences(source, encoder, scope));
+    const words = `${sequences.examples.count} ${scope.packing ? "packed rows" : "rows"}`;
+    return { sequences, maxLength: longest(sequences), words };
+  }
+  if (plan.method === "dpo") {
+    const pairs = await read((source) => openPairs(source, encoder, valuesOf<"dpo">(plan).max_length));
+    return { pairs, maxLength: longest(pairs), words: `${pairs.examples.count} pairs` };
+  }
+  const { max_completion_length: least } = valuesOf<"grpo">(plan);
+  const prompts = await read((source) => openPrompts(source, encoder, { contextLength, least }));
+  return { prompts, maxLength: longest(prompts) + least, words: `${prompts.examples.count} prompts` };
+}
+
+/** Without an adapter to take away, the model as it was is loaded once more. */
+async function openReference({ plan, machine, onTurn }: Setting, trainee: Trainee, maxLength: number) {
+  const isNeeded = plan.method === "dpo" || (plan.method === "grpo" && valuesOf<"grpo">(plan).beta !== 0);
+  if (!isNeeded) return { reference: null, closeReference: () => {} };
+  const of =
+    (model: Trainee): Reference =>
+    (pieces) =>
+      model.score(pieces, { reference: true });
+  if (plan.lora) return { reference: of(trainee), closeReference: () => {} };
+  const frozen = await openTrainee({
+    dataDir: machine.data_dir,
+    modelPath: plan.model_path,
+    device: deviceOf(machine),
+    lora: { r: 1, alpha: 1, dropout: 0, target_modules: ["q_proj"], use_rslora: false }, // never used
+    seed: plan.seed,
+    maxLength,
+    checkpointing: true,
+    temperature: plan.method === "grpo" ? valuesOf<"grpo">(plan).temperature : 1,
+    microDivisor: plan.micro_divisor,
+    onTurn,
+  });
+  return { reference: of(frozen), closeReference: frozen.close };
+}
+
+function openSampler({ plan, machine, onLoading }: Setting, contextLength: number): Promise<Roller> {
+  const values = valuesOf<"grpo">(plan);
+  if (values.repetition_penalty !== 1)
+    throw new WorkerError("config", "repetition_penalty can only be 1: completions are drawn from the model as it is");
+  return openRoller({
+    dataDir: machine.data_dir,
+    modelPath: plan.model_path,
+    contextLength,
+    parallel: rolloutSlots(values.generation_batch_size, deviceOf(machine).kind, plan.micro_divisor),
+    threads: machine.threads,
+    gpus: machine.gpus,
+    onProgress: (fraction) => onLoading("loading", Math.min(fraction, 1)),
+  });
+}

@@ -1,0 +1,252 @@
+import { afterAll, describe, expect, test } from "bun:test";
+import { existsSync, mkdirSync, readdirSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import type { Given, Method } from "../../src/lib/training/hyperparameters.ts";
+import type { Score } from "../../src/workers/trainer/loop/types.ts";
+import { tempDir } from "../harness.ts";
+import { makeModel } from "../models.ts";
+import { planOf, runTraining, scoring, stream } from "../trainer_kit.ts";
+
+const dir = tempDir();
+const model = makeModel(dir, { arch: "llama", type: "F32", width: 32, ff: 64, context: 128 });
+afterAll(() => rmSync(dir, { recursive: true, force: true }));
+
+let runs = 0;
+const place = () => join(dir, `run-${runs++}`);
+const LORA = { r: 4, alpha: 8 };
+const letters = (count: number, from = 0) =>
+  Array.from({ length: count }, (_, i) => String.fromCharCode(97 + ((i + from) % 26)));
+const common = { dir, model, lora: LORA, context: 128 };
+const TASKS = {
+  sft: letters(20).map((prompt) => ({ prompt, completion: `yes ${prompt}` })),
+  dpo: letters(20).map((prompt) => ({ prompt, chosen: "yes", rejected: "no!" })),
+  grpo: letters(20).map((prompt) => ({ prompt })),
+};
+const HELD_OUT = {
+  sft: letters(6, 20).map((prompt) => ({ prompt, completion: `yes ${prompt}` })),
+  dpo: letters(6, 20).map((prompt) => ({ prompt, chosen: "yes", rejected: "no!" })),
+  grpo: letters(6, 20).map((prompt) => ({ prompt })),
+};
+/** The more capitals, the better. */
+const loud: Score = scoring((text) => text.replaceAll(/[^A-Z]/g, "").length / Math.max(1, text.length));
+const GRPO: Given<"grpo"> = {
+  learning_rate: 0.01,
+  num_generations: 4,
+  per_device_train_batch_size: 16,
+  max_completion_length: 6,
+};
+const series = (steps: readonly { values: Record<string, number> }[], key: string) =>
+  steps.flatMap(({ values }) => (values[key] === undefined ? [] : [values[key]]));
+const mean = (values: readonly number[]) => values.reduce((a, b) => a + b, 0) / values.length;
+
+describe.each([["an adapter", LORA] as const, ["all weights", null] as const])("%s", (_, lora) => {
+  const rate = lora ? 0.02 : 0.003;
+
+  test("sft lowers the loss of rows that it never saw", async () => {
+    const given = { learning_rate: rate, max_steps: 30, per_device_train_batch_size: 4 };
+    const plan = await planOf({ ...common, method: "sft", rows: TASKS.sft, heldOut: HELD_OUT.sft, given, lora });
+    const { steps, ending, checkpoints } = await runTraining({ plan, dir, checkpoints: place() });
+    expect(ending).toBe("trained");
+    const losses = series(steps, "eval_loss");
+    expect(losses).toHaveLength(10);
+    expect(losses.at(-1)!).toBeLessThan(losses[0]! * 0.75);
+    expect(readdirSync(checkpoints[0]!.path).sort()).toEqual(
+      [lora ? "adapter.gguf" : "model.gguf", "moments.safetensors", "state.json", "weights.safetensors"].sort(),
+    );
+  }, 60_000);
+
+  test("dpo raises the margin between answers to questions that it never saw", async () => {
+    const given = { learning_rate: rate, max_steps: 20, per_device_train_batch_size: 4 };
+    const plan = await planOf({ ...common, method: "dpo", rows: TASKS.dpo, heldOut: HELD_OUT.dpo, given, lora });
+    const { steps, ending } = await runTraining({ plan, dir, checkpoints: place() });
+    expect(ending).toBe("trained");
+    expect(steps[0]!.values["rewards/margins"]).toBeCloseTo(0, 5); // nothing was changed yet
+    const margins = series(steps, "eval_rewards/margins");
+    expect(margins.at(-1)!).toBeGreaterThan(margins[0]! + 0.5);
+  }, 60_000);
+
+  test("grpo raises a reward", async () => {
+    const given = { ...GRPO, learning_rate: rate, max_steps: 25 };
+    const plan = await planOf({ ...common, method: "grpo", rows: TASKS.grpo, heldOut: HELD_OUT.grpo, given, lora });
+    const { steps, ending } = await runTraining({ plan, dir, checkpoints: place(), score: loud });
+    expect(ending).toBe("trained");
+    const rewards = series(steps, "reward");
+    expect(mean(rewards.slice(-3))).toBeGreaterThan(mean(rewards.slice(0, 3)) + 0.1);
+    expect(steps[0]!.values).toMatchObject({ "completions/max_length": 6, errored_rollouts: 0 });
+    expect(steps[0]!.values["sampling/sampling_logp_difference/mean"]).toBeLessThan(0.01);
+    expect(steps[0]!.values["entropy"]).toBeGreaterThan(0);
+    expect(steps[0]!.samples).toHaveLength(4);
+    expect(series(steps, "eval_reward").length).toBeGreaterThan(5);
+  }, 60_000);
+});
+
+type Case = { name: string; method: Method; given: object; lora?: object | null };
+const CASES: Case[] = [
+  { name: "sft with dropout", method: "sft", given: { num_train_epochs: 2 }, lora: { ...LORA, dropout: 0.2 } },
+  { name: "sft, packed, of all weights", method: "sft", given: { packing: true, max_length: 60 }, lora: null },
+  { name: "dpo", method: "dpo", given: { gradient_accumulation_steps: 2 } },
+  { name: "grpo", method: "grpo", given: { ...GRPO, max_steps: 7 } },
+  { name: "grpo of all weights", method: "grpo", given: { ...GRPO, max_steps: 5, beta: 0.05 }, lora: null },
+  {
+    name: "grpo with each generation used in six steps",
+    method: "grpo",
+    given: {
+      ...GRPO,
+      per_device_train_batch_size: 8,
+      steps_per_generation: 3,
+      num_iterations: 2,
+      max_steps: 8,
+      beta: 0.1,
+    },
+  },
+  {
+    name: "grpo with steps across generations, dynamic sampling and masks",
+    method: "grpo",
+    given: {
+      ...GRPO,
+      per_device_train_batch_size: 4,
+      steps_per_generation: 2,
+      gradient_accumulation_steps: 3,
+      dynamic_sampling: true,
+      mask_truncated_completions: true,
+      max_steps: 7,
+    },
+  },
+];
+
+test.each(CASES)(
+  "a run that goes on tells what the whole run told: $name",
+  async ({ method, given, lora = LORA }) => {
+    const rows = TASKS[method];
+    const full = { max_steps: 8, learning_rate: 0.01, per_device_train_batch_size: 4, ...given } as Given<
+      typeof method
+    >;
+    const plan = await planOf({ ...common, lora, method, rows, heldOut: HELD_OUT[method], given: full });
+    const whole = await runTraining({ plan, dir, checkpoints: place(), score: loud, saveSteps: 1 });
+    expect(whole.ending).toBe("trained");
+    expect(whole.steps).toHaveLength(plan.total_steps);
+    for (const at of [1, 2, 4]) {
+      const resume = whole.checkpoints[at - 1]!.path;
+      const rest = await runTraining({ plan, dir, checkpoints: place(), score: loud, saveSteps: 1, resume });
+      expect(rest.of("begun")[0]!.step).toBe(at);
+      expect(stream(rest.steps)).toEqual(stream(whole.steps).slice(at));
+    }
+  },
+  120_000,
+);
+
+test("a run with the same seed is the same, one with another is not", async () => {
+  const of = async (seed: number) => {
+    const plan = await planOf({ ...common, method: "grpo", rows: TASKS.grpo, given: { ...GRPO, max_steps: 3 }, seed });
+    return stream((await runTraining({ plan, dir, checkpoints: place(), score: loud })).steps);
+  };
+  const [one, same, other] = [await of(1), await of(1), await of(2)];
+  expect(same).toEqual(one);
+  expect(other).not.toEqual(one);
+}, 60_000);
+
+test("asked to save and end, it finishes the step, and the next run goes on behind it", async () => {
+  const plan = await planOf({ ...common, method: "sft", rows: TASKS.sft, given: { max_steps: 6 } });
+  const checkpoints = place();
+  const whole = await runTraining({ plan, dir, checkpoints: place() });
+  const ended = await runTraining({
+    plan,
+    dir,
+    checkpoints,
+    endsWhen: (told) => told.some((each) => each.type === "step" && each.step === 4),
+  });
+  expect([ended.ending, ended.checkpoints.map(({ step }) => step)]).toEqual(["saved", [4]]);
+  expect(ended.told.at(-1)).toEqual({ type: "saved" });
+  const rest = await runTraining({ plan, dir, checkpoints, resume: ended.checkpoints[0]!.path });
+  expect(stream([...ended.steps, ...rest.steps])).toEqual(stream(whole.steps));
+  const never = await runTraining({ plan, dir, checkpoints: place(), endsWhen: () => true });
+  expect([never.ending, never.steps.length, never.checkpoints.length]).toEqual(["saved", 0, 0]);
+  const over = await runTraining({ plan, dir, checkpoints, resume: rest.checkpoints[0]!.path });
+  expect([over.ending, over.steps.length]).toEqual(["trained", 0]);
+}, 60_000);
+
+test("what a killed run left half-made is gone, and a checkpoint nobody was told of is replaced", async () => {
+  const plan = await planOf({ ...common, method: "sft", rows: TASKS.sft, given: { max_steps: 2 } });
+  const checkpoints = place();
+  mkdirSync(join(checkpoints, ".verk-tmp-0123456789abcdef"), { recursive: true });
+  mkdirSync(join(checkpoints, "step-000002", "old"), { recursive: true });
+  const run = await runTraining({ plan, dir, checkpoints });
+  expect(run.ending).toBe("trained");
+  expect(readdirSync(checkpoints)).toEqual(["step-000002"]);
+  expect(existsSync(join(checkpoints, "step-000002", "old"))).toBe(false);
+});
+
+test("the weights of another job are where a warm start begins; its steps and moments are not", async () => {
+  const given = { max_steps: 10, learning_rate: 0.02 };
+  const plan = await planOf({ ...common, method: "sft", rows: TASKS.sft, given });
+  const first = await runTraining({ plan, dir, checkpoints: place() });
+  const warmStart = first.checkpoints[0]!.path;
+  const second = await runTraining({ plan: { ...plan, seed: 8 }, dir, checkpoints: place(), warmStart });
+  expect(second.steps).toHaveLength(10);
+  expect(second.steps[0]!.values["loss"]!).toBeLessThan(first.steps[0]!.values["loss"]! * 0.8);
+  const other = { ...plan, lora: { ...plan.lora!, r: 8 } };
+  await expect(
+    runTraining({ plan: other, dir, checkpoints: place(), warmStart }).then(({ error }) => error),
+  ).resolves.toMatchObject({
+    kind: "config",
+    message: expect.stringContaining('"r":4'),
+  });
+  const seeded = await runTraining({ plan: { ...plan, seed: 9 }, dir, checkpoints: place(), resume: warmStart });
+  expect(seeded.error?.message).toContain("its seed is 7, the job's 9");
+}, 60_000);
+
+describe("what goes wrong", () => {
+  test("a reward that is always the same ends the job: nothing is learned", async () => {
+    const given = { ...GRPO, max_steps: 40, max_completion_length: 2 };
+    const plan = await planOf({ ...common, method: "grpo", rows: TASKS.grpo, given });
+    const run = await runTraining({ plan, dir, checkpoints: place(), score: scoring(() => 1) });
+    expect(run.error).toMatchObject({ kind: "no_effect", message: expect.stringContaining("same reward") });
+    expect(run.steps).toHaveLength(20);
+  }, 60_000);
+
+  test("a rate too small for the weights' precision ends the job too", async () => {
+    const given = { learning_rate: 1e-50, lr_scheduler_type: "constant" as const, max_steps: 40 };
+    const plan = await planOf({ ...common, method: "sft", rows: TASKS.sft, given, lora: null });
+    const run = await runTraining({ plan, dir, checkpoints: place() });
+    expect(run.error).toMatchObject({ kind: "no_effect", message: expect.stringContaining("learning_rate") });
+  }, 60_000);
+
+  const failing =
+    (share: number): Score =>
+    async (step, samples) => {
+      const answer = await loud(step, samples);
+      const results = answer.results.map((result, i) =>
+        i < share * samples.length ? { reward: null, sub_rewards: { it: null }, error: "ValueError: no" } : result,
+      );
+      return { ...answer, results, stdout: "said\nthis\n" };
+    };
+
+  test("a reward that fails for some is gone on with, and for more than a fifth it ends with the sample", async () => {
+    const plan = await planOf({ ...common, method: "grpo", rows: TASKS.grpo, given: { ...GRPO, max_steps: 2 } });
+    const some = await runTraining({ plan, dir, checkpoints: place(), score: failing(0.1) });
+    expect(some.ending).toBe("trained");
+    expect(some.steps[0]!.values["errored_rollouts"]).toBe(2);
+    expect(some.of("log").map(({ line }) => line)).toContain("reward: said");
+    const many = await runTraining({ plan, dir, checkpoints: place(), score: failing(0.5) });
+    expect(many.error).toMatchObject({
+      kind: "bad_reward",
+      message: expect.stringContaining("ValueError: no"),
+      about: { sample: { prompt: expect.any(String), error: "ValueError: no", reward: null } },
+    });
+  }, 60_000);
+
+  test("a wrong number of results is the reward's fault", async () => {
+    const plan = await planOf({ ...common, method: "grpo", rows: TASKS.grpo, given: { ...GRPO, max_steps: 2 } });
+    const score: Score = async (step, samples) => loud(step, samples.slice(1));
+    const run = await runTraining({ plan, dir, checkpoints: place(), score });
+    expect(run.error).toMatchObject({ kind: "bad_reward", message: expect.stringContaining("16 completions") });
+  }, 60_000);
+
+  test("prompts that do not fit are counted, once, in an alarm of the first step", async () => {
+    const rows = [...TASKS.grpo, { prompt: "x".repeat(200) }];
+    const plan = await planOf({ ...common, method: "grpo", rows, given: { ...GRPO, max_steps: 2 } });
+    const run = await runTraining({ plan, dir, checkpoints: place(), score: loud });
+    expect(run.steps.map(({ alarms }) => alarms.map(({ type }) => type))).toEqual([["rows_left_out"], []]);
+    expect(run.steps[0]!.alarms[0]!.message).toStartWith("1 of the rows are left out");
+  }, 60_000);
+});
