@@ -8,6 +8,7 @@ const KINDS: Record<string, (args: string[]) => Promise<unknown>> = {
   inspector: async () => (await import("./inspector/main.ts")).runInspector(),
   reward: async (args) => (await import("./reward/main.ts")).runReward(args[0] ?? "", args[1] ?? ""),
   serving: async () => (await import("./serving/main.ts")).runServing(),
+  trainer: async () => (await import("./trainer/main.ts")).runTrainer(),
   probe: async (args) => (await import("../native/probe.ts")).runProbe(args[0], args[1]),
 };
 
