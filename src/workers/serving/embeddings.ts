@@ -6,11 +6,6 @@ import type { Exchange, Served } from "./request.ts";
 
 export async function embed(served: Served, request: EmbeddingRequest, exchange: Exchange): Promise<Response> {
   const { engine, adapter } = served;
-  if (adapter !== undefined)
-    throw new AppError(
-      "unsupported_state",
-      "This deployment is an adapter on its base, which has no embeddings of its own: deploy the merged model for them",
-    );
   const { embeddingSize, contextLength } = engine.facts;
   const { input, dimensions } = request;
   if (typeof dimensions === "number" && dimensions !== embeddingSize)
@@ -29,7 +24,7 @@ export async function embed(served: Served, request: EmbeddingRequest, exchange:
       );
   const { tally, signal } = exchange;
   tally.promptTokens = prompts.reduce((sum, prompt) => sum + prompt.length, 0);
-  const vectors = await engine.embed(prompts, signal);
+  const vectors = await engine.embed(prompts, signal, adapter);
   const answer: EmbeddingList = {
     object: "list",
     data: vectors.map((vector, index) => ({

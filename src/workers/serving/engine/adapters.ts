@@ -61,14 +61,15 @@ export class Adapters {
 
   apply(context: Ptr, adapter: Adapter) {
     if (this.current === adapter.key) return;
-    this.#set(context, adapter);
+    this.set(context, adapter);
     this.current = adapter.key;
     this.#context = context;
   }
 
   #context: Ptr | null = null;
 
-  #set(context: Ptr, { address, scale }: Adapter) {
+  /** On a context of which nothing is remembered here: whoever sets it there takes it away before it releases it. */
+  set(context: Ptr, { address, scale }: Adapter) {
     const list = BigUint64Array.of(BigInt(address ?? 0));
     const code = this.#llama.llama_set_adapters_lora(
       context,

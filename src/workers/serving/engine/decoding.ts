@@ -156,7 +156,7 @@ export class Decoding {
       onFailed: (sequence, error) => post({ type: "failed", sequence, error }),
     });
     const size = llama.llama_model_n_embd_out(model);
-    this.#embedder = new Embedder({ llama, model, contextLength, threads, size });
+    this.#embedder = new Embedder({ llama, model, contextLength, threads, size, adapters: this.#adapters });
   }
 
   get idle() {
@@ -179,8 +179,8 @@ export class Decoding {
     for (const id of sequences) this.#embedder.cancel(id);
   }
 
-  embed(id: number, prompts: readonly Int32Array[]) {
-    this.#embedder.submit(id, prompts);
+  embed(id: number, prompts: readonly Int32Array[], adapter: string | null) {
+    this.#embedder.submit(id, prompts, adapter);
   }
 
   attach(name: string, path: string, scale: number) {

@@ -6,6 +6,7 @@
 import { toArrayBuffer } from "bun:ffi";
 import { openContext } from "../../../native/llama_load.ts";
 import { type Llama, must, type Ptr } from "../../../native/llama_symbols.ts";
+import type { Adapter, Adapters } from "./adapters.ts";
 import { Batch } from "./batch.ts";
 
 const PART = 64;
@@ -16,15 +17,25 @@ export type EmbedderOptions = {
   contextLength: number;
   threads: number;
   size: number;
+  adapters: Adapters;
 };
 
-type Job = { id: number; prompts: readonly Int32Array[]; vectors: Float32Array[]; fed: number; sum: Float64Array };
+type Job = {
+  id: number;
+  prompts: readonly Int32Array[];
+  vectors: Float32Array[];
+  fed: number;
+  sum: Float64Array;
+  adapter: Adapter;
+};
 
 export class Embedder {
   readonly #options: EmbedderOptions;
   readonly #jobs: Job[] = [];
   readonly #batch = new Batch(PART);
   #context: Ptr | null = null;
+  /** The job whose adapter the context has. */
+  #dressed: Job | null = null;
 
   constructor(options: EmbedderOptions) {
     this.#options = options;
@@ -34,18 +45,22 @@ export class Embedder {
     return this.#jobs.length === 0;
   }
 
-  submit(id: number, prompts: readonly Int32Array[]) {
-    this.#jobs.push({ id, prompts, vectors: [], fed: 0, sum: new Float64Array(this.#options.size) });
+  submit(id: number, prompts: readonly Int32Array[], adapterName: string | null) {
+    const { size, adapters } = this.#options;
+    const adapter = adapters.use(adapterName);
+    this.#jobs.push({ id, prompts, vectors: [], fed: 0, sum: new Float64Array(size), adapter });
   }
 
   cancel(id: number) {
     const at = this.#jobs.findIndex((job) => job.id === id);
-    if (at >= 0) this.#jobs.splice(at, 1);
+    for (const job of at >= 0 ? this.#jobs.splice(at, 1) : []) this.#over(job);
   }
 
   /** Gives up the oldest job and returns its id. */
   drop(): number {
-    return this.#jobs.shift()?.id ?? -1;
+    const job = this.#jobs.shift();
+    if (job) this.#over(job);
+    return job?.id ?? -1;
   }
 
   /** One part of the oldest job; the job when it is complete. */
@@ -56,12 +71,32 @@ export class Embedder {
     if (prompt) this.#feed(job, prompt);
     if (job.vectors.length < job.prompts.length) return null;
     this.#jobs.shift();
+    this.#over(job);
     return { id: job.id, vectors: job.vectors };
+  }
+
+  #dress(context: Ptr, job: Job) {
+    if (this.#dressed === job) return;
+    this.#options.adapters.set(context, job.adapter);
+    this.#dressed = job;
+  }
+
+  /** The context must not hold an adapter that may be freed now. */
+  #over(job: Job) {
+    const { adapters } = this.#options;
+    if (this.#dressed === job && this.#context !== null) {
+      const none = adapters.use(null);
+      adapters.set(this.#context, none);
+      adapters.release(none);
+      this.#dressed = null;
+    }
+    adapters.release(job.adapter);
   }
 
   #feed(job: Job, prompt: Int32Array) {
     const { llama, size } = this.#options;
     this.#context ??= this.#open();
+    this.#dress(this.#context, job);
     const memory = must(llama.llama_get_memory(this.#context), "llama_get_memory");
     if (job.fed === 0) llama.llama_memory_clear(memory, false);
     this.#batch.clear();

@@ -159,14 +159,14 @@ class ThreadedEngine implements Engine {
     });
   }
 
-  embed = async (prompts: readonly Int32Array[], signal?: AbortSignal): Promise<Float32Array[]> => {
+  embed = async (prompts: readonly Int32Array[], signal?: AbortSignal, adapter?: string): Promise<Float32Array[]> => {
     const { contextLength } = this.facts;
     for (const prompt of prompts) {
       if (prompt.length === 0) throw new RangeError("a prompt has no tokens");
       if (prompt.length > contextLength) throw new ContextOverflow(prompt.length, 0, contextLength);
     }
     signal?.throwIfAborted();
-    return this.#ask((id) => ({ type: "embed", id, prompts }), signal);
+    return this.#ask((id) => ({ type: "embed", id, prompts, adapter: adapter ?? null }), signal);
   };
 
   attach = async (name: string, path: string, scale = 1) => {

@@ -38,7 +38,7 @@ export type SubmitMessage = {
 
 /** Asked and answered once; the answer names the id. */
 export type Question =
-  | { type: "embed"; id: number; prompts: readonly Int32Array[] }
+  | { type: "embed"; id: number; prompts: readonly Int32Array[]; adapter: string | null }
   | { type: "attach"; id: number; name: string; path: string; scale: number }
   | { type: "detach"; id: number; name: string }
   | { type: "clear"; id: number }

@@ -40,7 +40,7 @@ function handle(open: Decoding, message: Exclude<ToThread, { type: "open" | "pre
   if (message.type === "submit") return open.submit(message);
   if (message.type === "cancel") return open.cancel(message.sequences);
   try {
-    if (message.type === "embed") return open.embed(message.id, message.prompts);
+    if (message.type === "embed") return open.embed(message.id, message.prompts, message.adapter);
     if (message.type === "attach") open.attach(message.name, message.path, message.scale);
     else if (message.type === "detach") open.detach(message.name);
     else if (message.type === "clear") open.clear();

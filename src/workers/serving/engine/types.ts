@@ -125,8 +125,8 @@ export type Engine = {
   detokenize: (tokens: Int32Array) => string;
   /** Aborting frees the slot before the next decode. Throws ContextOverflow before anything runs. */
   generate: (generation: Generation, signal?: AbortSignal) => Run;
-  /** Mean of the last hidden states, length 1; in the order given. */
-  embed: (prompts: readonly Int32Array[], signal?: AbortSignal) => Promise<Float32Array[]>;
+  /** Mean of the last hidden states, length 1; in the order given. `adapter`: as in a generation. */
+  embed: (prompts: readonly Int32Array[], signal?: AbortSignal, adapter?: string) => Promise<Float32Array[]>;
   /** Loads (or replaces, once no sequence uses it) an adapter under a name. */
   attach: (name: string, path: string, scale?: number) => Promise<void>;
   detach: (name: string) => Promise<void>;
