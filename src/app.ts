@@ -33,6 +33,7 @@ import { begin as beginDatasets } from "./resources/datasets/sweep.ts";
 import { begin as beginDeployments } from "./resources/deployments/reconcile.ts";
 import * as gpu from "./resources/gpu/service.ts";
 import * as setup from "./resources/setup/service.ts";
+import { begin as beginTrainingJobs, close as closeTrainingJobs } from "./resources/training_jobs/reconcile.ts";
 import { mount } from "./routes.ts";
 import { createRewardPool } from "./sandbox/reward_pool.ts";
 
@@ -66,12 +67,14 @@ export async function startServer(config: Config, options: Options = {}): Promis
     shutdown.add("rows", async () => closeDatasets(ctx));
     shutdown.add("workers", () => ctx.supervisor.stopAll("shutdown"));
     shutdown.add("rewards", () => ctx.rewards.close());
+    shutdown.add("training", (signal) => closeTrainingJobs(ctx, signal));
     await ctx.supervisor.sweep();
     if (compiled) removeOtherVersions(config.data_dir);
     const prepared = setup.prepare(ctx);
     if (!canUseGpus) gpu.useProbe(ctx, async () => []); // without the library a card is of no use
     await beginDatasets(ctx);
     beginDeployments(ctx);
+    beginTrainingJobs(ctx); // the ledger is empty now
     await durable(db);
     for (const spec of loops(ctx)) opened.loops.set(spec.name, startLoop(durably(db, spec), { log, clock }));
     shutdown.add("loops", async () => {

@@ -12,6 +12,8 @@ import { scan } from "./resources/models/folder.ts";
 import { hashNew } from "./resources/models/hash.ts";
 import { pullAll } from "./resources/models/pull.ts";
 import { reconcile as reconcileSessions } from "./resources/sessions/reconcile.ts";
+import { reconcile as reconcileTrainingJobs } from "./resources/training_jobs/reconcile.ts";
+import { sweep as sweepTrainingJobs } from "./resources/training_jobs/sweep.ts";
 import { sweep as sweepVolumes } from "./resources/volumes/sweep.ts";
 import { purge } from "./resources/workspaces/purge.ts";
 
@@ -29,6 +31,8 @@ export const loops = (ctx: Ctx): LoopSpec[] => [
   { name: "datasets.sweep", schedule: { everyMs: 3_600_000 }, tick: async () => void (await sweepDatasets(ctx)) },
   { name: "deployments.reconcile", schedule: { everyMs: 1_000 }, tick: () => reconcile(ctx) },
   { name: "sessions.reconcile", schedule: { everyMs: 2_000 }, tick: () => reconcileSessions(ctx) },
+  { name: "training_jobs.reconcile", schedule: { everyMs: 1_000 }, tick: () => reconcileTrainingJobs(ctx) },
+  { name: "training_jobs.sweep", schedule: { everyMs: 3_600_000 }, tick: (signal) => sweepTrainingJobs(ctx, signal) },
   { name: "volumes.sweep", schedule: { everyMs: 60_000 }, tick: (signal) => sweepVolumes(ctx, signal) },
   { name: "code_artifacts.sweep", schedule: "47 * * * *", tick: () => removeAbandoned(ctx) },
   {

@@ -15,6 +15,7 @@ import { migrate } from "../src/platform/migrate.ts";
 import type { Supervisor } from "../src/platform/supervisor.ts";
 import * as keys from "../src/resources/api_keys/service.ts";
 import { closeAll } from "../src/resources/datasets/files.ts";
+import { close as closeTrainingJobs } from "../src/resources/training_jobs/reconcile.ts";
 import * as workspaces from "../src/resources/workspaces/service.ts";
 import { mount } from "../src/routes.ts";
 import { conforms } from "./conformance.ts";
@@ -121,6 +122,7 @@ export function testApp(options: Options = {}) {
     async close() {
       closing.abort();
       await Promise.all([...running.values()].map((loop) => loop.stop()));
+      await closeTrainingJobs(ctx, AbortSignal.timeout(2_000));
       await ctx.supervisor.stopAll("test over");
       await ctx.rewards.close();
       closeAll(ctx);

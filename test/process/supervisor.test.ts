@@ -319,7 +319,10 @@ test("the next server sweeps away what a killed one left: grandchildren and sock
 });
 
 test.each([
-  [["worker", "nonsense"], "there are: fake, fake_serving, connector, inspector, reward, serving, probe"],
+  [
+    ["worker", "nonsense"],
+    "there are: fake, fake_serving, fake_trainer, connector, inspector, reward, serving, trainer, probe",
+  ],
   [["worker", "fake", "echo"], "started by the server"],
   [["worker", "fake", "nonsense"], "knows: echo"],
 ])("%j by hand exits 2 and says what is possible", (args, text) => {

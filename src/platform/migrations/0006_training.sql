@@ -115,7 +115,7 @@ CREATE TABLE training_events (
 ) STRICT;
 CREATE INDEX training_events_page ON training_events (job_id, created_at, id);
 
--- Files made of a checkpoint: adapter, merged, quantized, PEFT.
+-- Files made of a checkpoint: adapter, merged, quantized, PEFT; or what a custom job left behind.
 CREATE TABLE training_exports (
   id            TEXT PRIMARY KEY,
   job_id        TEXT NOT NULL REFERENCES training_jobs (id) ON DELETE CASCADE,

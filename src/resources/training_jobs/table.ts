@@ -180,7 +180,8 @@ export const trainingEvents = sqliteTable("training_events", {
 });
 export type JobEventRow = typeof trainingEvents.$inferSelect;
 
-export const VARIANTS = ["adapter", "merged", "gguf", "peft"] as const;
+/** `files`: what a custom job left in /workspace/output. */
+export const VARIANTS = ["adapter", "merged", "gguf", "peft", "files"] as const;
 export const trainingExports = sqliteTable("training_exports", {
   id: text("id").primaryKey(),
   jobId: ofJob(),

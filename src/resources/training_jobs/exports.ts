@@ -1,0 +1,180 @@
+/**
+ * Files made of a checkpoint. A row says that one is wanted; the loop makes one at a time, in a process of its own, and
+ * after a kill it begins again. Content goes to the storage; models go to the registry as well.
+ */
+import { mkdir, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { and, asc, eq } from "drizzle-orm";
+import type { Ctx } from "../../context.ts";
+import { transition } from "../../events/lifecycle.ts";
+import { newId } from "../../lib/ids.ts";
+import { type Tx, write } from "../../platform/db.ts";
+import { FromTrainer, type ToTrainer } from "../../workers/protocol_trainer.ts";
+import * as looseKeys from "../loose_keys/service.ts";
+import * as models from "../models/service.ts";
+import { machine } from "./export_machine.ts";
+import { liveOf } from "./live.ts";
+import { current } from "./moves.ts";
+import { absolute, placesOf } from "./places.ts";
+import { baseModelOf, deviceOf } from "./plan.ts";
+import * as jobs from "./service.ts";
+import { type CheckpointRow, type ExportRow, type JobRow, trainingCheckpoints, trainingExports } from "./table.ts";
+
+const AGAIN_MS = 30_000; // one that failed is not tried at once by whoever asks again and again
+
+export type Wanted = Pick<ExportRow, "variant" | "quantization">;
+
+/** The row of this export, made where it is not there yet. In a commit of the caller's. */
+export function want(ctx: Ctx, tx: Tx, checkpoint: CheckpointRow, { variant, quantization }: Wanted): ExportRow {
+  const now = ctx.clock.now();
+  const known = find(tx, checkpoint.id, { variant, quantization });
+  if (known?.status === "failed" && now - known.updatedAt >= AGAIN_MS && checkpoint.deletedAt === null)
+    return transition(tx, machine, "again", { id: known.id, now }, { error: null }) ?? known;
+  if (known) return known;
+  const { id: checkpointId, jobId, workspaceId } = checkpoint;
+  const blank = { storageKey: null, fileName: null, sizeBytes: null, sha256: null, modelId: null, error: null };
+  const row = { id: newId("upl", now), jobId, workspaceId, checkpointId, variant, quantization, ...blank };
+  return tx
+    .insert(trainingExports)
+    .values({ ...row, status: machine.initial, createdAt: now, updatedAt: now })
+    .returning()
+    .get();
+}
+
+export const find = (tx: Pick<Tx, "select">, checkpointId: string, { variant, quantization }: Wanted) =>
+  tx
+    .select()
+    .from(trainingExports)
+    .where(
+      and(
+        eq(trainingExports.checkpointId, checkpointId),
+        eq(trainingExports.variant, variant),
+        eq(trainingExports.quantization, quantization),
+      ),
+    )
+    .get();
+
+/** The next one, if none is being made. Beside the loop. */
+export function exportDue(ctx: Ctx) {
+  const live = liveOf(ctx.db);
+  if (live.exporting || ctx.closing.aborted) return;
+  const preparing = eq(trainingExports.status, "preparing");
+  const row = ctx.db.select().from(trainingExports).where(preparing).orderBy(asc(trainingExports.id)).limit(1).get();
+  if (!row) return;
+  live.exporting = make(ctx, row)
+    .catch((error) => failed(ctx, row, error))
+    .finally(() => {
+      live.exporting = undefined;
+      ctx.wake(jobs.RECONCILE);
+    });
+}
+
+function failed(ctx: Ctx, row: ExportRow, error: unknown) {
+  if (ctx.closing.aborted) return; // the next server begins again
+  ctx.log.error("an export could not be made", { job: row.jobId, variant: row.variant, error });
+  const message = error instanceof Error ? error.message.replaceAll(`${ctx.config.data_dir}/`, "") : String(error);
+  const now = ctx.clock.now();
+  write(ctx.db, (tx) => transition(tx, machine, "fail", { id: row.id, now }, { error: message }));
+}
+
+async function make(ctx: Ctx, row: ExportRow) {
+  const job = current(ctx.db, row.jobId);
+  const checkpoint = ctx.db
+    .select()
+    .from(trainingCheckpoints)
+    .where(eq(trainingCheckpoints.id, row.checkpointId))
+    .get();
+  if (!job || !checkpoint) return;
+  if (checkpoint.deletedAt !== null) throw new Error("The files of this checkpoint are gone: choose another");
+  const dir = placesOf(ctx, job.id).exports;
+  const out = join(dir, row.id);
+  await mkdir(dir, { recursive: true, mode: 0o700 });
+  await rm(out, { force: true });
+  try {
+    const from = row.variant === "adapter" ? join(absolute(ctx, checkpoint.path), "adapter.gguf") : out;
+    if (row.variant !== "adapter") await work(ctx, job, { row, checkpoint, out });
+    await keep(ctx, { job, row, checkpoint, from });
+  } finally {
+    await rm(out, { force: true });
+  }
+}
+
+type Work = { row: ExportRow; checkpoint: CheckpointRow; out: string };
+
+/** By a trainer that makes files. Rejects with what it said. */
+async function work(ctx: Ctx, job: JobRow, { row, checkpoint, out }: Work) {
+  const model = baseModelOf(ctx, job);
+  if (typeof model === "string") throw new Error(`The base model cannot be read now: it ${model}`);
+  const done = Promise.withResolvers<void>();
+  const worker = ctx.supervisor.spawn<FromTrainer, ToTrainer>({
+    kind: "trainer",
+    incoming: FromTrainer,
+    extraEnv: { CUDA_VISIBLE_DEVICES: "" },
+    onMessage(message) {
+      if (message.type === "exported") done.resolve();
+    },
+    onExit: ({ message }) => done.reject(new Error(message)),
+  });
+  try {
+    await worker.ready;
+    const { variant, quantization } = row;
+    if (variant === "files") throw new Error("Files of a custom job are not made of a checkpoint");
+    worker.send({
+      type: "export",
+      ...deviceOf(ctx, []),
+      model_path: models.pathOf(ctx, model),
+      base_model: job.baseModel,
+      lora: job.lora,
+      checkpoint: absolute(ctx, checkpoint.path),
+      variant,
+      quantization,
+      out,
+    });
+    await done.promise;
+  } finally {
+    await worker.stop("the export is made");
+  }
+}
+
+type Made = { job: JobRow; row: ExportRow; checkpoint: CheckpointRow; from: string };
+
+async function keep(ctx: Ctx, { job, row, checkpoint, from }: Made) {
+  const key = `jobs/${job.id}/${newId("upl", ctx.clock.now())}`;
+  const model =
+    row.variant === "merged" || row.variant === "gguf"
+      ? await register(ctx, { job, row, checkpoint, from })
+      : undefined;
+  await looseKeys.store(ctx, {
+    key,
+    put: () => ctx.storage.put(key, Bun.file(from)),
+    own: (tx, { bytes, sha256 }) =>
+      own(ctx, tx, row, { key, bytes, sha256, name: nameOf(job, row), modelId: model?.id }),
+  });
+}
+
+/** Also what can be served as it is. */
+const register = (ctx: Ctx, { job, row, checkpoint, from }: Made) =>
+  models.registerResult(ctx, {
+    workspaceId: job.workspaceId,
+    jobId: job.id,
+    checkpointId: checkpoint.id,
+    step: checkpoint.step,
+    variant: `${row.variant} ${row.quantization}`,
+    name: `${job.outputName}-${row.quantization.toLowerCase()}`,
+    baseModelId: job.baseModelId,
+    path: from,
+  });
+
+type Content = { key: string; bytes: number; sha256: string; name: string; modelId?: string | undefined };
+
+export function own(ctx: Ctx, tx: Tx, row: ExportRow, { key, bytes, sha256, name, modelId = undefined }: Content) {
+  const now = ctx.clock.now();
+  const patch = { storageKey: key, fileName: name, sizeBytes: bytes, sha256, modelId: modelId ?? null, error: null };
+  if (!transition(tx, machine, "make", { id: row.id, now }, patch)) looseKeys.drop(tx, key, now); // deleted meanwhile
+}
+
+const nameOf = ({ outputName }: JobRow, { variant, quantization }: ExportRow) => {
+  const name = outputName.replaceAll(/[^\w.-]+/g, "_").slice(0, 120) || "model";
+  if (variant === "peft") return `${name}-peft.tar`;
+  return variant === "adapter" ? `${name}-adapter.gguf` : `${name}-${quantization.toLowerCase()}.gguf`;
+};

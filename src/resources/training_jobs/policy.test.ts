@@ -1,0 +1,122 @@
+import { expect, test } from "bun:test";
+import { bestOf, inOrder, judgeEnd, overdrawn, type RunEnd, superfluous } from "./policy.ts";
+import type { JobRow } from "./table.ts";
+
+const waiting = (id: string, more: Partial<JobRow> = {}) => ({
+  id,
+  workspaceId: "a",
+  priority: 0,
+  queuedAt: 0,
+  notBefore: 0,
+  ...more,
+});
+const ids = (rows: { id: string }[]) => rows.map(({ id }) => id).join(" ");
+
+test("a higher priority goes first, then who came first", () => {
+  const queue = [waiting("late", { queuedAt: 9 }), waiting("early", { queuedAt: 1 }), waiting("high", { priority: 1 })];
+  expect(ids(inOrder(queue, [], 10))).toBe("high early late");
+});
+
+test("the workspace that runs least is next, and what it is given counts", () => {
+  const queue = [waiting("a1"), waiting("a2", { queuedAt: 1 }), waiting("b1", { workspaceId: "b", queuedAt: 2 })];
+  expect(ids(inOrder(queue, [], 10))).toBe("a1 b1 a2");
+  expect(ids(inOrder(queue, ["a"], 10))).toBe("b1 a1 a2");
+});
+
+test("who has to wait after a crash is passed over until then", () => {
+  const queue = [waiting("crashed", { notBefore: 20 }), waiting("other", { queuedAt: 5 })];
+  expect(ids(inOrder(queue, [], 10))).toBe("other");
+  expect(ids(inOrder(queue, [], 20))).toBe("crashed other");
+});
+
+const job = { status: "running", step: 7, crashes: 0, crashStep: 0, microDivisor: 1, memoryBytes: 2 ** 30 } as const;
+const died: RunEnd = { kind: "crashed", message: "died", tail: "", trained: false, saved: false, trouble: null };
+const limits = { crashLimit: 3, now: 1000 };
+const trouble = (kind: "no_effect" | "lacking_memory" | "bad_rows" | "bad_reward", example: string | null = null) => ({
+  ...died,
+  trouble: { kind, message: "words", param: null, example },
+});
+
+test.each([
+  ["a run that got further", job, died, { next: "requeue", patch: { crashes: 0, crashStep: 7, notBefore: 0 } }],
+  ["no progress", { ...job, crashStep: 7 }, died, { next: "requeue", patch: { crashes: 1, notBefore: 1200 } }],
+  [
+    "no progress again",
+    { ...job, crashStep: 7, crashes: 1 },
+    died,
+    { next: "requeue", patch: { crashes: 2, notBefore: 1400 } },
+  ],
+  ["the last try", { ...job, crashStep: 7, crashes: 2 }, died, { next: "fail", error: { code: "worker_crashed" } }],
+  ["a lie", job, { ...died, kind: "lied" }, { next: "fail", error: { code: "worker_crashed" } }],
+  ["all steps done", job, { ...died, trained: true }, { next: "complete" }],
+  ["saved", job, { ...died, kind: "done", saved: true }, { next: "requeue", patch: {} }],
+  ["cancelled", { ...job, status: "cancelling" as const }, died, { next: "drop" }],
+  ["paused", { ...job, status: "paused" as const }, died, { next: "nothing" }],
+  ["resumed before it ended", { ...job, status: "queued" as const }, died, { next: "nothing" }],
+  ["failed already", { ...job, status: "failed" as const }, died, { next: "nothing" }],
+  ["memory", job, { ...died, kind: "memory" }, { next: "requeue", patch: { microDivisor: 4 } }],
+  ["memory, told", job, trouble("lacking_memory"), { next: "requeue", patch: { microDivisor: 4 } }],
+  ["memory again", { ...job, microDivisor: 4 }, died, { next: "requeue" }],
+  [
+    "memory, with less",
+    { ...job, microDivisor: 4 },
+    trouble("lacking_memory"),
+    { next: "fail", error: { code: "out_of_memory" } },
+  ],
+  ["no effect", job, trouble("no_effect"), { next: "fail", error: { code: "no_effective_update" } }],
+  ["rows", job, trouble("bad_rows"), { next: "fail", error: { code: "dataset_error" } }],
+  ["reward", job, trouble("bad_reward", "f(x)"), { next: "fail", error: { message: "words\nf(x)" } }],
+  ["settings", job, { ...died, kind: "config" }, { next: "fail", error: { code: "provisioning_failed" } }],
+] as const)("an end by %s", (_what, row, end, verdict) => {
+  expect(judgeEnd(row, end, limits)).toMatchObject(verdict);
+});
+
+test("the wait after crashes without progress doubles up to half a minute", () => {
+  const verdict = judgeEnd({ ...job, crashStep: 7, crashes: 90 }, died, { crashLimit: 1000, now: 0 });
+  expect(verdict).toMatchObject({ patch: { notBefore: 30_000 } });
+});
+
+test("out of memory says what was estimated", () => {
+  const verdict = judgeEnd({ ...job, microDivisor: 4 }, trouble("lacking_memory"), limits);
+  expect(JSON.stringify(verdict)).toContain("1 GiB");
+});
+
+const metered = {
+  runMs: 50_000,
+  runSince: 1_000,
+  maxRuntimeMs: 60_000,
+  rateMicros: 1,
+  costMicros: 5,
+  maxCostMicros: 10,
+  gpuCount: 1,
+};
+
+test("runtime counts earlier runs, and the operator's limit holds too", () => {
+  const at = (now: number, runtimeMs = 1e9) => overdrawn(metered, { now, runtimeMs, live: 0 })?.code ?? null;
+  expect([at(10_999), at(11_000), at(2_000, 51_000)]).toEqual([null, "timeout", "timeout"]);
+});
+
+test("cost counts the present run", () => {
+  const at = (live: number) => overdrawn(metered, { now: 2_000, runtimeMs: 1e9, live })?.code ?? null;
+  expect([at(4), at(5)]).toEqual([null, "cost_limit"]);
+});
+
+const checkpoint = (id: string, step: number, value: number | null) => ({ id, step, value });
+
+test("the best has the lowest loss, the highest reward, the widest margin; of equals the later", () => {
+  const all = [checkpoint("a", 1, 3), checkpoint("b", 2, 1), checkpoint("c", 3, 3), checkpoint("d", 4, null)];
+  expect(bestOf("sft", all)?.id).toBe("b");
+  expect(bestOf("grpo", all)?.id).toBe("c");
+  expect(bestOf("dpo", all)?.id).toBe("c");
+  expect(bestOf("dpo", [checkpoint("d", 4, null)])).toBeUndefined();
+  expect(bestOf("custom", all)).toBeUndefined();
+});
+
+test("the newest, the best and what somebody needs stay", () => {
+  const all = [1, 2, 3, 4, 5].map((step) => checkpoint(`c${step}`, step, 0));
+  const gone = (last: number, best: string | null, needed: string[] = []) =>
+    ids(superfluous(all, { last, best, needed: new Set(needed) }));
+  expect(gone(2, "c1")).toBe("c2 c3");
+  expect(gone(1, null, ["c3"])).toBe("c1 c2 c4");
+  expect(gone(0, "c5")).toBe("c1 c2 c3 c4");
+});

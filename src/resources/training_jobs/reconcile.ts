@@ -1,0 +1,135 @@
+/**
+ * Brings what runs in line with the rows: starts what should run, ends what should not, and tidies up after what has
+ * ended. Everything is decided from the rows, the files and the living processes, so that a lost wake-up costs a second.
+ */
+import { and, inArray, isNotNull, isNull } from "drizzle-orm";
+import type { Ctx } from "../../context.ts";
+import { costOf } from "../billing/service.ts";
+import * as gpu from "../gpu/service.ts";
+import { exportDue } from "./exports.ts";
+import { launch, leaveQueue } from "./launch.ts";
+import { isAtWork, liveOf, type Run } from "./live.ts";
+import { storeLog } from "./log_reading.ts";
+import * as moves from "./moves.ts";
+import { inOrder, overdrawn } from "./policy.ts";
+import * as jobs from "./service.ts";
+import { type JobRow, trainingJobs } from "./table.ts";
+
+const SAVE_MS = 900_000; // a step and a checkpoint; who takes longer is ended
+const MOST_TRIED = 16; // of those who wait, in one round
+
+/** Once, at the start, after the ledger was emptied: nothing runs yet, whatever the rows say. */
+export function begin(ctx: Ctx) {
+  moves.interrupted(ctx);
+  gpu.registerKind(ctx, "training_job", { idle: () => [], evict: async () => {} });
+  gpu.onFreed(ctx, () => ctx.wake(jobs.RECONCILE));
+}
+
+/** The server stops: what runs saves and ends while there is time. Rows stay as they are; the next server goes on. */
+export async function close(ctx: Ctx, signal: AbortSignal): Promise<void> {
+  const { runs } = liveOf(ctx.db);
+  for (const run of runs.values()) run.save();
+  const over = Promise.withResolvers<void>();
+  signal.addEventListener("abort", () => over.resolve(), { once: true });
+  await Promise.race([over.promise, Promise.all([...runs.values()].map((run) => run.over))]);
+}
+
+export async function reconcile(ctx: Ctx): Promise<void> {
+  if (ctx.closing.aborted) return;
+  const live = liveOf(ctx.db);
+  const rows = ctx.db.select().from(trainingJobs).where(isNull(trainingJobs.completedAt)).all();
+  const byId = new Map(rows.map((row) => [row.id, row]));
+  for (const row of rows) guarded(ctx, "a job could not be driven", row.id, () => drive(ctx, row)); // its siblings go on
+  for (const run of [...live.runs.values()]) if (!byId.has(run.jobId)) end(ctx, run, "the job is over");
+  for (const id of [...live.queued]) if (byId.get(id)?.status !== "queued") leaveQueue(ctx, id);
+  live.filling ??= fill(ctx).finally(() => {
+    live.filling = undefined;
+  });
+  await Promise.race([live.filling, new Promise(setImmediate)]); // what can begin at once begins in this tick
+  tidy(ctx);
+  exportDue(ctx);
+}
+
+function guarded(ctx: Ctx, what: string, job: string, work: () => unknown) {
+  const broken = (error: unknown) => ctx.log.error(what, { job, error });
+  try {
+    const result = work();
+    if (result instanceof Promise) result.catch(broken);
+  } catch (error) {
+    broken(error);
+  }
+}
+
+function drive(ctx: Ctx, row: JobRow) {
+  const run = liveOf(ctx.db).runs.get(row.id);
+  const isMeant = row.status === "provisioning" || row.status === "running";
+  if (!run) {
+    if (isAtWork(ctx, row.id)) return;
+    if (row.status === "cancelling") moves.drop(ctx, row.id);
+    else if (isMeant) moves.conclude(ctx, row.id, LOST);
+    return;
+  }
+  if (row.status === "cancelling") return end(ctx, run, "cancelled");
+  if (!isMeant) return saved(ctx, run);
+  const now = ctx.clock.now();
+  const live = row.runSince === null ? 0 : costOf(row.rateMicros, now - row.runSince);
+  const most = { runtimeMs: ctx.config.training.max_runtime_minutes * 60_000, live, now };
+  const error = overdrawn(row, most);
+  if (error && moves.fail(ctx, row.id, error)) end(ctx, run, error.message);
+}
+
+/** Its start was cut off by an error of ours. */
+const LOST = {
+  kind: "crashed",
+  message: "It could not be started",
+  tail: "",
+  trained: false,
+  saved: false,
+  trouble: null,
+};
+
+function end(ctx: Ctx, run: Run, reason: string) {
+  run.endingAt ??= ctx.clock.now();
+  guarded(ctx, "a run could not be ended", run.jobId, () => run.stop(reason));
+}
+
+function saved(ctx: Ctx, run: Run) {
+  if (run.endingAt === undefined) {
+    run.endingAt = ctx.clock.now();
+    run.save();
+  } else if (ctx.clock.now() - run.endingAt > SAVE_MS) end(ctx, run, "it did not save in time");
+}
+
+/** Starts what is next, one after the other, while there is room. */
+async function fill(ctx: Ctx) {
+  const { runs } = liveOf(ctx.db);
+  const { parallel } = ctx.config.training;
+  const waiting = ctx.db
+    .select()
+    .from(trainingJobs)
+    .where(and(isNull(trainingJobs.completedAt), inArray(trainingJobs.status, ["queued"])))
+    .all()
+    .filter(({ id }) => !isAtWork(ctx, id)); // one that was resumed waits for its former run to end
+  const running = [...runs.values()].map(({ workspaceId }) => workspaceId);
+  let tried = 0;
+  for (const job of inOrder(waiting, running, ctx.clock.now())) {
+    if (ctx.closing.aborted) return;
+    if (runs.size >= parallel || tried++ >= MOST_TRIED) {
+      const words = `waits for its turn: ${runs.size === 1 ? "1 job runs" : `${runs.size} jobs run`}, ${parallel} at most (training.parallel)`;
+      moves.waits(ctx, job, words);
+      continue;
+    }
+    try {
+      await launch(ctx, job);
+    } catch (error) {
+      ctx.log.error("a job could not be started", { job: job.id, error }); // drive() counts it
+    }
+  }
+}
+
+/** Logs of those that have ended. */
+function tidy(ctx: Ctx) {
+  const ended = and(isNotNull(trainingJobs.completedAt), isNull(trainingJobs.logKey));
+  const due = ctx.db.select().from(trainingJobs).where(ended).limit(MOST_TRIED).all();
+  for (const job of due) guarded(ctx, "a log could not be stored", job.id, () => storeLog(ctx, job));
+}

@@ -1,0 +1,129 @@
+/** One run of a job: a lease of memory, a trainer, and what it tells. Its end is dealt with before it is forgotten. */
+import type { Ctx } from "../../context.ts";
+import type { Exit, Worker } from "../../platform/worker.ts";
+import { FromTrainer, type ToTrainer, type TrainSample, type TrainTask } from "../../workers/protocol_trainer.ts";
+import * as gpu from "../gpu/service.ts";
+import { liveOf, type Run } from "./live.ts";
+import { type JobLog, openLog } from "./logs.ts";
+import * as moves from "./moves.ts";
+import type { RunEnd } from "./policy.ts";
+import * as progress from "./progress.ts";
+import { finish } from "./results.ts";
+import { type Scoring, scoringFor } from "./scoring.ts";
+import * as jobs from "./service.ts";
+import type { JobRow } from "./table.ts";
+
+export type Start = { job: JobRow; task: TrainTask; cards: readonly string[] };
+
+type Running = { id: string; log: JobLog; scoring: Scoring; end: RunEnd };
+
+/** Throws when the operating system refuses a process; then nothing was begun. */
+export function start(ctx: Ctx, { job, task, cards }: Start) {
+  const { runs } = liveOf(ctx.db);
+  const over = Promise.withResolvers<void>();
+  const running: Running = {
+    id: job.id,
+    log: openLog(ctx, job.id),
+    scoring: scoringFor(ctx, job),
+    end: { kind: "crashed", message: "", tail: "", trained: false, saved: false, trouble: null },
+  };
+  const worker: Worker<FromTrainer, ToTrainer> = ctx.supervisor.spawn<FromTrainer, ToTrainer>({
+    kind: "trainer",
+    incoming: FromTrainer,
+    extraEnv: { CUDA_VISIBLE_DEVICES: cards.join() },
+    onMessage: (message) => hear(ctx, running, message, (answer) => worker.send(answer)),
+    onExit: async (exit) => {
+      try {
+        await bury(ctx, running, exit);
+      } finally {
+        runs.delete(job.id);
+        over.resolve();
+        ctx.wake(jobs.RECONCILE);
+      }
+    },
+  });
+  const run: Run = {
+    jobId: job.id,
+    workspaceId: job.workspaceId,
+    endingAt: undefined,
+    save: () => void worker.send({ type: "save_and_end" }),
+    stop: (reason) => worker.stop(reason),
+    over: over.promise,
+  };
+  runs.set(job.id, run);
+  if (job.method === "grpo") running.scoring.begin();
+  worker.ready.then(
+    () => worker.send(task),
+    () => {}, // its end is told by onExit
+  );
+}
+
+type Send = (answer: ToTrainer) => unknown;
+
+function hear(ctx: Ctx, { id, log, scoring, end }: Running, message: FromTrainer, send: Send) {
+  switch (message.type) {
+    case "begun":
+      gpu.correct(ctx, id, message.memory_bytes);
+      moves.begin(ctx, id, {
+        device: message.device,
+        memoryBytes: message.memory_bytes,
+        totalSteps: message.total_steps,
+      });
+      return;
+    case "score":
+      return scoring.answer(message).then((answer) => answer && send(answer));
+    case "step":
+      return progress.step(ctx, id, message);
+    case "checkpoint":
+      return progress.checkpoint(ctx, id, message);
+    case "log":
+      return log.add(message.stream, message.line);
+    case "trouble": {
+      const { kind, message: words, param, sample } = message;
+      end.trouble = { kind, message: words, param, example: sample && shown(sample) };
+      return;
+    }
+    case "saved":
+      end.saved = true;
+      return;
+    case "trained":
+      end.trained = true;
+      return;
+    default:
+      return; // loading; what the supervisor keeps to itself
+  }
+}
+
+const MOST_SHOWN = 500;
+const short = (text: string) => (text.length > MOST_SHOWN ? `${text.slice(0, MOST_SHOWN)}…` : text);
+
+/** A sample that shows what went wrong, in words. */
+export const shown = ({ prompt, completion, error }: TrainSample) =>
+  [
+    `Prompt: ${short(typeof prompt === "string" ? prompt : JSON.stringify(prompt))}`,
+    `Completion: ${short(completion)}`,
+    ...(error === null ? [] : [`Error: ${short(error)}`]),
+  ].join("\n");
+
+async function bury(ctx: Ctx, { id, log, scoring, end }: Running, exit: Exit) {
+  await scoring.close();
+  end.kind = exit.kind;
+  end.message = exit.message;
+  end.tail = exit.tail.replaceAll(`${ctx.config.data_dir}/`, ""); // where files lie is no caller's business
+  if (end.tail.trim() !== "") log.add("stderr", end.tail.trim());
+  log.close();
+  gpu.release(ctx, id);
+  if (ctx.closing.aborted) return void moves.suspend(ctx, id);
+  if (moves.conclude(ctx, id, end) === "complete") await finishOr(ctx, id, end);
+}
+
+/** All steps are done; where the result cannot be kept it counts as a crash, and is tried again. */
+export async function finishOr(ctx: Ctx, id: string, end: RunEnd) {
+  try {
+    await finish(ctx, id);
+  } catch (error) {
+    ctx.log.error("the result of a job could not be kept", { job: id, error });
+    const message = `Its result could not be kept: ${error instanceof Error ? error.message : String(error)}`;
+    moves.conclude(ctx, id, { ...end, kind: "crashed", message, trained: false, trouble: null });
+  }
+}

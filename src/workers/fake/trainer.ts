@@ -1,0 +1,186 @@
+/**
+ * A trainer without a model, for tests of everything around one. The script file holds a list of lives, one for each
+ * start, the last for all further ones; every start adds a line to `<script>.starts`. What it tells of a step is a
+ * function of the job's seed and the step, as with a real one.
+ */
+import { appendFileSync, copyFileSync, existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { type Host, runHosted } from "../host.ts";
+import { WorkerError } from "../protocol.ts";
+import {
+  type ExportTask,
+  type FromTrainer,
+  type PreviewTask,
+  ToTrainer,
+  type TROUBLES,
+  type TrainSample,
+  type TrainTask,
+} from "../protocol_trainer.ts";
+
+export type TrainerLife = {
+  /** Load only when this file exists. */
+  gate?: string;
+  /** Before this step is done, this file must exist. */
+  wait?: { step: number; gate: string };
+  stepMs?: number;
+  /** Kill this process before the step is told, or after its checkpoint is there and not told. */
+  crashAt?: number;
+  crashUntold?: number;
+  hangAt?: number;
+  lieAt?: number;
+  trouble?: (typeof TROUBLES)[number];
+  fail?: "config" | "data";
+  /** So many completions of each step are scored. */
+  score?: number;
+  /** Said in each step. */
+  says?: string;
+  alarmAt?: number;
+  /** Told to save, it goes on. */
+  deaf?: true;
+  /** The result; absent: a file that is none. */
+  adapter?: string;
+};
+
+type TrainerHost = Host<ToTrainer, FromTrainer>;
+type Scored = Extract<ToTrainer, { type: "scored" | "unscored" }>;
+type Session = {
+  host: TrainerHost;
+  life: TrainerLife;
+  answers: Map<number, (answer: Scored) => void>;
+  saving: boolean;
+};
+
+export const runFakeTrainer = (script: string) =>
+  runHosted<ToTrainer, FromTrainer>(ToTrainer, async (host) => {
+    const session: Session = { host, life: begin(script), answers: new Map(), saving: false };
+    const finished = Promise.withResolvers<void>();
+    void (async () => {
+      for await (const message of host.messages) {
+        if (message.type === "scored" || message.type === "unscored") session.answers.get(message.id)?.(message);
+        else if (message.type === "save_and_end") session.saving = true;
+        else work(session, message).then(finished.resolve, finished.reject);
+      }
+      finished.resolve(); // stopping
+    })();
+    await finished.promise;
+  });
+
+function begin(script: string): TrainerLife {
+  appendFileSync(`${script}.starts`, `${process.pid}\n`);
+  const starts = readFileSync(`${script}.starts`, "utf8").trim().split("\n").length;
+  const lives = JSON.parse(readFileSync(script, "utf8")) as TrainerLife[];
+  return lives[Math.min(starts, lives.length) - 1] ?? {};
+}
+
+async function work(session: Session, task: TrainTask | PreviewTask | ExportTask) {
+  await opened(session, session.life.gate);
+  if (session.saving) return session.host.send({ type: "saved" });
+  const { fail } = session.life;
+  if (fail) throw new WorkerError(fail, `asked to fail: ${fail}`);
+  if (task.type === "train") return await train(session, task);
+  if (task.type === "export") return exported(session, task);
+  const samples = await scored(session, task, 0, Math.max(1, task.prompts));
+  session.host.send({ type: "previewed", memory_bytes: 1_000_000, step_ms: 12, samples, latencies_ms: [1] });
+}
+
+async function opened(session: Session, gate: string | undefined) {
+  const isOver = () => session.saving || session.host.stopping.aborted;
+  while (gate !== undefined && !existsSync(gate) && !isOver()) await Bun.sleep(2);
+}
+
+async function train(session: Session, task: TrainTask) {
+  const { host, life } = session;
+  const { total_steps: total } = task.plan;
+  let step = task.resume === null ? 0 : stateOf(task.resume).step;
+  host.send({ type: "begun", step, total_steps: total, device: "fake", memory_bytes: 1_000_000 });
+  while (step < total && !host.stopping.aborted) {
+    step++;
+    await oneStep(session, task, step);
+    const isDue = task.save_steps > 0 && step % task.save_steps === 0;
+    const ends = session.saving && !life.deaf;
+    if (isDue || ends || step === total) save(session, task, step);
+    if (ends && step < total) return host.send({ type: "saved" });
+  }
+  if (!host.stopping.aborted) host.send({ type: "trained" });
+}
+
+async function oneStep(session: Session, task: TrainTask, step: number) {
+  const { host, life } = session;
+  await opened(session, life.wait?.step === step ? life.wait.gate : undefined);
+  if (life.stepMs) await Bun.sleep(life.stepMs);
+  if (life.crashAt === step) process.kill(process.pid, "SIGKILL");
+  if (life.hangAt === step) for (;;);
+  if (life.lieAt === step) host.send({ type: "step", step: "one" } as unknown as FromTrainer);
+  const { trouble } = life;
+  if (trouble) {
+    const sample = trouble === "bad_reward" ? { ...SAMPLE, completion: "a bad one", error: "boom" } : null;
+    host.send({ type: "trouble", kind: trouble, message: `asked for ${trouble}`, param: null, sample });
+    throw new WorkerError(trouble === "lacking_memory" ? "memory" : "data", trouble);
+  }
+  const samples = await scored(session, task, step, life.score ?? 0);
+  const alarms = life.alarmAt === step ? [{ type: "kl_blow_up", message: "kl is high" }] : [];
+  host.send({ type: "log", stream: "stdout", line: life.says ?? `step ${step}/${task.plan.total_steps}` });
+  const eta_ms = (task.plan.total_steps - step) * 10;
+  host.send({ type: "step", step, epoch: step / 10, values: valuesAt(task.plan.seed, step), eta_ms, samples, alarms });
+}
+
+/** `step_time` alone is never the same twice. */
+const valuesAt = (seed: number, step: number): Record<string, number> => ({
+  loss: Math.sin(seed * 1000 + step) + 2,
+  reward: Math.cos(seed * 1000 + step),
+  "rewards/margins": step,
+  step_time: performance.now(),
+});
+
+const SAMPLE: TrainSample = {
+  prompt: "p",
+  completion: "c",
+  reward: null,
+  sub_rewards: {},
+  advantage: 0,
+  tokens: 1,
+  truncated: false,
+  error: null,
+};
+
+async function scored({ host, answers }: Session, _task: object, step: number, count: number): Promise<TrainSample[]> {
+  if (count === 0) return [];
+  const samples = Array.from({ length: count }, (_, i) => ({
+    prompt: `prompt ${i}`,
+    completion: `answer ${step}.${i}`,
+    row: JSON.stringify({ prompt: `prompt ${i}`, answer: String(i) }),
+  }));
+  const answered = Promise.withResolvers<Scored>();
+  answers.set(step, answered.resolve);
+  host.send({ type: "score", id: step, step, samples });
+  const answer = await answered.promise;
+  if (answer.type === "unscored") {
+    host.send({ type: "trouble", kind: "bad_reward", message: answer.message, param: null, sample: null });
+    throw new WorkerError("reward", answer.message);
+  }
+  return samples.map(({ prompt, completion }, i) => ({ ...SAMPLE, prompt, completion, ...answer.results[i] }));
+}
+
+const stateOf = (dir: string) => JSON.parse(readFileSync(join(dir, "state.json"), "utf8")) as { step: number };
+
+function save({ host, life }: Session, task: TrainTask, step: number) {
+  const path = join(task.checkpoint_dir, `step-${String(step).padStart(6, "0")}`);
+  if (!existsSync(path)) {
+    const temp = join(task.checkpoint_dir, `.verk-tmp-${process.pid}-${step}`);
+    mkdirSync(temp, { recursive: true });
+    const result = join(temp, task.plan.lora ? "adapter.gguf" : "model.gguf");
+    if (life.adapter === undefined) writeFileSync(result, "no model");
+    else copyFileSync(life.adapter, result);
+    writeFileSync(join(temp, "state.json"), JSON.stringify({ version: 1, step, seed: task.plan.seed }));
+    renameSync(temp, path);
+  }
+  if (life.crashUntold === step) process.kill(process.pid, "SIGKILL");
+  host.send({ type: "checkpoint", step, path, size_bytes: 100, metrics: valuesAt(task.plan.seed, step) });
+}
+
+function exported({ host, life }: Session, task: ExportTask) {
+  const text = `${task.variant} ${task.quantization} of ${task.checkpoint.split("/").at(-1)}`;
+  if (life.adapter !== undefined && task.variant !== "peft") copyFileSync(life.adapter, task.out);
+  else writeFileSync(task.out, text);
+  host.send({ type: "exported", path: task.out, size_bytes: text.length, sha256: "" });
+}

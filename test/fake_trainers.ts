@@ -1,0 +1,175 @@
+import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { newId } from "../src/lib/ids.ts";
+import type { Clock } from "../src/platform/clock.ts";
+import { write } from "../src/platform/db.ts";
+import type { Supervisor } from "../src/platform/supervisor.ts";
+import * as gpu from "../src/resources/gpu/service.ts";
+import { register } from "../src/resources/models/folder.ts";
+import { current } from "../src/resources/training_jobs/moves.ts";
+import { begin } from "../src/resources/training_jobs/reconcile.ts";
+import { NO_REWARDS } from "../src/resources/training_jobs/rewards.ts";
+import { type JobRow, type Rewards, trainingJobs, trainingMetrics } from "../src/resources/training_jobs/table.ts";
+import type { TrainerLife } from "../src/workers/fake/trainer.ts";
+import { type TestApp, tempDir, testApp, until } from "./harness.ts";
+import { makeAdapter, makeModel } from "./models.ts";
+
+type Options = {
+  dir?: string;
+  clock?: Clock;
+  flags?: Record<string, unknown>;
+  lives?: readonly TrainerLife[];
+  /** Without it a test calls reconcile itself. */
+  loop?: boolean;
+};
+
+/** The application with jobs that run in trainers that do what `lives` says. */
+export async function training({ dir = tempDir(), clock, flags = {}, lives = [{}], loop = true }: Options = {}) {
+  const script = join(dir, "trainers.json");
+  const file = join(dir, "models", "random.gguf");
+  const adapter = join(dir, "adapter.gguf");
+  if (!existsSync(file)) {
+    mkdirSync(dirname(file), { recursive: true });
+    renameSync(makeModel(dirname(file), { arch: "llama", type: "F32" }), file);
+    renameSync(makeAdapter(dir, { arch: "llama", type: "F32" }), adapter);
+  }
+  const relive = (next: readonly TrainerLife[]) =>
+    writeFileSync(script, JSON.stringify(next.map((life) => ({ adapter, ...life }))));
+  relive(lives);
+  const fake = (real: Supervisor): Supervisor => ({
+    ...real,
+    spawn: (options) =>
+      real.spawn(options.kind === "trainer" ? { ...options, kind: "fake_trainer", args: [script] } : options),
+  });
+  const app = testApp({
+    dir,
+    flags: { "workers.silence_ms": 86_400_000, ...flags },
+    loops: loop ? ["training_jobs.reconcile"] : [],
+    supervise: fake,
+    ...(clock ? { clock } : {}),
+  });
+  gpu.clear(app.ctx);
+  begin(app.ctx);
+  await register(app.ctx, { name: "random", path: "models/random.gguf" });
+  const dataset = await datasetOf(app);
+  const row = (id: string): JobRow => {
+    const found = current(app.ctx.db, id);
+    if (!found) throw new Error(`no job ${id}`);
+    return found;
+  };
+  return Object.assign(app, {
+    relive,
+    row,
+    starts: () => (existsSync(`${script}.starts`) ? readFileSync(`${script}.starts`, "utf8").trim().split("\n") : []),
+    add: (more: Partial<JobRow> = {}) => add(app, dataset, more),
+    metrics: (id: string) => metricsOf(app, id),
+    /** The row once it is in this status. */
+    reaches: (id: string, status: JobRow["status"], ms?: number) =>
+      until(`${id} to be ${status}`, () => (row(id).status === status ? row(id) : undefined), ms).catch((error) => {
+        throw new Error(`it is ${JSON.stringify(row(id), null, 1)}`, { cause: error });
+      }),
+  });
+}
+export type TrainingApp = Awaited<ReturnType<typeof training>>;
+
+async function datasetOf(app: TestApp): Promise<string> {
+  const form = new FormData();
+  form.append("name", "rows");
+  form.append("file", new File(['{"prompt":"1+1"}\n{"prompt":"2+2"}\n'], "rows.jsonl"));
+  const { body } = await app.call("POST", "/v1/datasets", undefined, { raw: form });
+  await app.call("POST", `/v1/datasets/${body.id}/snapshots`);
+  return body.id;
+}
+
+const LORA = { r: 4, alpha: 8, dropout: 0, target_modules: ["q_proj" as const], use_rslora: false };
+
+function add(app: TestApp, datasetId: string, more: Partial<JobRow>): string {
+  const now = app.ctx.clock.now();
+  const id = newId("job", now);
+  const job: JobRow = {
+    id,
+    workspaceId: app.workspaceA,
+    status: "queued",
+    method: "sft",
+    baseModel: "random",
+    baseModelId: null,
+    outputName: `out-${id}`,
+    datasetId,
+    snapshotNumber: 1,
+    numRows: 2,
+    evalDatasetId: null,
+    evalSnapshotNumber: null,
+    hyperparameters: {},
+    given: null,
+    lora: LORA,
+    rewards: NO_REWARDS,
+    gpuType: "cpu",
+    gpuCount: 1,
+    gpu: null,
+    provider: "local",
+    priority: 0,
+    seed: 7,
+    lock: { base_model_sha256: null, snapshot_sha256: null, reward_sha256: null, app_version: "0", seed: 7 },
+    sourceJob: null,
+    resumeFrom: null,
+    codeArtifactId: null,
+    command: null,
+    secrets: [],
+    volumes: [],
+    saveSteps: 2,
+    keepLast: 2,
+    maxRuntimeMs: null,
+    maxCostMicros: null,
+    publish: false,
+    step: 0,
+    totalSteps: 5,
+    etaMs: null,
+    latestMetrics: {},
+    bestCheckpointId: null,
+    memoryBytes: 1_000_000,
+    microDivisor: 1,
+    crashes: 0,
+    crashStep: 0,
+    notBefore: 0,
+    pauseReason: null,
+    queueReason: null,
+    error: null,
+    rateMicros: null,
+    costMicros: 0,
+    runMs: 0,
+    runSince: null,
+    logKey: null,
+    logBytes: null,
+    metadata: {},
+    queuedAt: now,
+    startedAt: null,
+    completedAt: null,
+    createdAt: now,
+    updatedAt: now,
+    ...more,
+  };
+  write(app.ctx.db, (tx) => tx.insert(trainingJobs).values(job).run());
+  app.ctx.wake("training_jobs.reconcile");
+  return id;
+}
+
+const TIMING = ["step_time"];
+
+/** Step by step, without what is never the same twice. */
+const metricsOf = (app: TestApp, id: string) =>
+  app.ctx.db
+    .select()
+    .from(trainingMetrics)
+    .all()
+    .filter(({ jobId }) => jobId === id)
+    .sort((a, b) => a.step - b.step)
+    .map(({ step, values }) => ({
+      step,
+      ...Object.fromEntries(Object.entries(values).filter(([key]) => !TIMING.includes(key))),
+    }));
+
+/** Rewards of a job: one function in Python. */
+export const scoredBy = (source: string): Rewards => {
+  const code = { language: "python" as const, source, params: {}, seed: 1 };
+  return { source, language: "python", functions: [], parts: [{ name: "reward", code, weight: 1 }] };
+};
