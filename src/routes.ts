@@ -17,6 +17,8 @@ import { routes as sessions } from "./resources/sessions/routes.ts";
 import { routes as setup } from "./resources/setup/routes.ts";
 import { routes as sshKeys } from "./resources/ssh_keys/routes.ts";
 import { routes as system } from "./resources/system/routes.ts";
+import { logRoutes as trainingLogs } from "./resources/training_jobs/log_routes.ts";
+import { modelRoutes as trainingModels } from "./resources/training_jobs/model_routes.ts";
 import { routes as trainingJobs } from "./resources/training_jobs/routes.ts";
 import { routes as volumes } from "./resources/volumes/routes.ts";
 import { routes as workspaces } from "./resources/workspaces/routes.ts";
@@ -42,5 +44,7 @@ export const mount = (ctx: Ctx) => (app: AnyElysia) =>
     .use(datasets(ctx))
     .use(deployments(ctx))
     .use(trainingJobs(ctx))
+    .use(trainingLogs(ctx))
+    .use(trainingModels(ctx))
     .use(gpu(ctx))
     .use(events(ctx));

@@ -6,6 +6,7 @@ import { type TestApp, tempDir } from "../harness.ts";
 import { makeModel } from "../models.ts";
 import { pretendServing } from "../pretend_replica.ts";
 import { DATASETS, readSources } from "./journey_datasets.ts";
+import { JOBS, runJobs } from "./journey_jobs.ts";
 import { REWARDS } from "./journey_rewards.ts";
 import { endSessions, SESSIONS } from "./journey_sessions.ts";
 
@@ -16,6 +17,8 @@ import { endSessions, SESSIONS } from "./journey_sessions.ts";
 export type Step = {
   operation: string;
   json?: unknown;
+  /** JSON that names something which has to be made first. */
+  make?: (app: TestApp) => Promise<unknown>;
   /** A body that is not JSON; `form` is one of fields and files. */
   body?: string | FormData;
   /** What comes back is not JSON. */
@@ -218,6 +221,7 @@ export const JOURNEY: Step[] = [
   { operation: "DELETE /v1/code_artifacts/{id}", own: artifact },
   ...SESSIONS,
   ...REWARDS,
+  ...JOBS,
   { operation: "POST /v1/deployments", json: { model: "journey/served", name: "journey" } },
   { operation: "GET /v1/deployments" },
   { operation: "GET /v1/deployments/{id}", own: deployment },
@@ -246,6 +250,7 @@ export const JOURNEY: Step[] = [
 export async function meanwhile(app: TestApp) {
   await readSources(app);
   endSessions(app);
+  await runJobs(app);
   const { id } = await deployment(app);
   pretendServing(app, id);
   for (const step of ["park", "sicken", "fail"] as const) moves.move(app.ctx, id, step);
@@ -254,10 +259,11 @@ export async function meanwhile(app: TestApp) {
 export async function play(app: TestApp, step: Step, key?: string | null) {
   const [method, template] = step.operation.split(" ") as [string, string];
   const names = (await step.own?.(app)) ?? {};
+  const json = (await step.make?.(app)) ?? step.json;
   const path = template.replaceAll(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(names[name] ?? "missing"));
   const own = step.as === "admin" ? app.adminKey : app.keyA;
   const raw = step.body === undefined ? {} : { raw: step.body };
-  return app.call(method, path + (names["?"] ?? ""), step.json, { key: key === undefined ? own : key, ...raw });
+  return app.call(method, path + (names["?"] ?? ""), json, { key: key === undefined ? own : key, ...raw });
 }
 
 async function sshKeypair() {

@@ -19,6 +19,7 @@ const PUBLIC = [
   "GET /openapi.json",
   "GET /readyz",
   "GET /setup",
+  "GET /v1/training_jobs/{id}/exports/{export}",
   "GET /v1/volumes/{name}/signed/{path}",
   "GET /version",
   "POST /setup",
@@ -39,9 +40,10 @@ const documented = () =>
   );
 
 test("every route is in the document, except the pages", () => {
+  const known = new Set(documented().map((d) => d.name));
   const missing = routes()
     .map((r) => r.name)
-    .filter((name) => !documented().some((d) => d.name === name));
+    .filter((name) => !known.has(name));
   expect(missing.sort()).toEqual(["GET /docs", "GET /openapi.json", "GET /setup"]);
 });
 
@@ -63,10 +65,9 @@ test("every route wants a key unless it is listed public, whatever is sent", asy
     open.push(name);
   }
   expect(open.sort()).toEqual(PUBLIC);
-  const marked = documented()
-    .filter((d) => d.operation.security?.length === 0)
-    .map((d) => d.name);
-  expect(marked.sort()).toEqual(PUBLIC.filter((name) => documented().some((d) => d.name === name)));
+  const document = documented();
+  const marked = document.filter((d) => d.operation.security?.length === 0).map((d) => d.name);
+  expect(marked.sort()).toEqual(PUBLIC.filter((name) => document.some((d) => d.name === name)));
 });
 
 describe("the journey", () => {
