@@ -55,6 +55,15 @@ const reasonOf = (placed: ReturnType<typeof place>) => {
 };
 
 describe("where it fits", () => {
+  test("what is added to a holder's memory goes where that is, or nowhere", () => {
+    const devices = [card(0, 80), card(1, 24)];
+    const there = ledger(devices, { leases: [lease("base", 10)] });
+    expect(indices(place(there, ask(2)))).toEqual([1]);
+    expect(indices(place(there, ask(2, { beside: "base" })))).toEqual([0]);
+    expect(place(there, ask(75, { beside: "base", mayEvict: false })).outcome).toBe("wait");
+    expect(place(there, ask(2, { beside: "nobody" })).outcome).toBe("never");
+  });
+
   test("the device with the least room to spare is taken", () => {
     const devices = [card(0, 80), card(1, 24), card(2, 40)];
     expect(indices(place(ledger(devices), ask(20)))).toEqual([1]);
