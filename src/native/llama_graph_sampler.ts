@@ -7,9 +7,7 @@ import { FFIType, JSCallback, type Pointer, ptr, read, toArrayBuffer } from "bun
 import { type Llama, must, type Ptr } from "./llama_symbols.ts";
 
 export type GraphSampler = {
-  /** A graph is about to be built: what the last one had is not valid any more. */
-  reset: () => void;
-  /** Adds what it computes to the graph of `context`. */
+  /** A graph is built: adds what this sampler computes to it. Called in the order of the slots. */
   apply: (context: Ptr, outputs: Outputs) => void;
   /** The graph is about to run, and this sampler has a row in it. */
   setInput: () => void;
@@ -19,10 +17,12 @@ export type GraphSampler = {
 export type Outputs = { logits: Ptr; answer: (probs: Ptr | null) => void };
 
 export type GraphSamplers = {
-  /** A sampler for a chain, which owns it from then on. One for each number, which is above 0. */
-  open: (number: number, sampler: GraphSampler) => Ptr;
+  /** A sampler for a chain, which owns it from then on. */
+  open: (sampler: GraphSampler) => Ptr;
   /** Ends a chain: nothing but the token is copied to the host, where the library would copy whole vocabularies. */
   openQuiet: () => Ptr;
+  /** Whether `setInput` is called at all: one call for each sampler and run is much, where nothing has changed. */
+  callSetInput: (on: boolean) => void;
   /** After every sampler is gone. */
   close: () => void;
 };
@@ -30,49 +30,62 @@ export type GraphSamplers = {
 // biome-ignore format: struct llama_sampler_i in its order
 const FUNCTIONS = ["name", "accept", "apply", "reset", "clone", "free", "backendInit", "backendAccept",
   "backendApply", "backendSetInput", "backendReset", "copyState"] as const;
-const AT_CONTEXT = 8; // struct llama_sampler: functions, context
-const DATA = { logits: 0, probs: 1, candidates: 3, words: 4 }; // struct llama_sampler_data
-const QUIET = 0;
+const SET_INPUT = FUNCTIONS.indexOf("backendSetInput");
+const DATA = { logits: 0, probs: 8, candidates: 24, bytes: 32 }; // struct llama_sampler_data
 const P = FFIType.ptr;
 const nothing = () => {};
 
 /** Null when the library lays out its samplers or tensors in another way. */
 export function openGraphSamplers(llama: Llama): GraphSamplers | null {
   if (!samplersFit(llama) || !tensorsFit(llama)) return null;
-  const quiet: GraphSampler = { reset: nothing, setInput: nothing, apply: (_, { answer }) => answer(null) };
-  const samplers = new Map([[QUIET, quiet]]);
-  const of = (at: Ptr) => samplers.get(Number(read.u64(at, AT_CONTEXT)));
+  const samplers = new Map<Ptr, GraphSampler>(); // by address; one that is gone is replaced when its address is used again
+  const outputs = new OutputsAt();
   // biome-ignore format: a table should look like one
   const callbacks: Partial<Record<(typeof FUNCTIONS)[number], JSCallback>> = {
     apply:           new JSCallback(nothing, { args: [P, P], returns: "void" }),
     backendInit:     new JSCallback(() => true, { args: [P, P, "u32"], returns: "bool" }),
-    backendApply:    new JSCallback((at, context, _, to) => of(at)?.apply(context, outputsAt(to)), { args: [P, P, P, P], returns: "void" }),
-    backendSetInput: new JSCallback((at) => of(at)?.setInput(), { args: [P], returns: "void" }),
-    backendReset:    new JSCallback((at) => of(at)?.reset(), { args: [P], returns: "void" }),
+    backendApply:    new JSCallback((at, context, _, to) => samplers.get(at)?.apply(context, outputs.of(to)), { args: [P, P, P, P], returns: "void" }),
+    backendSetInput: new JSCallback((at) => samplers.get(at)?.setInput(), { args: [P], returns: "void" }),
     copyState:       new JSCallback(nothing, { args: [P, P], returns: "void" }),
   };
   const functions = BigUint64Array.from(FUNCTIONS, (name) => BigInt(callbacks[name]?.ptr ?? 0));
-  const init = (number: number) => must(llama.llama_sampler_init(ptr(functions), number), "llama_sampler_init");
+  const setInput = functions[SET_INPUT]!;
+  const open = (sampler: GraphSampler) => {
+    const at = must(llama.llama_sampler_init(ptr(functions), 0), "llama_sampler_init");
+    samplers.set(at, sampler);
+    return at;
+  };
+  const quiet: GraphSampler = { setInput: nothing, apply: (_, { answer }) => answer(null) };
   return {
-    open: (number, sampler) => {
-      samplers.set(number, sampler);
-      return init(number);
+    open,
+    openQuiet: () => open(quiet),
+    callSetInput: (on) => {
+      functions[SET_INPUT] = on ? setInput : 0n;
     },
-    openQuiet: () => init(QUIET),
     close: () => {
       for (const callback of Object.values(callbacks)) callback.close();
     },
   };
 }
 
-function outputsAt(at: Ptr): Outputs {
-  const words = new BigUint64Array(toArrayBuffer(at, 0, DATA.words * 8));
-  const answer = (probs: Ptr | null) => {
-    words[DATA.logits] = 0n;
-    words[DATA.candidates] = 0n;
-    words[DATA.probs] = BigInt(probs ?? 0);
+/** The library asks for one row after the other and gives the same place for each answer. */
+class OutputsAt implements Outputs {
+  logits = 0 as Ptr;
+  #at: Ptr | null = null;
+  #words = new BigUint64Array(0);
+
+  of(at: Ptr): Outputs {
+    if (this.#at !== at) this.#words = new BigUint64Array(toArrayBuffer(at, 0, DATA.bytes));
+    this.#at = at;
+    this.logits = read.ptr(at, DATA.logits) as Ptr;
+    return this;
+  }
+
+  answer = (probs: Ptr | null) => {
+    this.#words[DATA.logits / 8] = 0n;
+    this.#words[DATA.candidates / 8] = 0n;
+    this.#words[DATA.probs / 8] = probs === null ? 0n : BigInt(probs);
   };
-  return { logits: Number(words[DATA.logits]) as Ptr, answer };
 }
 
 /** Which functions two of the library's own samplers have: a function more or in another place would show. */
@@ -89,23 +102,21 @@ function samplersFit(llama: Llama): boolean {
 }
 
 /** struct ggml_tensor, as far as it is read here. */
-const TENSOR = { type: 0, ne: 16, nb: 48, viewOf: 232, viewOffset: 240 };
+const TENSOR = { ne: 16, viewOf: 232, viewOffset: 240 };
 export const F32 = 0;
 export const I32 = 26;
 
-/** The matrix that a row is of, its own shape, and which row of it this is. */
-export function wholeOf(row: Ptr): { whole: Ptr; row: number; width: number; rows: number } {
-  const viewed = read.ptr(row, TENSOR.viewOf) as Pointer;
-  const whole = viewed ? viewed : row;
-  const size = (dimension: number) => Number(read.i64(whole, TENSOR.ne + 8 * dimension));
-  const at = viewed ? Number(read.u64(row, TENSOR.viewOffset)) / Number(read.u64(whole, TENSOR.nb + 8)) : 0;
-  return { whole, row: at, width: size(0), rows: size(1) };
-}
+/** The matrix that a row is of, and where it begins in it. */
+export const wholeOf = (row: Ptr): Ptr => (read.ptr(row, TENSOR.viewOf) as Pointer) || row;
+export const offsetOf = (row: Ptr): number => read.ptr(row, TENSOR.viewOffset);
+export const sizeOf = (tensor: Ptr) => ({ width: read.ptr(tensor, TENSOR.ne), rows: read.ptr(tensor, TENSOR.ne + 8) });
 
 function tensorsFit(llama: Llama): boolean {
   const context = must(llama.ggml_init(0, 0, 0, 0, 0, 0, 4096, null, 1), "ggml_init");
   const whole = must(llama.ggml_new_tensor_2d(context, F32, 7, 5), "tensor");
-  const found = wholeOf(must(llama.ggml_view_2d(context, whole, 7, 1, 28, 3 * 28), "view"));
+  const row = must(llama.ggml_view_2d(context, whole, 7, 1, 28, 3 * 28), "view");
+  const { width, rows } = sizeOf(whole);
+  const seen = [wholeOf(row) === whole, wholeOf(whole) === whole, offsetOf(row), width, rows].join();
   llama.ggml_free(context);
-  return found.whole === whole && found.row === 3 && found.width === 7 && found.rows === 5;
+  return seen === "true,true,84,7,5";
 }

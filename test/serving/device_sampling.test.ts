@@ -1,5 +1,5 @@
 import { afterAll, expect, test } from "bun:test";
-import { tempDir } from "../harness.ts";
+import { tempDir, until } from "../harness.ts";
 import { makeModel } from "../models.ts";
 import { closeEngines, GREEDY, RANDOM, say, sayOne, testEngine, tokens } from "./engines.ts";
 import { greedy, logpsOf } from "./reference.ts";
@@ -76,6 +76,20 @@ test("drawn together: a seed holds alone, in company and in more requests than s
   ]);
   expect(again).toBe(alone);
   expect(new Set([alone, ...others]).size).toBe(15);
+});
+
+test("drawn together: those who come later join those who run", async () => {
+  const engine = await inGraph(24);
+  const prompt = tokens(engine, ask("one after the other"));
+  const roll = (seed: number) => sayOne(engine, { prompt, sampling: { ...RANDOM, seed }, maxTokens: 60 });
+  const running: ReturnType<typeof roll>[] = [];
+  for (let seed = 0; seed < 20; seed++) {
+    const before = engine.stats().completionTokens;
+    running.push(roll(seed));
+    await until("another token", () => engine.stats().completionTokens > before + 1);
+  }
+  const all = await Promise.all(running);
+  for (const seed of [0, 7, 19]) expect((await roll(seed)).tokens).toEqual(all[seed]!.tokens);
 });
 
 test("drawn together beside chains and beside those whose logits are needed: nobody gets another's token", async () => {

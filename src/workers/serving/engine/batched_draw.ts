@@ -10,17 +10,19 @@ import { type Pointer, ptr, toArrayBuffer } from "bun:ffi";
 import { openRandom, type Random } from "../../../lib/training/random.ts";
 import {
   F32,
-  type GraphSampler,
   type GraphSamplers,
   I32,
   type Outputs,
+  offsetOf,
+  sizeOf,
   wholeOf,
 } from "../../../native/llama_graph_sampler.ts";
 import { type Llama, must, type Ptr } from "../../../native/llama_symbols.ts";
 
-/** Of the graph that was built last. */
-type Built = { input: Ptr; rows: number; result: Ptr; told: boolean };
-type State = { random: Random; perTemperature: number; token: number; logp: number };
+/** `sure`: slots whose row is not 0, which all have a token in the graph. */
+type Built = { input: Ptr; width: number; rows: number; result: Ptr; sure: number };
+/** `next`: the random number of the next token. */
+type State = { random: Random; perTemperature: number; next: number; token: number; logp: number };
 
 const PLANES = 3; // random number, 1 / temperature, slot; each for all rows
 const FIELDS = 3; // slot, token, log-probability; for each row
@@ -31,15 +33,19 @@ const STEPS = 2 ** 23; // numbers below 1 whose product with a sum is below the 
 export class BatchedDraw {
   readonly #llama: Llama;
   readonly #context: Ptr;
+  readonly #samplers: GraphSamplers;
   readonly #slots = new Map<number, State>();
-  readonly #rowOf = new Map<number, number>(); // in the graph that was built last; slots without a token have row 0
-  readonly #set = new Set<number>(); // slots that have set their input for the next run
+  // All three are of the graph that was built last. A slot without a token has row 0 too, but sets no input.
   #built: Built | null = null;
+  readonly #rowOf = new Map<number, number>();
+  readonly #set = new Set<number>();
+  #lastApplied = Number.POSITIVE_INFINITY; // a graph begins with the lowest slot
   #values = new Float32Array(0);
 
-  constructor(llama: Llama, context: Ptr) {
+  constructor(llama: Llama, context: Ptr, samplers: GraphSamplers) {
     this.#llama = llama;
     this.#context = context;
+    this.#samplers = samplers;
   }
 
   /** One result must fit where the library keeps the probabilities of one row. */
@@ -49,25 +55,44 @@ export class BatchedDraw {
 
   /** What the slot draws with from now on. */
   use(slot: number, temperature: number, seed: number) {
-    this.#slots.set(slot, { random: openRandom(seed), perTemperature: 1 / temperature, token: UNDRAWN, logp: 0 });
+    const random = openRandom(seed);
+    this.#slots.set(slot, { random, perTemperature: 1 / temperature, next: 0, token: UNDRAWN, logp: 0 });
   }
 
-  sampler(samplers: GraphSamplers, slot: number): Ptr {
-    const hooks: GraphSampler = {
-      reset: () => {
-        this.#built = null;
-        this.#rowOf.clear();
-        this.#set.clear();
-      },
+  sampler(slot: number): Ptr {
+    this.#lastApplied = Number.POSITIVE_INFINITY; // the library tries it out at once, in a graph that it drops
+    return this.#samplers.open({
       apply: (context, outputs) => this.#apply(slot, context, outputs),
       setInput: () => this.#setInput(slot),
-    };
-    return samplers.open(slot + 1, hooks);
+    });
+  }
+
+  /**
+   * Before a decode: `slots` are those that draw in it. The library runs its last graph again only for the same slots,
+   * so their inputs can be there ahead; if it builds another, it asks for them.
+   */
+  prepare(slots: ReadonlySet<number>) {
+    this.#lastApplied = Number.POSITIVE_INFINITY;
+    for (const slot of slots) {
+      const state = this.#slots.get(slot)!;
+      state.next = Math.floor(state.random() * STEPS) / STEPS;
+    }
+    const again = this.#set.size > 0 && this.#set.isSubsetOf(slots);
+    if (again) {
+      for (const slot of this.#set) this.#put(slot);
+      this.#upload();
+    }
+    this.#samplers.callSetInput(!again);
   }
 
   /** After a decode: reads what was drawn. `rows` of the batch, by slot. */
   gather(rows: Iterable<readonly [slot: number, row: number]>) {
     for (const [slot, row] of rows) if (this.#slots.get(slot)?.token === UNDRAWN) this.#read(row);
+  }
+
+  /** After a decode that failed: nobody knows what became of its graph. */
+  forget() {
+    this.#set.clear();
   }
 
   take(slot: number): { token: number; logp: number } {
@@ -96,12 +121,25 @@ export class BatchedDraw {
    * and so does the first of the others, for the case that row 0 is drawn by somebody else.
    */
   #apply(slot: number, context: Ptr, { logits, answer }: Outputs) {
-    const { whole, row, width, rows } = wholeOf(logits);
-    this.#built ??= this.#build(context, whole, width, rows);
+    const begins = slot <= this.#lastApplied; // slots come in order
+    this.#lastApplied = slot;
+    if (begins || !this.#built) this.#built = this.#begin(context, wholeOf(logits));
+    const built = this.#built;
+    const row = offsetOf(logits) / (4 * built.width);
     this.#rowOf.set(slot, row);
-    const answers = row === 0 || !this.#built.told;
-    if (row > 0) this.#built.told = true;
-    answer(answers ? this.#built.result : null);
+    if (row > 0) built.sure++;
+    answer(row === 0 || built.sure === 1 ? built.result : null);
+  }
+
+  #begin(context: Ptr, logits: Ptr): Built {
+    const { width, rows } = sizeOf(logits);
+    this.#rowOf.clear();
+    this.#set.clear();
+    this.#values = new Float32Array(rows * PLANES);
+    this.#values.fill(1, rows, 2 * rows);
+    this.#values.fill(NOBODY, 2 * rows);
+    this.#samplers.callSetInput(true);
+    return this.#build(context, logits, width, rows);
   }
 
   #build(context: Ptr, logits: Ptr, width: number, rows: number): Built {
@@ -120,34 +158,28 @@ export class BatchedDraw {
     const chosen = g.ggml_get_rows(context, columns, g.ggml_cast(context, token, I32)); // (1, 1, rows)
     const logp = g.ggml_log(context, g.ggml_reshape_2d(context, chosen, 1, rows));
     const result = g.ggml_concat(context, g.ggml_concat(context, slot, token, 0), logp, 0); // (FIELDS, rows)
-    this.#values = new Float32Array(rows * PLANES);
-    return { input, rows, result: must(result, "result"), told: false };
+    return { input, width, rows, result: must(result, "result"), sure: 0 };
   }
 
-  /** The last of the slots in this run uploads for all; whether row 0 is ours is not known until it comes. */
+  /** Whoever comes last uploads for all; whether row 0 is ours is not known until its slot comes. */
   #setInput(slot: number) {
+    this.#set.add(slot);
+    this.#put(slot);
+    if (this.#set.size >= (this.#built?.sure ?? 0)) this.#upload();
+  }
+
+  #put(slot: number) {
     const state = this.#slots.get(slot);
     const row = this.#rowOf.get(slot);
-    if (!state || row === undefined || !this.#built) throw new Error(`slot ${slot} is not in the graph`);
-    const { rows, input } = this.#built;
-    if (this.#set.has(slot) || this.#set.size === 0) this.#begin(rows);
-    this.#set.add(slot);
-    this.#values[row] = Math.floor(state.random() * STEPS) / STEPS;
+    if (!state || row === undefined || !this.#built) return;
+    const { rows } = this.#built;
+    this.#values[row] = state.next;
     this.#values[rows + row] = state.perTemperature;
     this.#values[2 * rows + row] = slot;
-    if (this.#set.size >= this.#surely) {
-      this.#llama.ggml_backend_tensor_set(input, ptr(this.#values), 0, this.#values.byteLength);
-    }
   }
 
-  #surely = 0; // slots that are in the run for sure: those whose row is not 0
-
-  #begin(rows: number) {
-    this.#set.clear();
-    this.#values.fill(0, 0, rows);
-    this.#values.fill(1, rows, 2 * rows);
-    this.#values.fill(NOBODY, 2 * rows);
-    this.#surely = 0;
-    for (const row of this.#rowOf.values()) if (row > 0) this.#surely++;
+  #upload() {
+    if (!this.#built) return;
+    this.#llama.ggml_backend_tensor_set(this.#built.input, ptr(this.#values), 0, this.#values.byteLength);
   }
 }

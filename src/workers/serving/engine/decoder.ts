@@ -107,6 +107,7 @@ export class Decoder {
     if (adapter === undefined) return;
     const composer = this.#composer;
     if (composer.compose(adapter).prompts > 0) this.#urgent = true;
+    this.#device?.prepare(this.#owners);
     const before = performance.now();
     const code = composer.batch.decode(this.#llama, this.#options.native.context);
     this.counters.decodeCalls++;
@@ -173,7 +174,7 @@ export class Decoder {
 
   #harvest() {
     const { native } = this.#options;
-    this.#device?.gather(this.#owners);
+    this.#device?.gather();
     for (const owner of this.#owners) {
       if (owner === null || owner.row < 0) continue;
       const { row } = owner;
@@ -191,8 +192,9 @@ export class Decoder {
     if (!ignoreEos && native.kinds.of(token) === END) {
       return this.#finish(owner, "stop", { token, logprob: scored?.[0] ?? Number.NaN });
     }
-    if (scored) this.#frame.logprobs(owner.id, token, scored[0]!, scored.subarray(1));
-    else this.#frame.token(owner.id, token);
+    if (scored === null) this.#frame.token(owner.id, token);
+    else if (scored.length === 1) this.#frame.scored(owner.id, token, scored[0]!);
+    else this.#frame.logprobs(owner.id, token, scored[0]!, scored.subarray(1));
     this.counters.completionTokens++;
     if (watched) this.#urgent = true;
     owner.next = token;
@@ -230,6 +232,7 @@ export class Decoder {
 
   /** 1 = the cache has no room and is as before: the youngest sequence gives way. Else nobody knows what it holds. */
   #refused(code: number) {
+    this.#device?.forget();
     const running = this.#owners.filter((owner) => owner !== null).sort((a, b) => b.id - a.id);
     const error = code === 1 ? "the cache has no room left" : `llama_decode returned ${code}`;
     for (const owner of running) this.#cache.cut(owner.slot, owner.before);

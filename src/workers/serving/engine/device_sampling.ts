@@ -24,14 +24,15 @@ export class DeviceSampling {
   readonly #attached = new Map<number, Attached>();
   readonly #samplers: GraphSamplers | null;
   readonly #batched: BatchedDraw | null;
+  readonly #drawing = new Map<number, number>(); // slots that are drawn together in the current batch, and their rows
 
   constructor(native: SamplerNative, context: Ptr, parallel: number) {
     this.#native = native;
     this.#llama = native.llama;
     this.#context = context;
     this.#samplers = openGraphSamplers(native.llama);
-    const fits = this.#samplers !== null && BatchedDraw.fits(native.vocabSize, parallel);
-    this.#batched = fits ? new BatchedDraw(native.llama, context) : null;
+    const samplers = BatchedDraw.fits(native.vocabSize, parallel) ? this.#samplers : null;
+    this.#batched = samplers && new BatchedDraw(native.llama, context, samplers);
   }
 
   /** What draws for `slot`, or null when the request needs its logits on the CPU. */
@@ -66,19 +67,28 @@ export class DeviceSampling {
       : new Sampler(this.#native, choice, found.chain);
   }
 
-  /** After a decode, before anybody draws. */
-  gather(owners: readonly (Sequence | null)[]) {
-    const rows: [number, number][] = [];
+  /** Around every decode: before it, and before anybody draws. */
+  prepare(owners: readonly (Sequence | null)[]) {
+    if (!this.#batched) return;
+    this.#drawing.clear();
     for (const owner of owners) {
-      if (owner !== null && owner.row >= 0 && owner.sampler instanceof Together) rows.push([owner.slot, owner.row]);
+      if (owner !== null && owner.row >= 0 && owner.sampler instanceof Together)
+        this.#drawing.set(owner.slot, owner.row);
     }
-    this.#batched?.gather(rows);
+    this.#batched.prepare(new Set(this.#drawing.keys()));
+  }
+  gather() {
+    this.#batched?.gather(this.#drawing);
+  }
+  /** Instead, when the decode failed. */
+  forget() {
+    this.#batched?.forget();
   }
 
   #together(slot: number): Drawer | null {
     if (this.#attached.get(slot)?.settings !== TOGETHER) {
       const chain = must(this.#llama.llama_sampler_chain_init(1), "llama_sampler_chain_init");
-      this.#llama.llama_sampler_chain_add(chain, this.#batched!.sampler(this.#samplers!, slot));
+      this.#llama.llama_sampler_chain_add(chain, this.#batched!.sampler(slot));
       if (!this.#attach(slot, chain, TOGETHER)) return null;
     }
     return new Together(this.#batched!, slot);

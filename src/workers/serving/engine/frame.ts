@@ -30,6 +30,15 @@ export class FrameWriter {
     this.#values[this.#length++] = sequence;
     this.#values[this.#length++] = token;
   }
+  /** As `logprobs` without alternatives; allocates nothing. */
+  scored(sequence: number, token: number, logprob: number) {
+    this.#reserve(5);
+    this.#values[this.#length++] = LOGPROBS;
+    this.#values[this.#length++] = sequence;
+    this.#values[this.#length++] = token;
+    this.#values[this.#length++] = logprob;
+    this.#values[this.#length++] = 0;
+  }
   logprobs(sequence: number, token: number, logprob: number, top: ArrayLike<number>) {
     this.#push(LOGPROBS, sequence, token);
     this.#push(logprob, top.length / 2, ...Array.from(top));

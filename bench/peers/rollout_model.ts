@@ -1,0 +1,111 @@
+/** A model of the shape of Qwen2.5-0.5B with random weights, written in seconds: what it says does not matter. */
+import { closeSync, openSync, writeSync } from "node:fs";
+import { float32Value, ggufChunks, type Metadata, type TensorSource, textValue } from "../../src/lib/gguf/write.ts";
+
+export type RolloutShape = {
+  vocab: number;
+  width: number;
+  layers: number;
+  heads: number;
+  keyHeads: number;
+  forward: number;
+};
+export const HALF_BILLION: RolloutShape = {
+  vocab: 151_936,
+  width: 896,
+  layers: 24,
+  heads: 14,
+  keyHeads: 2,
+  forward: 4864,
+};
+export const SMALL: RolloutShape = { vocab: 2048, width: 256, layers: 4, heads: 4, keyHeads: 2, forward: 1024 };
+
+const POOL = 1 << 20; // values; tensors repeat them
+const CONTROL = 3;
+
+export async function writeRolloutModel(path: string, shape: RolloutShape, type: "F16" | "BF16") {
+  const fd = openSync(path, "w");
+  for await (const chunk of ggufChunks(metadataOf(shape, type), tensorsOf(shape, type))) writeSync(fd, chunk);
+  closeSync(fd);
+}
+
+function metadataOf({ vocab, width, layers, heads, keyHeads, forward }: RolloutShape, type: "F16" | "BF16"): Metadata {
+  const whole = (value: number) => ({ type: "uint32", value }) as const;
+  const tokens = Array.from({ length: vocab }, (_, i) =>
+    i < 256 ? String.fromCodePoint(i < 33 || i > 126 ? 256 + i : i) : `w${i}Ġ`,
+  );
+  const types = tokens.map((_, i) => (i === vocab - 1 ? CONTROL : 1));
+  return new Map<string, Metadata extends ReadonlyMap<string, infer V> ? V : never>([
+    ["general.architecture", textValue("qwen2")],
+    ["general.file_type", whole(type === "F16" ? 1 : 32)],
+    ["qwen2.context_length", whole(32_768)],
+    ["qwen2.embedding_length", whole(width)],
+    ["qwen2.block_count", whole(layers)],
+    ["qwen2.feed_forward_length", whole(forward)],
+    ["qwen2.attention.head_count", whole(heads)],
+    ["qwen2.attention.head_count_kv", whole(keyHeads)],
+    ["qwen2.attention.layer_norm_rms_epsilon", float32Value(1e-6)],
+    ["qwen2.rope.freq_base", float32Value(1e6)],
+    ["tokenizer.ggml.model", textValue("gpt2")],
+    ["tokenizer.ggml.pre", textValue("qwen2")],
+    ["tokenizer.ggml.tokens", { type: "array", of: "string", values: tokens }],
+    ["tokenizer.ggml.token_type", { type: "array", of: "int32", values: types }],
+    ["tokenizer.ggml.merges", { type: "array", of: "string", values: ["a b"] }],
+    ["tokenizer.ggml.eos_token_id", whole(vocab - 1)],
+    ["tokenizer.ggml.add_bos_token", { type: "bool", value: false }],
+  ]);
+}
+
+function tensorsOf(
+  { vocab, width, layers, heads, keyHeads, forward }: RolloutShape,
+  type: "F16" | "BF16",
+): TensorSource[] {
+  const head = width / heads;
+  const noise = noiseOf(type, width);
+  const matrix = (name: string, ...dims: number[]): TensorSource => {
+    const bytes = 2 * dims.reduce((a, b) => a * b, 1);
+    return { name: `${name}.weight`, type, dims, content: () => repeated(noise, bytes) };
+  };
+  const vector = (name: string, length: number, value: number): TensorSource => ({
+    name,
+    type: "F32",
+    dims: [length],
+    content: () => [new Uint8Array(new Float32Array(length).fill(value).buffer)],
+  });
+  const layer = (i: number) => {
+    const at = (part: string) => `blk.${i}.${part}`;
+    return [
+      vector(at("attn_norm.weight"), width, 1),
+      ...(["q", "k", "v"] as const).flatMap((part) => {
+        const outputs = (part === "q" ? heads : keyHeads) * head;
+        return [matrix(at(`attn_${part}`), width, outputs), vector(at(`attn_${part}.bias`), outputs, 0)];
+      }),
+      matrix(at("attn_output"), heads * head, width),
+      vector(at("ffn_norm.weight"), width, 1),
+      matrix(at("ffn_gate"), width, forward),
+      matrix(at("ffn_up"), width, forward),
+      matrix(at("ffn_down"), forward, width),
+    ];
+  };
+  return [
+    matrix("token_embd", width, vocab), // the output layer too
+    vector("output_norm.weight", width, 1),
+    ...Array.from({ length: layers }, (_, i) => layer(i)).flat(),
+  ];
+}
+
+/** Uniform, of a deviation that keeps activations of order one. */
+function noiseOf(type: "F16" | "BF16", width: number): Uint8Array {
+  const spread = Math.sqrt(3 / width);
+  let state = 1;
+  const values = Float32Array.from({ length: POOL - 7 }, () => {
+    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
+    return (state / 2 ** 31 - 1) * spread;
+  });
+  if (type === "F16") return new Uint8Array(new Float16Array(values).buffer);
+  return new Uint8Array(Uint16Array.from(new Uint32Array(values.buffer), (bits) => bits >>> 16).buffer);
+}
+
+function* repeated(source: Uint8Array, bytes: number): Generator<Uint8Array> {
+  for (let left = bytes; left > 0; left -= source.length) yield source.subarray(0, Math.min(left, source.length));
+}

@@ -1,0 +1,83 @@
+/**
+ * Rollouts against PyTorch in the same run: 256 samples of 128 tokens after prompts of 128, in groups of 8, drawn at
+ * temperature 1 from a model of the shape of Qwen2.5-0.5B. Prompts count in the time, on both sides. Without a GPU a
+ * small model shows that it works. `bun bench/rollouts.ts` does the same without the table of scripts/bench.ts.
+ */
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { openRoller } from "../src/workers/trainer/rollouts/roller.ts";
+import type { Roller, RolloutRequest } from "../src/workers/trainer/rollouts/types.ts";
+import { HALF_BILLION, SMALL, writeRolloutModel } from "./peers/rollout_model.ts";
+import { type Row, remove, tempDir } from "./tools.ts";
+
+const GROUPS = 32;
+const SAMPLES = 8;
+const PROMPT = 128;
+const NEW = 128;
+const SAMPLING = { temperature: 1, topP: 1, topK: 0, minP: 0, maxTokens: NEW };
+const SCRIPT = process.env["VERK_ROLLOUTS_PEER"] ?? join(import.meta.dir, "peers/rollouts_torch.py");
+
+const hasGpu = () => Bun.which("nvidia-smi") !== null;
+
+export async function run({ quick }: { quick: boolean }): Promise<Row[]> {
+  const dataDir = tempDir();
+  const gpu = hasGpu();
+  const rows: Row[] = [];
+  const peer = gpu && !quick ? await torch() : [];
+  const best = Math.max(0, ...peer.map(({ rate }) => rate));
+  for (const type of gpu ? (["F16", "BF16"] as const) : (["F16"] as const)) {
+    const modelPath = join(dataDir, `${type}.gguf`);
+    await writeRolloutModel(modelPath, gpu ? HALF_BILLION : SMALL, type);
+    const ours = await measure({ dataDir, modelPath, gpu, rounds: quick ? 2 : 5 });
+    const what = `${gpu ? "0.5B" : "small"} ${type}, ${ours.samples} samples of ${NEW} tokens in groups of ${SAMPLES}: ${ours.detail}`;
+    const ok = best === 0 ? null : ours.rate >= best;
+    rows.push({ bench: "rollouts", what, value: `${ours.rate} tok/s`, target: best === 0 ? "" : `≥ ${best}`, ok });
+  }
+  for (const { what, rate } of peer)
+    rows.push({ bench: "rollouts", what, value: `${rate} tok/s`, target: "", ok: null });
+  remove(dataDir);
+  return rows;
+}
+
+type Case = { dataDir: string; modelPath: string; gpu: boolean; rounds: number };
+
+async function measure({ dataDir, modelPath, gpu, rounds }: Case) {
+  const groups = gpu ? GROUPS : 2;
+  const roller = await openRoller({
+    ...{ dataDir, modelPath, threads: gpu ? 8 : 1, gpus: gpu ? [0] : [] },
+    contextLength: PROMPT + NEW,
+    parallel: groups * SAMPLES,
+  });
+  await round(roller, groups, 0, NEW); // kernels are loaded when first used
+  const firstMs = (await round(roller, groups, 1, 1)).ms;
+  const all = [];
+  for (let i = 0; i < rounds; i++) all.push(await round(roller, groups, 2 + i, NEW));
+  await roller.close();
+  const { ms, tokens } = all.sort((a, b) => a.ms / a.tokens - b.ms / b.tokens)[0]!;
+  const detail = `best of ${rounds} in ${ms.toFixed(0)} ms, ${firstMs.toFixed(0)} of them to the first tokens, then ${((ms - firstMs) / (NEW - 1)).toFixed(2)} a token`;
+  return { rate: Math.round((1000 * tokens) / ms), detail, samples: groups * SAMPLES };
+}
+
+async function round(roller: Roller, groups: number, seed: number, maxTokens: number) {
+  const requests = Array.from({ length: groups }, (_, g): RolloutRequest => {
+    const prompt = Int32Array.from({ length: PROMPT }, (_, i) => 300 + ((seed * 7919 + g * 613 + i * 31) % 1700));
+    return { prompt, samples: SAMPLES, seed: seed * 100 + g };
+  });
+  const startedAt = performance.now();
+  const rolled = await roller.roll(requests, { ...SAMPLING, maxTokens });
+  const ms = performance.now() - startedAt;
+  return { ms, tokens: rolled.flat().reduce((sum, { tokens }) => sum + tokens.length, 0) };
+}
+
+/** The reference prints a line of JSON for each way that it tried. */
+async function torch(): Promise<{ what: string; rate: number }[]> {
+  if (!existsSync(SCRIPT) || Bun.which("python3") === null) return [];
+  const child = Bun.spawn(["python3", SCRIPT], { stdout: "pipe", stderr: "inherit" });
+  const lines = (await new Response(child.stdout).text()).split("\n").filter((line) => line.startsWith("{"));
+  return lines.map((line) => JSON.parse(line) as { what: string; rate: number });
+}
+
+if (import.meta.main) {
+  for (const { what, value, target } of await run({ quick: process.argv.includes("--quick") }))
+    console.log(`${value}\t${target}\t${what}`);
+}
