@@ -2,11 +2,11 @@
 import { type Host, runHosted } from "../host.ts";
 import { type FromTrainer, ToTrainer, type TrainTask } from "../protocol_trainer.ts";
 import { exportFiles } from "./export.ts";
+import { createResultWriter } from "./learned.ts";
 import { train } from "./loop/train.ts";
 import type { Score, World } from "./loop/types.ts";
 import { type Opened, openTraining } from "./open.ts";
 import { preview } from "./preview.ts";
-import { createResultWriter } from "./learned.ts";
 import { asTrouble, asWorkerError, Trouble } from "./trouble.ts";
 
 type TrainerHost = Host<ToTrainer, FromTrainer>;
@@ -24,6 +24,7 @@ async function serve(host: TrainerHost): Promise<void> {
   host.beat(QUIET_MS);
   try {
     await perform(host, channel, task);
+    host.send({ type: "done" });
   } catch (error) {
     if (host.stopping.aborted) return; // what was begun is broken off on purpose
     const trouble = asTrouble(error);
