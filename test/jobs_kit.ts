@@ -11,7 +11,7 @@ import { fakeRewards } from "./fake_rewards.ts";
 import { type Options, type TestApp, testApp } from "./harness.ts";
 import { makeModel } from "./models.ts";
 
-export const SCORES = "export const reward = ({ completion }) => completion.length;";
+export const SCORES = "def reward(completions, **kwargs):\n    return [len(text) for text in completions]\n";
 const ROWS = {
   prompt: [{ prompt: "1+1" }, { prompt: "2+2" }, { prompt: "3+3" }],
   completion: [{ prompt: "1+1", completion: "2" }],

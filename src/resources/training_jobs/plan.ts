@@ -5,7 +5,6 @@ import type { Ctx } from "../../context.ts";
 import { AppError } from "../../lib/errors.ts";
 import type { TrainPlan, TrainTask } from "../../workers/protocol_trainer.ts";
 import * as datasets from "../datasets/service.ts";
-import { datasetSnapshots } from "../datasets/table.ts";
 import * as models from "../models/service.ts";
 import type { ModelRow } from "../models/table.ts";
 import { absolute, placesOf } from "./places.ts";
@@ -26,16 +25,13 @@ const unstartable = (code: JobError["code"], message: string, param: string) =>
 
 type Rows = TrainPlan["rows"];
 
-export function rowsOf(ctx: Ctx, job: JobRow, id: string, number: number, param = "/dataset"): Rows {
+/** `number` null: as they are now, which is for a preview alone. */
+export function rowsOf(ctx: Ctx, job: JobRow, id: string, number: number | null, param = "/dataset"): Rows {
   const dataset = datasets.find(ctx, job.workspaceId, id);
-  const snapshot = ctx.db
-    .select()
-    .from(datasetSnapshots)
-    .where(and(eq(datasetSnapshots.datasetId, id), eq(datasetSnapshots.number, number)))
-    .get();
+  const snapshot = number === null || !dataset ? dataset : datasets.snapshotOf(ctx, dataset, `@snap-${number}`);
   if (!dataset || !snapshot) throw unstartable("dataset_error", `The dataset ${id} is gone`, param);
   if (!dataset.format) throw unstartable("dataset_error", `The dataset ${id} has no rows`, param);
-  return { path: datasets.pathFor(ctx, dataset, number), head_row: snapshot.headRow, format: dataset.format };
+  return { path: datasets.pathFor(ctx, dataset, number ?? 0), head_row: snapshot.headRow, format: dataset.format };
 }
 
 /** The base model as a file that can be opened. A text: what has to be waited for. */
@@ -56,7 +52,7 @@ export function baseModelOf(ctx: Ctx, job: JobRow): ModelRow | string {
 }
 
 export function planOf(ctx: Ctx, job: JobRow, model: ModelRow): TrainPlan {
-  if (job.method === "custom" || job.datasetId === null || job.snapshotNumber === null)
+  if (job.method === "custom" || job.datasetId === null)
     throw unstartable("dataset_error", "The job has no dataset", "/dataset");
   const { evalDatasetId, evalSnapshotNumber } = job;
   return {
@@ -66,10 +62,7 @@ export function planOf(ctx: Ctx, job: JobRow, model: ModelRow): TrainPlan {
     lora: job.lora,
     seed: job.seed,
     rows: rowsOf(ctx, job, job.datasetId, job.snapshotNumber),
-    eval_rows:
-      evalDatasetId === null || evalSnapshotNumber === null
-        ? null
-        : rowsOf(ctx, job, evalDatasetId, evalSnapshotNumber, "/eval_dataset"),
+    eval_rows: evalDatasetId === null ? null : rowsOf(ctx, job, evalDatasetId, evalSnapshotNumber, "/eval_dataset"),
     total_steps: job.totalSteps,
     micro_divisor: job.microDivisor,
   };

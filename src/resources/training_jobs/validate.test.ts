@@ -1,6 +1,10 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
+import { statSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { tempDir } from "../../../test/harness.ts";
 import { type JobsApp, jobsApp } from "../../../test/jobs_kit.ts";
 import { Source } from "../../lib/source.ts";
+import type { Supervisor } from "../../platform/supervisor.ts";
 import type { TrainSample } from "../../workers/protocol_trainer.ts";
 import * as datasets from "../datasets/service.ts";
 import { datasetPins, datasetSnapshots } from "../datasets/table.ts";
@@ -33,11 +37,46 @@ const connected = (name: string) => {
 
 let app: JobsApp;
 beforeAll(async () => {
-  app = await jobsApp({ flags: { "network.allow": ["127.0.0.1"] } });
+  const dir = tempDir();
+  const script = join(dir, "trainers.json");
+  writeFileSync(script, JSON.stringify([{}]));
+  const supervise = (real: Supervisor): Supervisor => ({
+    ...real,
+    spawn: (options) =>
+      real.spawn(options.kind === "trainer" ? { ...options, kind: "fake_trainer", args: [script] } : options),
+  });
+  app = await jobsApp({ dir, supervise, flags: { "network.allow": ["127.0.0.1"] } });
 });
 afterAll(async () => {
   await bucket.stop(true);
   await app.close().then(app.remove);
+});
+
+test("a dry run samples the model, runs the reward, and leaves nothing behind", async () => {
+  const counts = () =>
+    [trainingJobs, datasetPins, datasetSnapshots].map((t) => app.ctx.db.select().from(t).all().length);
+  const request = await app.request({ hyperparameters: { max_steps: 50 } });
+  const before = counts();
+  const { status, body } = await app.call("POST", "/v1/training_jobs/validate", request);
+  expect([status, body.errors, body.valid]).toEqual([200, [], true]);
+  expect(body.resolved_hyperparameters).toMatchObject({ max_steps: 50, num_generations: 8 });
+  expect(body.estimate).toEqual({ vram_bytes_peak: 1_000_000, duration_seconds: 0.6, cost_usd: 0 });
+  expect(body.reward_preview.mean).toBeGreaterThan(0);
+  expect(body.reward_preview.samples[0]).toMatchObject({
+    reward: expect.any(Number),
+    sub_rewards: { reward: expect.any(Number) },
+  });
+  expect(counts()).toEqual(before);
+  expect((await app.call("GET", "/v1/gpu")).body.data[0].leases).toEqual([]);
+  const snapshots = await app.call("GET", `/v1/datasets/${request.dataset}/snapshots`);
+  expect(snapshots.body.data).toEqual([]);
+}, 30_000);
+
+test("a dry run of what would fail later says with what", async () => {
+  app.ctx.db.$client.run("UPDATE models SET size_bytes = 1, workspace_id = NULL WHERE name = 'random'");
+  const { body } = await app.post({ dry_run: true });
+  expect(body).toMatchObject({ valid: false, errors: [{ code: "provisioning_failed", param: "/base_model" }] });
+  app.ctx.db.$client.run(`UPDATE models SET size_bytes = ${statSync(join(app.dir, "models/random.gguf")).size}`);
 });
 
 test("a connected dataset is read for its job, and its credentials are nowhere afterwards", async () => {
