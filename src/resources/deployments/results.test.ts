@@ -1,4 +1,4 @@
-import { afterEach, expect, test } from "bun:test";
+import { afterEach, expect, setDefaultTimeout, test } from "bun:test";
 import { copyFileSync, mkdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { type TrainingApp, training } from "../../../test/fake_trainers.ts";
@@ -7,6 +7,7 @@ import { write } from "../../platform/db.ts";
 import * as models from "../models/service.ts";
 import { type JobRow, trainingCheckpoints, trainingJobs } from "../training_jobs/table.ts";
 
+setDefaultTimeout(30_000); // each starts processes
 const open: TrainingApp[] = [];
 afterEach(async () => {
   for (const each of open.splice(0)) await each.close().then(each.remove);

@@ -1,13 +1,15 @@
-import { afterEach, expect, test } from "bun:test";
+import { afterEach, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type DeployingApp, deploying, eventsOf } from "../../../test/fake_replicas.ts";
 import { fakeClock, until } from "../../../test/harness.ts";
 import { makeAdapter } from "../../../test/models.ts";
 import { newId } from "../../lib/ids.ts";
+import { durable } from "../../platform/db.ts";
 import * as models from "../models/service.ts";
 import { liveOf } from "./fleet.ts";
 
+setDefaultTimeout(30_000); // each starts processes
 const MEASURED = 1_000_000; // what a fake says of its model
 const open: DeployingApp[] = [];
 const app = async (...args: Parameters<typeof deploying>) => {
@@ -244,4 +246,40 @@ test("whoever leaves while the model is loading does not take it along", async (
   await on.reaches(clerk, "serving");
   expect(on.starts()).toHaveLength(1);
   expect(await ledger(on)).toEqual({ [clerk]: MEASURED + bytesOf(on, "clerk") });
+});
+
+test("after a restart of the server all sit in one process again", async () => {
+  const on = await app();
+  await adapters(on, "poet", "clerk");
+  const ids = [await serving(on, "poet"), await serving(on, "clerk"), await serving(on, "random")];
+  await durable(on.ctx.db);
+  await on.close();
+  open.pop();
+  const after = await app({ dir: on.dir });
+  const status = async (id: string) =>
+    (await after.call("GET", `/v1/deployments/${id}`, undefined, { key: on.keyA })).body.status;
+  for (const id of ids) await until("it to serve again", async () => (await status(id)) === "serving");
+  expect(new Set(ids.map((id) => pidOf(after, id))).size).toBe(1);
+  expect(after.starts()).toHaveLength(2);
+});
+
+test("requests that wake two parked adapters at once load their model once", async () => {
+  const clock = fakeClock();
+  const on = await app({ clock, flags: { "serving.standby": false } });
+  await adapters(on, "poet", "clerk");
+  const ids = [];
+  for (const name of ["poet", "clerk"])
+    ids.push(await serving(on, name, { min_replicas: 0, idle_timeout_seconds: 30 }));
+  await until("both to be parked and their process gone", async () => {
+    clock.advance(1_000);
+    return on.ctx.supervisor.live().every(({ kind }) => kind !== "fake_serving");
+  });
+  expect(await ledger(on)).toEqual({});
+  const [poet = "", clerk = ""] = ids;
+  const asked = Array.from({ length: 40 }, (_, i) => (i % 2 === 0 ? chat(on, poet, "poet") : chat(on, clerk, "clerk")));
+  const ticking = setInterval(() => clock.advance(1_000), 20);
+  const statuses = (await Promise.all(asked)).map(({ status }) => status);
+  clearInterval(ticking);
+  expect(new Set(statuses)).toEqual(new Set([200]));
+  expect(on.starts()).toHaveLength(2);
 });

@@ -1,4 +1,4 @@
-import { afterEach, expect, test } from "bun:test";
+import { afterEach, expect, setDefaultTimeout, test } from "bun:test";
 import { existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fakeClock, manyApps, type TestApp } from "../../../test/harness.ts";
@@ -8,6 +8,7 @@ import { write } from "../../platform/db.ts";
 import { register, scan } from "./folder.ts";
 import * as models from "./service.ts";
 
+setDefaultTimeout(30_000); // each starts processes
 const SHAPE = { arch: "llama", type: "F32" } as const;
 const { open, closeAll } = manyApps();
 afterEach(closeAll);
