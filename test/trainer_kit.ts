@@ -100,7 +100,8 @@ export async function runTraining(options: RunOptions) {
     signal: new AbortController().signal,
     isEnding: () => options.endsWhen?.(told) ?? false,
     now: () => performance.now(),
-    deviceBytes: () => null,
+    memoryBytes: () => 0,
+    isOnGpu: false,
   };
   const ended = await train(world, opened.openMethod, {
     plan,

@@ -4,6 +4,7 @@ import { existsSync, mkdirSync, readFileSync, rmSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { createLedger } from "../../src/lib/archive/entries.ts";
 import { createTarReader } from "../../src/lib/archive/tar.ts";
+import { openRandom } from "../../src/lib/training/random.ts";
 import { systemClock } from "../../src/platform/clock.ts";
 import { sha256File } from "../../src/platform/files.ts";
 import { createLog } from "../../src/platform/log.ts";
@@ -12,7 +13,7 @@ import { FromTrainer, type ToTrainer, type TrainPlan } from "../../src/workers/p
 import { tempDir, until } from "../harness.ts";
 import { makeModel } from "../models.ts";
 import { logitsOf, relativeError } from "../results_kit.ts";
-import { planOf, type Told } from "../trainer_kit.ts";
+import { planOf, stream, type Told } from "../trainer_kit.ts";
 
 const dir = tempDir();
 const model = makeModel(dir, { arch: "llama", type: "F32", width: 32, ff: 64, context: 128 });
@@ -44,13 +45,18 @@ const LENGTHS = ({ id, samples }: Scores): ToTrainer => ({
   stdout: "",
 });
 
-function start(task: ToTrainer, answer: (asked: Scores) => ToTrainer | null = LENGTHS) {
+/** `killAfter` so many messages, whatever it does then. */
+function start(
+  task: ToTrainer,
+  answer: (asked: Scores) => ToTrainer | null = LENGTHS,
+  killAfter = Number.POSITIVE_INFINITY,
+) {
   const said: FromTrainer[] = [];
   const worker = supervisor.spawn<FromTrainer, ToTrainer>({
     kind: "trainer",
     incoming: FromTrainer,
     onMessage: (message) => {
-      said.push(message);
+      if (said.push(message) === killAfter) return void process.kill(worker.pid, "SIGKILL");
       const scored = message.type === "score" ? answer(message) : null;
       if (scored) worker.send(scored);
     },
@@ -116,6 +122,31 @@ test("stopped while it waits, it ends at once and leaves no half", async () => {
   expect(await worker.stop("cancelled")).toMatchObject({ forced: false });
   expect(of("step")).toEqual([]);
 }, 60_000);
+
+test("killed again and again, it tells what an uninterrupted run tells", async () => {
+  const given = { ...GRPO, max_steps: 12, steps_per_generation: 2, gradient_accumulation_steps: 1, num_iterations: 2 };
+  const plan = await planOf({ ...common, method: "grpo", rows: PROMPTS, given });
+  const whole = start(training(plan, { save_steps: 3 }));
+  await whole.worker.exited;
+  const chance = openRandom(5);
+  const checkpoint_dir = join(dir, `run-${runs++}`);
+  let told: Told<"step">[] = [];
+  let resume: string | null = null;
+  let kills = 0;
+  for (let over = false; !over; ) {
+    const killAfter = kills < 8 ? 5 + Math.floor(25 * chance()) : Number.POSITIVE_INFINITY;
+    const { worker, of } = start(training(plan, { save_steps: 3, checkpoint_dir, resume }), LENGTHS, killAfter);
+    await worker.exited;
+    over = of("trained").length > 0;
+    kills++;
+    const newest = of("checkpoint").at(-1);
+    const begun = of("begun")[0];
+    if (begun) told = [...told.filter(({ step }) => step <= begun.step), ...of("step")];
+    if (newest) resume = newest.path;
+  }
+  expect(kills).toBeGreaterThan(2);
+  expect(stream(told)).toEqual(stream(whole.of("step")));
+}, 120_000);
 
 test("a reward that cannot be run is the reward's fault; rows without a use are the data's", async () => {
   const plan = await planOf({ ...common, method: "grpo", rows: PROMPTS, given: { ...GRPO, max_steps: 2 } });

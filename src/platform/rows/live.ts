@@ -129,7 +129,7 @@ function* linesOf({ firstRow, body }: Block): Generator<{ rowId: number; bytes: 
 }
 
 /** Single entries by id. Those that supersede often lie close together, so some blocks are kept. */
-function createLookup(file: RowsFile) {
+export function createLookup(file: RowsFile) {
   const kept = new Map<number, { block: Block; starts: number[] }>();
   let keptBytes = 0;
   function at(rowId: number): { bytes: Uint8Array; block: Block } {

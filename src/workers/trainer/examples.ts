@@ -48,7 +48,7 @@ export async function openPrompts(
       `No prompt leaves room for max_completion_length (${least}) in the model's context of ${contextLength} tokens: shorten the prompts or lower max_completion_length`,
       { param: "dataset" },
     );
-  return examples(source, { usable, longest }, read);
+  return examples(source, { usable, longest }, read, ({ tokens, row }) => tokens.length + row.length);
 }
 
 /** With `packing` an example is as many sequences as max_length holds. */
@@ -66,7 +66,10 @@ export async function openSequences(
       `No row has anything to learn within max_length (${scope.maxLength} tokens): raise max_length or shorten the prompts`,
       { param: "dataset" },
     );
-  const one = (index: number) => inRow(index, () => read(source.text(index))) as Sequence;
+  const one = remembering(
+    (index) => inRow(index, () => read(source.text(index))) as Sequence,
+    ({ tokens }) => tokens.length,
+  );
   const leftOut = source.count - usable.length;
   if (!scope.packing) return { count: usable.length, longest, leftOut, get: (index) => [one(usable[index]!)] };
   const packed = pack([...lengths], scope.maxLength);
@@ -102,16 +105,34 @@ export async function openPairs(source: RowSource, encoder: Encoder, maxLength: 
       `No row has anything of chosen and rejected within max_length (${maxLength} tokens): raise max_length or shorten the prompts`,
       { param: "dataset" },
     );
-  return examples(source, measured, (text) => read(text) as Pair);
+  const sizeOf = ({ chosen, rejected }: Pair) => chosen.tokens.length + rejected.tokens.length;
+  return examples(source, measured, (text) => read(text) as Pair, sizeOf);
 }
 
 function examples<T>(
   source: RowSource,
   { usable, longest }: Pick<Measured, "usable" | "longest">,
   read: (text: string) => T,
+  sizeOf: (made: T) => number,
 ): Examples<T> {
-  const get = (index: number) => inRow(usable[index]!, () => read(source.text(usable[index]!)));
+  const get = remembering((index) => inRow(usable[index]!, () => read(source.text(usable[index]!))), sizeOf);
   return { count: usable.length, longest, leftOut: source.count - usable.length, get };
+}
+
+/** Tokens that are kept rather than made again: at most so many, whatever the size of a dataset. */
+const KEPT_TOKENS = 1 << 23;
+
+function remembering<T>(make: (index: number) => T, sizeOf: (made: T) => number): (index: number) => T {
+  const kept = new Map<number, T>();
+  let left = KEPT_TOKENS;
+  return (index) => {
+    const known = kept.get(index);
+    if (known !== undefined) return known;
+    const made = make(index);
+    left -= sizeOf(made);
+    if (left > 0) kept.set(index, made);
+    return made;
+  };
 }
 
 /** `lengthOf` 0: the row is left out. */

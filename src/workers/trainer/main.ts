@@ -42,8 +42,11 @@ async function perform(host: TrainerHost, channel: Channel, task: Task): Promise
     plan: task.plan,
     samplesPerStep: task.type === "train" ? task.samples_per_step : 0,
     fresh: task.type === "preview" || (task.resume === null && task.warm_start === null),
-    onLoading: (stage, progress) => host.send({ type: "loading", stage, progress }),
-    onTurn: () => host.beat(QUIET_MS),
+    onLoading: createLoading(host),
+    onTurn() {
+      host.stopping.throwIfAborted();
+      host.beat(QUIET_MS);
+    },
   });
   try {
     const world = worldOf(host, channel, opened, task.gpus.length > 0);
@@ -52,6 +55,17 @@ async function perform(host: TrainerHost, channel: Channel, task: Task): Promise
   } finally {
     if (!host.stopping.aborted) await opened.close(); // or the exit takes it all
   }
+}
+
+const PROGRESS_STEP = 0.01;
+
+function createLoading({ send }: TrainerHost) {
+  let shown = { stage: "", progress: 0 };
+  return (stage: string, progress: number) => {
+    if (stage === shown.stage && progress - shown.progress < PROGRESS_STEP) return;
+    shown = { stage, progress };
+    send({ type: "loading", ...shown });
+  };
 }
 
 function optionsOf(task: TrainTask, { trainee, roller, rows }: Opened): Parameters<typeof train>[2] {
@@ -69,7 +83,8 @@ function worldOf(host: TrainerHost, channel: Channel, opened: Opened, isOnGpu: b
     signal: host.stopping,
     isEnding: channel.isEnding,
     now: () => performance.now(),
-    deviceBytes: () => (isOnGpu ? Math.round(trainee.memoryBytes + (roller?.facts.memoryBytes ?? 0)) : null),
+    memoryBytes: () => Math.round(trainee.memoryBytes + (roller?.facts.memoryBytes ?? 0)),
+    isOnGpu,
   };
 }
 

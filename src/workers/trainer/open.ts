@@ -15,11 +15,11 @@ import {
   type Prompt,
   type Sequence,
 } from "./examples.ts";
+import { createSync } from "./learned.ts";
 import { openDpo } from "./loop/dpo.ts";
 import { openGrpo } from "./loop/grpo.ts";
 import { openSft } from "./loop/sft.ts";
 import type { OpenMethod, Reference } from "./loop/types.ts";
-import { createSync } from "./learned.ts";
 import { openRoller } from "./rollouts/roller.ts";
 import type { Roller } from "./rollouts/types.ts";
 import { openRowSource, type RowSource } from "./rows.ts";
@@ -72,7 +72,10 @@ export async function openTraining(setting: Setting): Promise<Opened> {
     const encoder = createEncoder(tokenizer);
     const read = async <T>(make: (source: RowSource) => Promise<Examples<T>>): Promise<Both<T>> => {
       const open = async (rows: TrainPlan["rows"]) => {
-        const source = await openRowSource(rows, onTurn);
+        const source = await openRowSource(rows, (fraction) => {
+          onTurn();
+          onLoading("reading", fraction);
+        });
         closing.push(source.close);
         return make(source);
       };

@@ -10,12 +10,11 @@ const MOST_UNITS = 8;
 
 export async function preview(world: World, opened: Opened, task: PreviewTask): Promise<void> {
   const { tell } = world;
-  const { trainee, roller, prompts } = opened;
-  const memory = () => Math.round(trainee.memoryBytes + (roller?.facts.memoryBytes ?? 0));
+  const { roller, prompts } = opened;
   if (!prompts || !roller) {
     const { units, all } = someUnits(opened, task);
     const step_ms = units.length === 0 ? null : ((await learnMs(world, units)) * all) / units.length;
-    return tell({ type: "previewed", memory_bytes: memory(), step_ms, samples: [], latencies_ms: [] });
+    return tell({ type: "previewed", memory_bytes: world.memoryBytes(), step_ms, samples: [], latencies_ms: [] });
   }
   const values = valuesOf<"grpo">(task.plan);
   const count = Math.min(task.prompts, prompts.count);
@@ -42,7 +41,7 @@ export async function preview(world: World, opened: Opened, task: PreviewTask): 
   const rolling = (rollMs * values.generation_batch_size) / Math.max(drawn.length, 1) / share;
   tell({
     type: "previewed",
-    memory_bytes: memory(),
+    memory_bytes: world.memoryBytes(),
     step_ms: drawn.length === 0 ? null : rolling + learning,
     samples: drawn.map((each) => toldSample(each, prompts.get(each.prompt).prompt)),
     latencies_ms: rolled.latencies,

@@ -1,6 +1,6 @@
 /** Rows of a dataset by their number, whatever its size: four bytes of memory each, read from the file when asked for. */
 import { openRows } from "../../platform/rows/file.ts";
-import { liveRows, logEntries } from "../../platform/rows/live.ts";
+import { createLookup, liveRows } from "../../platform/rows/live.ts";
 import type { TrainPlan } from "../protocol_trainer.ts";
 
 type RowsSpec = TrainPlan["rows"];
@@ -17,14 +17,17 @@ export type RowSource = {
 
 const PAGE_ROWS = 1000;
 
-/** `onPage`: this process is alive. */
-export async function openRowSource(spec: RowsSpec, onPage: () => void): Promise<RowSource> {
+const decoder = new TextDecoder();
+
+/** `onPage`: this process is alive, and so much of a reading of all rows is done. */
+export async function openRowSource(spec: RowsSpec, onPage: (fraction: number) => void): Promise<RowSource> {
   const file = openRows(spec.path, "read");
+  const lookup = createLookup(file);
   const ids = growing();
   for (let after = 0; ; ) {
     const { entries, hasMore } = await liveRows(file, after, PAGE_ROWS, spec.head_row);
     for (const { rowId } of entries) ids.push(rowId);
-    onPage();
+    onPage(0);
     if (!hasMore) break;
     after = entries.at(-1)?.rowId ?? after;
   }
@@ -34,16 +37,15 @@ export async function openRowSource(spec: RowsSpec, onPage: () => void): Promise
     count: places.length,
     text(index) {
       const id = places[index];
-      const [entry] = id === undefined ? [] : logEntries(file, id - 1, 1, id).entries;
-      if (typeof entry?.text !== "string") throw new Error(`row ${index + 1} of ${places.length} is missing`);
-      return entry.text;
+      if (id === undefined) throw new Error(`row ${index + 1} of ${places.length} is missing`);
+      return decoder.decode(lookup.bytes(id)).trimEnd(); // the line feed
     },
     async each(visit) {
       let index = 0;
       for (let after = 0; ; ) {
         const { entries, hasMore } = await liveRows(file, after, PAGE_ROWS, spec.head_row);
         for (const { text } of entries) visit(index++, text ?? "");
-        onPage();
+        onPage(index / places.length);
         if (!hasMore) return;
         after = entries.at(-1)?.rowId ?? after;
       }

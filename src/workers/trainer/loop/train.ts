@@ -36,7 +36,7 @@ export type TrainOptions = Pick<
 type Ending = "trained" | "saved";
 
 export async function train(world: World, openMethod: OpenMethod, options: TrainOptions): Promise<Ending> {
-  const { trainee, tell } = world;
+  const { tell } = world;
   const { plan } = options;
   await clearHalves(options.checkpoint_dir);
   const from = await load(world, options);
@@ -47,7 +47,7 @@ export async function train(world: World, openMethod: OpenMethod, options: Train
   if (from) log(`goes on from step ${from.state.step}`);
   else if (options.warm_start !== null) log("begins with the weights of another job's checkpoint");
   let step = from?.state.step ?? 0;
-  tell({ type: "begun", step, total_steps: total, device: options.device, memory_bytes: trainee.memoryBytes });
+  tell({ type: "begun", step, total_steps: total, device: options.device, memory_bytes: world.memoryBytes() });
 
   const watch = openWatch(from?.state ?? null);
   const save = createSaving(world, method, options);
@@ -185,16 +185,15 @@ const finite = (values: Record<string, number>) =>
 /** Steps whose mean tells how long the rest will take. */
 const PACE_STEPS = 20;
 
-function createPace({ now, deviceBytes }: World) {
+function createPace({ now, memoryBytes, isOnGpu }: World) {
   const times: number[] = [];
   return {
     took(begun: number, tokens: number): Record<string, number> {
       const ms = Math.max(now() - begun, 1e-3);
       times.push(ms);
       if (times.length > PACE_STEPS) times.shift();
-      const bytes = deviceBytes();
       const rates = { step_time: ms / 1000, tokens_per_second: (1000 * tokens) / ms };
-      return bytes === null ? rates : { ...rates, gpu_memory_peak_bytes: bytes };
+      return isOnGpu ? { ...rates, gpu_memory_peak_bytes: memoryBytes() } : rates;
     },
     etaMs: (left: number) => (times.reduce((a, b) => a + b, 0) / times.length) * left,
   };

@@ -21,8 +21,9 @@ export type World = {
   isEnding: () => boolean;
   /** Milliseconds. */
   now: () => number;
-  /** Bytes on a GPU right now; null on a CPU. */
-  deviceBytes: () => number | null;
+  /** Of both models, right now. */
+  memoryBytes: () => number;
+  isOnGpu: boolean;
 };
 
 /** What one step of the optimizer is made of. */
