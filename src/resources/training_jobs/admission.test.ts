@@ -12,7 +12,7 @@ import { trainingJobs } from "./table.ts";
 let app: JobsApp;
 beforeAll(async () => {
   app = await jobsApp();
-});
+}, 60_000);
 afterAll(() => app.close().then(app.remove));
 
 type Case = [name: string, body: object, status: number, param: string, words: RegExp];

@@ -4,10 +4,12 @@ import { join } from "node:path";
 import { eventsOf } from "../../../test/fake_replicas.ts";
 import { atEveryFailpoint, testApp } from "../../../test/harness.ts";
 import { type JobsApp, jobsApp } from "../../../test/jobs_kit.ts";
+import { newId } from "../../lib/ids.ts";
 import { durable, write } from "../../platform/db.ts";
 import { datasetPins } from "../datasets/table.ts";
 import { looseKeys } from "../loose_keys/table.ts";
 import { purge } from "../workspaces/purge.ts";
+import { admittingOf } from "./create.ts";
 import { placesOf } from "./places.ts";
 import * as jobs from "./service.ts";
 import { sweep } from "./sweep.ts";
@@ -17,7 +19,7 @@ const PATH = "/v1/training_jobs";
 let app: JobsApp;
 beforeAll(async () => {
   app = await jobsApp();
-});
+}, 60_000);
 afterAll(() => app.close().then(app.remove));
 const pins = () => app.ctx.db.select().from(datasetPins).all();
 
@@ -58,8 +60,8 @@ test("wherever it is killed, the job is there with its files or gone, and then i
     mkdirSync(placesOf(own.ctx, id).checkpoints, { recursive: true });
     await attempt(async () => {
       jobs.remove(own.ctx, own.workspaceA, id);
+      await sweep(own.ctx); // at once, before anybody knows whether the deletion holds
       await durable(own.ctx.db);
-      await sweep(own.ctx);
     });
     await own.close();
     const after = testApp({ dir: own.dir }); // as a restart would
@@ -77,11 +79,20 @@ test("a kill between a pin and its job leaves a pin that the sweep finds; one on
   const id = await app.job();
   await app.call("POST", `${PATH}/${await app.job()}/cancel`);
   const datasetId = await app.dataset("prompt");
-  write(app.ctx.db, (tx) =>
-    tx.insert(datasetPins).values({ jobId: "job_lost", datasetId, number: 1, createdAt: 0 }).run(),
-  );
+  const coming = newId("job");
+  admittingOf(app.ctx.db).add(coming);
+  mkdirSync(placesOf(app.ctx, coming).dir, { recursive: true });
+  write(app.ctx.db, (tx) => {
+    for (const jobId of [newId("job"), coming])
+      tx.insert(datasetPins).values({ jobId, datasetId, number: 1, createdAt: 0 }).run();
+  });
+  await sweep(app.ctx);
+  expect(pins().map((pin) => pin.jobId)).toEqual([id, coming]);
+  expect(existsSync(placesOf(app.ctx, coming).dir)).toBe(true);
+  admittingOf(app.ctx.db).delete(coming);
   await sweep(app.ctx);
   expect(pins().map((pin) => pin.jobId)).toEqual([id]);
+  expect(existsSync(placesOf(app.ctx, coming).dir)).toBe(false);
 });
 
 test("a deleted workspace's jobs end and go", async () => {

@@ -27,7 +27,7 @@ beforeAll(async () => {
           })
           .run();
   });
-});
+}, 60_000);
 afterAll(() => app.close().then(app.remove));
 const get = async (path: string) => await app.call("GET", `/v1/training_jobs/${id}/${path}`);
 type Point = { step: number; values: Record<string, number> };

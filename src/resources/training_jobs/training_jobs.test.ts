@@ -11,7 +11,7 @@ let clock: ReturnType<typeof fakeClock>;
 beforeAll(async () => {
   clock = fakeClock();
   app = await jobsApp({ clock });
-});
+}, 60_000);
 beforeEach(() => {
   clock.advance(1);
   app.ctx.db.delete(trainingJobs).run();

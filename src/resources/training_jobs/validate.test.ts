@@ -46,7 +46,7 @@ beforeAll(async () => {
       real.spawn(options.kind === "trainer" ? { ...options, kind: "fake_trainer", args: [script] } : options),
   });
   app = await jobsApp({ dir, supervise, flags: { "network.allow": ["127.0.0.1"] } });
-});
+}, 60_000);
 afterAll(async () => {
   await bucket.stop(true);
   await app.close().then(app.remove);
