@@ -92,9 +92,13 @@ function ownersOfKeys(dir: string, all: <T>(sql: string) => T[]): string[] {
   const names = existsSync(refs) ? (readdirSync(refs, { recursive: true }) as string[]) : [];
   const stored = new Set(names.filter((name) => name.endsWith("=")).map((name) => name.slice(0, -1)));
   const keysOf = (sql: string) => all<{ key: string }>(sql).map(({ key }) => key);
-  const owned = ["volume_files", "upload_parts", "code_artifacts"].flatMap((table) =>
-    keysOf(`SELECT storage_key AS key FROM ${table}`),
-  );
+  const owned = [
+    ...["volume_files", "upload_parts", "code_artifacts"].flatMap((table) =>
+      keysOf(`SELECT storage_key AS key FROM ${table}`),
+    ),
+    ...keysOf("SELECT log_key AS key FROM training_jobs WHERE log_key IS NOT NULL"),
+    ...keysOf("SELECT storage_key AS key FROM training_exports WHERE storage_key IS NOT NULL"),
+  ];
   const known = new Set([...owned, ...keysOf("SELECT key FROM loose_keys")]);
   return [
     ...owned.filter((key) => !stored.has(key)).map((key) => `a row owns ${key}, but the storage does not have it`),

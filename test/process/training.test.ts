@@ -1,0 +1,183 @@
+import { afterAll, beforeAll, expect, test } from "bun:test";
+import { readdirSync, readFileSync, rmSync } from "node:fs";
+import { openRandom } from "../../src/lib/training/random.ts";
+import { violations } from "../fault/invariants.ts";
+import { makeKey, startBinary, tempDir, until } from "../harness.ts";
+
+/**
+ * Training in the executable, on the built-in model: whatever is killed, a job ends completed, and its stream of losses
+ * and rewards is that of the run that nobody disturbed.
+ */
+const dir = tempDir();
+const KILLS = 50;
+const SEED = 20_260_101;
+let server: Awaited<ReturnType<typeof startBinary>>;
+let key: string;
+let dataset: string;
+
+const env = { VERK_TRAINING__THREADS: "1", VERK_HTTP__RATE_LIMIT_PER_SECOND: "0" };
+
+// biome-ignore lint/suspicious/noExplicitAny: a test reads whatever the server answered
+async function call(method: string, path: string, body?: unknown): Promise<any> {
+  const response = await fetch(`${server.url}/v1${path}`, {
+    method,
+    headers: {
+      authorization: `Bearer ${key}`,
+      ...(body === undefined || body instanceof FormData ? {} : { "content-type": "application/json" }),
+    },
+    ...(body === undefined ? {} : { body: body instanceof FormData ? body : JSON.stringify(body) }),
+  });
+  const answer = await response.json();
+  if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${JSON.stringify(answer)}`);
+  return answer;
+}
+
+/** The share of vowels: any text has one, so that every group has something to learn from. */
+const REWARD = `export function reward({ completions }) {
+  return completions.map((text) => (String(text).match(/[aeiou0-4]/g) ?? []).length / (1 + String(text).length));
+}`;
+
+beforeAll(async () => {
+  server = await startBinary({ dir, env });
+  key = (await makeKey(dir)).key;
+  const rows = Array.from({ length: 24 }, (_, i) => JSON.stringify({ prompt: `What is ${i + 2} + ${3 * i + 1}?` }));
+  const form = new FormData();
+  form.set("name", "sums");
+  form.set("file", new File([`${rows.join("\n")}\n`], "sums.jsonl"));
+  dataset = (await call("POST", "/datasets", form)).id;
+});
+afterAll(async () => {
+  await server.kill();
+  expect(violations(dir)).toEqual([]);
+  rmSync(dir, { recursive: true, force: true });
+});
+
+const create = async (changes: object = {}): Promise<string> =>
+  (
+    await call("POST", "/training_jobs", {
+      base_model: "verk-tiny",
+      method: "grpo",
+      dataset,
+      reward_source: REWARD,
+      reward_language: "javascript",
+      output_name: "vowels",
+      seed: SEED,
+      checkpoint: { save_steps: 2, keep_last: 2 },
+      hyperparameters: {
+        max_steps: 10,
+        num_generations: 4,
+        per_device_train_batch_size: 8,
+        max_completion_length: 12,
+        learning_rate: 1e-3,
+      },
+      ...changes,
+    })
+  ).id;
+
+const ENDED = ["completed", "failed", "cancelled"];
+const ended = (id: string) =>
+  until(
+    `job ${id} to end`,
+    async () => {
+      const job = await call("GET", `/training_jobs/${id}`);
+      return ENDED.includes(job.status) ? job : undefined;
+    },
+    120_000,
+  );
+
+const TIMINGS = /^(step_time|.*tokens_per_second|reward_latency.*|gpu_memory.*|.*_ms)$/;
+type Point = { step: number; epoch: number; values: Record<string, number> };
+async function streamOf(id: string) {
+  const { data } = await call("GET", `/training_jobs/${id}/metrics?max_points=10000`);
+  return (data as Point[]).map(({ step, epoch, values }) => ({
+    step,
+    epoch,
+    values: Object.fromEntries(Object.entries(values).filter(([name]) => !TIMINGS.test(name))),
+  }));
+}
+
+/** The process of the trainer of this server, if there is one now. */
+function trainerPid(): number | undefined {
+  for (const name of readdirSync("/proc")) {
+    if (!/^\d+$/.test(name)) continue;
+    try {
+      const args = readFileSync(`/proc/${name}/cmdline`, "latin1").split("\0");
+      const parent = Number(/PPid:\s+(\d+)/.exec(readFileSync(`/proc/${name}/status`, "latin1"))?.[1]);
+      if (parent === server.pid && args.includes("worker") && args.includes("trainer")) return Number(name);
+    } catch {} // gone meanwhile
+  }
+  return undefined;
+}
+
+let undisturbed: Awaited<ReturnType<typeof streamOf>>;
+
+test("a job runs to its end, and the same seed gives the same stream", async () => {
+  const [first, second] = [await create(), await create()];
+  expect(await ended(first)).toMatchObject({ status: "completed", error: null, progress: { step: 10, percent: 100 } });
+  expect(await ended(second)).toMatchObject({ status: "completed" });
+  undisturbed = await streamOf(first);
+  expect(undisturbed.length).toBe(10);
+  expect(new Set(undisturbed.map(({ values }) => values["reward"])).size).toBeGreaterThan(3);
+  expect(await streamOf(second)).toEqual(undisturbed);
+}, 180_000);
+
+test(`${KILLS} times kill -9 of the trainer at random moments: every job ends completed, with the identical stream`, async () => {
+  const random = openRandom(7);
+  const alone = await call("GET", `/training_jobs/${await create().then(async (id) => (await ended(id)).id)}`);
+  const wholeMs = Date.parse(alone.completed_at) - Date.parse(alone.started_at);
+  let kills = 0;
+  while (kills < KILLS) {
+    const id = await create();
+    const over = ended(id);
+    let isOver = false;
+    void over.finally(() => {
+      isOver = true;
+    });
+    while (!isOver && kills < KILLS) {
+      const pid = await until("a trainer, or the end", () => (isOver ? -1 : trainerPid()), 60_000);
+      if (pid < 0) break;
+      const wait = Promise.withResolvers<void>();
+      setTimeout(wait.resolve, random() * wholeMs); // the moment is random, not awaited
+      await Promise.race([wait.promise, over]);
+      if (isOver) break;
+      try {
+        process.kill(pid, "SIGKILL");
+        kills++;
+      } catch {} // ended by itself
+    }
+    expect(await over).toMatchObject({ status: "completed", error: null });
+    expect(await streamOf(id)).toEqual(undisturbed);
+  }
+}, 600_000);
+
+test("kill -9 of the server: the job goes on from its newest checkpoint when the server is back", async () => {
+  const id = await create();
+  await until("a checkpoint", async () => {
+    const { data } = await call("GET", `/training_jobs/${id}/checkpoints`);
+    return data.length > 0 ? data : undefined;
+  });
+  await server.kill("SIGKILL");
+  server = await startBinary({ dir, env });
+  expect(await ended(id)).toMatchObject({ status: "completed", error: null });
+  expect(await streamOf(id)).toEqual(undisturbed);
+  const { data } = await call("GET", `/training_jobs/${id}/events`);
+  expect(data.map(({ type }: { type: string }) => type)).toContain("job.requeued");
+}, 180_000);
+
+test("the deployment of a job answers with the trained model", async () => {
+  const id = await create();
+  await ended(id);
+  const { id: deployment } = await call("POST", "/deployments", { model: id, name: "trained" });
+  await until(
+    "it to serve",
+    async () => (await call("GET", `/deployments/${deployment}`)).status === "serving" || undefined,
+    60_000,
+  );
+  const answer = await call("POST", `/deployments/${deployment}/chat/completions`, {
+    model: "trained",
+    messages: [{ role: "user", content: "What is 2 + 3?" }],
+    max_tokens: 8,
+    temperature: 0,
+  });
+  expect(answer.choices[0].message.content.length).toBeGreaterThan(0);
+}, 180_000);
