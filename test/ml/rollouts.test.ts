@@ -105,6 +105,15 @@ test("more samples than slots: every one comes, in its place", async () => {
   expect(new Set(rolled.map((group) => group[0]!.text)).size).toBe(rolled.length);
 });
 
+test("several engines over the same weights share the groups, and each sample is what one engine gives", async () => {
+  const [one, three] = [await tiny({ parallel: 9 }), await tiny({ parallel: 9, engines: 3 })];
+  const texts = async (roller: Roller) =>
+    (await roller.roll(requestsOf(roller, 40), SAMPLING)).map((group) => group.map(({ text }) => text));
+  expect(three.facts.parallel).toBe(9);
+  expect(await texts(three)).toEqual(await texts(one));
+  expect(await texts(three)).toEqual(await texts(one));
+});
+
 test("what does not fit is refused before anything runs", async () => {
   const roller = await tiny();
   const good = { prompt: promptOf(roller, "Hello"), samples: 2, seed: 1 };
@@ -123,29 +132,32 @@ describe("weights from memory", () => {
     const [group] = await roller.roll([{ prompt, samples: 1, seed: 1 }], { ...SAMPLING, temperature: 0 });
     return group![0]!.tokens.join();
   };
-  const open = () =>
-    openRoller({ dataDir: tempDir(), modelPath: path, contextLength: 64, parallel: 2, threads: 1, gpus: [] });
+  const open = (engines: number) =>
+    openRoller({ dataDir: tempDir(), modelPath: path, contextLength: 64, parallel: 2, threads: 1, gpus: [], engines });
 
-  test("an adapter is used from the next roll on, replaced, and taken away; a bad one changes nothing", async () => {
-    const roller = await open();
-    const adapter = (adapterSeed: number) => readFileSync(makeAdapter(dir, { ...shape, adapterSeed, strength: 4 }));
-    const bare = await text(roller);
-    await roller.sync(adapter(1));
-    const first = await text(roller);
-    await roller.sync(adapter(2));
-    const second = await text(roller);
-    expect(new Set([bare, first, second]).size).toBe(3);
-    expect(await failure(roller.sync(new Uint8Array(64)))).toBeInstanceOf(Error);
-    expect(await text(roller)).toBe(second);
-    await roller.sync(adapter(1));
-    expect(await text(roller)).toBe(first);
-    await roller.sync(null);
-    expect(await text(roller)).toBe(bare);
-    await roller.close();
-  });
+  test.each([1, 2])(
+    "an adapter is used, replaced and taken away; a bad one changes nothing: %p engines",
+    async (engines) => {
+      const roller = await open(engines);
+      const adapter = (adapterSeed: number) => readFileSync(makeAdapter(dir, { ...shape, adapterSeed, strength: 4 }));
+      const bare = await text(roller);
+      await roller.sync(adapter(1));
+      const first = await text(roller);
+      await roller.sync(adapter(2));
+      const second = await text(roller);
+      expect(new Set([bare, first, second]).size).toBe(3);
+      expect(await failure(roller.sync(new Uint8Array(64)))).toBeInstanceOf(Error);
+      expect(await text(roller)).toBe(second);
+      await roller.sync(adapter(1));
+      expect(await text(roller)).toBe(first);
+      await roller.sync(null);
+      expect(await text(roller)).toBe(bare);
+      await roller.close();
+    },
+  );
 
-  test("all weights are exchanged; what is no model leaves the old ones", async () => {
-    const roller = await open();
+  test.each([1, 2])("all weights are exchanged; what fails before leaves the old ones: %p engines", async (engines) => {
+    const roller = await open(engines);
     const bare = await text(roller);
     const other = makeModel(dir, { ...shape, seed: 5 });
     await roller.reload((into) => copyFileSync(other, into));

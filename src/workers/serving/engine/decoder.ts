@@ -129,14 +129,25 @@ export class Decoder {
     if (free === 0) return;
     const { steady } = this.#options;
     const late: Sequence[] = [];
+    const firstWave = steady && this.#firstWave();
     for (const sequence of this.#waiting) {
       const { leader } = sequence;
-      const held = leader !== null && !leader.over && leader.next < 0;
+      const held = leader !== null && !leader.over && (leader.next < 0 || firstWave);
       if (held && steady && free > 0) free--; // a place for it, while its prompt is in the cache
       if (held || free === 0) late.push(sequence);
       else if (this.#start(sequence)) free--;
     }
     this.#waiting = late;
+  }
+
+  /** Only prompts are being read: who shares one comes when all are there, so that batches stay of one kind. */
+  #firstWave(): boolean {
+    let reading = false;
+    for (const owner of this.#owners) {
+      if (owner !== null && owner.leader !== null) return false;
+      reading ||= owner !== null && owner.next < 0;
+    }
+    return reading;
   }
 
   /** False when the sequence is over before it began. */

@@ -21,7 +21,7 @@ type Opened = { decoding: Decoding; model: Ptr; facts: Omit<ModelFacts, "bosToke
 
 const CPU_BATCH = 512;
 const GPU_BATCH = 2048;
-const MICRO_BATCH = 512;
+const MICRO_BATCH = 512; // of what is read at once; more takes memory, and time from those who run
 const CPU_FILL = 8; // measured: cutting a batch of 8 costs as much as 10 more rows
 const GPU_FILL = 32;
 const MOST_SEQUENCES = 256; // of the library
@@ -33,21 +33,24 @@ export function openDecoding(open: OpenMessage, post: Post): Opened {
   const llama = openLlama(open.dataDir, { cuda: open.gpus.length > 0 });
   const devices = chooseDevices(llama, open.gpus);
   const used = memoryMeter(llama, devices);
-  const model = loadModel(llama, {
-    path: open.modelPath,
-    devices: devices.map((d) => d.device),
-    repack: devices.length === 0 && (!open.hurry || gainsMuchFromRepack(open.modelPath)),
-    onProgress: open.wantsProgress ? inSteps((fraction) => post({ type: "progress", fraction })) : undefined,
-  });
+  const model = (open.model as Ptr | null) ?? load(llama, open, devices, post);
   try {
     refuseOthers(llama, model);
     const decoding = new Decoding({ llama, model, open, post });
     return { decoding, model, facts: readFacts(llama, model, open, { devices, memoryBytes: used() }) };
   } catch (error) {
-    llama.llama_model_free(model);
+    if (open.model === null) llama.llama_model_free(model);
     throw error;
   }
 }
+
+const load = (llama: Llama, open: OpenMessage, devices: readonly Device[], post: Post): Ptr =>
+  loadModel(llama, {
+    path: open.modelPath,
+    devices: devices.map((d) => d.device),
+    repack: devices.length === 0 && (!open.hurry || gainsMuchFromRepack(open.modelPath)),
+    onProgress: open.wantsProgress ? inSteps((fraction) => post({ type: "progress", fraction })) : undefined,
+  });
 
 function chooseDevices(llama: Llama, wanted: readonly number[]): Device[] {
   if (wanted.length === 0) return [];
@@ -128,7 +131,7 @@ export class Decoding {
     const context = openContext(llama, model, {
       contextTokens: contextLength * parallel,
       batchTokens,
-      microBatchTokens: MICRO_BATCH,
+      microBatchTokens: open.steady ? batchTokens : MICRO_BATCH,
       sequences: parallel,
       threads,
       unified,
@@ -225,9 +228,9 @@ export class Decoding {
   }
 
   close() {
-    const { llama, model } = this.#options;
+    const { llama, model, open } = this.#options;
     this.#decoder.close();
     this.#embedder.free();
-    llama.llama_model_free(model);
+    if (open.model === null) llama.llama_model_free(model);
   }
 }

@@ -5,6 +5,8 @@ export type OpenMessage = {
   type: "open";
   dataDir: string;
   modelPath: string;
+  /** Loaded by another engine of this process, at this address; null = to be loaded. */
+  model: number | null;
   contextLength: number;
   parallel: number;
   threads: number;

@@ -1,66 +1,80 @@
 import { closeSync } from "node:fs";
 import { seedOf } from "../../../lib/training/random.ts";
 import { memoryFile } from "../../../native/jail.ts";
-import { openEngine } from "../../serving/engine/engine.ts";
+import { closeEngines, openEngines } from "../../serving/engine/engine.ts";
 import { ContextOverflow, type Engine, type Generation } from "../../serving/engine/types.ts";
 import { Collector } from "./collector.ts";
+import { shares } from "./shares.ts";
 import type { Roller, RollerOptions, Rollout, RolloutRequest, RolloutSampling } from "./types.ts";
 
 const ADAPTER = "policy";
-const STEADY = { steady: true, unified: false } as const;
+const MOST_ENGINES = 4;
+const LEAST_SHARE = 32; // sequences of an engine, below which another is not worth its thread
 
 export async function openRoller(options: RollerOptions): Promise<Roller> {
-  return new EngineRoller(options, await openEngine({ ...options, ...STEADY }));
+  return new EngineRoller(options, await open(options));
+}
+
+/** A GPU waits for the library to prepare a batch about as long as it computes: several engines fill the gaps. */
+function open({ engines, ...options }: RollerOptions): Promise<Engine[]> {
+  const worthwhile = options.gpus.length === 0 ? 1 : Math.floor(options.parallel / LEAST_SHARE);
+  const count = engines ?? Math.min(MOST_ENGINES, Math.max(1, worthwhile));
+  return openEngines({ ...options, steady: true, unified: false }, count);
 }
 
 class EngineRoller implements Roller {
   readonly #options: RollerOptions;
-  #engine: Engine;
+  #engines: readonly Engine[];
   #adapted = false;
   #last: Promise<unknown> = Promise.resolve();
 
-  constructor(options: RollerOptions, engine: Engine) {
+  constructor(options: RollerOptions, engines: readonly Engine[]) {
     this.#options = options;
-    this.#engine = engine;
+    this.#engines = engines;
   }
 
   get facts() {
-    return this.#engine.facts;
+    const all = this.#engines.map(({ facts }) => facts);
+    const sum = (of: (facts: (typeof all)[number]) => number) => all.reduce((total, facts) => total + of(facts), 0);
+    return {
+      ...all[0]!,
+      parallel: sum(({ parallel }) => parallel),
+      memoryBytes: sum(({ memoryBytes }) => memoryBytes),
+    };
   }
-  tokenize: Roller["tokenize"] = (text, options) => this.#engine.tokenize(text, options);
-  detokenize: Roller["detokenize"] = (tokens) => this.#engine.detokenize(tokens);
+  tokenize: Roller["tokenize"] = (text, options) => this.#engines[0]!.tokenize(text, options);
+  detokenize: Roller["detokenize"] = (tokens) => this.#engines[0]!.detokenize(tokens);
 
   roll: Roller["roll"] = (requests, sampling, signal) =>
     this.#inTurn(async () => {
       signal?.throwIfAborted();
       this.#mustFit(requests, sampling);
-      await this.#engine.clear();
+      await Promise.all(this.#engines.map((engine) => engine.clear()));
       return this.#draw(requests, sampling, signal);
     });
 
   sync: Roller["sync"] = (adapter) =>
     this.#inTurn(async () => {
-      if (adapter === null) {
-        if (this.#adapted) await this.#engine.detach(ADAPTER);
-        this.#adapted = false;
-        return;
-      }
-      await inMemory(adapter, (path) => this.#engine.attach(ADAPTER, path));
-      this.#adapted = true;
+      if (adapter !== null) {
+        await inMemory(adapter, async (path) => {
+          for (const engine of this.#engines) await engine.attach(ADAPTER, path); // one by one: the weights keep a list
+        });
+      } else if (this.#adapted) for (const engine of this.#engines) await engine.detach(ADAPTER);
+      this.#adapted = adapter !== null;
     });
 
   reload: Roller["reload"] = (write) =>
     this.#inTurn(async () => {
       await inMemory(new Uint8Array(0), async (modelPath) => {
         await write(modelPath);
-        await this.#engine.close(); // before the next is opened: a device may have room for one
+        await closeEngines(this.#engines); // before the next are opened: a device may have room for one
         this.#adapted = false;
         const { onProgress: _, ...options } = this.#options;
-        this.#engine = await openEngine({ ...options, ...STEADY, modelPath });
+        this.#engines = await open({ ...options, modelPath });
       });
     });
 
-  close = () => this.#inTurn(() => this.#engine.close());
+  close = () => this.#inTurn(() => closeEngines(this.#engines));
 
   /** Whatever is asked waits for what was asked before. */
   #inTurn<T>(act: () => Promise<T>): Promise<T> {
@@ -78,16 +92,21 @@ class EngineRoller implements Roller {
     }
   }
 
-  /** All requests leave in one message: how they share batches is not a matter of when they arrive. */
+  /** All requests of an engine leave in one message: how they share batches is not a matter of when they arrive. */
   async #draw(requests: readonly RolloutRequest[], sampling: RolloutSampling, signal?: AbortSignal) {
     const stop = new AbortController();
     const ends = signal ? AbortSignal.any([stop.signal, signal]) : stop.signal;
     const scored = this.#options.gpus.length === 0 || uncut(sampling);
+    const share = shares(
+      requests.map(({ samples }) => samples),
+      this.#engines.length,
+    );
     try {
       const rolled = await Promise.all(
-        requests.map(async (request): Promise<Rollout[]> => {
+        requests.map(async (request, i): Promise<Rollout[]> => {
           const collector = new Collector(request.samples, scored);
-          const run = this.#engine.generate(toGeneration(request, sampling, this.#generationOptions(scored)), ends);
+          const engine = this.#engines[share[i]!]!;
+          const run = engine.generate(toGeneration(request, sampling, this.#generationOptions(scored)), ends);
           for await (const deltas of run) for (const delta of deltas) collector.take(delta);
           return collector.finish();
         }),

@@ -52,5 +52,7 @@ export type RollerOptions = {
   threads: number;
   /** Indices of the GPUs to use; empty = CPU. */
   gpus: readonly number[];
+  /** How many engines share the weights and the samples. Absent: one on a CPU, up to four on a GPU. */
+  engines?: number;
   onProgress?: (fraction: number) => void;
 };
