@@ -6,7 +6,6 @@ import { openRandom } from "../../lib/training/random.ts";
 import { type Backend, openBackend, putBytes } from "../../native/ggml.ts";
 import { architectureOf } from "./engine/architecture.ts";
 import { openPatterns, type Patterns } from "./engine/dropout.ts";
-import type { GraphShape } from "./engine/inputs.ts";
 import { openOptimizer } from "./engine/optimizer.ts";
 import { type Lora, loadWeights, type ModelFile, type Weights } from "./engine/weights.ts";
 import { adapterOf, trainedRows } from "./results/adapter.ts";
@@ -27,7 +26,7 @@ export async function openTrainee(options: TraineeOptions): Promise<Trainee> {
   drawAdapters(weights, options.seed);
   const optimizer = openOptimizer(weights);
   const patterns = options.lora && dropoutPatterns(backend, weights, options.lora, options.seed);
-  const plan = planMicro(options, { architecture });
+  const plan = planMicro(options, { architecture, header: file.header, isFused: false });
   const graphs = openGraphs({ architecture, weights }, plan.keptBytes);
   const opened: Opened = { options, plan, patterns, graph: graphs.get };
   return {
@@ -114,14 +113,6 @@ type Opened = {
   graph: ReturnType<typeof openGraphs>["get"];
 };
 
-const shapeOf = ({ options, plan }: Opened, micro: MicroBatch) => ({
-  tokens: micro.tokens,
-  rows: micro.rows,
-  scored: micro.scored,
-  temperature: options.temperature,
-  ...plan.blocks(micro),
-});
-
 async function score(opened: Opened, pieces: readonly Piece[], how: { reference?: boolean; entropies?: boolean }) {
   if (how.reference && !opened.options.lora)
     throw new Error("Only an adapter can be taken away: the reference needs one");
@@ -132,7 +123,7 @@ async function score(opened: Opened, pieces: readonly Piece[], how: { reference?
   )) {
     await turn(opened);
     const { reference = false, entropies = false } = how;
-    const shape: GraphShape = { ...shapeOf(opened, micro), trains: false, checkpoints: false, reference, entropies };
+    const shape = { ...opened.plan.shape(micro, false), reference, entropies };
     const graph = opened.graph(shape);
     const scores = read(micro, graph.forward(batchOf(micro, null)), entropies ? graph.entropies() : null);
     micro.pieces.forEach(({ unit }, i) => {
@@ -143,16 +134,11 @@ async function score(opened: Opened, pieces: readonly Piece[], how: { reference?
 }
 
 async function learn(opened: Opened, ...[units, weigh, how]: Parameters<Trainee["learn"]>) {
-  const { options, plan, patterns } = opened;
+  const { plan, patterns } = opened;
   const { entropies = false, dropoutSeed } = how;
   for (const micro of microBatches(units, plan.sizes)) {
     await turn(opened);
-    const shape: GraphShape = {
-      ...shapeOf(opened, micro),
-      trains: true,
-      checkpoints: options.checkpointing,
-      entropies,
-    };
+    const shape = { ...plan.shape(micro, true), entropies };
     const graph = opened.graph(patterns ? { ...shape, dropout: patterns } : shape);
     const logps = graph.forward(batchOf(micro, patterns ? dropoutSeed : null));
     const scores = read(micro, logps, entropies ? graph.entropies() : null);

@@ -1,40 +1,52 @@
-/** How much of the work is done at once, from what the device has. */
-import type { Device } from "../../native/ggml.ts";
-import type { Architecture } from "./engine/architecture.ts";
-import type { MicroBatch, Sizes } from "./trainee_batches.ts";
+/** How much of the work is done at once: as the estimate of memory says, so that it is true. */
+import type { Header } from "../../lib/gguf/parse.ts";
+import { blocksFor, GRAPHS_KEPT, holdsTurned, microTokens, recomputes } from "../../lib/training/memory.ts";
+import { activationBytes, type Micro } from "../../lib/training/memory_graph.ts";
+import { type Architecture, usesHeadNorms } from "./engine/architecture.ts";
+import type { GraphShape } from "./engine/inputs.ts";
+import { type MicroBatch, roundUp, type Sizes } from "./trainee_batches.ts";
+import type { TraineeOptions } from "./trainee_types.ts";
 
 export type MicroPlan = {
   sizes: Sizes;
   /** Of graphs together: older ones are given up beyond it. */
   keptBytes: number;
-  blocks: (micro: Pick<MicroBatch, "tokens" | "rows" | "scored">) => { attentionBlock: number; headChunk: number };
+  /** How a graph for a micro-batch is built; `trains` false: forward only. */
+  shape: (micro: MicroBatch, trains: boolean) => GraphShape;
 };
 
-const MIB = 2 ** 20;
-const CPU = { tokens: 2048, steps: 8, keptBytes: 2048 * MIB, table: 256 * MIB, scores: 128 * MIB };
-const CUDA = { tokens: 8192, steps: 4, keptBytes: 65_536 * MIB, table: 1024 * MIB, scores: 1024 * MIB };
+/** Sizes of rows and of micro-batches between two powers of two: a graph is cheap on the CPU, and padding is not. */
+const STEPS = { cpu: 8, cuda: 4 } as const;
 
-type Use = { device: Device; microDivisor: number };
+type Base = { architecture: Architecture; header: Header; isFused: boolean };
 
-export function planMicro({ device, microDivisor }: Use, { architecture }: { architecture: Architecture }): MicroPlan {
-  const limits = device.kind === "cpu" ? CPU : CUDA;
+export function planMicro(options: TraineeOptions, { architecture, header, isFused }: Base): MicroPlan {
+  const { microDivisor, lora, maxLength } = options;
+  const device = options.device.kind;
+  const of = { ...architecture, normsHeads: usesHeadNorms(architecture) };
+  const sizes = { tokens: microTokens(device, microDivisor), steps: STEPS[device] };
+  const full = ({ tokens, rows, scored }: Pick<MicroBatch, "tokens" | "rows" | "scored">): Micro => {
+    const micro = {
+      ...{ tokens, rows, scored },
+      ...blocksFor(of, { tokens, rows, scored }, { device, microDivisor }),
+      ...{ trainsAll: lora === null, weightBytes: header.dataBytes / elementsOf(header), isFused },
+      holdsTurned: holdsTurned(device, header.dataBytes),
+    };
+    return { ...micro, recomputes: options.checkpointing && recomputes(of, micro, { device, microDivisor }) };
+  };
+  const longest = roundUp(Math.max(2, maxLength), sizes.steps);
+  const rows = Math.max(1, Math.floor(sizes.tokens / longest));
   return {
-    sizes: { tokens: Math.max(1, Math.floor(limits.tokens / microDivisor)), steps: limits.steps },
-    keptBytes: limits.keptBytes,
-    blocks({ tokens, rows, scored }) {
-      const query = tokens * rows * architecture.heads * 4; // bytes of one query's scores, in all rows and heads
-      const row = architecture.vocab * 4; // bytes of one token's probabilities
-      return {
-        attentionBlock: within(tokens, limits.scores / microDivisor / query),
-        headChunk: within(scored, limits.table / microDivisor / row),
-      };
+    sizes,
+    keptBytes: GRAPHS_KEPT * activationBytes(of, full({ tokens: longest, rows, scored: longest * rows })),
+    shape(micro, trains) {
+      const { attentionBlock, headChunk, recomputes: checkpoints } = full(micro);
+      const { tokens, rows: count, scored } = micro;
+      const { temperature } = options;
+      const sized = { tokens, rows: count, scored, attentionBlock, headChunk, temperature };
+      return { ...sized, trains, checkpoints: trains && checkpoints };
     },
   };
 }
 
-const SMALLEST = 32;
-/** As few equal parts as keep each below the limit. */
-function within(count: number, most: number): number {
-  const parts = Math.ceil(count / Math.max(SMALLEST, Math.floor(most)));
-  return Math.ceil(count / parts);
-}
+const elementsOf = ({ tensors }: Header) => [...tensors.values()].reduce((sum, { elements }) => sum + elements, 0);

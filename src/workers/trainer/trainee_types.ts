@@ -18,7 +18,7 @@ export type TraineeOptions = {
   seed: number;
   /** Tokens of the longest piece that will come. */
   maxLength: number;
-  /** Layers are computed again on the way back. */
+  /** Layers may be computed again on the way back: they are, where keeping what they made takes much memory. */
   checkpointing: boolean;
   /** Logits are divided by it, in scores and in gradients. */
   temperature: number;

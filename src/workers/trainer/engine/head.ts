@@ -49,11 +49,13 @@ function wholeTable(tape: Tape, x: Tensor, targets: Targets, { head, scores }: I
 function inChunks(tape: Tape, x: Tensor, targets: Targets, { head, scores }: Into) {
   const { ggml, context } = tape;
   const count = shapeOf(x)[1];
+  // All of them before the first table: a small tensor in a table's place, and the next table would not fit there.
   const chunks = targets.places.map((places, i) => {
     const some = part(tape, x, i * targets.chunk, Math.min(targets.chunk, count - i * targets.chunk));
-    scored(tape, head.project(new Tape(tape.plan, false), some), places, { head, scores });
     return { some, places, weights: targets.weights[i] as Tensor };
   });
+  for (const { some, places } of chunks)
+    scored(tape, head.project(new Tape(tape.plan, false), some), places, { head, scores });
   tape.startFrom(() => {
     const found = chunks.map(({ some, places, weights }) =>
       again(tape, some, head.project, (logits) =>

@@ -2,6 +2,7 @@
 import { closeSync, openSync, readSync } from "node:fs";
 import type { Header, Tensor as Stored } from "../../../lib/gguf/parse.ts";
 import { TENSOR_TYPES } from "../../../lib/gguf/types.ts";
+import { holdsTurned } from "../../../lib/training/memory.ts";
 import { allocate, type Backend, type Context, newContext, newTensor, putBytes, TYPE } from "../../../native/ggml.ts";
 import { typeOf } from "../../../native/ggml_symbols.ts";
 import { must } from "../../../native/llama_symbols.ts";
@@ -24,7 +25,7 @@ export type Weights = {
   has: (name: string) => boolean;
   /** In the order of the file, so that two runs add up in the same order. */
   readonly trainable: readonly Trainable[];
-  /** Of frozen matrices, where the device gains from it. */
+  /** Of frozen matrices, where the device gains from it; made when they are first asked for. */
   readonly transposed: ReadonlyMap<Tensor, Tensor>;
   readonly lora: Lora | null;
   readonly bytes: number;
@@ -64,18 +65,28 @@ export function loadWeights(backend: Backend, file: ModelFile, lora: Lora | null
   const held = allocate(backend, main);
   const gradients = planned.length === 0 ? { bytes: 0, clear() {}, free() {} } : allocate(backend, sums);
   fill(backend, file, places);
-  const turned = backend.kind === "cuda" ? transposedCopies(backend, frozenMatrices(file, places, trainable)) : NONE;
+  let turned: Copies | undefined; // the passes of our own kernels need none
+  const turn = () => {
+    const matrices = frozenMatrices(file, places, trainable);
+    const isWorth = matrices.length > 0 && holdsTurned(backend.kind, file.header.dataBytes);
+    return isWorth ? transposedCopies(backend, matrices) : NONE;
+  };
   return {
     backend,
     lora,
     trainable,
-    transposed: turned.copies,
+    get transposed() {
+      turned ??= turn();
+      return turned.copies;
+    },
     get: (name) => places.get(name) ?? missing(name),
     has: (name) => places.has(name),
-    bytes: held.bytes + gradients.bytes + turned.bytes,
+    get bytes() {
+      return held.bytes + gradients.bytes + (turned?.bytes ?? 0);
+    },
     clearGradients: gradients.clear,
     free() {
-      turned.free();
+      turned?.free();
       held.free();
       gradients.free();
       main.free();

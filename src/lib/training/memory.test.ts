@@ -1,0 +1,107 @@
+import { describe, expect, test } from "bun:test";
+import type { ModelShape } from "../gguf/shape.ts";
+import type { LoraSettings } from "./lora.ts";
+import { blocksFor, dimensionsOf, estimateMemory, type MemoryPlan } from "./memory.ts";
+
+const GIB = 2 ** 30;
+const LORA: LoraSettings = {
+  r: 16,
+  alpha: 32,
+  dropout: 0,
+  target_modules: ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"],
+  use_rslora: false,
+};
+/** Llama 3.2 1B in BF16. */
+const ONE_B: ModelShape = {
+  architecture: "llama",
+  parameters: 1_235_814_432,
+  context_length: 131_072,
+  quantization: "BF16",
+  layers: 16,
+  embedding_length: 2048,
+  heads: 32,
+  kv_heads: 8,
+  key_length: 64,
+  value_length: 64,
+  vocab_size: 128_256,
+  weight_bytes: 2_471_628_864,
+  name: null,
+  has_chat_template: true,
+  type: "model",
+};
+/** Qwen 2.5 7B. */
+const SEVEN_B: ModelShape = {
+  ...ONE_B,
+  architecture: "qwen2",
+  parameters: 7_615_616_512,
+  layers: 28,
+  embedding_length: 3584,
+  heads: 28,
+  kv_heads: 4,
+  key_length: 128,
+  value_length: 128,
+  vocab_size: 152_064,
+  weight_bytes: 15_231_233_024,
+};
+const plan = (over: Partial<MemoryPlan> = {}): MemoryPlan => ({
+  method: "sft",
+  lora: LORA,
+  hyperparameters: { max_length: 1024, per_device_train_batch_size: 8 },
+  microDivisor: 1,
+  device: "cuda",
+  ...over,
+});
+
+test("the width inside a layer and the number of tables follow from the count of parameters", () => {
+  expect(dimensionsOf(ONE_B).forward).toBe(8192);
+  expect(dimensionsOf(SEVEN_B).forward).toBe(18_944);
+});
+
+describe("an estimate", () => {
+  test("of a LoRA on 1B at 8 × 1024 tokens is of the order that was measured", () => {
+    const { weights, total } = estimateMemory(ONE_B, plan());
+    expect(weights).toBe(2 * ONE_B.weight_bytes);
+    expect(total).toBeGreaterThan(12 * GIB);
+    expect(total).toBeLessThan(32 * GIB);
+  });
+
+  test("is the sum of its parts, and no part is negative or broken", () => {
+    for (const device of ["cpu", "cuda"] as const)
+      for (const method of ["grpo", "sft", "dpo"] as const)
+        for (const lora of [LORA, null]) {
+          const { total, ...parts } = estimateMemory(SEVEN_B, plan({ device, method, lora }));
+          const sum = Object.values(parts).reduce((a, b) => a + b, 0);
+          expect(Object.values(parts).every((part) => part >= 0)).toBe(true);
+          expect(total).toBeGreaterThan(sum);
+          expect(total).toBeLessThan(sum + 1.1 * GIB);
+        }
+  });
+
+  test.each([
+    ["smaller micro-batches", { microDivisor: 4 }],
+    ["shorter sequences", { hyperparameters: { max_length: 128, per_device_train_batch_size: 8 } }],
+    ["an adapter of a smaller rank", { lora: { ...LORA, r: 4 } }],
+  ])("falls with %s", (_name, over) => {
+    expect(estimateMemory(ONE_B, plan(over)).total).toBeLessThan(estimateMemory(ONE_B, plan()).total);
+  });
+
+  test("counts a second copy for GRPO, and the reference where no adapter can be taken away", () => {
+    expect(estimateMemory(ONE_B, plan()).rollouts).toBe(0);
+    const grpo = estimateMemory(ONE_B, plan({ method: "grpo", hyperparameters: { max_completion_length: 512 } }));
+    expect(grpo.rollouts).toBeGreaterThan(ONE_B.weight_bytes);
+    expect(estimateMemory(ONE_B, plan({ method: "dpo" })).reference).toBe(0);
+    expect(estimateMemory(ONE_B, plan({ method: "dpo", lora: null })).reference).toBeGreaterThan(0);
+  });
+
+  test("all weights of 7B need what a single card does not have", () => {
+    expect(estimateMemory(SEVEN_B, plan({ lora: null })).total).toBeGreaterThan(110 * GIB);
+  });
+});
+
+test("blocks divide the work into equal parts within their limits", () => {
+  const of = dimensionsOf(ONE_B);
+  const { headChunk, attentionBlock } = blocksFor(of, { tokens: 1024, rows: 8, scored: 8192 }, plan());
+  expect(headChunk * of.vocab * 4).toBeLessThanOrEqual(GIB);
+  expect(8192 % headChunk).toBe(0);
+  expect(attentionBlock * 8192 * of.heads * 4).toBeLessThanOrEqual(GIB);
+});

@@ -1,0 +1,160 @@
+/**
+ * What a training takes on its device, before anything is loaded. Pure. The trainer takes its sizes from here too, so
+ * that what was promised is what is done: how many tokens are in a micro-batch, and whether layers are computed again.
+ * Graphs and weights of models on the CPU are met within 15 %.
+ */
+import { estimateMemory as servingMemory } from "../gguf/memory.ts";
+import type { ModelShape } from "../gguf/shape.ts";
+import type { LoraSettings, Module } from "./lora.ts";
+import { activationBytes, type Dimensions, keptBytes, type Micro } from "./memory_graph.ts";
+import { rolloutSlots } from "./slots.ts";
+
+export type MemoryPlan = {
+  method: "grpo" | "sft" | "dpo";
+  lora: LoraSettings | null;
+  /** Resolved. */
+  hyperparameters: Readonly<Record<string, unknown>>;
+  microDivisor: number;
+  device: "cpu" | "cuda";
+};
+
+/** Bytes. */
+export type TrainingMemory = {
+  /** Of the model, and what the device wants of it in another order. */
+  weights: number;
+  /** What is trained, where it is not the model itself; gradients; moments. */
+  training: number;
+  activations: number;
+  /** A second copy that samples, and its keys and values. */
+  rollouts: number;
+  /** The model as it was, where no adapter can be taken away. */
+  reference: number;
+  total: number;
+};
+
+const MIB = 2 ** 20;
+const LIMITS = {
+  cpu: { tokens: 1024, kept: 512 * MIB, scores: 128 * MIB, table: 256 * MIB, fixed: 64 * MIB },
+  cuda: { tokens: 8192, kept: 12_288 * MIB, scores: 1024 * MIB, table: 1024 * MIB, fixed: 1024 * MIB },
+} as const;
+/** Graphs of other shapes stay beside the largest one as long as all take no more than so many times it. */
+export const GRAPHS_KEPT = 1.5;
+const PROMPT_TOKENS = 512; // nobody has counted them yet
+
+/** Of a micro-batch. */
+export const microTokens = (device: MemoryPlan["device"], microDivisor: number) =>
+  Math.max(1, Math.floor(LIMITS[device].tokens / microDivisor));
+
+/** Frozen matrices are also held with rows and columns changed: turning one takes as long as a small product with it. */
+export const holdsTurned = (device: MemoryPlan["device"], weightBytes: number) =>
+  device === "cuda" || weightBytes <= 1024 * MIB;
+
+type On = { device: MemoryPlan["device"]; microDivisor: number };
+
+/** Queries that attend at once and tokens whose probabilities exist at once: as few equal parts as fit. */
+export function blocksFor(of: Dimensions, { tokens, rows, scored }: Pick<Micro, "tokens" | "rows" | "scored">, on: On) {
+  const { scores, table } = LIMITS[on.device];
+  const query = tokens * rows * of.heads * 4; // bytes of one query's shares, in all rows and heads
+  return {
+    attentionBlock: partOf(tokens, scores / on.microDivisor / query),
+    headChunk: partOf(scored, table / on.microDivisor / (of.vocab * 4)),
+  };
+}
+
+const SMALLEST_PART = 32;
+function partOf(count: number, most: number): number {
+  const parts = Math.ceil(count / Math.max(SMALLEST_PART, Math.floor(most)));
+  return Math.ceil(count / parts);
+}
+
+/** Layers are computed again on the way back only where keeping what they made takes much. */
+export const recomputes = (of: Dimensions, micro: Omit<Micro, "recomputes">, { device, microDivisor }: On) =>
+  keptBytes(of, micro) > LIMITS[device].kept / microDivisor;
+
+export function estimateMemory(shape: ModelShape, plan: MemoryPlan): TrainingMemory {
+  const { device, microDivisor, lora, method } = plan;
+  const of = dimensionsOf(shape);
+  const trained = lora ? adapterParameters(of, lora) : shape.parameters;
+  const frozen = shape.weight_bytes * (holdsTurned(device, shape.weight_bytes) ? 2 : 1);
+  const weights = lora ? frozen : shape.parameters * 4;
+  const largest = lora ? 0 : of.vocab * of.width * 4;
+  const training = (lora ? 16 : 12) * trained + 2 * largest; // the step squares and scales one tensor at a time
+  const micro = microOf(shape, of, plan);
+  const activations = GRAPHS_KEPT * activationBytes(of, micro);
+  const needsReference = !lora && (method === "dpo" || (method === "grpo" && numberOf(plan, "beta", 0) !== 0));
+  const reference = needsReference ? shape.weight_bytes : 0;
+  const rollouts = method === "grpo" ? rolloutBytes(shape, plan) : 0;
+  const { fixed } = LIMITS[device];
+  const total = weights + training + activations + rollouts + reference + Math.ceil(fixed / microDivisor);
+  return { weights, training, activations, rollouts, reference, total };
+}
+
+function rolloutBytes(shape: ModelShape, plan: MemoryPlan): number {
+  const batch = numberOf(plan, "generation_batch_size", numberOf(plan, "per_device_train_batch_size", 8));
+  const parallel = rolloutSlots(batch, plan.device, plan.microDivisor);
+  return servingMemory(shape, { contextLength: longestOf(shape, plan), parallel }).total;
+}
+
+function microOf(shape: ModelShape, of: Dimensions, plan: MemoryPlan): Micro {
+  const { device, microDivisor, lora, hyperparameters } = plan;
+  const longest = longestOf(shape, plan);
+  const together = plan.method === "dpo" ? 2 : 1;
+  const pieces = numberOf(plan, "per_device_train_batch_size", 8) * together;
+  const rows = Math.max(together, Math.min(Math.floor(microTokens(device, microDivisor) / longest), pieces));
+  const sizes = { tokens: longest, rows, scored: longest * rows };
+  const isFused = device === "cuda" && shape.quantization === "BF16" && lora !== null && lora.dropout === 0;
+  const micro = {
+    ...sizes,
+    ...blocksFor(of, sizes, plan),
+    trainsAll: lora === null,
+    weightBytes: shape.weight_bytes / shape.parameters,
+    isFused: isFused && [64, 128].includes(of.headLength),
+    holdsTurned: holdsTurned(device, shape.weight_bytes),
+  };
+  return { ...micro, recomputes: hyperparameters.gradient_checkpointing !== false && recomputes(of, micro, plan) };
+}
+
+/** Tokens of the longest sequence that may come. */
+function longestOf(shape: ModelShape, plan: MemoryPlan): number {
+  const most = numberOf(plan, "max_length", shape.context_length);
+  const wanted = plan.method === "grpo" ? numberOf(plan, "max_completion_length", 512) + PROMPT_TOKENS : most;
+  return Math.max(2, Math.min(wanted, shape.context_length));
+}
+
+function numberOf({ hyperparameters }: MemoryPlan, name: string, otherwise: number): number {
+  const value = hyperparameters[name];
+  return typeof value === "number" ? value : otherwise;
+}
+
+/** Inputs and outputs of what can have an adapter. */
+function adapterParameters(of: Dimensions, { r, target_modules }: LoraSettings): number {
+  const { width, forward } = of;
+  const [q, kv] = [of.heads * of.headLength, of.keyHeads * of.headLength];
+  const sizes: Record<Module, number> = {
+    ...{ q_proj: width + q, k_proj: width + kv, v_proj: width + kv, o_proj: q + width },
+    ...{ gate_proj: width + forward, up_proj: width + forward, down_proj: forward + width },
+  };
+  return of.layers * r * target_modules.reduce((sum, name) => sum + sizes[name], 0);
+}
+
+/** A shape does not say how wide a layer is inside, nor whether the output layer is the embeddings: its size does. */
+export function dimensionsOf(shape: ModelShape): Dimensions {
+  const {
+    layers,
+    embedding_length: width,
+    heads,
+    kv_heads: keyHeads,
+    key_length: headLength,
+    vocab_size: vocab,
+  } = shape;
+  const [q, kv] = [heads * headLength, keyHeads * headLength];
+  const norms = 2 * width + (shape.architecture === "qwen3" ? 2 * headLength : 0);
+  const biases = shape.architecture === "qwen2" ? q + 2 * kv : 0;
+  const rest = shape.parameters - width - layers * (norms + biases + 2 * width * (q + kv));
+  const inside = (tables: number) => (rest - tables * vocab * width) / (3 * width * layers);
+  const isWhole = (x: number) => x > 0 && Math.abs(x - Math.round(x)) < 0.01; // factors of a rotation may be there too
+  const found = [inside(1), inside(2)].filter(isWhole);
+  const usual = found.find((x) => Math.round(x) % 32 === 0) ?? found[0];
+  const forward = Math.max(1, Math.round(usual ?? inside(1)));
+  return { layers, width, heads, keyHeads, headLength, forward, vocab, normsHeads: shape.architecture === "qwen3" };
+}

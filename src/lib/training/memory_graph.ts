@@ -1,0 +1,103 @@
+/**
+ * Bytes of one graph that learns, counted from what the way back reads. By the tape everything is F32; by the fused
+ * kernels most is BF16, and attention keeps no shares.
+ */
+export type Dimensions = {
+  layers: number;
+  width: number;
+  heads: number;
+  keyHeads: number;
+  headLength: number;
+  /** Of a layer, inside. */
+  forward: number;
+  vocab: number;
+  normsHeads: boolean;
+};
+
+export type Micro = {
+  /** Of a row; rows. */
+  tokens: number;
+  rows: number;
+  scored: number;
+  attentionBlock: number;
+  headChunk: number;
+  trainsAll: boolean;
+  /** Of one weight of a frozen matrix. */
+  weightBytes: number;
+  /** Frozen matrices are also there with rows and columns changed: no copy is made on the way back. */
+  holdsTurned: boolean;
+  /** By our own kernels. */
+  isFused: boolean;
+  recomputes: boolean;
+};
+
+const F32 = 4;
+
+/** Numbers that a layer keeps for one token: of attention, and behind it. */
+function keptOf(of: Dimensions, { tokens, trainsAll }: Pick<Micro, "tokens" | "trainsAll">) {
+  const { width, heads, keyHeads, headLength, forward } = of;
+  const [q, kv] = [heads * headLength, keyHeads * headLength];
+  const normed = trainsAll ? width : 0; // the gradient of a norm's weight needs what came out before it
+  const headNorms = of.normsHeads ? q + kv : 0;
+  return {
+    attention: 2 * width + 2 * q + 3 * kv + tokens * heads + normed + headNorms,
+    behind: 2 * width + 3 * forward + normed,
+  };
+}
+
+/** What all layers keep where none is computed again. */
+export function keptBytes(of: Dimensions, micro: Omit<Micro, "recomputes">): number {
+  const count = micro.tokens * micro.rows;
+  if (micro.isFused) return of.layers * count * fusedLayer(of);
+  const { attention, behind } = keptOf(of, micro);
+  return of.layers * count * F32 * (attention + behind);
+}
+
+export function activationBytes(of: Dimensions, micro: Micro): number {
+  return micro.isFused ? fusedBytes(of, micro) : tapeBytes(of, micro);
+}
+
+function tapeBytes(of: Dimensions, micro: Micro): number {
+  const { tokens, rows, recomputes: again } = micro;
+  const count = tokens * rows;
+  const { attention, behind } = keptOf(of, micro);
+  const inputs = again ? of.layers * of.width : 0;
+  const others = again ? inputs : (of.layers - 1) * (attention + behind);
+  const scores = of.heads * micro.attentionBlock;
+  const atAttention = others + attention + 3.5 * scores; // those of the softmax: in, out, and turned
+  const behindIt = others + attention + behind + 2 * of.forward;
+  const turned = micro.trainsAll ? of.width * of.forward * F32 : turnedBytes(of.width * of.forward, micro);
+  const layers = count * F32 * Math.max(atAttention, behindIt) + turned;
+  const beforeHead = again ? inputs : of.layers * (attention + behind);
+  const mask = tokens * tokens * rows * F32;
+  const ends = count * of.width * F32;
+  return mask + ends + Math.max(layers, count * F32 * beforeHead + headBytes(of, micro));
+}
+
+function headBytes({ vocab, width }: Dimensions, micro: Micro): number {
+  const table = vocab * micro.headChunk * F32;
+  if (micro.trainsAll) return 2 * table + 2 * vocab * width * F32; // turned, and the gradient of the layer itself
+  return table + turnedBytes(vocab * width, micro);
+}
+
+/** A frozen matrix with rows and columns changed, where that is not held; a quantized one is decoded before. */
+function turnedBytes(elements: number, { weightBytes, holdsTurned }: Micro): number {
+  if (weightBytes < 1.5) return elements * 2 * F32;
+  return holdsTurned ? 0 : elements * Math.round(weightBytes);
+}
+
+/** Bytes of one token: two residuals in F32, the rest in BF16. */
+function fusedLayer({ width, heads, keyHeads, headLength, forward, normsHeads }: Dimensions): number {
+  const [q, all] = [heads * headLength, (heads + 2 * keyHeads) * headLength];
+  return 12 * width + 2 * all * (normsHeads ? 2 : 1) + 2 * q + 6 * forward + 4 * heads;
+}
+
+function fusedBytes(of: Dimensions, micro: Micro): number {
+  const count = micro.tokens * micro.rows;
+  const { width, heads, keyHeads, headLength, forward, layers } = of;
+  const [q, all] = [heads * headLength, (heads + 2 * keyHeads) * headLength];
+  const scratch = 10 * width + 2 * all + 2 * q + 6 * forward + 4 * heads;
+  const kept = micro.recomputes ? fusedLayer(of) + layers * 4 * width : layers * fusedLayer(of);
+  const head = micro.headChunk * of.vocab * 6 + micro.scored * 4 * width;
+  return count * (kept + scratch + 6 * width) + head;
+}
