@@ -13,7 +13,7 @@ import { builtin } from "./builtin.ts";
 import { present, type RewardFunction } from "./schema.ts";
 import { type RewardFunctionRow, records, rewardFunctions } from "./table.ts";
 
-export { check, leaving } from "./check.ts";
+export { check, gone, leaving } from "./check.ts";
 export { holding } from "./holding.ts";
 export { placed, type RewardSource, resolveRewards } from "./resolve.ts";
 

@@ -11,6 +11,7 @@ import { sha256File } from "../../platform/files.ts";
 import { preparedInsert } from "../../platform/row.ts";
 import * as datasets from "../datasets/service.ts";
 import * as models from "../models/service.ts";
+import * as rewardFunctions from "../reward_functions/service.ts";
 import { type Asker, type Draft, draft, type Rows, type Sized, sized } from "./admission.ts";
 import type { Wanted } from "./clone.ts";
 import { type CreateTrainingJob, PRIORITIES } from "./create_schema.ts";
@@ -44,7 +45,7 @@ export async function open(ctx: Ctx, asker: Asker, body: CreateTrainingJob, once
     return keep(ctx, made, rowOf(ctx, made, rows, fit as Sized), once);
   } catch (error) {
     write(ctx.db, (tx) => datasets.unpin(tx, made.id));
-    throw error;
+    throw rewardFunctions.gone(ctx, asker.signal, error);
   } finally {
     admitting.delete(made.id);
   }

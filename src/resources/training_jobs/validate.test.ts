@@ -121,3 +121,19 @@ test("a preview tells the mean, the spread, and how many prompts teach nothing",
   const empty = rewardPreview({ memoryBytes: 1, stepMs: null, samples: [], latenciesMs: [] }, 2);
   expect(empty).toEqual({ mean: null, std: null, frac_zero_std: null, latency_ms_p50: null, samples: [] });
 });
+
+test("dry runs side by side are all answered, and who leaves takes no place with it", async () => {
+  const requests = await Promise.all([1, 2, 3].map(() => app.request({ dry_run: true })));
+  const body = JSON.stringify(requests[0]);
+  const leaving = new AbortController();
+  const headers = { authorization: `Bearer ${app.keyA}`, "content-type": "application/json" };
+  const url = "http://localhost/v1/training_jobs";
+  const all = requests.map((_, i) =>
+    app.handle(new Request(url, { method: "POST", headers, body, ...(i === 2 ? { signal: leaving.signal } : {}) })),
+  );
+  leaving.abort();
+  const [first, second] = await Promise.all(all);
+  expect([first?.status, second?.status]).toEqual([200, 200]);
+  expect((await app.call("GET", "/v1/gpu")).body.data[0].leases).toEqual([]);
+  expect((await app.post({ dry_run: true })).body.valid).toBe(true);
+}, 30_000);

@@ -1,10 +1,14 @@
 /** A dry run: everything that creation would check, then the real model and the real reward on a few prompts. */
 import type { Ctx } from "../../context.ts";
-import type { AppError } from "../../lib/errors.ts";
+import { AppError } from "../../lib/errors.ts";
 import { usdOf } from "../../lib/money.ts";
+import { oncePer } from "../../lib/once_per.ts";
+import type { Db } from "../../platform/db.ts";
+import { createPlaces, takeWithin } from "../../platform/places.ts";
 import type { TrainSample } from "../../workers/protocol_trainer.ts";
 import * as billing from "../billing/service.ts";
 import * as datasets from "../datasets/service.ts";
+import * as rewardFunctions from "../reward_functions/service.ts";
 import { type Asker, type Draft, draft, type Rows, type Sized, sized } from "./admission.ts";
 import { admittingOf, type JobRows, rowOf } from "./create.ts";
 import type { CreateTrainingJob } from "./create_schema.ts";
@@ -47,13 +51,25 @@ function seenRows(ctx: Ctx, { workspaceId }: Asker, { wanted, faults }: Draft): 
   return { train: look(wanted.dataset, "/dataset"), held: look(wanted.eval_dataset, "/eval_dataset") };
 }
 
-async function triedOut(ctx: Ctx, { signal }: Asker, row: JobRow) {
+const PREVIEWS = 2; // at the same time: each loads a model
+const MAX_WAITING = 64;
+const PATIENCE_MS = 120_000;
+const placesOf = oncePer((_db: Db) => createPlaces({ total: PREVIEWS, maxWaiting: MAX_WAITING }));
+
+async function triedOut(ctx: Ctx, asker: Asker, row: JobRow) {
+  const patience = { clock: ctx.clock, ms: PATIENCE_MS };
+  const giveBack = await takeWithin(patience, placesOf(ctx.db), asker, 1);
+  if (!giveBack)
+    throw new AppError("no_capacity", "Other dry runs are under way: try again", { retryAfterSeconds: 10 });
   const admitting = admittingOf(ctx.db);
   admitting.add(row.id);
   try {
-    return await preview(ctx, row, signal);
+    return await preview(ctx, row, asker.signal);
+  } catch (error) {
+    throw rewardFunctions.gone(ctx, asker.signal, error);
   } finally {
     admitting.delete(row.id);
+    giveBack();
   }
 }
 
