@@ -3,6 +3,7 @@ import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join, relative } from "node:path";
 import { constants, zstdCompressSync } from "node:zlib";
+import { KERNELS_FILE } from "../../src/native/kernels.ts";
 import { buildJail } from "./jail.ts";
 import { stagePython } from "./python.ts";
 
@@ -14,7 +15,7 @@ const LEVEL = 15;
 const LLAMA_FILES = /\.(node|so)$|Metadata\.json$/;
 const CXX_DIRS = ["/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/lib64", "/usr/lib"];
 
-/** `cudaDir` holds a libggml-cuda.so made by scripts/build_cuda. */
+/** `cudaDir` holds a libggml-cuda.so made by scripts/build_cuda, and the kernels that scripts/build_kernels makes. */
 export function nativeGroups(root: string, cudaDir: string | undefined): Record<string, Source[]> {
   const modules = join(root, "node_modules");
   const bins = (name: string) => join(modules, "@node-llama-cpp", name, "bins", name);
@@ -39,9 +40,11 @@ function cudaGroup(bins: string, cudaDir: string): Source[] {
   if (!existsSync(library)) {
     throw new Error(`${library} does not exist; make it with: scripts/build_cuda --out ${cudaDir}`);
   }
-  return filesIn(bins, "linux-x64-cuda", LLAMA_FILES).map((file) =>
+  const files = filesIn(bins, "linux-x64-cuda", LLAMA_FILES).map((file) =>
     file.path.endsWith("/libggml-cuda.so") ? { ...file, path: library } : file,
   );
+  const kernels = join(cudaDir, KERNELS_FILE); // without it training is slower, and takes more memory
+  return existsSync(kernels) ? [...files, { path: kernels, rel: join("linux-x64-cuda", KERNELS_FILE) }] : files;
 }
 
 function findRuntime(name: string): string {

@@ -1,6 +1,8 @@
 /** Devices, memory and tensors of ggml, for the trainer. */
 import { CFunction, ptr } from "bun:ffi";
 import { type Ggml, openGgml, type Shape, typeOf } from "./ggml_symbols.ts";
+import { type Kernels, openKernels } from "./kernels.ts";
+import { llamaLibraries } from "./llama.ts";
 import { cstr, must, type Ptr, text } from "./llama_symbols.ts";
 
 export const TYPE = { F32: 0, F16: 1, Q8_0: 8, I32: 26, BF16: 30 } as const;
@@ -9,8 +11,16 @@ export const isQuantized = (type: number) => type !== TYPE.F32 && type !== TYPE.
 const CPU_TYPE = 0;
 const GPU_TYPE = 1;
 
-export type Device = { kind: "cpu"; threads: number } | { kind: "cuda"; index: number };
-export type Backend = { readonly ggml: Ggml; readonly at: Ptr; readonly kind: Device["kind"]; close: () => void };
+/** `kernels` false: without our own, by ggml alone. */
+export type Device = { kind: "cpu"; threads: number } | { kind: "cuda"; index: number; kernels?: boolean };
+export type Backend = {
+  readonly ggml: Ggml;
+  readonly at: Ptr;
+  readonly kind: Device["kind"];
+  /** Null where there are none for this device or in this build. */
+  readonly kernels: Kernels | null;
+  close: () => void;
+};
 
 export function openBackend(dataDir: string, device: Device): Backend {
   const ggml = openGgml(dataDir, { cuda: device.kind === "cuda" });
@@ -22,7 +32,13 @@ export function openBackend(dataDir: string, device: Device): Backend {
     throw new Error(`There is no ${device.kind === "cpu" ? "CPU" : `GPU ${device.index}`} that ggml can use`);
   const at = must(ggml.ggml_backend_dev_init(chosen, null), text(ggml.ggml_backend_dev_name(chosen)));
   if (device.kind === "cpu") setThreads(ggml, must(chosen, "CPU"), at, device.threads);
-  return { ggml, at, kind: device.kind, close: () => ggml.ggml_backend_free(at) };
+  const own = device.kind === "cuda" && device.kernels !== false;
+  const kernels = own ? openKernels(llamaLibraries(dataDir, { cuda: true }).dir, device.index) : null;
+  const close = () => {
+    kernels?.close();
+    ggml.ggml_backend_free(at);
+  };
+  return { ggml, at, kind: device.kind, kernels, close };
 }
 
 /** It lives in the library that was chosen for this processor: only the registry knows where. */

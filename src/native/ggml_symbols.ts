@@ -29,6 +29,7 @@ const GGML_BASE = {
   ggml_row_size: { args: [I, L], returns: U },
   ggml_nbytes: { args: [P], returns: U },
   ggml_nelements: { args: [P], returns: L },
+  ggml_get_data: { args: [P], returns: P },
 
   ggml_new_tensor_4d: { args: [P, I, L, L, L, L], returns: P },
   ggml_set_name: { args: [P, P], returns: P },

@@ -5,10 +5,12 @@
 import { ptr } from "bun:ffi";
 import { newContext, OutOfMemory } from "../../../native/ggml.ts";
 import { must } from "../../../native/llama_symbols.ts";
+import { buildFused, canFuse } from "./fused.ts";
 import { tokenScores } from "./head.ts";
 import { type Batch, blocksOf, chunksOf, type GraphShape, newInputs } from "./inputs.ts";
 import { Tape } from "./tape.ts";
 import { hidden, type Model, outputLayer } from "./transformer.ts";
+import type { Weights } from "./weights.ts";
 
 export type { Batch, GraphShape } from "./inputs.ts";
 
@@ -28,6 +30,7 @@ export type Graph = {
 };
 
 export function buildGraph(given: Model, shape: GraphShape): Graph {
+  if (canFuse(given, shape)) return buildFused(given, shape);
   const { backend } = given.weights;
   const { ggml } = backend;
   const io = newInputs(given, shape);
@@ -79,7 +82,7 @@ function nodes(given: Model, shape: GraphShape, io: ReturnType<typeof newInputs>
   const { ggml } = weights.backend;
   const model: Model = {
     architecture,
-    weights: shape.reference ? { ...weights, lora: null } : weights,
+    weights: shape.reference ? withoutAdapters(weights) : weights,
     ...(io.drop ? { drop: io.drop } : {}),
   };
   const size = NODES_PER_LAYER * architecture.layers * blocksOf(shape) + NODES_MORE * chunksOf(shape);
@@ -100,3 +103,6 @@ function nodes(given: Model, shape: GraphShape, io: ReturnType<typeof newInputs>
   tape.backward();
   return { context, graph, middle, end: ggml.ggml_graph_n_nodes(graph), ...scores };
 }
+
+/** Not a copy of its fields: some come to be when they are asked for. */
+const withoutAdapters = (weights: Weights): Weights => Object.create(weights, { lora: { value: null } });

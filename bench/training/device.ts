@@ -1,0 +1,205 @@
+/**
+ * What runs on the machine with the GPU: `bun device.js check` compares every gradient with the CPU's, `speed` times
+ * steps. One line of JSON for each result.
+ */
+import { mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { parseGguf } from "../../src/lib/gguf/parse.ts";
+import { type Device, getFloats, openBackend, putBytes } from "../../src/native/ggml.ts";
+import { architectureOf } from "../../src/workers/trainer/engine/architecture.ts";
+import { type Batch, buildGraph, type GraphShape } from "../../src/workers/trainer/engine/graph.ts";
+import { openOptimizer } from "../../src/workers/trainer/engine/optimizer.ts";
+import { type Lora, loadWeights } from "../../src/workers/trainer/engine/weights.ts";
+import { SHAPES, type ShapeOf, writeModel } from "./model.ts";
+
+const TARGETS = ["attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down"];
+const LORA: Lora = { rank: 16, alpha: 32, rslora: false, targets: TARGETS };
+const STEP = { learningRate: 1e-4, beta1: 0.9, beta2: 0.95, epsilon: 1e-8, weightDecay: 0, maxNorm: 1, divisor: 1 };
+const dir = mkdtempSync(join(tmpdir(), "verk-training-"));
+const say = (line: object) => console.log(JSON.stringify(line));
+
+function random(seed: number): () => number {
+  let state = seed >>> 0;
+  return () => {
+    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
+    return state / 2 ** 32;
+  };
+}
+
+function open(path: string, device: Device, lora: Lora) {
+  const header = parseGguf(readFileSync(path).subarray(0, 1 << 22), statSync(path).size);
+  if ("need" in header) throw new Error("the header is longer than 4 MiB");
+  const backend = openBackend(dir, device);
+  return { backend, architecture: architectureOf(header), weights: loadWeights(backend, { path, header }, lora) };
+}
+type Opened = ReturnType<typeof open>;
+
+/** Rows of a few sequences with padding behind them, and a target at most places; `whole`: one sequence, all targets. */
+function batchOf({ tokens, rows }: GraphShape, vocab: number, whole: boolean): Batch {
+  const next = random(7);
+  const count = tokens * rows;
+  const batch = {
+    ids: Int32Array.from({ length: count }, () => Math.floor(next() * vocab)),
+    positions: new Int32Array(count),
+    sequences: new Int32Array(count).fill(-1),
+    targets: new Int32Array(count).fill(-1),
+  };
+  for (let row = 0; row < rows; row++) {
+    let [sequence, position] = [0, 0];
+    for (let t = 0; t < (whole ? tokens : tokens - 5); t++, position++) {
+      const at = row * tokens + t;
+      if (!whole && t > 0 && next() < 3 / tokens) [sequence, position] = [sequence + 1, 0];
+      batch.sequences[at] = sequence;
+      batch.positions[at] = position;
+      if (whole ? t < tokens - 1 : next() < 0.7) batch.targets[at] = Math.floor(next() * vocab);
+    }
+  }
+  return batch;
+}
+
+/** B is zero at the start of a training, and then so is the gradient of A. */
+function shake({ weights, backend }: Opened) {
+  const next = random(3);
+  for (const { tensor, shape } of weights.trainable) {
+    const spread = 1 / Math.sqrt(shape[0] as number);
+    putBytes(
+      backend.ggml,
+      tensor,
+      getFloats(backend.ggml, tensor).map(() => (next() * 2 - 1) * spread),
+    );
+  }
+}
+
+function gradientsOf(path: string, device: Device, { shape, lora }: { shape: GraphShape; lora: Lora }) {
+  const model = open(path, device, lora);
+  shake(model);
+  const graph = buildGraph(model, shape);
+  const batch = batchOf(shape, model.architecture.vocab, false);
+  model.weights.clearGradients();
+  const logps = graph.forward(batch);
+  const entropies = graph.entropies();
+  const next = random(5);
+  graph.backward(Float32Array.from(batch.targets, (target) => (target < 0 ? 0 : next() * 2 - 1)));
+  const gradients = model.weights.trainable.map(({ name, gradient }) => ({
+    name,
+    values: getFloats(model.backend.ggml, gradient),
+  }));
+  graph.free();
+  model.weights.free();
+  model.backend.close();
+  return { logps, entropies, gradients };
+}
+
+function compare(a: Float32Array, b: Float32Array) {
+  let [ab, aa, bb, apart] = [0, 0, 0, 0];
+  for (let i = 0; i < a.length; i++) {
+    const [x, y] = [a[i] as number, b[i] as number];
+    ab += x * y;
+    aa += x * x;
+    bb += y * y;
+    apart += (x - y) ** 2;
+  }
+  return { cosine: ab / Math.sqrt(aa * bb), relative: Math.sqrt(apart / aa) };
+}
+
+const CHECKS: [string, Partial<ShapeOf>, Partial<GraphShape>, Partial<Lora>][] = [
+  ["llama, heads of 64", {}, {}, {}],
+  ["llama, layers computed again", {}, { checkpoints: true }, {}],
+  ["llama, few scored, at another temperature", {}, { scored: 340, temperature: 0.7 }, {}],
+  ["llama, own output layer, two targets", { tied: false }, {}, { targets: ["attn_q", "attn_v"], rank: 4, alpha: 8 }],
+  ["qwen2, heads of 64", { arch: "qwen2" }, {}, { rslora: true, rank: 12, alpha: 6 }],
+  ["qwen3, heads of 128", { arch: "qwen3", head: 128 }, {}, {}],
+];
+const CHECKED: ShapeOf = {
+  ...{ arch: "llama", vocab: 1000, width: 256, layers: 3, heads: 4, keyHeads: 2, head: 64, forward: 512, tied: true },
+};
+
+function check() {
+  const path = join(dir, "checked.gguf");
+  for (const [what, model, graph, lora] of CHECKS) {
+    writeModel(path, { ...CHECKED, ...model });
+    const shape = {
+      ...{ tokens: 150, rows: 3, trains: true, checkpoints: false, attentionBlock: 1024, headChunk: 128 },
+      ...{ entropies: true, ...graph },
+    };
+    const how = { shape, lora: { ...LORA, ...lora } };
+    const expected = gradientsOf(path, { kind: "cpu", threads: 8 }, how);
+    for (const kernels of [true, false]) {
+      const found = gradientsOf(path, { kind: "cuda", index: 0, kernels }, how);
+      const each = expected.gradients.map(({ name, values }, i) => ({
+        name,
+        ...compare(values, found.gradients[i]?.values as Float32Array),
+      }));
+      const worst = each.reduce((a, b) => (b.cosine < a.cosine || Number.isNaN(b.cosine) ? b : a));
+      say({
+        ...{ check: what, kernels, logps: compare(expected.logps, found.logps).relative },
+        ...{ entropies: compare(expected.entropies, found.entropies).relative, worst },
+        below: each.filter(({ cosine }) => !(cosine >= 0.999)),
+      });
+    }
+  }
+}
+
+const usedMib = () =>
+  Number(Bun.spawnSync(["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits"]).stdout.toString());
+
+const RUNS: [keyof typeof SHAPES, Partial<GraphShape>][] = [
+  ["1B", {}],
+  ["1B", { checkpoints: true }],
+  ["1B", { rows: 32, checkpoints: true }],
+  ["0.5B", {}],
+];
+
+function speed(kernels: boolean, runs: typeof RUNS) {
+  for (const [name, over] of runs) {
+    const path = join(dir, `${name}.gguf`);
+    writeModel(path, SHAPES[name]);
+    const model = open(path, { kind: "cuda", index: 0, kernels }, LORA);
+    const optimizer = openOptimizer(model.weights);
+    const shape = {
+      ...{ tokens: 1024, rows: 8, trains: true, checkpoints: false, attentionBlock: 1024 },
+      ...{ headChunk: 2048, ...over },
+    };
+    const graph = buildGraph(model, shape);
+    const batch = batchOf(shape, SHAPES[name].vocab, true);
+    const count = shape.tokens * shape.rows;
+    const weights = Float32Array.from(batch.targets, (target) => (target < 0 ? 0 : 1 / count));
+    const times: { step: number; forward: number; backward: number; update: number }[] = [];
+    let loss = 0;
+    for (let i = 0; i < 12; i++) {
+      const t0 = performance.now();
+      model.weights.clearGradients();
+      loss = -graph.forward(batch).reduce((a, b) => a + b, 0) / count;
+      const t1 = performance.now();
+      graph.backward(weights);
+      const t2 = performance.now();
+      optimizer.step(STEP);
+      const t3 = performance.now();
+      times.push({ step: t3 - t0, forward: t1 - t0, backward: t2 - t1, update: t3 - t2 });
+    }
+    const median = (key: "step" | "forward" | "backward" | "update") =>
+      Math.round(
+        (times
+          .slice(4)
+          .map((each) => each[key])
+          .sort((a, b) => a - b)[4] as number) * 10,
+      ) / 10;
+    say({
+      ...{ speed: name, kernels, rows: shape.rows, checkpoints: shape.checkpoints, loss },
+      ...{ ms: median("step"), forward: median("forward"), backward: median("backward"), update: median("update") },
+      ...{ tokens_s: Math.round((count / median("step")) * 1e3), used_mib: usedMib() },
+    });
+    optimizer.free();
+    graph.free();
+    model.weights.free();
+    model.backend.close();
+    rmSync(path);
+  }
+}
+
+const [what = "check", plain] = process.argv.slice(2);
+if (what === "check") check();
+else speed(plain !== "plain", plain === "first" ? RUNS.slice(0, 1) : RUNS);
+rmSync(dir, { recursive: true, force: true });
+process.exit(0);

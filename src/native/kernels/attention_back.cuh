@@ -1,0 +1,235 @@
+// Attention, backward, in two passes without atomic additions: the same input gives the same bits. Shares are computed
+// again from the logarithms of their sums. `delta` is Σ dO·O of each query and head.
+#pragma once
+#include "attention.cuh"
+
+struct Backward {
+  const bf16 *qkv;
+  int stride;
+  const bf16 *ofOut; // gradient of what attention gave
+  int outStride;
+  const float *lse, *delta;
+  bf16 *to; // gradients of queries, keys and values, laid out as those are
+  int toStride;
+};
+
+// One block for each 64 queries of a head.
+template <int LENGTH> __device__ __forceinline__ void attendBackQueries(const Backward &of, const Sight &sight) {
+  constexpr int QUERIES = 64;
+  extern __shared__ __align__(128) char shared[];
+  bf16 *queries = reinterpret_cast<bf16 *>(shared);
+  bf16 *given = queries + QUERIES * LENGTH, *keys = given + QUERIES * LENGTH, *values = keys + 2 * KEYS * LENGTH;
+
+  const Lane lane;
+  const int T = sight.tokens, head = blockIdx.y, row = blockIdx.z;
+  const int q0 = (gridDim.x - 1 - blockIdx.x) * QUERIES;
+  const int keyHead = head / (sight.heads / sight.keyHeads);
+  const int *start = sight.start + static_cast<size_t>(row) * T;
+  const bf16 *base = of.qkv + static_cast<size_t>(row) * T * of.stride;
+  const bf16 *keysFrom = base + (sight.heads + keyHead) * LENGTH;
+  const bf16 *valuesFrom = keysFrom + sight.keyHeads * LENGTH;
+  const int first = start[q0] / KEYS * KEYS, end = min(q0 + QUERIES, T);
+  const int tiles = (end - first + KEYS - 1) / KEYS;
+  const float toLog2 = sight.scale * LOG2E;
+
+  const auto fetch = [&](int tile) {
+    const int key0 = first + tile * KEYS, stage = (tile & 1) * KEYS * LENGTH;
+    loadTile<LENGTH, KEYS, ATTENTION_THREADS>(keys + stage, keysFrom + static_cast<size_t>(key0) * of.stride, of.stride, T - key0);
+    loadTile<LENGTH, KEYS, ATTENTION_THREADS>(values + stage, valuesFrom + static_cast<size_t>(key0) * of.stride, of.stride, T - key0);
+  };
+  loadTile<LENGTH, QUERIES, ATTENTION_THREADS>(queries, base + static_cast<size_t>(q0) * of.stride + head * LENGTH, of.stride, T - q0);
+  loadTile<LENGTH, QUERIES, ATTENTION_THREADS>(given, of.ofOut + (static_cast<size_t>(row) * T + q0) * of.outStride + head * LENGTH, of.outStride, T - q0);
+  fetch(0);
+  commitLoads();
+
+  const int warpRow = q0 + lane.warp * 16, lastRow = warpRow + 15;
+  const int lastStart = lastRow < T ? start[lastRow] : NEVER;
+  float lse[2], delta[2];
+  int from[2];
+#pragma unroll
+  for (int r = 0; r < 2; r++) {
+    const int query = warpRow + lane.group + 8 * r;
+    const size_t at = (static_cast<size_t>(row) * sight.heads + head) * T + query;
+    lse[r] = query < T ? of.lse[at] : 0;
+    delta[r] = query < T ? of.delta[at] : 0;
+    from[r] = query < T ? start[query] : NEVER;
+  }
+  float sums[LENGTH / 8][4] = {};
+
+  for (int tile = 0; tile < tiles; tile++) {
+    const int key0 = first + tile * KEYS, stage = (tile & 1) * KEYS * LENGTH;
+    if (tile + 1 < tiles) fetch(tile + 1);
+    commitLoads();
+    waitForLoads<1>();
+    __syncthreads();
+
+    float shares[KEYS / 8][4] = {}, ofShares[KEYS / 8][4] = {};
+#pragma unroll
+    for (int k = 0; k < LENGTH; k += 16) {
+      uint32_t left[4], leftGiven[4];
+      leftOf<LENGTH>(left, queries, lane.warp * 16, k);
+      leftOf<LENGTH>(leftGiven, given, lane.warp * 16, k);
+#pragma unroll
+      for (int n = 0; n < KEYS / 16; n++) {
+        uint32_t right[4];
+        rightOfRows<LENGTH>(right, keys + stage, n * 16, k);
+        multiply(shares[2 * n], left, right[0], right[1]);
+        multiply(shares[2 * n + 1], left, right[2], right[3]);
+        rightOfRows<LENGTH>(right, values + stage, n * 16, k);
+        multiply(ofShares[2 * n], leftGiven, right[0], right[1]);
+        multiply(ofShares[2 * n + 1], leftGiven, right[2], right[3]);
+      }
+    }
+    const bool masked = key0 + KEYS - 1 > warpRow || key0 < lastStart;
+#pragma unroll
+    for (int n = 0; n < KEYS / 8; n++)
+#pragma unroll
+      for (int i = 0; i < 4; i++) {
+        const int r = i >> 1, key = key0 + n * 8 + lane.quad * 2 + (i & 1);
+        const bool hidden = masked && (key > warpRow + lane.group + 8 * r || key < from[r]);
+        const float share = hidden ? 0 : exp2f(shares[n][i] * toLog2 - lse[r]);
+        ofShares[n][i] = share * (ofShares[n][i] - delta[r]);
+      }
+#pragma unroll
+    for (int k = 0; k < KEYS / 16; k++) {
+      uint32_t left[4];
+      leftOfSums(left, ofShares[2 * k], ofShares[2 * k + 1]);
+#pragma unroll
+      for (int n = 0; n < LENGTH / 16; n++) {
+        uint32_t right[4];
+        rightOfColumns<LENGTH>(right, keys + stage, k * 16, n * 16);
+        multiply(sums[2 * n], left, right[0], right[1]);
+        multiply(sums[2 * n + 1], left, right[2], right[3]);
+      }
+    }
+    __syncthreads();
+  }
+#pragma unroll
+  for (int r = 0; r < 2; r++) {
+    const int query = warpRow + lane.group + 8 * r;
+    if (query >= T) continue;
+    bf16 *to = of.to + (static_cast<size_t>(row) * T + query) * of.toStride + head * LENGTH;
+#pragma unroll
+    for (int n = 0; n < LENGTH / 8; n++)
+      *reinterpret_cast<uint32_t *>(to + n * 8 + lane.quad * 2) = pairOf(sums[n][2 * r] * sight.scale, sums[n][2 * r + 1] * sight.scale);
+  }
+}
+
+// The first query from `from` on that does not see key `key` or anything before it any more.
+__device__ __forceinline__ int blindFrom(const int *start, int from, int tokens, int key) {
+  int low = from, high = tokens;
+  while (low < high) {
+    const int middle = (low + high) / 2;
+    if (start[middle] <= key) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+// One block for each 64 keys of a key head: the queries of all its heads go by. Products are computed turned, keys along
+// the rows, so that the shares already lie as the left operand of what they are multiplied by.
+template <int LENGTH, int QUERIES> __device__ __forceinline__ void attendBackKeys(const Backward &of, const Sight &sight) {
+  extern __shared__ __align__(128) char shared[];
+  bf16 *keys = reinterpret_cast<bf16 *>(shared);
+  bf16 *values = keys + KEYS * LENGTH, *queries = values + KEYS * LENGTH, *given = queries + 2 * QUERIES * LENGTH;
+  float *lse = reinterpret_cast<float *>(given + 2 * QUERIES * LENGTH), *delta = lse + 2 * QUERIES;
+  int *starts = reinterpret_cast<int *>(delta + 2 * QUERIES);
+
+  const Lane lane;
+  const int T = sight.tokens, keyHead = blockIdx.y, row = blockIdx.z;
+  const int key0 = blockIdx.x * KEYS, group = sight.heads / sight.keyHeads;
+  const int *start = sight.start + static_cast<size_t>(row) * T;
+  const bf16 *base = of.qkv + static_cast<size_t>(row) * T * of.stride;
+  const size_t keyColumn = (sight.heads + keyHead) * LENGTH, valueColumn = keyColumn + sight.keyHeads * LENGTH;
+  const float toLog2 = sight.scale * LOG2E;
+  const int firstTile = key0 / QUERIES;
+  const int tiles = (blindFrom(start, key0, T, key0 + KEYS - 1) + QUERIES - 1) / QUERIES - firstTile; // for each head
+  const int steps = tiles * group;
+
+  const auto fetch = [&](int step) {
+    const int head = keyHead * group + step / tiles, q0 = (firstTile + step % tiles) * QUERIES, stage = step & 1;
+    loadTile<LENGTH, QUERIES, ATTENTION_THREADS>(queries + stage * QUERIES * LENGTH, base + static_cast<size_t>(q0) * of.stride + head * LENGTH, of.stride, T - q0);
+    loadTile<LENGTH, QUERIES, ATTENTION_THREADS>(given + stage * QUERIES * LENGTH, of.ofOut + (static_cast<size_t>(row) * T + q0) * of.outStride + head * LENGTH, of.outStride, T - q0);
+    if (threadIdx.x < QUERIES) {
+      const int query = q0 + threadIdx.x, at = stage * QUERIES + threadIdx.x;
+      const size_t source = (static_cast<size_t>(row) * sight.heads + head) * T + query;
+      lse[at] = query < T ? of.lse[source] : 0;
+      delta[at] = query < T ? of.delta[source] : 0;
+      starts[at] = query < T ? start[query] : NEVER;
+    }
+  };
+  loadTile<LENGTH, KEYS, ATTENTION_THREADS>(keys, base + static_cast<size_t>(key0) * of.stride + keyColumn, of.stride, T - key0);
+  loadTile<LENGTH, KEYS, ATTENTION_THREADS>(values, base + static_cast<size_t>(key0) * of.stride + valueColumn, of.stride, T - key0);
+  fetch(0);
+  commitLoads();
+
+  float ofKeys[LENGTH / 8][4] = {}, ofValues[LENGTH / 8][4] = {};
+  for (int step = 0; step < steps; step++) {
+    const int q0 = (firstTile + step % tiles) * QUERIES, stage = step & 1;
+    const bf16 *someQueries = queries + stage * QUERIES * LENGTH, *someGiven = given + stage * QUERIES * LENGTH;
+    if (step + 1 < steps) fetch(step + 1);
+    commitLoads();
+    waitForLoads<1>();
+    __syncthreads();
+
+    float shares[QUERIES / 8][4] = {}, ofShares[QUERIES / 8][4] = {};
+#pragma unroll
+    for (int k = 0; k < LENGTH; k += 16) {
+      uint32_t left[4], leftValues[4];
+      leftOf<LENGTH>(left, keys, lane.warp * 16, k);
+      leftOf<LENGTH>(leftValues, values, lane.warp * 16, k);
+#pragma unroll
+      for (int n = 0; n < QUERIES / 16; n++) {
+        uint32_t right[4];
+        rightOfRows<LENGTH>(right, someQueries, n * 16, k);
+        multiply(shares[2 * n], left, right[0], right[1]);
+        multiply(shares[2 * n + 1], left, right[2], right[3]);
+        rightOfRows<LENGTH>(right, someGiven, n * 16, k);
+        multiply(ofShares[2 * n], leftValues, right[0], right[1]);
+        multiply(ofShares[2 * n + 1], leftValues, right[2], right[3]);
+      }
+    }
+    const int *from = starts + stage * QUERIES;
+    const bool masked = key0 + KEYS - 1 > q0 || from[QUERIES - 1] > key0;
+#pragma unroll
+    for (int n = 0; n < QUERIES / 8; n++)
+#pragma unroll
+      for (int i = 0; i < 4; i++) {
+        const int column = n * 8 + lane.quad * 2 + (i & 1), at = stage * QUERIES + column;
+        const int key = key0 + lane.warp * 16 + lane.group + 8 * (i >> 1);
+        const bool hidden = masked && (key > q0 + column || key < from[column]);
+        const float share = hidden ? 0 : exp2f(shares[n][i] * toLog2 - lse[at]);
+        shares[n][i] = share;
+        ofShares[n][i] = share * (ofShares[n][i] - delta[at]);
+      }
+#pragma unroll
+    for (int k = 0; k < QUERIES / 16; k++) {
+      uint32_t left[4], leftOf[4];
+      leftOfSums(left, shares[2 * k], shares[2 * k + 1]);
+      leftOfSums(leftOf, ofShares[2 * k], ofShares[2 * k + 1]);
+#pragma unroll
+      for (int n = 0; n < LENGTH / 16; n++) {
+        uint32_t right[4];
+        rightOfColumns<LENGTH>(right, someGiven, k * 16, n * 16);
+        multiply(ofValues[2 * n], left, right[0], right[1]);
+        multiply(ofValues[2 * n + 1], left, right[2], right[3]);
+        rightOfColumns<LENGTH>(right, someQueries, k * 16, n * 16);
+        multiply(ofKeys[2 * n], leftOf, right[0], right[1]);
+        multiply(ofKeys[2 * n + 1], leftOf, right[2], right[3]);
+      }
+    }
+    __syncthreads();
+  }
+#pragma unroll
+  for (int r = 0; r < 2; r++) {
+    const int key = key0 + lane.warp * 16 + lane.group + 8 * r;
+    if (key >= T) continue;
+    bf16 *to = of.to + (static_cast<size_t>(row) * T + key) * of.toStride;
+#pragma unroll
+    for (int n = 0; n < LENGTH / 8; n++) {
+      const int column = n * 8 + lane.quad * 2;
+      *reinterpret_cast<uint32_t *>(to + keyColumn + column) = pairOf(ofKeys[n][2 * r] * sight.scale, ofKeys[n][2 * r + 1] * sight.scale);
+      *reinterpret_cast<uint32_t *>(to + valueColumn + column) = pairOf(ofValues[n][2 * r], ofValues[n][2 * r + 1]);
+    }
+  }
+}

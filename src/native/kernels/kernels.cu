@@ -1,0 +1,75 @@
+// Kernels of the trainer for NVIDIA GPUs from compute capability 8.0 on, in one file of machine code that
+// scripts/build_kernels makes and src/native/kernels.ts loads. Rows lie one behind the other, strides count elements.
+#include "attention_back.cuh"
+#include "head.cuh"
+#include "rows.cuh"
+
+#define ATTENTION(LENGTH, TILES, QUERIES)                                                                              \
+  extern "C" __global__ __launch_bounds__(ATTENTION_THREADS) void attention_##LENGTH(                                  \
+      const bf16 *qkv, int stride, bf16 *out, int outStride, float *lse, Sight sight) {                                \
+    attendForward<LENGTH, TILES>(qkv, stride, out, outStride, lse, sight);                                             \
+  }                                                                                                                    \
+  extern "C" __global__ __launch_bounds__(ATTENTION_THREADS) void attention_back_queries_##LENGTH(Backward of, Sight sight) { \
+    attendBackQueries<LENGTH>(of, sight);                                                                              \
+  }                                                                                                                    \
+  extern "C" __global__ __launch_bounds__(ATTENTION_THREADS) void attention_back_keys_##LENGTH(Backward of, Sight sight) { \
+    attendBackKeys<LENGTH, QUERIES>(of, sight);                                                                        \
+  }
+
+ATTENTION(64, 2, 64)
+ATTENTION(128, 1, 32)
+
+// Σ dO·O for each head of a token. Eight numbers a lane, so that a head is LENGTH / 8 lanes.
+extern "C" __global__ void attention_delta(const bf16 *out, int outStride, const bf16 *ofOut, int ofStride, float *delta, int heads, int length, int tokensOfRow, int tokens) {
+  const int lanes = length / 8, perToken = heads * lanes;
+  const size_t i = static_cast<size_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  const int token = i / perToken, column = (i % perToken) * 8, head = column / length;
+  float sum = 0;
+  if (token < tokens) {
+    float a[8], b[8];
+    unpack(eightAt(out + static_cast<size_t>(token) * outStride + column), a);
+    unpack(eightAt(ofOut + static_cast<size_t>(token) * ofStride + column), b);
+#pragma unroll
+    for (int k = 0; k < 8; k++) sum += a[k] * b[k];
+  }
+  for (int by = lanes / 2; by > 0; by >>= 1) sum += __shfl_xor_sync(~0u, sum, by);
+  if (token < tokens && threadIdx.x % lanes == 0)
+    delta[(static_cast<size_t>(token / tokensOfRow) * heads + head) * tokensOfRow + token % tokensOfRow] = sum;
+}
+
+// One line of a list of matrices to be copied; sizes and strides in elements.
+struct Copy {
+  const void *from;
+  void *to;
+  int rows, columns, fromStride, toStride;
+  float by;
+  int unused;
+};
+
+// F32 to BF16, times a number: adapters into the place where they are multiplied with their weight. Block y: which copy.
+extern "C" __global__ void put_adapters(const Copy *list) {
+  const Copy copy = list[blockIdx.y];
+  const float *from = static_cast<const float *>(copy.from);
+  bf16 *to = static_cast<bf16 *>(copy.to);
+  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < copy.rows * copy.columns; i += gridDim.x * blockDim.x) {
+    const int row = i / copy.columns, column = i % copy.columns;
+    to[static_cast<size_t>(row) * copy.toStride + column] = __float2bfloat16(from[static_cast<size_t>(row) * copy.fromStride + column] * copy.by);
+  }
+}
+
+// to += from · by: gradients of adapters into their sums.
+extern "C" __global__ void add_gradients(const Copy *list) {
+  const Copy copy = list[blockIdx.y];
+  const float *from = static_cast<const float *>(copy.from);
+  float *to = static_cast<float *>(copy.to);
+  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < copy.rows * copy.columns; i += gridDim.x * blockDim.x) {
+    const int row = i / copy.columns, column = i % copy.columns;
+    to[static_cast<size_t>(row) * copy.toStride + column] += from[static_cast<size_t>(row) * copy.fromStride + column] * copy.by;
+  }
+}
+
+// A frozen matrix into a wider one.
+extern "C" __global__ void place_matrix(const bf16 *from, bf16 *to, int columns, int toStride) {
+  for (int i = threadIdx.x * 8; i < columns; i += blockDim.x * 8)
+    *reinterpret_cast<Eight *>(to + static_cast<size_t>(blockIdx.x) * toStride + i) = eightAt(from + static_cast<size_t>(blockIdx.x) * columns + i);
+}

@@ -1,0 +1,101 @@
+/** What the host puts into the fused passes for one batch, and how what it reads back is laid out. */
+import { putBytes } from "../../../native/ggml.ts";
+import type { Architecture } from "./architecture.ts";
+import type { Head } from "./fused_head.ts";
+import type { Arena } from "./fused_memory.ts";
+import { type Batch, type GraphShape, scoredOf } from "./inputs.ts";
+
+export function newFusedInputs(arena: Arena, shape: GraphShape, architecture: Architecture, head: Head) {
+  const { tokens, rows } = shape;
+  const [count, scored] = [tokens * rows, scoredOf(shape)];
+  const { ggml } = arena.backend;
+  const ids = arena.want("i32", count);
+  const positions = arena.want("i32", count);
+  const start = arena.want("i32", count);
+  const rowOf = arena.want("i32", count);
+  const factors = arena.want("f32", scored);
+  const turns = arena.want("f32", tokens * architecture.headLength);
+  let places: Int32Array = new Int32Array();
+  let hasTarget: Uint8Array = new Uint8Array();
+  return {
+    ids,
+    /** For each token, its row among the scored; below zero: none. */
+    rowOf,
+    /** For each scored row, what its gradient is multiplied by. */
+    factors,
+    shared: () => ({ positions: positions.at, turns: turns.at, start: start.at }),
+    putTurns: (factors: Float32Array | null) => putBytes(ggml, turns.tensor, turnsOf(architecture, tokens, factors)),
+    put(batch: Batch) {
+      if (batch.positions.some((position) => position < 0 || position >= tokens))
+        throw new RangeError(`Positions go from 0 to ${tokens - 1}, the length of a row`);
+      places = placesOf(batch.targets, scored);
+      hasTarget = Uint8Array.from(batch.targets, (target) => (target < 0 ? 0 : 1));
+      const back = new Int32Array(count).fill(-1);
+      places.forEach((place, i) => {
+        if (place >= 0) back[place] = i;
+      });
+      putBytes(ggml, ids.tensor, batch.ids);
+      putBytes(ggml, positions.tensor, batch.positions);
+      putBytes(ggml, start.tensor, startsOf(batch.sequences, tokens));
+      putBytes(ggml, rowOf.tensor, back);
+      if (head.places) putBytes(ggml, head.places.tensor, places);
+      putBytes(
+        ggml,
+        head.targets.tensor,
+        places.map((place) => batch.targets[place] ?? -1),
+      );
+    },
+    /** One for each place of the batch. */
+    putWeights: (values: Float32Array) =>
+      putBytes(
+        ggml,
+        factors.tensor,
+        Float32Array.from(places, (place) => (hasTarget[place] ? (values[place] as number) : 0)),
+      ),
+    /** Values of the scored rows, each at its place of the batch; 0 where there is no target. */
+    spread(values: Float32Array): Float32Array {
+      const all = new Float32Array(count);
+      places.forEach((place, i) => {
+        if (hasTarget[place]) all[place] = values[i] as number;
+      });
+      return all;
+    },
+  };
+}
+
+/** Places of the batch that the output layer sees, in order; -1: none. All of them where all can be seen. */
+function placesOf(targets: Int32Array, scored: number): Int32Array {
+  if (scored === targets.length) return Int32Array.from(targets.keys());
+  const found = [...targets.keys()].filter((place) => (targets[place] as number) >= 0);
+  if (found.length > scored) throw new RangeError(`More than ${scored} places of a batch have targets`);
+  const places = new Int32Array(scored).fill(-1);
+  places.set(found);
+  return places;
+}
+
+/** For each token, the first of its row that it sees. Padding sees itself. */
+export function startsOf(sequences: Int32Array, tokens: number): Int32Array {
+  const starts = new Int32Array(sequences.length);
+  for (let i = 0; i < sequences.length; i++) {
+    const place = i % tokens;
+    const own = sequences[i] as number;
+    const goesOn = place > 0 && own >= 0 && own === sequences[i - 1];
+    starts[i] = goesOn ? (starts[i - 1] as number) : place;
+  }
+  return starts;
+}
+
+/** [tokens, pairs of a head]: cosine and sine. */
+export function turnsOf(of: Architecture, tokens: number, factors: Float32Array | null): Float32Array {
+  const pairs = of.headLength / 2;
+  const turns = new Float32Array(tokens * pairs * 2);
+  for (let pair = 0; pair < pairs; pair++) {
+    const speed = (of.ropeScale * of.ropeBase ** ((-2 * pair) / of.headLength)) / (factors?.[pair] ?? 1);
+    for (let position = 0; position < tokens; position++) {
+      const at = (position * pairs + pair) * 2;
+      turns[at] = Math.cos(position * speed);
+      turns[at + 1] = Math.sin(position * speed);
+    }
+  }
+  return turns;
+}

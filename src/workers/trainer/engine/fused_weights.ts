@@ -1,0 +1,211 @@
+/**
+ * Weights as the fused passes multiply by them. Matrices that read the same input are one, W over W over W; each
+ * adapter's B stands to the right of its W and its A below all of them:
+ *
+ *     W₁  s·B₁  0          x · [W B]ᵀ with x = [x, x·A₁ᵀ, x·A₂ᵀ] is the product with the adapter's part in it, and
+ *     W₂  0     s·B₂       dy · [W; A] with dy = [dy, dy·s·B₁, dy·s·B₂] the gradient of x:
+ *     A₁                   adapters cost no pass over memory of their own.
+ *     A₂
+ */
+import { type Backend, type Ptr, putBytes, TYPE } from "../../../native/ggml.ts";
+import { shapeOf, typeOf } from "../../../native/ggml_symbols.ts";
+import type { Kernels } from "../../../native/kernels.ts";
+import { must } from "../../../native/llama_symbols.ts";
+import type { Architecture } from "./architecture.ts";
+import { Arena, type Buffer, past } from "./fused_memory.ts";
+import { loraNames, loraScale, type Weights } from "./weights.ts";
+
+const EXTRA = 16; // columns of adapters are a multiple of it, so that rows begin at multiples of 32 bytes
+
+export type Group = {
+  readonly inputs: number;
+  readonly outputs: number;
+  /** Columns of all adapters, 0 where there are none; what is not an adapter's is zero. */
+  readonly extra: number;
+  /** Of a row, in elements. */
+  readonly stride: number;
+  readonly matrix: Buffer;
+  /** F32, of this micro-batch: [extra, inputs] and [outputs, extra]. */
+  readonly ofA: Buffer;
+  readonly ofB: Buffer;
+};
+
+export type FusedLayer = { qkv: Group; output: Group; gateUp: Group; down: Group };
+
+export type FusedWeights = {
+  readonly layers: readonly FusedLayer[];
+  /** Adapters as they are now, into their places. */
+  refresh: () => void;
+  /** What the last way back found, onto the sums. */
+  addGradients: () => void;
+  readonly bytes: number;
+  free: () => void;
+};
+
+type Part = { name: string; outputs: number; firstRow: number; adapter: number | null };
+type Planned = Group & { parts: readonly Part[] };
+
+const held = new WeakMap<Weights, { fused: FusedWeights; users: number }>();
+
+/** One for all graphs of a model: its bytes count for the one that makes it, and the last that frees it frees it. */
+export function fusedWeights(kernels: Kernels, architecture: Architecture, weights: Weights): FusedWeights {
+  const known = held.get(weights);
+  const { fused } = known ?? { fused: make(kernels, architecture, weights) };
+  const of = known ?? { fused, users: 0 };
+  of.users++;
+  held.set(weights, of);
+  return {
+    ...fused,
+    bytes: known ? 0 : fused.bytes,
+    free() {
+      if (--of.users > 0) return;
+      held.delete(weights);
+      fused.free();
+    },
+  };
+}
+
+const namesOf = (layer: number) => {
+  const of = (...parts: string[]) => parts.map((part) => `blk.${layer}.${part}.weight`);
+  return {
+    qkv: of("attn_q", "attn_k", "attn_v"),
+    output: of("attn_output"),
+    gateUp: of("ffn_gate", "ffn_up"),
+    down: of("ffn_down"),
+  };
+};
+
+/** Every matrix that the fused passes multiply by. */
+export const matricesOf = ({ layers }: Architecture): string[] =>
+  Array.from({ length: layers }, (_, i) => Object.values(namesOf(i)).flat()).flat();
+
+function make(kernels: Kernels, { layers: count }: Architecture, weights: Weights): FusedWeights {
+  const { backend } = weights;
+  const arena = new Arena(backend);
+  const planned: Planned[] = [];
+  const plan = (names: readonly string[]) => {
+    const made = planGroup(arena, weights, names);
+    planned.push(made);
+    return made;
+  };
+  const layers = Array.from({ length: count }, (_, i) => {
+    const { qkv, output, gateUp, down } = namesOf(i);
+    return { qkv: plan(qkv), output: plan(output), gateUp: plan(gateUp), down: plan(down) };
+  });
+  const adapters = planned.flatMap(({ parts }) => parts).filter(({ adapter }) => adapter !== null).length;
+  const listInts = Math.max(1, adapters * 2 * COPY_INTS);
+  const lists = { put: arena.want("i32", listInts), add: arena.want("i32", listInts) };
+  arena.allocate();
+  for (const group of planned) placeMatrices(kernels, weights, group);
+  const copies = planned.flatMap((group) => copiesOf(weights, group));
+  putBytes(backend.ggml, lists.put.tensor, packed(copies.map(({ put }) => put)));
+  putBytes(backend.ggml, lists.add.tensor, packed(copies.map(({ add }) => add)));
+  const run = (name: "put_adapters" | "add_gradients", list: Buffer) => {
+    if (copies.length > 0) kernels.launch(name, { grid: [16, copies.length, 1], threads: 256 }, [list.at]);
+  };
+  kernels.wait();
+  return {
+    layers,
+    refresh: () => run("put_adapters", lists.put),
+    addGradients: () => run("add_gradients", lists.add),
+    bytes: arena.bytes,
+    free: () => arena.free(),
+  };
+}
+
+function planGroup(arena: Arena, weights: Weights, names: readonly string[]): Planned {
+  let [firstRow, adapters] = [0, 0];
+  const parts = names.map((name): Part => {
+    const outputs = shapeOf(weights.get(name))[1];
+    const adapter = weights.lora && weights.has(loraNames(name).a) ? adapters++ : null;
+    const part = { name, outputs, firstRow, adapter };
+    firstRow += outputs;
+    return part;
+  });
+  const inputs = shapeOf(weights.get(names[0] as string))[0];
+  const extra = Math.ceil((adapters * (weights.lora?.rank ?? 0)) / EXTRA) * EXTRA;
+  const stride = inputs + extra;
+  return {
+    parts,
+    inputs,
+    outputs: firstRow,
+    extra,
+    stride,
+    matrix: arena.want("bf16", (firstRow + extra) * stride),
+    ofA: arena.want("f32", Math.max(1, extra * inputs)),
+    ofB: arena.want("f32", Math.max(1, firstRow * extra)),
+  };
+}
+
+const addressOf = ({ ggml }: Backend, tensor: Ptr) => Number(must(ggml.ggml_get_data(tensor), "memory"));
+
+function placeMatrices(kernels: Kernels, weights: Weights, { parts, inputs, stride, matrix }: Planned) {
+  for (const { name, outputs, firstRow } of parts) {
+    const tensor = weights.get(name);
+    if (typeOf(tensor) !== TYPE.BF16) throw new Error(`${name} is not BF16`);
+    const to = past("bf16", matrix.at, firstRow * stride);
+    const values = [addressOf(weights.backend, tensor), to, inputs, stride];
+    kernels.launch("place_matrix", { grid: [outputs, 1, 1], threads: 128 }, values);
+  }
+}
+
+/** struct Copy of kernels.cu. */
+type Copy = {
+  from: number;
+  to: number;
+  rows: number;
+  columns: number;
+  fromStride: number;
+  toStride: number;
+  by: number;
+};
+const COPY_INTS = 10; // 40 bytes
+
+function packed(copies: readonly Copy[]): Uint8Array {
+  const bytes = new Uint8Array(copies.length * COPY_INTS * 4);
+  const view = new DataView(bytes.buffer);
+  copies.forEach((copy, i) => {
+    const at = i * COPY_INTS * 4;
+    view.setBigUint64(at, BigInt(copy.from), true);
+    view.setBigUint64(at + 8, BigInt(copy.to), true);
+    [copy.rows, copy.columns, copy.fromStride, copy.toStride].forEach((value, k) => {
+      view.setInt32(at + 16 + 4 * k, value, true);
+    });
+    view.setFloat32(at + 32, copy.by, true);
+  });
+  return bytes;
+}
+
+function copiesOf(weights: Weights, group: Planned): { put: Copy; add: Copy }[] {
+  const { backend, lora, trainable } = weights;
+  if (!lora) return [];
+  const { inputs, outputs, extra, stride, matrix, ofA, ofB } = group;
+  const by = loraScale(lora);
+  const of = (name: string) => {
+    const found = trainable.find((each) => each.name === name);
+    if (!found) throw new Error(`There is no adapter ${name}`);
+    return { value: addressOf(backend, found.tensor), sum: addressOf(backend, found.gradient) };
+  };
+  return group.parts.flatMap(({ name, outputs: rows, firstRow, adapter }) => {
+    if (adapter === null) return [];
+    const column = adapter * lora.rank;
+    const a = of(loraNames(name).a);
+    const b = of(loraNames(name).b);
+    const sizeA = { rows: lora.rank, columns: inputs };
+    const sizeB = { rows, columns: lora.rank };
+    const placeA = past("bf16", matrix.at, (outputs + column) * stride);
+    const placeB = past("bf16", matrix.at, firstRow * stride + inputs + column);
+    const foundA = past("f32", ofA.at, column * inputs);
+    const foundB = past("f32", ofB.at, firstRow * extra + column);
+    return [
+      {
+        put: { from: a.value, to: placeA, ...sizeA, fromStride: inputs, toStride: stride, by: 1 },
+        add: { from: foundA, to: a.sum, ...sizeA, fromStride: inputs, toStride: inputs, by: 1 },
+      },
+      {
+        put: { from: b.value, to: placeB, ...sizeB, fromStride: lora.rank, toStride: stride, by },
+        add: { from: foundB, to: b.sum, ...sizeB, fromStride: extra, toStride: lora.rank, by },
+      },
+    ];
+  });
+}

@@ -1,0 +1,119 @@
+import { afterAll, describe, expect, test } from "bun:test";
+import { readFileSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { type ShapeOf, writeModel } from "../../../bench/training/model.ts";
+import { parseGguf } from "../../../src/lib/gguf/parse.ts";
+import { getFloats, openBackend, putBytes } from "../../../src/native/ggml.ts";
+import type { Kernels } from "../../../src/native/kernels.ts";
+import { architectureOf } from "../../../src/workers/trainer/engine/architecture.ts";
+import { canFuse } from "../../../src/workers/trainer/engine/fused.ts";
+import { buildGraph, type GraphShape } from "../../../src/workers/trainer/engine/graph.ts";
+import { type Lora, loadWeights } from "../../../src/workers/trainer/engine/weights.ts";
+import { tempDir } from "../../harness.ts";
+import { random, randomBatch, shape } from "./kit.ts";
+import { plainKernels } from "./plain_kernels.ts";
+
+const dir = tempDir();
+afterAll(() => rmSync(dir, { recursive: true, force: true }));
+const TARGETS = ["attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down"];
+const LORA: Lora = { rank: 4, alpha: 8, rslora: false, targets: TARGETS };
+const MODEL: ShapeOf = {
+  ...{ arch: "llama", vocab: 60, width: 64, layers: 3, heads: 2, keyHeads: 1, head: 64, forward: 96, tied: true },
+};
+
+function open(model: Partial<ShapeOf>, lora: Lora, kernels: Kernels | null) {
+  const path = join(dir, "model.gguf");
+  writeModel(path, { ...MODEL, ...model });
+  const bytes = readFileSync(path);
+  const header = parseGguf(bytes, bytes.length);
+  if ("need" in header) throw new Error("the header is longer than the file");
+  const backend = { ...openBackend(dir, { kind: "cpu", threads: 1 }), kernels };
+  return { backend, architecture: architectureOf(header), weights: loadWeights(backend, { path, header }, lora) };
+}
+
+/** Two micro-batches that add up, of an adapter that is not zero. */
+function passes(opened: ReturnType<typeof open>, of: GraphShape) {
+  const { weights, backend, architecture } = opened;
+  const next = random(3);
+  for (const { tensor } of weights.trainable)
+    putBytes(
+      backend.ggml,
+      tensor,
+      getFloats(backend.ggml, tensor).map(() => next() * 0.2),
+    );
+  const graph = buildGraph(opened, of);
+  weights.clearGradients();
+  const seen = [1, 2].map((seed) => {
+    const batch = randomBatch(of, architecture.vocab, seed);
+    const logps = graph.forward(batch);
+    const entropies = graph.entropies();
+    if (of.trains) graph.backward(Float32Array.from(batch.targets, (target) => (target < 0 ? 0 : next())));
+    return [logps, entropies];
+  });
+  const gradients = weights.trainable.map(({ name, gradient }) => [name, getFloats(backend.ggml, gradient)] as const);
+  graph.free();
+  weights.free();
+  backend.close();
+  return { scores: seen.flat(), gradients };
+}
+
+function cosine(a: Float32Array, b: Float32Array): number {
+  const dot = (x: Float32Array, y: Float32Array) => x.reduce((sum, value, i) => sum + value * (y[i] as number), 0);
+  return dot(a, b) / Math.sqrt(dot(a, a) * dot(b, b));
+}
+
+const CASES: [string, Partial<ShapeOf>, Partial<GraphShape>, Partial<Lora>][] = [
+  ["llama", {}, {}, {}],
+  ["llama, layers computed again", {}, { checkpoints: true }, {}],
+  [
+    "llama, few places scored, at another temperature",
+    {},
+    { checkpoints: true, scored: 23, headChunk: 8, temperature: 0.7 },
+    {},
+  ],
+  ["llama, its own output layer, two targets", { tied: false }, {}, { targets: ["attn_q", "attn_v"], rslora: true }],
+  ["qwen2", { arch: "qwen2" }, { checkpoints: true }, { rank: 6 }],
+  ["qwen3, heads of 128", { arch: "qwen3", head: 128 }, {}, { targets: ["ffn_down", "attn_output"] }],
+];
+
+describe("the fused passes compute what the tape computes", () => {
+  test.each(CASES)("%s", (_name, model, graph, lora) => {
+    const of = { ...shape({ tokens: 14, entropies: true }), ...graph };
+    const how = { ...LORA, ...lora };
+    const expected = passes(open(model, how, null), of);
+    const found = passes(open(model, how, plainKernels), of);
+    expected.scores.forEach((values, i) => {
+      expect(cosine(values, found.scores[i] as Float32Array)).toBeGreaterThan(0.9999);
+    });
+    for (const [i, [name, values]] of expected.gradients.entries()) {
+      const [, ours] = found.gradients[i] as (typeof found.gradients)[number];
+      expect([name, cosine(values, ours) > 0.997]).toEqual([name, true]);
+    }
+  });
+
+  test("the model before its adapters is the same whatever they are", () => {
+    const of = shape({ tokens: 14, trains: false, entropies: true, reference: true });
+    const expected = passes(open({}, LORA, null), of);
+    const found = passes(open({}, LORA, plainKernels), of);
+    expected.scores.forEach((values, i) => {
+      expect(cosine(values, found.scores[i] as Float32Array)).toBeGreaterThan(0.9999);
+    });
+  });
+});
+
+test("what the kernels cannot do is left to the tape", () => {
+  const can = (model: Partial<ShapeOf>, lora: Lora, over: Partial<GraphShape> = {}) => {
+    const opened = open(model, lora, plainKernels);
+    const answer = canFuse(opened, shape(over));
+    opened.weights.free();
+    opened.backend.close();
+    return answer;
+  };
+  expect(can({}, LORA)).toBe(true);
+  expect(can({ head: 32 }, LORA)).toBe(false);
+  expect(can({}, { ...LORA, targets: ["token_embd"] })).toBe(false);
+  const opened = open({}, LORA, null);
+  expect(canFuse(opened, shape())).toBe(false);
+  opened.weights.free();
+  opened.backend.close();
+});

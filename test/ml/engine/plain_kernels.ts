@@ -1,0 +1,372 @@
+/**
+ * The kernels of src/native/kernels in plain loops, on memory of this process: what each has to compute, without a GPU.
+ * With them the fused passes run on the CPU, and everything but the kernels themselves is what runs on the device.
+ */
+import { type Pointer, toArrayBuffer } from "bun:ffi";
+import type { Extent, Into, Matrix } from "../../../src/native/kernel_products.ts";
+import type { KernelName, Kernels } from "../../../src/native/kernels.ts";
+
+const bits = new Uint32Array(1);
+const real = new Float32Array(bits.buffer);
+const toBf16 = (value: number) => {
+  real[0] = value;
+  const word = bits[0] as number;
+  return (word + 0x7fff + ((word >>> 16) & 1)) >>> 16;
+};
+const fromBf16 = (half: number) => {
+  bits[0] = half << 16;
+  return real[0] as number;
+};
+
+const MOST_BYTES = 1 << 26; // of one matrix; nothing beyond what exists is touched
+const byAddress = <T>(make: (bytes: ArrayBuffer) => T) => {
+  const known = new Map<number, T>();
+  return (address: number): T => {
+    const found = known.get(address) ?? make(toArrayBuffer(address as Pointer, 0, MOST_BYTES));
+    known.set(address, found);
+    return found;
+  };
+};
+const floats = byAddress((bytes) => new Float32Array(bytes));
+const ints = byAddress((bytes) => new Int32Array(bytes));
+const views = byAddress((bytes) => new DataView(bytes));
+/** BF16 by element. */
+const halves = byAddress((bytes) => {
+  const words = new Uint16Array(bytes);
+  return {
+    get: (i: number) => fromBf16(words[i] as number),
+    set: (i: number, value: number) => {
+      words[i] = toBf16(value);
+    },
+  };
+});
+const range = (count: number) => Array.from({ length: count }, (_, i) => i);
+type Values = readonly number[];
+type Take = () => number;
+/** Arguments one after the other. */
+const taking = (values: Values): Take => {
+  let i = 0;
+  return () => values[i++] as number;
+};
+
+function addNorm(values: Values, tokens: number) {
+  const take = taking(values);
+  const [from, more, to] = [take(), take(), take()];
+  const [weight, out, inverse] = [floats(take()), halves(take()), floats(take())];
+  const [width, stride, epsilon] = [take(), take(), take()];
+  const [x, sum, y] = [floats(from), floats(to), more === 0 ? null : halves(more)];
+  for (let n = 0; n < tokens; n++) {
+    let squares = 0;
+    for (let i = 0; i < width; i++) {
+      const at = n * width + i;
+      sum[at] = (x[at] as number) + (y?.get(at) ?? 0);
+      squares += (sum[at] as number) ** 2;
+    }
+    const by = 1 / Math.sqrt(squares / width + epsilon);
+    inverse[n] = by;
+    for (let i = 0; i < width; i++)
+      out.set(n * stride + i, (sum[n * width + i] as number) * by * (weight[i] as number));
+  }
+}
+
+function normBack(values: Values, tokens: number) {
+  const take = taking(values);
+  const gradient = halves(take());
+  const rowsAt = take();
+  const factorsAt = take();
+  const [x, inverse, weight, sum, out] = [
+    floats(take()),
+    floats(take()),
+    floats(take()),
+    floats(take()),
+    halves(take()),
+  ];
+  const [width, stride, isFirst] = [take(), take(), take()];
+  for (let n = 0; n < tokens; n++) {
+    const source = rowsAt === 0 ? n : (ints(rowsAt)[n] as number);
+    const factor = source < 0 ? 0 : rowsAt === 0 ? 1 : (floats(factorsAt)[source] as number);
+    const by = inverse[n] as number;
+    const given = (i: number) => gradient.get(Math.max(0, source) * width + i) * (weight[i] as number);
+    let along = 0;
+    for (let i = 0; i < width; i++) along += given(i) * (x[n * width + i] as number);
+    const mean = (along * by * by) / width;
+    for (let i = 0; i < width; i++) {
+      const at = n * width + i;
+      const before = isFirst ? 0 : (sum[at] as number);
+      sum[at] = before + factor * by * (given(i) - (x[at] as number) * mean);
+      out.set(n * stride + i, sum[at] as number);
+    }
+  }
+}
+
+function gateUp(values: Values, tokens: number) {
+  const take = taking(values);
+  const [both, out, forward, stride] = [halves(take()), halves(take()), take(), take()];
+  for (let n = 0; n < tokens; n++)
+    for (let i = 0; i < forward; i++) {
+      const [gate, up] = [both.get(n * 2 * forward + i), both.get((n * 2 + 1) * forward + i)];
+      out.set(n * stride + i, (gate / (1 + Math.exp(-gate))) * up);
+    }
+}
+
+function gateUpBack(values: Values, tokens: number) {
+  const take = taking(values);
+  const [both, gradient, out, forward, stride] = [halves(take()), halves(take()), halves(take()), take(), take()];
+  for (let n = 0; n < tokens; n++)
+    for (let i = 0; i < forward; i++) {
+      const [gate, up] = [both.get(n * 2 * forward + i), both.get((n * 2 + 1) * forward + i)];
+      const sigmoid = 1 / (1 + Math.exp(-gate));
+      const d = gradient.get(n * forward + i);
+      out.set(n * stride + i, d * up * sigmoid * (1 + gate * (1 - sigmoid)));
+      out.set(n * stride + forward + i, d * gate * sigmoid);
+    }
+}
+
+/** Both directions; `back`: the first buffer holds gradients, and is read and written. */
+function turnHeads(values: Values, back: boolean) {
+  const take = taking(values);
+  const [a, aStride, b, bStride] = [halves(take()), take(), halves(take()), take()];
+  const [positions, turns] = [ints(take()), floats(take())];
+  const [biasAt, queryNorm, keyNorm] = [take(), take(), take()];
+  const [heads, keyHeads, length, inHalves, epsilon, tokens] = [take(), take(), take(), take(), take(), take()];
+  const pairs = length / 2;
+  for (let n = 0; n < tokens; n++)
+    for (const head of range(heads + (back ? 1 : 2) * keyHeads)) {
+      const isValue = head >= heads + keyHeads;
+      const normAt = isValue ? 0 : head < heads ? queryNorm : keyNorm;
+      const norm = normAt === 0 ? null : floats(normAt);
+      const raw = range(length).map((i) => {
+        const value = back ? b.get(n * bStride + head * length + i) : a.get(n * aStride + head * length + i);
+        return value + (biasAt === 0 ? 0 : (floats(biasAt)[head * length + i] as number));
+      });
+      const by = norm ? 1 / Math.sqrt(raw.reduce((s, x) => s + x * x, 0) / length + epsilon) : 1;
+      const turn = (pair: number) => {
+        const at = ((positions[n] as number) * pairs + pair) * 2;
+        return isValue ? [1, 0] : [turns[at] as number, turns[at + 1] as number];
+      };
+      const placesOf = (pair: number) => (inHalves ? [pair, pair + pairs] : [2 * pair, 2 * pair + 1]);
+      const given = raw.map((x, i) => (back ? a.get(n * aStride + head * length + i) : x * by * (norm?.[i] ?? 1)));
+      const turned = new Array<number>(length);
+      for (const pair of range(pairs)) {
+        const [i, k] = placesOf(pair) as [number, number];
+        const [cosine, sine] = turn(pair) as [number, number];
+        const [x, y] = [given[i] as number, given[k] as number];
+        turned[i] = back ? x * cosine + y * sine : x * cosine - y * sine;
+        turned[k] = back ? y * cosine - x * sine : x * sine + y * cosine;
+      }
+      if (!back) {
+        for (const i of range(length)) b.set(n * bStride + head * length + i, turned[i] as number);
+        continue;
+      }
+      const weighted = turned.map((d, i) => d * (norm?.[i] ?? 1));
+      const mean = norm ? (weighted.reduce((s, d, i) => s + d * (raw[i] as number), 0) * by * by) / length : 0;
+      for (const [i, d] of weighted.entries())
+        a.set(n * aStride + head * length + i, by * (d - (raw[i] as number) * mean));
+    }
+}
+
+/** Shares of the keys that one query of one head sees, first to last. */
+type Sight = { start: Int32Array; heads: number; keyHeads: number; tokens: number; scale: number };
+const sightOf = (take: Take): Sight => ({
+  ...{ start: ints(take()), heads: take(), keyHeads: take(), tokens: take(), scale: take() },
+});
+
+function eachQuery(
+  sight: Sight,
+  rows: number,
+  length: number,
+  visit: (of: { at: number; place: number; q: number; k: number; v: number; keys: number[] }) => void,
+) {
+  const { heads, keyHeads, tokens } = sight;
+  for (let row = 0; row < rows; row++)
+    for (let head = 0; head < heads; head++)
+      for (let t = 0; t < tokens; t++) {
+        const at = row * tokens + t;
+        const first = sight.start[at] as number;
+        const keyHead = Math.floor(head / (heads / keyHeads));
+        visit({
+          ...{ at, place: (row * heads + head) * tokens + t, q: head * length, k: (heads + keyHead) * length },
+          ...{
+            v: (heads + keyHeads + keyHead) * length,
+            keys: range(t - first + 1).map((i) => row * tokens + first + i),
+          },
+        });
+      }
+}
+
+function attention(values: Values, length: number, rows: number) {
+  const take = taking(values);
+  const [qkv, stride, out, outStride, lse] = [halves(take()), take(), halves(take()), take(), floats(take())];
+  const sight = sightOf(take);
+  eachQuery(sight, rows, length, ({ at, place, q, k, v, keys }) => {
+    const score = (key: number) =>
+      range(length).reduce((s, i) => s + qkv.get(at * stride + q + i) * qkv.get(key * stride + k + i), 0) * sight.scale;
+    const scores = keys.map(score);
+    const top = Math.max(...scores);
+    const total = scores.reduce((s, x) => s + Math.exp(x - top), 0);
+    lse[place] = (top + Math.log(total)) * Math.LOG2E;
+    for (let i = 0; i < length; i++) {
+      const mixed = keys.reduce(
+        (s, key, n) => s + Math.exp((scores[n] as number) - top) * qkv.get(key * stride + v + i),
+        0,
+      );
+      out.set(at * outStride + q + i, mixed / total);
+    }
+  });
+}
+
+/** Both kernels of the way back; each writes its part of the result. */
+function attentionBack(values: Values, length: number, { rows, part }: { rows: number; part: "keys" | "queries" }) {
+  const take = taking(values);
+  const [qkv, stride, given, givenStride] = [halves(take()), take(), halves(take()), take()];
+  const [lse, delta, to, toStride] = [floats(take()), floats(take()), halves(take()), take()];
+  const sight = sightOf(take);
+  const width = (sight.heads + 2 * sight.keyHeads) * length;
+  const sums = new Float32Array(rows * sight.tokens * width);
+  eachQuery(sight, rows, length, ({ at, place, q, k, v, keys }) => {
+    for (const key of keys) {
+      let [score, ofShare] = [0, 0];
+      for (let i = 0; i < length; i++) {
+        score += qkv.get(at * stride + q + i) * qkv.get(key * stride + k + i);
+        ofShare += given.get(at * givenStride + q + i) * qkv.get(key * stride + v + i);
+      }
+      const share = 2 ** (score * sight.scale * Math.LOG2E - (lse[place] as number));
+      const ofScore = share * (ofShare - (delta[place] as number)) * sight.scale;
+      for (let i = 0; i < length; i++) {
+        sums[at * width + q + i] = (sums[at * width + q + i] as number) + ofScore * qkv.get(key * stride + k + i);
+        sums[key * width + k + i] = (sums[key * width + k + i] as number) + ofScore * qkv.get(at * stride + q + i);
+        sums[key * width + v + i] = (sums[key * width + v + i] as number) + share * given.get(at * givenStride + q + i);
+      }
+    }
+  });
+  const split = sight.heads * length;
+  for (let n = 0; n < rows * sight.tokens; n++)
+    for (let i = part === "queries" ? 0 : split; i < (part === "queries" ? split : width); i++)
+      to.set(n * toStride + i, sums[n * width + i] as number);
+}
+
+function attentionDelta(values: Values) {
+  const take = taking(values);
+  const [out, outStride, given, stride, delta] = [halves(take()), take(), halves(take()), take(), floats(take())];
+  const [heads, length, perRow, tokens] = [take(), take(), take(), take()];
+  for (let n = 0; n < tokens; n++)
+    for (let head = 0; head < heads; head++) {
+      const at = head * length;
+      const sum = range(length).reduce(
+        (s, i) => s + out.get(n * outStride + at + i) * given.get(n * stride + at + i),
+        0,
+      );
+      delta[(Math.floor(n / perRow) * heads + head) * perRow + (n % perRow)] = sum;
+    }
+}
+
+function targetLogps(values: Values, rows: number) {
+  const take = taking(values);
+  const [logits, stride, targets, logps] = [floats(take()), take(), ints(take()), floats(take())];
+  const [entropiesAt, sharesAt, shareStride, vocab] = [take(), take(), take(), take()];
+  for (let n = 0; n < rows; n++) {
+    const row = logits.subarray(n * stride, n * stride + vocab);
+    const top = row.reduce((a, b) => Math.max(a, b));
+    const all = top + Math.log(row.reduce((s, x) => s + Math.exp(x - top), 0));
+    const target = targets[n] as number;
+    logps[n] = target < 0 ? 0 : (row[target] as number) - all;
+    if (entropiesAt) floats(entropiesAt)[n] = all - row.reduce((s, x) => s + Math.exp(x - all) * x, 0);
+    if (sharesAt === 0) continue;
+    const shares = halves(sharesAt);
+    for (const [i, x] of row.entries()) shares.set(n * shareStride + i, Math.exp(x - all) - (i === target ? 1 : 0));
+  }
+}
+
+function copies(
+  listAt: number,
+  count: number,
+  move: (from: number, to: number, of: { i: number; k: number; by: number }) => void,
+) {
+  const view = views(listAt);
+  for (let c = 0; c < count; c++) {
+    const at = c * 40;
+    const [from, to] = [Number(view.getBigUint64(at, true)), Number(view.getBigUint64(at + 8, true))];
+    const [rows, columns, fromStride, toStride] = [16, 20, 24, 28].map((o) => view.getInt32(at + o, true)) as [
+      number,
+      number,
+      number,
+      number,
+    ];
+    const by = view.getFloat32(at + 32, true);
+    for (let r = 0; r < rows; r++)
+      for (let i = 0; i < columns; i++) move(from, to, { i: r * fromStride + i, k: r * toStride + i, by });
+  }
+}
+
+const KERNELS: Record<KernelName, (values: Values, grid: readonly [number, number, number]) => void> = {
+  embed([table = 0, ids = 0, x = 0, width = 0], [tokens]) {
+    for (let n = 0; n < tokens; n++)
+      for (let i = 0; i < width; i++)
+        floats(x)[n * width + i] = halves(table).get((ints(ids)[n] as number) * width + i);
+  },
+  take_rows([from = 0, places = 0, to = 0, width = 0], [rows]) {
+    for (let n = 0; n < rows; n++)
+      for (let i = 0; i < width; i++) {
+        const place = ints(places)[n] as number;
+        halves(to).set(n * width + i, place < 0 ? 0 : halves(from).get(place * width + i));
+      }
+  },
+  add_norm: (values, [tokens]) => addNorm(values, tokens),
+  norm_back: (values, [tokens]) => normBack(values, tokens),
+  gate_up: (values, [, tokens]) => gateUp(values, tokens),
+  gate_up_back: (values, [, tokens]) => gateUpBack(values, tokens),
+  turn_heads: (values) => turnHeads(values, false),
+  turn_heads_back: (values) => turnHeads(values, true),
+  attention_64: (values, [, , rows]) => attention(values, 64, rows),
+  attention_128: (values, [, , rows]) => attention(values, 128, rows),
+  attention_back_queries_64: (values, [, , rows]) => attentionBack(values, 64, { rows, part: "queries" }),
+  attention_back_queries_128: (values, [, , rows]) => attentionBack(values, 128, { rows, part: "queries" }),
+  attention_back_keys_64: (values, [, , rows]) => attentionBack(values, 64, { rows, part: "keys" }),
+  attention_back_keys_128: (values, [, , rows]) => attentionBack(values, 128, { rows, part: "keys" }),
+  attention_delta: (values) => attentionDelta(values),
+  target_logps: (values, [rows]) => targetLogps(values, rows),
+  put_adapters: ([list = 0], [, count]) =>
+    copies(list, count, (from, to, { i, k, by }) => halves(to).set(k, (floats(from)[i] as number) * by)),
+  add_gradients: ([list = 0], [, count]) =>
+    copies(list, count, (from, to, { i, k, by }) => {
+      floats(to)[k] = (floats(to)[k] as number) + (floats(from)[i] as number) * by;
+    }),
+  place_matrix([from = 0, to = 0, columns = 0, stride = 0], [rows]) {
+    for (let n = 0; n < rows; n++)
+      for (let i = 0; i < columns; i++) halves(to).set(n * stride + i, halves(from).get(n * columns + i));
+  },
+};
+
+/** `a(row, d)` and `b(d, column)` say which element stands there. */
+function multiply(a: Matrix, b: Matrix, { to, of, at }: { to: Into; of: Extent; at: { a: Place; b: Place } }) {
+  const [x, y] = [halves(a.at), halves(b.at)];
+  const columns = range(of.columns).map((column) =>
+    Float32Array.from({ length: of.depth }, (_, d) => y.get(at.b(d, column, b.stride))),
+  );
+  for (let row = 0; row < of.rows; row++) {
+    const left = Float32Array.from({ length: of.depth }, (_, d) => x.get(at.a(row, d, a.stride)));
+    columns.forEach((right, column) => {
+      let sum = 0;
+      for (let d = 0; d < of.depth; d++) sum += (left[d] as number) * (right[d] as number);
+      const value = sum * (to.by ?? 1);
+      if (to.f32) floats(to.at)[row * to.stride + column] = value;
+      else halves(to.at).set(row * to.stride + column, value);
+    });
+  }
+}
+type Place = (row: number, column: number, stride: number) => number;
+const straight: Place = (row, column, stride) => row * stride + column;
+const turned: Place = (row, column, stride) => column * stride + row;
+
+export const plainKernels: Kernels = {
+  launch: (name, { grid }, values) => KERNELS[name](values, grid),
+  products: {
+    byRows: (a, b, to, of) => multiply(a, b, { to, of, at: { a: straight, b: turned } }),
+    plain: (a, b, to, of) => multiply(a, b, { to, of, at: { a: straight, b: straight } }),
+    byColumns: (a, b, to, of) => multiply(a, b, { to, of, at: { a: turned, b: straight } }),
+    close: () => 0,
+  },
+  enter() {},
+  wait() {},
+  close() {},
+};
