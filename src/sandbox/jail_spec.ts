@@ -10,6 +10,7 @@ const KINDS = {
   tmpfs: "t",
   symlink: "l",
   file: "f",
+  device: "g",
   devices: "d",
   proc: "p",
 } as const satisfies Record<Mount["kind"], string>;

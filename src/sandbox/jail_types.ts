@@ -5,6 +5,7 @@ export type Mount =
   | { kind: "tmpfs"; to: string; bytes: number }
   | { kind: "symlink"; target: string; at: string }
   | { kind: "file"; at: string; text: string } // read-only, such as /etc/passwd
+  | { kind: "device"; from: string; to: string } // one of the host's, such as a GPU
   | { kind: "devices" } // null, zero, full, random, urandom
   | { kind: "proc" };
 

@@ -138,7 +138,15 @@ export type FromServing = z.infer<typeof FromServing>;
 /** Looks at model files and archives, so that no outside file is parsed in the server. */
 export const ToInspector = z.discriminatedUnion("type", [
   z.strictObject({ type: z.literal("inspect"), path: z.string(), hash: z.boolean() }),
-  z.strictObject({ type: z.literal("unpack"), path: z.string(), format: z.enum(["tar.gz", "zip"]) }),
+  z.strictObject({
+    type: z.literal("unpack"),
+    path: z.string(),
+    format: z.enum(["tar.gz", "zip"]),
+    /** An empty directory, and whose files are to be; null: only to see whether it can be unpacked. */
+    into: z
+      .strictObject({ dir: z.string(), owner: z.strictObject({ uid: z.int(), gid: z.int() }).nullable() })
+      .nullable(),
+  }),
 ]);
 export type ToInspector = z.infer<typeof ToInspector>;
 
@@ -177,7 +185,7 @@ export const FromInspector = z.discriminatedUnion("type", [
     size_bytes: z.int(),
     sha256: z.string().nullable(),
   }),
-  /** Every entry can be unpacked, and was: into nothing. */
+  /** Every entry can be unpacked, and was. */
   z.strictObject({
     type: z.literal("unpacked"),
     path: z.string(),

@@ -19,6 +19,15 @@ const OVERHEAD_BYTES = 32 * 2 ** 20; // headers and padding of the most entries
 const MAX_NAME_BYTES = 1024;
 const MAX_SEGMENT_BYTES = 255;
 
+/** Where the content goes. Names have been judged; `close` may come without an `open`. */
+export type Sink = {
+  folder: (name: string) => void;
+  open: (name: string) => void;
+  write: (chunk: Uint8Array) => void;
+  close: () => void;
+};
+export const NOWHERE: Sink = { folder: () => {}, open: () => {}, write: () => {}, close: () => {} };
+
 export type Contents = { fileCount: number; unpackedBytes: number };
 
 const show = (name: string) => JSON.stringify(name.length > 120 ? `${name.slice(0, 120)}…` : name);

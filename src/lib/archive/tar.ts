@@ -1,6 +1,6 @@
-import { ArchiveError, type Ledger, nameOf, refuseKind } from "./entries.ts";
+import { ArchiveError, type Ledger, NOWHERE, nameOf, refuseKind, type Sink } from "./entries.ts";
 
-/** Reads a tar archive (ustar, pax, GNU long names) as it comes and judges each entry; the content is only counted. */
+/** Reads a tar archive (ustar, pax, GNU long names) as it comes and judges each entry before its content is passed on. */
 const BLOCK = 512;
 const MAX_EXTRA_BYTES = 1 << 20; // of a pax header or a long name
 
@@ -17,7 +17,7 @@ const KINDS: Record<string, string> = {
   S: "a sparse file",
 };
 
-export function createTarReader(ledger: Ledger) {
+export function createTarReader(ledger: Ledger, sink: Sink = NOWHERE) {
   const block = new Uint8Array(BLOCK);
   let filled = 0; //        of the block
   let left = 0; //          bytes of the present content, padding included
@@ -39,7 +39,7 @@ export function createTarReader(ledger: Ledger) {
       extra = {};
       const isFile = type === "0" || type === "\0" || type === "7";
       if (type === "5" || (isFile && name.endsWith("/"))) takeFolder(name, size);
-      else if (isFile) ledger.file(name);
+      else if (isFile) takeFile(name);
       else refuseKind(name, KINDS[type] ?? `of the unknown kind ${JSON.stringify(type)}`);
     }
     if (left === 0) finishContent();
@@ -49,6 +49,12 @@ export function createTarReader(ledger: Ledger) {
   function takeFolder(name: string, size: number) {
     if (size > 0) throw new ArchiveError(`The folder ${JSON.stringify(name.slice(0, 120))} has content`);
     ledger.folder(name);
+    sink.folder(name);
+  }
+
+  function takeFile(name: string) {
+    ledger.file(name);
+    sink.open(name);
   }
 
   function add(more: { path?: string; size?: number }) {
@@ -65,6 +71,7 @@ export function createTarReader(ledger: Ledger) {
       if (all.path !== undefined || all.size !== undefined)
         throw new ArchiveError("The archive gives one name or size to all of its entries");
     }
+    if (!kept) sink.close();
     kept = undefined;
     current = undefined;
   }
@@ -74,10 +81,15 @@ export function createTarReader(ledger: Ledger) {
     const padded = Math.ceil((current?.size ?? 0) / BLOCK) * BLOCK;
     const at = padded - left;
     if (kept) kept.set(chunk.subarray(0, Math.max(0, Math.min(step, kept.length - at))), Math.min(at, kept.length));
-    else ledger.unpack(Math.max(0, Math.min(step, (current?.size ?? 0) - at)), current?.name ?? "");
+    else pass(chunk.subarray(0, Math.max(0, Math.min(step, (current?.size ?? 0) - at))));
     left -= step;
     if (left === 0) finishContent();
     return step;
+  }
+
+  function pass(content: Uint8Array) {
+    ledger.unpack(content.length, current?.name ?? "");
+    sink.write(content);
   }
 
   function header(chunk: Uint8Array): number {

@@ -7,7 +7,8 @@ const MOST_SIZE = 8 ** 11; // eleven octal digits
 
 export async function* tarChunks(entries: readonly TarEntry[]): AsyncGenerator<Uint8Array> {
   for (const { name, size, content } of entries) {
-    yield header(name, size);
+    if (bytesOf(name).length > MOST_NAME) yield* longName(name);
+    yield header(name, size, "0");
     let written = 0;
     for await (const chunk of content()) {
       written += chunk.byteLength;
@@ -19,11 +20,23 @@ export async function* tarChunks(entries: readonly TarEntry[]): AsyncGenerator<U
   yield new Uint8Array(2 * BLOCK);
 }
 
+const bytesOf = (text: string) => new TextEncoder().encode(text);
+
+/** A pax header before the entry: a name that does not fit into the entry's own. */
+function* longName(name: string): Generator<Uint8Array> {
+  const rest = ` path=${name}\n`;
+  let length = bytesOf(rest).length + 1; // it counts its own digits
+  while (String(length).length + bytesOf(rest).length !== length) length++;
+  const record = bytesOf(`${length}${rest}`);
+  yield header("pax", record.length, "x");
+  yield record;
+  yield new Uint8Array((BLOCK - (record.length % BLOCK)) % BLOCK);
+}
+
 /** The same for the same file, whoever makes it and when. */
-function header(name: string, size: number): Uint8Array {
+function header(name: string, size: number, type: "0" | "x"): Uint8Array {
   const block = new Uint8Array(BLOCK);
-  const put = (at: number, text: string) => block.set(new TextEncoder().encode(text), at);
-  if (new TextEncoder().encode(name).length > MOST_NAME) throw new RangeError(`${name} is too long for an archive`);
+  const put = (at: number, text: string) => block.set(bytesOf(text).subarray(0, MOST_NAME), at);
   if (size >= MOST_SIZE) throw new RangeError(`${name} is too large for an archive`);
   const octal = (value: number, digits: number) => `${value.toString(8).padStart(digits, "0")}\0`;
   put(0, name);
@@ -33,7 +46,7 @@ function header(name: string, size: number): Uint8Array {
   put(124, octal(size, 11));
   put(136, octal(0, 11)); // time
   put(148, " ".repeat(8)); // the sum counts itself as blanks
-  put(156, "0");
+  put(156, type);
   put(257, "ustar\0");
   put(263, "00");
   const sum = block.reduce((total, byte) => total + byte, 0);

@@ -23,7 +23,7 @@
 
 enum { SPEC_FD = 3, REPORT_FD = 4 };
 
-enum mount_kind { READ_ONLY = 'r', WRITABLE = 'w', TMPFS = 't', SYMLINK = 'l', TEXT_FILE = 'f', DEVICES = 'd', PROC = 'p' };
+enum mount_kind { READ_ONLY = 'r', WRITABLE = 'w', TMPFS = 't', SYMLINK = 'l', TEXT_FILE = 'f', DEVICE = 'g', DEVICES = 'd', PROC = 'p' };
 
 struct mount_spec {
   enum mount_kind kind;

@@ -68,9 +68,9 @@ void open_trees(struct spec *spec, bool may_fail) {
         if (device_trees[d] < 0 && !may_fail) die(devices[d]);
       }
     }
-    if ((m->kind != READ_ONLY && m->kind != WRITABLE) || m->tree >= 0) continue;
+    if ((m->kind != READ_ONLY && m->kind != WRITABLE && m->kind != DEVICE) || m->tree >= 0) continue;
     uint64_t read_only = m->kind == READ_ONLY ? ATTR_RDONLY : 0;
-    m->tree = open_tree_of(m->from, ATTR_NOSUID | ATTR_NODEV | read_only);
+    m->tree = open_tree_of(m->from, ATTR_NOSUID | (m->kind == DEVICE ? ATTR_NOEXEC : ATTR_NODEV | read_only));
     struct stat st;
     if (m->tree < 0 || fstat(m->tree, &st) != 0) {
       if (may_fail) continue;
@@ -156,7 +156,8 @@ static void make_devices(void) {
 static void make_mount(struct mount_spec *m) {
   switch (m->kind) {
     case READ_ONLY:
-    case WRITABLE: attach(m->tree, m->to, m->is_dir); break;
+    case WRITABLE:
+    case DEVICE: attach(m->tree, m->to, m->is_dir); break;
     case TMPFS: make_tmpfs(m); break;
     case SYMLINK:
       make_parents(m->to);

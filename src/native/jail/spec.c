@@ -69,12 +69,12 @@ static void take_mount(struct cursor *cursor, struct spec *spec) {
   m->bytes = take_number(cursor);
   m->tree = -1;
   m->from_bytes = take_length(cursor);
-  bool bound = m->kind == READ_ONLY || m->kind == WRITABLE;
+  bool bound = m->kind == READ_ONLY || m->kind == WRITABLE || m->kind == DEVICE;
   if (bound) m->from = take_path(cursor, m->from_bytes);
   else if (m->kind == TEXT_FILE) m->from = take_bytes(cursor, m->from_bytes);
   else m->from = take_string(cursor, m->from_bytes);
   m->to = take_path(cursor, take_length(cursor));
-  if (strchr("rwtlfdp", (int)m->kind) == NULL) malformed("an unknown kind of mount");
+  if (strchr("rwtlfgdp", (int)m->kind) == NULL) malformed("an unknown kind of mount");
 }
 
 static void take_strings(char **list, int *count, char *text) {

@@ -8,7 +8,8 @@ import type { CodeArtifactRow } from "./table.ts";
 
 const LONGEST_MS = 120_000;
 
-export type Archive = { path: string; format: CodeArtifactRow["format"] };
+type Into = { dir: string; owner: { uid: number; gid: number } | null };
+export type Archive = { path: string; format: CodeArtifactRow["format"]; into?: Into };
 export type Contents = Pick<CodeArtifactRow, "fileCount" | "unpackedBytes">;
 
 /** The last one of the line. */
@@ -22,7 +23,7 @@ export function inspect(ctx: Ctx, archive: Archive): Promise<Contents> {
   return mine;
 }
 
-async function look({ supervisor }: Ctx, { path, format }: Archive): Promise<Contents> {
+async function look({ supervisor }: Ctx, { path, format, into }: Archive): Promise<Contents> {
   const over = Promise.withResolvers<Contents>();
   const worker = supervisor.spawn<FromInspector, ToInspector>({
     kind: "inspector",
@@ -37,7 +38,7 @@ async function look({ supervisor }: Ctx, { path, format }: Archive): Promise<Con
   });
   const late = setTimeout(() => void worker.stop("the archive takes too long"), LONGEST_MS);
   try {
-    worker.send({ type: "unpack", path, format });
+    worker.send({ type: "unpack", path, format, into: into ?? null });
     return await over.promise;
   } finally {
     clearTimeout(late);

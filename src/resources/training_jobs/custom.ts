@@ -1,4 +1,247 @@
+/**
+ * A job of method custom: a command in the jail of sessions, with its code, its rows and its volumes in /workspace.
+ * It knows no checkpoints: paused, or cut off by the server's end, it begins again. What it leaves in /workspace/output
+ * is the result.
+ */
+import { readdirSync } from "node:fs";
 import type { Ctx } from "../../context.ts";
-import type { JobRow } from "./table.ts";
+import { tarChunks } from "../../lib/archive/tar_write.ts";
+import { AppError, UsageError } from "../../lib/errors.ts";
+import { newId } from "../../lib/ids.ts";
+import { write } from "../../platform/db.ts";
+import { startJailed } from "../../sandbox/jail.ts";
+import { jailSupport } from "../../sandbox/jail_support.ts";
+import type { JailEnd, JailSpec } from "../../sandbox/jail_types.ts";
+import { sessionJail } from "../../sandbox/session_jail.ts";
+import { sessionMounts } from "../../sandbox/session_root.ts";
+import * as gpu from "../gpu/service.ts";
+import * as looseKeys from "../loose_keys/service.ts";
+import * as secrets from "../secrets/service.ts";
+import { build, type Copied, type CustomPlaces, clear, DATASET, OUTPUT, outputOf, writeBack } from "./custom_files.ts";
+import { linesOf, pointOf } from "./custom_output.ts";
+import { own, wantFiles } from "./exports.ts";
+import { liveOf, type Run } from "./live.ts";
+import { type JobLog, openLog } from "./logs.ts";
+import * as moves from "./moves.ts";
+import { startFault } from "./plan.ts";
+import { runtimeMs } from "./policy.ts";
+import * as progress from "./progress.ts";
+import * as jobs from "./service.ts";
+import type { JobError, JobRow } from "./table.ts";
 
-export function startCustom(_ctx: Ctx, _job: JobRow) {}
+const MIB = 1_048_576;
+const OPEN_FILES = 4096;
+const TMP_SHARE = 4;
+const LAST_LINES = 20;
+
+/** Returns at once. */
+export function startCustom(ctx: Ctx, job: JobRow) {
+  const { runs } = liveOf(ctx.db);
+  const over = Promise.withResolvers<void>();
+  const ending = new AbortController();
+  const end = () => ending.abort();
+  const run: Run = {
+    jobId: job.id,
+    workspaceId: job.workspaceId,
+    endingAt: undefined,
+    save: end,
+    stop: async () => end(),
+    over: over.promise,
+  };
+  runs.set(job.id, run);
+  void play(ctx, job, ending.signal)
+    .catch((error) => ctx.log.error("a custom job could not be dealt with", { job: job.id, error }))
+    .finally(() => {
+      runs.delete(job.id);
+      over.resolve();
+      ctx.wake(jobs.RECONCILE);
+    });
+}
+
+async function play(ctx: Ctx, job: JobRow, signal: AbortSignal) {
+  const log = openLog(ctx, job.id);
+  try {
+    const outcome = await attempt(ctx, job, { log, signal });
+    if (ctx.closing.aborted) moves.suspend(ctx, job.id);
+    else settle(ctx, job.id, outcome);
+  } finally {
+    log.close();
+    gpu.release(ctx, job.id);
+    await clear(ctx, job.id);
+  }
+}
+
+type Outcome = "done" | "ended" | JobError;
+
+/** Only a row that should run is moved: one that was paused or cancelled meanwhile has its verdict. */
+function settle(ctx: Ctx, id: string, outcome: Outcome) {
+  if (typeof outcome === "object") return void (moves.fail(ctx, id, outcome) ?? moves.conclude(ctx, id, ENDED));
+  if (outcome === "ended") return void moves.conclude(ctx, id, ENDED);
+  const completed = write(ctx.db, (tx) => {
+    const job = moves.current(tx, id);
+    return job !== undefined && moves.complete(ctx, tx, job) !== undefined;
+  });
+  if (!completed) moves.conclude(ctx, id, ENDED);
+}
+
+const ENDED = { kind: "stopped", message: "It was ended", tail: "", trained: false, saved: true, trouble: null };
+
+type Play = { log: JobLog; signal: AbortSignal };
+
+async function attempt(ctx: Ctx, job: JobRow, { log, signal }: Play): Promise<Outcome> {
+  try {
+    await requireJail(ctx);
+    const { copied, ...places } = await build(ctx, job);
+    if (signal.aborted) return "ended";
+    moves.begin(ctx, job.id, { device: job.gpuType === "cpu" ? "the CPU" : job.gpuType, memoryBytes: job.memoryBytes });
+    const { end, last } = await command(ctx, job, { places, copied, log, signal });
+    for (const fault of await wroteBack(ctx, job, copied)) log.add("stderr", fault);
+    if (signal.aborted && end.reason === "stopped") return "ended";
+    if (end.reason !== "exited" || end.exitCode !== 0) return failureOf(end, last);
+    await keepOutput(ctx, job, places);
+    return "done";
+  } catch (error) {
+    const fault = startFault(error);
+    if (fault) return fault;
+    ctx.log.error("a custom job broke", { job: job.id, error });
+    return {
+      code: "worker_crashed",
+      message: "It could not be run; the log of the server has the details",
+      param: null,
+    };
+  }
+}
+
+async function requireJail(ctx: Ctx) {
+  if (!ctx.config.sessions.enabled)
+    throw new AppError("sessions_disabled", "A custom job runs in the sandbox of sessions, and those are switched off");
+  try {
+    const support = await jailSupport(sessionJail(ctx.config.data_dir));
+    if (!support.ok)
+      throw new AppError("sessions_disabled", `This server cannot run it: ${support.reason}. ${support.fix}`);
+  } catch (error) {
+    if (error instanceof UsageError) throw new AppError("sessions_disabled", error.message, { cause: error });
+    throw error;
+  }
+}
+
+type Command = Play & { places: CustomPlaces; copied: readonly Copied[] };
+
+async function command(ctx: Ctx, job: JobRow, { places, copied, log, signal }: Command) {
+  const hidden = Object.fromEntries(job.secrets.map((name) => [name, secrets.reveal(ctx, job.workspaceId, name)]));
+  const last: string[] = [];
+  const lines = linesOf(Object.values(hidden), (stream, line) => {
+    log.add(stream, line);
+    last.push(line);
+    if (last.length > LAST_LINES) last.shift();
+    const point = stream === "stdout" ? pointOf(line) : undefined;
+    if (point) progress.step(ctx, job.id, { type: "step", ...point, eta_ms: null, samples: [], alarms: [] });
+  });
+  const jail = startJailed(sessionJail(ctx.config.data_dir), specOf(ctx, job, { places, copied, secret: hidden }), {
+    stdin: "ignore",
+    onOutput: lines.push,
+  });
+  const stop = () => void jail.stop();
+  signal.addEventListener("abort", stop, { once: true });
+  if (signal.aborted) stop();
+  const end = await jail.ended.finally(() => signal.removeEventListener("abort", stop));
+  lines.end();
+  return { end, last: last.join("\n") };
+}
+
+type Seen = { places: CustomPlaces; copied: readonly Copied[]; secret: Record<string, string> };
+
+function specOf(ctx: Ctx, job: JobRow, { places, copied, secret }: Seen): JailSpec {
+  const { memory_mib, processes, disk_mib, disk_entries: entries, allow_network } = ctx.config.sessions;
+  const memoryBytes = Math.max(memory_mib * MIB, job.memoryBytes);
+  const network = allow_network ? "host" : "none";
+  const aside = copied.flatMap(({ volume, dir, writable }) =>
+    writable ? [] : [{ from: dir, to: volume.mount_path, writable: false }],
+  );
+  const limitMs = Math.min(
+    job.maxRuntimeMs ?? Number.POSITIVE_INFINITY,
+    ctx.config.training.max_runtime_minutes * 60_000,
+  );
+  return {
+    argv: ["/bin/sh", "-c", job.command ?? ""],
+    env: { ...ENV, ...secret, VERK_JOB_ID: job.id, VERK_SEED: String(job.seed) },
+    cwd: "/workspace",
+    mounts: [
+      ...sessionMounts({
+        workspace: places.workspace,
+        volumes: aside,
+        network,
+        tmpBytes: Math.floor(memoryBytes / TMP_SHARE),
+      }),
+      ...(job.gpuType === "cpu" ? [] : cards()),
+    ],
+    limits: {
+      processes,
+      memoryBytes,
+      openFiles: OPEN_FILES,
+      cpuSeconds: 0, // the wall is the limit
+      wallMs: Math.max(1000, limitMs - runtimeMs(job, ctx.clock.now())),
+      fileBytes: disk_mib * MIB,
+      disk: { at: "/workspace", bytes: disk_mib * MIB, entries },
+    },
+    network,
+    filter: "session",
+  };
+}
+
+const ENV = {
+  PATH: "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+  HOME: "/workspace",
+  USER: "user",
+  LOGNAME: "user",
+  SHELL: "/bin/sh",
+  LANG: "C.UTF-8",
+  TMPDIR: "/tmp",
+  PYTHONUNBUFFERED: "1", // what it says is read as it says it
+  VERK_DATASET: `/workspace/${DATASET}`,
+  VERK_OUTPUT: `/workspace/${OUTPUT}`,
+};
+
+/** The driver's own files: all cards, since the driver counts them together. */
+const cards = () =>
+  readdirSync("/dev")
+    .filter((name) => /^nvidia(\d+|ctl|-uvm|-uvm-tools|-modeset)$/.test(name))
+    .map((name) => ({ kind: "device" as const, from: `/dev/${name}`, to: `/dev/${name}` }));
+
+async function wroteBack(ctx: Ctx, job: JobRow, copied: readonly Copied[]): Promise<string[]> {
+  const faults: string[] = [];
+  for (const each of copied) if (each.writable) faults.push(...(await writeBack(ctx, job, each)));
+  return faults;
+}
+
+function failureOf({ reason, exitCode, signal, message }: JailEnd, last: string): JobError {
+  const said = last === "" ? "" : `\n${last}`;
+  if (reason === "timeout")
+    return {
+      code: "timeout",
+      message: `It ran as long as it may: raise max_runtime_minutes${said}`,
+      param: "/max_runtime_minutes",
+    };
+  if (reason === "memory") return { code: "out_of_memory", message: `It was ended: ${message}${said}`, param: null };
+  if (reason === "setup") return { code: "provisioning_failed", message: `It did not begin: ${message}`, param: null };
+  const how =
+    reason === "exited"
+      ? `exited with code ${exitCode}`
+      : reason === "signalled"
+        ? `died of signal ${signal}`
+        : `was ended: ${message}`;
+  return { code: "worker_crashed", message: `The command ${how}${said}`, param: "/command" };
+}
+
+/** An archive in the storage, there before the job is complete. */
+async function keepOutput(ctx: Ctx, job: JobRow, places: CustomPlaces) {
+  const entries = await outputOf(places);
+  if (entries.length === 0) return;
+  const key = `jobs/${job.id}/${newId("upl", ctx.clock.now())}`;
+  await looseKeys.store(ctx, {
+    key,
+    put: () => ctx.storage.put(key, tarChunks(entries)),
+    own: (tx, { bytes, sha256 }) =>
+      own(ctx, tx, wantFiles(ctx, tx, job), { key, bytes, sha256, name: `${job.id}-output.tar` }),
+  });
+}

@@ -12,12 +12,13 @@ import { type Tx, write } from "../../platform/db.ts";
 import { FromTrainer, type ToTrainer } from "../../workers/protocol_trainer.ts";
 import * as looseKeys from "../loose_keys/service.ts";
 import * as models from "../models/service.ts";
+import type { ModelRow } from "../models/table.ts";
 import { machine } from "./export_machine.ts";
 import { liveOf } from "./live.ts";
+import { changed } from "./log_readers.ts";
 import { current } from "./moves.ts";
 import { absolute, placesOf } from "./places.ts";
 import { baseModelOf, deviceOf } from "./plan.ts";
-import * as jobs from "./service.ts";
 import { type CheckpointRow, type ExportRow, type JobRow, trainingCheckpoints, trainingExports } from "./table.ts";
 
 const AGAIN_MS = 30_000; // one that failed is not tried at once by whoever asks again and again
@@ -32,13 +33,28 @@ export function want(ctx: Ctx, tx: Tx, checkpoint: CheckpointRow, { variant, qua
     return transition(tx, machine, "again", { id: known.id, now }, { error: null }) ?? known;
   if (known) return known;
   const { id: checkpointId, jobId, workspaceId } = checkpoint;
+  return insert(tx, { jobId, workspaceId, checkpointId, variant, quantization }, now);
+}
+
+type New = Pick<ExportRow, "jobId" | "workspaceId" | "checkpointId" | "variant" | "quantization">;
+
+function insert(tx: Tx, given: New, now: number): ExportRow {
   const blank = { storageKey: null, fileName: null, sizeBytes: null, sha256: null, modelId: null, error: null };
-  const row = { id: newId("upl", now), jobId, workspaceId, checkpointId, variant, quantization, ...blank };
   return tx
     .insert(trainingExports)
-    .values({ ...row, status: machine.initial, createdAt: now, updatedAt: now })
+    .values({ id: newId("upl", now), ...given, ...blank, status: machine.initial, createdAt: now, updatedAt: now })
     .returning()
     .get();
+}
+
+/** The row for what a custom job left behind; that of an earlier run gives way, and its content with it. */
+export function wantFiles(ctx: Ctx, tx: Tx, { id: jobId, workspaceId }: JobRow): ExportRow {
+  const now = ctx.clock.now();
+  const before = find(tx, jobId, { variant: "files", quantization: "" });
+  if (before?.storageKey) looseKeys.drop(tx, before.storageKey, now);
+  if (before) tx.delete(trainingExports).where(eq(trainingExports.id, before.id)).run();
+  const wanted: Wanted = { variant: "files", quantization: "" };
+  return insert(tx, { jobId, workspaceId, checkpointId: jobId, ...wanted }, now);
 }
 
 export const find = (tx: Pick<Tx, "select">, checkpointId: string, { variant, quantization }: Wanted) =>
@@ -65,7 +81,7 @@ export function exportDue(ctx: Ctx) {
     .catch((error) => failed(ctx, row, error))
     .finally(() => {
       live.exporting = undefined;
-      ctx.wake(jobs.RECONCILE);
+      changed(ctx, row.jobId);
     });
 }
 
@@ -92,19 +108,21 @@ async function make(ctx: Ctx, row: ExportRow) {
   await rm(out, { force: true });
   try {
     const from = row.variant === "adapter" ? join(absolute(ctx, checkpoint.path), "adapter.gguf") : out;
-    if (row.variant !== "adapter") await work(ctx, job, { row, checkpoint, out });
+    if (row.variant !== "adapter") {
+      const model = baseModelOf(ctx, job);
+      if (typeof model === "string") return; // it is tried again in the next round
+      await work(ctx, job, { row, checkpoint, out, model });
+    }
     await keep(ctx, { job, row, checkpoint, from });
   } finally {
     await rm(out, { force: true });
   }
 }
 
-type Work = { row: ExportRow; checkpoint: CheckpointRow; out: string };
+type Work = { row: ExportRow; checkpoint: CheckpointRow; out: string; model: ModelRow };
 
 /** By a trainer that makes files. Rejects with what it said. */
-async function work(ctx: Ctx, job: JobRow, { row, checkpoint, out }: Work) {
-  const model = baseModelOf(ctx, job);
-  if (typeof model === "string") throw new Error(`The base model cannot be read now: it ${model}`);
+async function work(ctx: Ctx, job: JobRow, { row, checkpoint, out, model }: Work) {
   const done = Promise.withResolvers<void>();
   const worker = ctx.supervisor.spawn<FromTrainer, ToTrainer>({
     kind: "trainer",

@@ -1,27 +1,34 @@
 import { createReadStream } from "node:fs";
 import { type FileHandle, open } from "node:fs/promises";
 import { createGunzip, createInflateRaw } from "node:zlib";
-import { ArchiveError, type Contents, createLedger, type Ledger } from "../../lib/archive/entries.ts";
+import {
+  ArchiveError,
+  type Contents,
+  createLedger,
+  type Ledger,
+  NOWHERE,
+  type Sink,
+} from "../../lib/archive/entries.ts";
 import { createTarReader } from "../../lib/archive/tar.ts";
 import { readZip, type ZipEntry } from "../../lib/archive/zip.ts";
 
 const CHUNK = 1 << 18;
 
-/** Unpacks everything into nothing, so that what is accepted here is known to unpack, and how large it is then. */
-export async function unpackInto(path: string, format: "tar.gz" | "zip") {
+/** Into nothing, by default: what is accepted then is known to unpack, and how large it is. */
+export async function unpackInto(path: string, format: "tar.gz" | "zip", sink: Sink = NOWHERE) {
   const file = await open(path, "r");
   try {
     const { size } = await file.stat();
     const ledger = createLedger(size);
-    const contents = format === "zip" ? await unzip(file, size, ledger) : await untar(path, ledger);
+    const contents = format === "zip" ? await unzip(file, size, ledger, sink) : await untar(path, ledger, sink);
     return { file_count: contents.fileCount, unpacked_bytes: contents.unpackedBytes };
   } finally {
     await file.close();
   }
 }
 
-async function untar(path: string, ledger: Ledger): Promise<Contents> {
-  const reader = createTarReader(ledger);
+async function untar(path: string, ledger: Ledger, sink: Sink): Promise<Contents> {
+  const reader = createTarReader(ledger, sink);
   const source = createReadStream(path, { highWaterMark: CHUNK });
   const gunzip = source.pipe(createGunzip({ chunkSize: CHUNK }));
   source.on("error", (error) => gunzip.destroy(error));
@@ -36,14 +43,18 @@ async function untar(path: string, ledger: Ledger): Promise<Contents> {
   return reader.end();
 }
 
-async function unzip(file: FileHandle, size: number, ledger: Ledger): Promise<Contents> {
+async function unzip(file: FileHandle, size: number, ledger: Ledger, sink: Sink): Promise<Contents> {
   const read = async (offset: number, length: number) => {
     const bytes = new Uint8Array(length);
     const { bytesRead } = await file.read(bytes, 0, length, offset);
     if (bytesRead !== length) throw new ArchiveError("The archive is cut short");
     return bytes;
   };
-  for (const entry of await readZip(read, size, ledger)) await unpackEntry(read, entry, ledger);
+  for (const entry of await readZip(read, size, ledger)) {
+    sink.open(entry.name);
+    await unpackEntry(read, entry, ledger, sink);
+    sink.close();
+  }
   return ledger.finish();
 }
 
@@ -51,6 +62,7 @@ async function unpackEntry(
   read: (offset: number, length: number) => Promise<Uint8Array>,
   entry: ZipEntry,
   ledger: Ledger,
+  sink: Sink,
 ) {
   const lies = new ArchiveError(`${JSON.stringify(entry.name)} is not what the archive says of it`);
   let [crc, bytes] = [0, 0];
@@ -58,6 +70,7 @@ async function unpackEntry(
     bytes += chunk.length;
     ledger.unpack(chunk.length, entry.name);
     if (bytes > entry.bytes) throw lies;
+    sink.write(chunk);
     crc = Bun.hash.crc32(chunk, crc);
   };
   try {

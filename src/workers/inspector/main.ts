@@ -9,6 +9,7 @@ import { errorCode } from "../../platform/files.ts";
 import { type Host, runHosted } from "../host.ts";
 import { type FromInspector, type ModelShape, ToInspector } from "../protocol.ts";
 import { unpackInto } from "./archive.ts";
+import { directorySink } from "./directory.ts";
 
 type InspectorHost = Host<ToInspector, FromInspector>;
 type FileHandle = Awaited<ReturnType<typeof open>>;
@@ -21,8 +22,10 @@ async function serve(host: InspectorHost) {
   for await (const message of host.messages) {
     const { path } = message;
     try {
-      if (message.type === "unpack") host.send({ type: "unpacked", path, ...(await unpackInto(path, message.format)) });
-      else host.send({ type: "inspected", path, ...(await inspect(path, message.hash, host)) });
+      if (message.type === "unpack") {
+        const sink = message.into === null ? undefined : directorySink(message.into.dir, message.into.owner);
+        host.send({ type: "unpacked", path, ...(await unpackInto(path, message.format, sink)) });
+      } else host.send({ type: "inspected", path, ...(await inspect(path, message.hash, host)) });
     } catch (error) {
       const known = error instanceof GgufError || error instanceof ArchiveError;
       if (!known && !errorCode(error)) throw error;

@@ -1,0 +1,58 @@
+/** What a command says, line by line: into the log, and as metrics where a line is one. */
+import type { LogLine } from "./logs.ts";
+
+type Stream = LogLine["stream"];
+
+export type Point = { step: number; epoch: number; values: Record<string, number> };
+export type Lines = { push: (output: { stream: Stream; bytes: Uint8Array }) => void; end: () => void };
+
+const MOST_PENDING = 65_536; // of a line without an end
+const HIDDEN = "[secret]";
+
+/** `hidden`: values of secrets, which no log may hold. */
+export function linesOf(hidden: readonly string[], onLine: (stream: Stream, line: string) => void): Lines {
+  const decoders = { stdout: new TextDecoder(), stderr: new TextDecoder() };
+  const pending = { stdout: "", stderr: "" };
+  const secrets = hidden.filter((value) => value.length > 0).sort((a, b) => b.length - a.length);
+  const tell = (stream: Stream, line: string) =>
+    onLine(
+      stream,
+      secrets.reduce((text, secret) => text.replaceAll(secret, HIDDEN), line.replace(/\r$/, "")),
+    );
+  const take = (stream: Stream, text: string) => {
+    const lines = (pending[stream] + text).split("\n");
+    pending[stream] = lines.pop() ?? "";
+    for (const line of lines) tell(stream, line);
+    if (pending[stream].length < MOST_PENDING) return;
+    tell(stream, pending[stream]);
+    pending[stream] = "";
+  };
+  return {
+    push: ({ stream, bytes }) => take(stream, decoders[stream].decode(bytes, { stream: true })),
+    end() {
+      for (const stream of ["stdout", "stderr"] as const) {
+        take(stream, decoders[stream].decode());
+        if (pending[stream] !== "") tell(stream, pending[stream]);
+        pending[stream] = "";
+      }
+    },
+  };
+}
+
+/** `{"step": 1, "loss": 0.5}`: every other field that is a number counts. Undefined: an ordinary line. */
+export function pointOf(line: string): Point | undefined {
+  if (!line.startsWith("{") || !line.includes('"step"')) return undefined;
+  let read: unknown;
+  try {
+    read = JSON.parse(line);
+  } catch {
+    return undefined;
+  }
+  const { step, epoch, ...rest } = read as Record<string, unknown>;
+  if (!Number.isSafeInteger(step) || (step as number) < 0) return undefined;
+  const values = Object.entries(rest).filter(
+    (entry): entry is [string, number] => typeof entry[1] === "number" && Number.isFinite(entry[1]),
+  );
+  if (values.length === 0) return undefined;
+  return { step: step as number, epoch: typeof epoch === "number" ? epoch : 0, values: Object.fromEntries(values) };
+}
