@@ -2,6 +2,7 @@
 import { isQuantized, TYPE } from "../../../native/ggml.ts";
 import { shapeOf, typeOf } from "../../../native/ggml_symbols.ts";
 import { must } from "../../../native/llama_symbols.ts";
+import type { Yarn } from "./architecture.ts";
 import type { Tape, Tensor } from "./tape.ts";
 
 export function add(tape: Tape, a: Tensor, b: Tensor): Tensor {
@@ -31,8 +32,30 @@ export function bias(tape: Tape, x: Tensor, b: Tensor): Tensor {
   const { ggml, context } = tape;
   return tape.record(ggml.ggml_add(context, x, b), [x, b], (gradient) => {
     tape.give(x, gradient);
-    if (tape.needs(b)) tape.give(b, ggml.ggml_repeat_back(context, gradient, b));
+    if (tape.needs(b)) tape.give(b, summed(tape, gradient));
   });
+}
+
+/**
+ * [width, …] → [width], over all the rest. Turned first: on a GPU ggml_repeat_back has one thread for each of `width`,
+ * which took most of a step's time.
+ */
+function summed(tape: Tape, x: Tensor): Tensor {
+  const { ggml, context } = tape;
+  const [width, ...rest] = shapeOf(x);
+  const flat = must(
+    ggml.ggml_reshape_4d(
+      context,
+      x,
+      width,
+      rest.reduce((a, b) => a * b, 1),
+      1,
+      1,
+    ),
+    "reshape",
+  );
+  const sums = must(ggml.ggml_sum_rows(context, transposedCopy(tape, flat)), "sum");
+  return must(ggml.ggml_reshape_4d(context, sums, width, 1, 1, 1), "reshape");
 }
 
 const transposedCopy = (tape: Tape, x: Tensor): Tensor =>
@@ -75,8 +98,7 @@ export function rmsNorm(tape: Tape, x: Tensor, weight: Tensor, epsilon: number):
   const { ggml, context } = tape;
   const normed = must(ggml.ggml_rms_norm(context, x, epsilon), "norm");
   return tape.record(ggml.ggml_mul(context, normed, weight), [x, weight], (gradient) => {
-    if (tape.needs(weight))
-      tape.give(weight, ggml.ggml_repeat_back(context, ggml.ggml_mul(context, gradient, normed), weight));
+    if (tape.needs(weight)) tape.give(weight, summed(tape, must(ggml.ggml_mul(context, gradient, normed), "product")));
     if (tape.needs(x))
       tape.give(x, ggml.ggml_rms_norm_back(context, ggml.ggml_mul(context, gradient, weight), x, epsilon));
   });
@@ -100,12 +122,15 @@ export type Rope = {
   frequencyScale: number;
   /** Of Llama 3: one factor for each pair; null where there are none. */
   factors: Tensor | null;
+  yarn: Yarn;
 };
 
 /** x [head, heads, tokens, 1]; positions one for each token. */
 export function rope(tape: Tape, x: Tensor, positions: Tensor, of: Rope): Tensor {
   const { ggml, context } = tape;
-  const rest = [of.dimensions, of.mode, 0, of.base, of.frequencyScale, 0, 1, 32, 1] as const;
+  const { originalContext, mix, attentionFactor, betaFast, betaSlow } = of.yarn;
+  const plain = [of.dimensions, of.mode, originalContext, of.base, of.frequencyScale] as const;
+  const rest = [...plain, mix, attentionFactor, betaFast, betaSlow] as const;
   return tape.record(ggml.ggml_rope_ext(context, x, positions, of.factors, ...rest), [x], (gradient) =>
     tape.give(x, ggml.ggml_rope_ext_back(context, gradient, positions, of.factors, ...rest)),
   );
