@@ -89,7 +89,7 @@ function keep(ctx: Ctx, { faults }: Draft, row: JobRow, once: Once | undefined):
       });
     const made = insert(tx, row);
     emit(tx, "job.created", { workspaceId, now }, report(made));
-    note(tx, made, now, { level: "info", type: "created", message: "Created, waits in the queue" });
+    note(tx, made, now, { level: "info", type: "job.created", message: "Created, waits in the queue" });
     for (const { message, param } of faults.warnings)
       note(tx, made, now, { level: "warn", type: "warning", message, data: { param } });
     const shown = jobs.shown(ctx, made);

@@ -113,8 +113,8 @@ test("checkpoints are those whose files are there, the best one marked", async (
 test("events are a list, newest first, that can be paged", async () => {
   await app.call("POST", `/v1/training_jobs/${id}/pause`);
   const { body } = await get("events?limit=1");
-  expect(body).toMatchObject({ has_more: true, data: [{ type: "paused", level: "info", data: {} }] });
+  expect(body).toMatchObject({ has_more: true, data: [{ type: "job.paused", level: "info", data: {} }] });
   expect((await get(`events?after=${body.data[0].id}`)).body.data.map((e: { type: string }) => e.type)).toEqual([
-    "created",
+    "job.created",
   ]);
 });

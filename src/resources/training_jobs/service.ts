@@ -88,7 +88,7 @@ export function cancel(ctx: Ctx, workspaceId: string, id: string): JobRow {
       transition(tx, machine, "cancel", { id, now }) ??
       transition(tx, machine, "drop", { id, now }, { completedAt: now, queueReason: null, pauseReason: null });
     if (row?.status === "cancelled") datasets.unpin(tx, id);
-    if (row) note(tx, row, now, { level: "info", type: row.status, message: WORDS[row.status] ?? "" });
+    if (row) note(tx, row, now, { level: "info", type: `job.${row.status}`, message: WORDS[row.status] ?? "" });
     return row;
   });
 }
@@ -103,7 +103,7 @@ export function pause(ctx: Ctx, workspaceId: string, id: string): JobRow {
   return move(ctx, mustGet(ctx, workspaceId, id), "paused", (tx, now) => {
     const patch = { pauseReason: "by request", queueReason: null, etaMs: null };
     const row = transition(tx, machine, "pause", { id, now }, patch);
-    if (row) note(tx, row, now, { level: "info", type: "paused", message: "Paused by request" });
+    if (row) note(tx, row, now, { level: "info", type: "job.paused", message: "Paused by request" });
     return row;
   });
 }
@@ -114,7 +114,7 @@ export function resume(ctx: Ctx, workspaceId: string, id: string): JobRow {
     if (current({ db: tx }, id)?.status !== "paused") return undefined;
     const patch = { queuedAt: now, pauseReason: null, queueReason: null, crashes: 0, notBefore: 0 };
     const row = transition(tx, machine, "requeue", { id, now }, patch);
-    if (row) note(tx, row, now, { level: "info", type: "resumed", message: "Resumed by request" });
+    if (row) note(tx, row, now, { level: "info", type: "job.requeued", message: "Resumed by request" });
     return row;
   });
 }
@@ -142,7 +142,7 @@ export function setPublished(ctx: Ctx, workspaceId: string, id: string, publish:
   return write(ctx.db, (tx) => {
     const set = { publish, updatedAt: now };
     const row = tx.update(trainingJobs).set(set).where(eq(trainingJobs.id, id)).returning().get();
-    const type = publish ? "published" : "unpublished";
+    const type = publish ? "job.published" : "job.unpublished";
     note(tx, row, now, { level: "info", type, message: publish ? "Published" : "No longer published" });
     return row;
   });

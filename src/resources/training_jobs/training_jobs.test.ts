@@ -52,7 +52,7 @@ test("a job is created queued, with everything resolved, its rows pinned, an eve
   expect(body.lock.reward_sha256).toHaveLength(64);
   expect(pins().map((pin) => pin.jobId)).toEqual([body.id]);
   expect(eventsOf(app, body.id)).toEqual(["job.created"]);
-  expect(await notes(body.id)).toEqual(["created"]);
+  expect(await notes(body.id)).toEqual(["job.created"]);
   expect(app.woken).toContain("training_jobs.reconcile");
   expect(await app.get(body.id)).toEqual(body);
 });
@@ -119,7 +119,7 @@ describe("cancel, pause and resume", () => {
     const again = await post(`${id}/cancel`);
     expect([again.status, again.body.error.code]).toEqual([400, "unsupported_state"]);
     expect(eventsOf(app, id)).toEqual(["job.created", "job.cancelled"]);
-    expect(await notes(id)).toEqual(["created", "cancelled"]);
+    expect(await notes(id)).toEqual(["job.created", "job.cancelled"]);
   });
 
   test("a running job is cancelling until its worker is gone", async () => {
@@ -145,7 +145,7 @@ describe("cancel, pause and resume", () => {
     expect(body).toMatchObject({ status: "queued", pause_reason: null, progress: { step: 3 }, queue_position: 2 });
     expect((await app.get(other)).queue_position).toBe(1);
     expect((await post(`${id}/resume`)).body.error.code).toBe("unsupported_state");
-    expect(await notes(id)).toEqual(["created", "paused", "resumed"]);
+    expect(await notes(id)).toEqual(["job.created", "job.paused", "job.requeued"]);
   });
 
   test("a running job cannot be resumed, though its worker's death would requeue it", async () => {
@@ -212,7 +212,7 @@ test("a job can be published and taken back", async () => {
   expect((await post(`${id}/publish`)).body.publish).toBe(true);
   expect((await post(`${id}/publish`)).body.publish).toBe(true);
   expect((await app.call("DELETE", `${PATH}/${id}/publish`)).body.publish).toBe(false);
-  expect(await notes(id)).toEqual(["created", "published", "unpublished"]);
+  expect(await notes(id)).toEqual(["job.created", "job.published", "job.unpublished"]);
 });
 
 test("another workspace sees nothing of a job and moves nothing of it", async () => {
