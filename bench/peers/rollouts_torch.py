@@ -1,4 +1,4 @@
-"""The same rollouts in PyTorch: transformers' generate where it is installed, and a plain decoder with a static cache.
+"""The same rollouts in PyTorch: transformers' generate where it is installed, else a plain decoder with a static cache.
 
 256 prompts of 128 tokens, 128 new tokens each, temperature 1, bf16, random weights of the shape of Qwen2.5-0.5B.
 The plain decoder prefills all prompts at once and then runs one compiled step a token, captured as a CUDA graph.
@@ -118,4 +118,4 @@ try:
     transformers_generate()
 except ImportError:
     print("transformers is not installed: plain torch instead", file=sys.stderr)
-plain(compiled=True)
+    plain(compiled=True)
