@@ -2,7 +2,6 @@
 import { availableParallelism } from "node:os";
 import type { Ctx } from "../../context.ts";
 import { formatBytes } from "../../lib/bytes.ts";
-import { AppError } from "../../lib/errors.ts";
 import type { ModelShape } from "../../lib/gguf/shape.ts";
 import type { Method } from "../../lib/training/hyperparameters.ts";
 import type { LoraSettings } from "../../lib/training/lora.ts";
@@ -86,7 +85,5 @@ export function checkLimits(ctx: Ctx, { max_runtime_minutes: minutes }: Wanted, 
     faults.refuse("/max_runtime_minutes", `takes at most ${most} (training.max_runtime_minutes)`);
 }
 
-/** A custom job leases what it is given by hand: a share of nothing is all it is known to take. */
+/** Nobody knows what a command takes. */
 export const CUSTOM_FIT: Fit = { memoryBytes: 0, microDivisor: 1 };
-
-export const unaffordable = (error: unknown) => error instanceof AppError && error.code === "insufficient_credits";
