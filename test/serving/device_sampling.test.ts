@@ -1,4 +1,5 @@
 import { afterAll, expect, test } from "bun:test";
+import { decodeOne } from "../../src/workers/serving/health.ts";
 import { tempDir, until } from "../harness.ts";
 import { makeModel } from "../models.ts";
 import { closeEngines, GREEDY, RANDOM, say, sayOne, testEngine, tokens } from "./engines.ts";
@@ -90,6 +91,15 @@ test("drawn together: those who come later join those who run", async () => {
   }
   const all = await Promise.all(running);
   for (const seed of [0, 7, 19]) expect((await roll(seed)).tokens).toEqual(all[seed]!.tokens);
+});
+
+test("a proof of life draws with what its slot has, and changes nobody's tokens", async () => {
+  const engine = await inGraph(2);
+  const prompt = tokens(engine, ask("still there"));
+  const roll = async () => (await sayOne(engine, { prompt, sampling: { ...RANDOM, seed: 9 } })).tokens;
+  const before = await roll();
+  for (let i = 0; i < 3; i++) expect(await decodeOne(engine)).toBeGreaterThanOrEqual(0);
+  expect(await roll()).toEqual(before);
 });
 
 test("drawn together beside chains and beside those whose logits are needed: nobody gets another's token", async () => {
