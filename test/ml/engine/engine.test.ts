@@ -6,7 +6,8 @@ import type { Lora } from "../../../src/workers/trainer/engine/weights.ts";
 import { tempDir } from "../../harness.ts";
 import type { ModelOptions } from "../../models.ts";
 import { logpsOf } from "../../serving/reference.ts";
-import { gradientError, graphOf, type Opened, openModel, random, randomBatch, SMALL, shape } from "./kit.ts";
+import { gradientError, graphOf, openModel, random, randomBatch, SMALL, shape } from "./kit.ts";
+import { shake } from "./shake.ts";
 
 const dir = tempDir();
 afterAll(() => rmSync(dir, { recursive: true, force: true }));
@@ -18,17 +19,6 @@ const model = (arch: ModelOptions["arch"], type: ModelOptions["type"] = "F32"): 
 });
 const TARGETS = ["attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down"];
 const LORA: Lora = { rank: 4, alpha: 8, rslora: false, targets: TARGETS };
-
-/** B is zero at the start of a training: then the gradient of A is zero too, and nothing would be tested. */
-function shake({ weights, backend }: Opened, seed: number) {
-  const next = random(seed);
-  for (const { tensor } of weights.trainable)
-    putBytes(
-      backend.ggml,
-      tensor,
-      getFloats(backend.ggml, tensor).map((value) => value + next() * 0.1),
-    );
-}
 
 describe("gradients are the slope of the loss", () => {
   const WAYS = [

@@ -2,6 +2,17 @@
 import { count, float, string } from "../../../lib/gguf/facts.ts";
 import { GgufError, type Header } from "../../../lib/gguf/parse.ts";
 
+/** How a rotation is stretched to a longer context. */
+export type Yarn = {
+  originalContext: number;
+  /** 1: slow rotations are scaled and fast ones are not; 0: all are scaled alike. */
+  mix: number;
+  /** Of queries and keys, beside what `mix` brings with it. */
+  attentionFactor: number;
+  betaFast: number;
+  betaSlow: number;
+};
+
 export type Architecture = {
   name: "llama" | "qwen2" | "qwen3";
   vocab: number;
@@ -15,13 +26,15 @@ export type Architecture = {
   ropeBase: number;
   /** 0: pairs of neighbours; 2: halves. */
   ropeMode: 0 | 2;
+  /** Multiplies angles: 1 / the factor of scaling. */
   ropeScale: number;
+  yarn: Yarn;
   /** The output layer is the table of embeddings. */
   tied: boolean;
 };
 
 const NAMES = ["llama", "qwen2", "qwen3"] as const;
-const MANY = { min: 1, max: 1 << 24 };
+const MANY = { min: 1, max: 2 ** 30 };
 
 export function architectureOf(header: Header): Architecture {
   const given = string(header, "general.architecture") ?? "";
@@ -33,10 +46,6 @@ export function architectureOf(header: Header): Architecture {
     throw new GgufError("Models with experts cannot be trained");
   const width = count(header, key("embedding_length"), MANY);
   const heads = count(header, key("attention.head_count"), MANY);
-  const scaling = string(header, key("rope.scaling.type")) ?? "none";
-  if (scaling !== "none" && scaling !== "linear")
-    throw new GgufError(`Positions scaled by ${scaling} cannot be trained with: none and linear can`);
-  const factor = float(header, key("rope.scaling.factor"), { min: 0.001, max: 1000 }) ?? 1;
   const table = header.tensors.get("token_embd.weight");
   return {
     name,
@@ -50,10 +59,29 @@ export function architectureOf(header: Header): Architecture {
     epsilon: float(header, key("attention.layer_norm_rms_epsilon"), { min: 0, max: 1 }) ?? 1e-5,
     ropeBase: float(header, key("rope.freq_base"), { min: 1, max: 1e12 }) ?? 10_000,
     ropeMode: name === "llama" ? 0 : 2,
-    ropeScale: scaling === "linear" ? 1 / factor : 1,
+    ...scalingOf(header, key),
     tied: !header.tensors.has("output.weight"),
   };
 }
 
 /** Queries and keys are normed head by head. */
 export const usesHeadNorms = ({ name }: Architecture) => name === "qwen3";
+
+/** As llama.cpp reads it. An absent type is linear, and an absent factor 1. */
+function scalingOf(header: Header, key: (rest: string) => string): Pick<Architecture, "ropeScale" | "yarn"> {
+  const type = string(header, key("rope.scaling.type")) ?? "linear";
+  if (!["none", "linear", "yarn"].includes(type))
+    throw new GgufError(`Positions scaled by ${type} cannot be trained with: none, linear and yarn can`);
+  const FACTOR = { min: 0, max: 1e6 };
+  const given = float(header, key("rope.scaling.factor"), FACTOR) ?? float(header, key("rope.scale_linear"), FACTOR);
+  const isYarn = type === "yarn";
+  const original = key("rope.scaling.original_context_length");
+  const yarn: Yarn = {
+    originalContext: count(header, original, MANY, count(header, key("context_length"), MANY, 1)),
+    mix: isYarn ? (float(header, key("rope.scaling.yarn_ext_factor"), { min: 0, max: 1 }) ?? 1) : 0,
+    attentionFactor: float(header, key("rope.scaling.attn_factor"), { min: 0, max: 100 }) ?? 1,
+    betaFast: float(header, key("rope.scaling.yarn_beta_fast"), { min: 0, max: 1e6 }) ?? 32,
+    betaSlow: float(header, key("rope.scaling.yarn_beta_slow"), { min: 0, max: 1e6 }) ?? 1,
+  };
+  return { ropeScale: type === "none" || !given ? 1 : 1 / given, yarn };
+}

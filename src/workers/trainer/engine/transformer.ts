@@ -65,6 +65,7 @@ function attend(tape: Tape, model: Model, x: Tensor, { inputs, layer }: At): Ten
     base: architecture.ropeBase,
     frequencyScale: architecture.ropeScale,
     factors,
+    yarn: architecture.yarn,
   };
   const projected = (part: "q" | "k" | "v", count: number) => {
     const y = project(tape, model, `blk.${layer}.attn_${part}.weight`, x);
