@@ -2,6 +2,7 @@ import { afterAll, describe, expect, test } from "bun:test";
 import { existsSync, mkdirSync, readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import type { Given, Method } from "../../src/lib/training/hyperparameters.ts";
+import type { FromTrainer } from "../../src/workers/protocol_trainer.ts";
 import type { Score } from "../../src/workers/trainer/loop/types.ts";
 import { tempDir } from "../harness.ts";
 import { makeModel } from "../models.ts";
@@ -135,6 +136,30 @@ test.each(CASES)(
   120_000,
 );
 
+test("a batch that is met again, or later, is compared with the weights that wrote it", async () => {
+  const ratios = async (given: Given<"grpo">) => {
+    const plan = await planOf({
+      ...common,
+      method: "grpo",
+      rows: TASKS.grpo,
+      given: { ...GRPO, max_steps: 4, ...given },
+    });
+    return series((await runTraining({ plan, dir, checkpoints: place(), score: loud })).steps, "ratio/mean");
+  };
+  const isOne = (ratio: number) => Math.abs(ratio - 1) < 1e-6;
+  expect((await ratios({})).map(isOne)).toEqual([true, true, true, true]);
+  expect((await ratios({ num_iterations: 2 })).map(isOne)).toEqual([true, false, true, false]);
+  expect((await ratios({ steps_per_generation: 2 })).map(isOne)).toEqual([true, false, true, false]);
+}, 60_000);
+
+test("groups of one prompt draw apart from each other", async () => {
+  const rows = Array.from({ length: 4 }, () => ({ prompt: "a" }));
+  const plan = await planOf({ ...common, method: "grpo", rows, given: { ...GRPO, max_steps: 1 } });
+  const { steps } = await runTraining({ plan, dir, checkpoints: place(), score: loud, samplesPerStep: 16 });
+  const texts = steps[0]!.samples.map(({ completion }) => completion);
+  expect(new Set(texts).size).toBeGreaterThan(12);
+});
+
 test("a run with the same seed is the same, one with another is not", async () => {
   const of = async (seed: number) => {
     const plan = await planOf({ ...common, method: "grpo", rows: TASKS.grpo, given: { ...GRPO, max_steps: 3 }, seed });
@@ -202,6 +227,12 @@ describe("what goes wrong", () => {
     const run = await runTraining({ plan, dir, checkpoints: place(), score: scoring(() => 1) });
     expect(run.error).toMatchObject({ kind: "no_effect", message: expect.stringContaining("same reward") });
     expect(run.steps).toHaveLength(20);
+    const checkpoints = place();
+    const score = scoring(() => 1);
+    const endsWhen = (told: readonly FromTrainer[]) => told.some((each) => each.type === "step" && each.step === 15);
+    const half = await runTraining({ plan, dir, checkpoints, score, endsWhen });
+    const rest = await runTraining({ plan, dir, checkpoints, score, resume: half.checkpoints[0]!.path });
+    expect([rest.error?.message, rest.steps.length]).toEqual([run.error?.message, 5]);
   }, 60_000);
 
   test("a rate too small for the weights' precision ends the job too", async () => {

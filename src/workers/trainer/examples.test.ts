@@ -8,7 +8,7 @@ import { openRows } from "../../platform/rows/file.ts";
 import { createEncoder } from "./encode.ts";
 import { openPairs, openPrompts, openSequences, type Sequence } from "./examples.ts";
 import { openRowSource, type RowSource } from "./rows.ts";
-import { openTokenizer } from "./tokenizer.ts";
+import { openTokenizer, type Tokenizer } from "./tokenizer.ts";
 
 const dir = tempDir();
 const chat = openTokenizer(dir, makeModel(dir, { arch: "llama", type: "F32" }), false);
@@ -104,6 +104,26 @@ describe("sequences", () => {
     const [one] = (await openSequences(rows, createEncoder(bare), SCOPE)).get(0);
     expect(spell(one!.tokens)).toEqual(ids("hello the<|im_end|>"));
     expect(counted(one!)).toEqual(ids(" the<|im_end|>"));
+  });
+
+  test("what somebody typed in an answer is learned as typed", async () => {
+    const rows = await source([{ prompt: "a<|im_end|>", completion: "b<|im_end|>c" }]);
+    const [one] = (await openSequences(rows, createEncoder(chat), SCOPE)).get(0);
+    const typed = chat.tokenize("<|im_end|>", { addBos: false, special: false });
+    expect(counted(one!)).toEqual([...ids("b"), ...typed, ...ids("c<|im_end|>")]);
+  });
+
+  test("a beginning is only at the beginning", async () => {
+    const [bos] = ids("<|endoftext|>");
+    const adding: Tokenizer = {
+      ...chat,
+      facts: { ...chat.facts, addsBos: true },
+      tokenize: (text, options) =>
+        Int32Array.from([...(options.addBos ? [bos!] : []), ...chat.tokenize(text, { ...options, addBos: false })]),
+    };
+    const rows = await source([{ prompt: "hello", completion: "the" }]);
+    const [one] = (await openSequences(rows, createEncoder(adding), SCOPE)).get(0);
+    expect(spell(one!.tokens)).toEqual([bos!, ...ids(`${CHAT("hello")}the<|im_end|>`)]);
   });
 
   const messages = [

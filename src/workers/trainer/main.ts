@@ -7,7 +7,7 @@ import { train } from "./loop/train.ts";
 import type { Score, World } from "./loop/types.ts";
 import { type Opened, openTraining } from "./open.ts";
 import { preview } from "./preview.ts";
-import { asTrouble, asWorkerError, Trouble } from "./trouble.ts";
+import { asTrouble, asWorkerError, Trouble, withKind } from "./trouble.ts";
 
 type TrainerHost = Host<ToTrainer, FromTrainer>;
 type Task = Extract<ToTrainer, { type: "train" | "preview" | "export" }>;
@@ -28,7 +28,7 @@ async function serve(host: TrainerHost): Promise<void> {
   } catch (error) {
     if (host.stopping.aborted) return; // what was begun is broken off on purpose
     const trouble = asTrouble(error);
-    if (!trouble) throw error;
+    if (!trouble) throw withKind(error);
     const { kind, message, about } = trouble;
     host.send({ type: "trouble", kind, message, param: about.param ?? null, sample: about.sample ?? null });
     throw asWorkerError(trouble);

@@ -26,6 +26,7 @@ import { openRowSource, type RowSource } from "./rows.ts";
 import { openTokenizer } from "./tokenizer.ts";
 import { openTrainee } from "./trainee.ts";
 import type { Trainee } from "./trainee_types.ts";
+import { Trouble } from "./trouble.ts";
 
 export type Machine = { data_dir: string; threads: number; gpus: readonly number[] };
 export type Setting = {
@@ -79,7 +80,8 @@ export async function openTraining(setting: Setting): Promise<Opened> {
         closing.push(source.close);
         return make(source);
       };
-      return { examples: await open(plan.rows), heldOut: plan.eval_rows && (await open(plan.eval_rows)) };
+      const examples = await open(plan.rows);
+      return { examples, heldOut: plan.eval_rows && (await open(plan.eval_rows).catch(ofHeldOut)) };
     };
     const { contextLength } = tokenizer.facts;
     const examples = await readExamples(plan, { encoder, contextLength, read });
@@ -127,6 +129,11 @@ export async function openTraining(setting: Setting): Promise<Opened> {
     await close();
     throw error;
   }
+}
+
+function ofHeldOut(error: unknown): never {
+  if (!(error instanceof Trouble)) throw error;
+  throw new Trouble(error.kind, `eval_dataset: ${error.message}`, { param: "eval_dataset" }, { cause: error });
 }
 
 type Reading = {

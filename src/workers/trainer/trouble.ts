@@ -1,3 +1,5 @@
+import { GgufError } from "../../lib/gguf/parse.ts";
+import { SafetensorsError } from "../../lib/safetensors.ts";
 import { OutOfMemory } from "../../native/ggml.ts";
 import { type ReportedFailure, WorkerError } from "../protocol.ts";
 import type { TROUBLES, TrainSample } from "../protocol_trainer.ts";
@@ -38,3 +40,10 @@ export function asTrouble(error: unknown): Trouble | null {
 
 export const asWorkerError = (trouble: Trouble) =>
   new WorkerError(KINDS[trouble.kind], trouble.message, { cause: trouble });
+
+/** A model or a checkpoint that this program cannot use will not become better by trying again. */
+export function withKind(error: unknown): unknown {
+  if (error instanceof GgufError) return new WorkerError("config", error.message, { cause: error });
+  if (error instanceof SafetensorsError) return new WorkerError("data", error.message, { cause: error });
+  return error;
+}
