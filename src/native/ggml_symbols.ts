@@ -84,6 +84,7 @@ const GGML_BASE = {
   ggml_backend_buffer_clear: { args: [P, "u8"], returns: V },
   ggml_backend_buffer_free: { args: [P], returns: V },
   ggml_backend_graph_compute: { args: [P, P], returns: I },
+  ggml_backend_supports_op: { args: [P, P], returns: B },
   ggml_backend_tensor_set: { args: [P, P, U, U], returns: V },
   ggml_backend_tensor_get: { args: [P, P, U, U], returns: V },
   ggml_backend_free: { args: [P], returns: V },

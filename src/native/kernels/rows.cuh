@@ -88,21 +88,21 @@ extern "C" __global__ void take_rows(const bf16 *from, const int *places, bf16 *
 
 // silu(gate) ⊙ up; the row holds all gates, then all ups.
 extern "C" __global__ void gate_up(const bf16 *both, bf16 *out, int forward, int outStride) {
-  const bf16 *row = both + static_cast<size_t>(blockIdx.y) * 2 * forward;
-  const int i = (blockIdx.x * blockDim.x + threadIdx.x) * 8;
+  const bf16 *row = both + static_cast<size_t>(blockIdx.x) * 2 * forward;
+  const int i = (blockIdx.y * blockDim.x + threadIdx.x) * 8;
   if (i >= forward) return;
   float g[8], u[8];
   unpack(eightAt(row + i), g);
   unpack(eightAt(row + forward + i), u);
 #pragma unroll
   for (int k = 0; k < 8; k++) u[k] *= g[k] / (1 + __expf(-g[k]));
-  putEight(out + static_cast<size_t>(blockIdx.y) * outStride + i, u);
+  putEight(out + static_cast<size_t>(blockIdx.x) * outStride + i, u);
 }
 
 extern "C" __global__ void gate_up_back(const bf16 *both, const bf16 *gradient, bf16 *ofBoth, int forward, int ofStride) {
-  const size_t token = blockIdx.y;
+  const size_t token = blockIdx.x;
   const bf16 *row = both + token * 2 * forward;
-  const int i = (blockIdx.x * blockDim.x + threadIdx.x) * 8;
+  const int i = (blockIdx.y * blockDim.x + threadIdx.x) * 8;
   if (i >= forward) return;
   float g[8], u[8], d[8];
   unpack(eightAt(row + i), g);

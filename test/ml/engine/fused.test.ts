@@ -1,15 +1,27 @@
+import { ptr } from "bun:ffi";
 import { afterAll, describe, expect, test } from "bun:test";
 import { readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { type ShapeOf, writeModel } from "../../../bench/training/model.ts";
 import { parseGguf } from "../../../src/lib/gguf/parse.ts";
-import { getFloats, openBackend, putBytes } from "../../../src/native/ggml.ts";
+import {
+  allocate,
+  getFloats,
+  newContext,
+  newTensor,
+  openBackend,
+  putBytes,
+  putFloats,
+  TYPE,
+} from "../../../src/native/ggml.ts";
 import type { Kernels } from "../../../src/native/kernels.ts";
 import { architectureOf } from "../../../src/workers/trainer/engine/architecture.ts";
 import { canFuse } from "../../../src/workers/trainer/engine/fused.ts";
+import { decodeRows, decodesToBf16 } from "../../../src/workers/trainer/engine/fused_decode.ts";
 import { buildGraph, type GraphShape } from "../../../src/workers/trainer/engine/graph.ts";
 import { type Lora, loadWeights } from "../../../src/workers/trainer/engine/weights.ts";
 import { tempDir } from "../../harness.ts";
+import { makeModel } from "../../models.ts";
 import { random, randomBatch, shape } from "./kit.ts";
 import { plainKernels } from "./plain_kernels.ts";
 
@@ -24,6 +36,10 @@ const MODEL: ShapeOf = {
 function open(model: Partial<ShapeOf>, lora: Lora, kernels: Kernels | null) {
   const path = join(dir, "model.gguf");
   writeModel(path, { ...MODEL, ...model });
+  return openFile(path, lora, kernels);
+}
+
+function openFile(path: string, lora: Lora, kernels: Kernels | null) {
   const bytes = readFileSync(path);
   const header = parseGguf(bytes, bytes.length);
   if ("need" in header) throw new Error("the header is longer than the file");
@@ -91,6 +107,17 @@ describe("the fused passes compute what the tape computes", () => {
     }
   });
 
+  test("a model in F16, decoded once", () => {
+    const path = makeModel(dir, { arch: "llama", type: "F16", layers: 2, width: 128, heads: 2, kvHeads: 1, ff: 96 });
+    const of = shape({ tokens: 14, entropies: true });
+    const expected = passes(openFile(path, LORA, null), of);
+    const found = passes(openFile(path, LORA, plainKernels), of);
+    for (const [i, [name, values]] of expected.gradients.entries()) {
+      const [, ours] = found.gradients[i] as (typeof found.gradients)[number];
+      expect([name, cosine(values, ours) > 0.99]).toEqual([name, true]);
+    }
+  });
+
   test("the model before its adapters is the same whatever they are", () => {
     const of = shape({ tokens: 14, trains: false, entropies: true, reference: true });
     const expected = passes(open({}, LORA, null), of);
@@ -99,6 +126,41 @@ describe("the fused passes compute what the tape computes", () => {
       expect(cosine(values, found.scores[i] as Float32Array)).toBeGreaterThan(0.9999);
     });
   });
+});
+
+test.each([
+  ["F16", TYPE.F16, 3e-3],
+  ["Q8_0", TYPE.Q8_0, 8e-3],
+  ["Q4_K", 12, 0.1],
+  ["Q6_K", 14, 0.03],
+] as const)("rows of %s become rows of BF16 of any stride", (_name, type, most) => {
+  const backend = openBackend(dir, { kind: "cpu", threads: 1 });
+  const { ggml } = backend;
+  const [columns, rows, stride, first] = [256, 1030, 272, 32];
+  const context = newContext(ggml, 2);
+  const from = newTensor(ggml, context, type, [columns, rows]);
+  const to = newTensor(ggml, context, TYPE.BF16, [first + rows * stride]);
+  const held = allocate(backend, context);
+  const next = random(1);
+  const values = Float32Array.from({ length: columns * rows }, next);
+  putFloats(ggml, from, values, columns);
+  expect(decodesToBf16(backend, from)).toBe(true);
+  decodeRows(backend, from, { tensor: to, first, stride });
+  const halves = new Uint16Array(first + rows * stride);
+  ggml.ggml_backend_tensor_get(to, ptr(halves), 0, halves.byteLength);
+  const decoded = new Float32Array(Uint32Array.from(halves, (half) => half << 16).buffer);
+  let [apart, all] = [0, 0];
+  for (let i = 0; i < values.length; i++) {
+    const found = decoded[first + Math.floor(i / columns) * stride + (i % columns)] as number;
+    apart += (found - (values[i] as number)) ** 2;
+    all += (values[i] as number) ** 2;
+  }
+  expect(Math.sqrt(apart / all)).toBeLessThan(most);
+  expect(decoded.subarray(0, first).some((x) => x !== 0)).toBe(false);
+  expect(decoded.subarray(first + columns, first + stride).some((x) => x !== 0)).toBe(false);
+  held.free();
+  context.free();
+  backend.close();
 });
 
 test("what the kernels cannot do is left to the tape", () => {
@@ -112,6 +174,11 @@ test("what the kernels cannot do is left to the tape", () => {
   expect(can({}, LORA)).toBe(true);
   expect(can({ head: 32 }, LORA)).toBe(false);
   expect(can({}, { ...LORA, targets: ["token_embd"] })).toBe(false);
+  const path = makeModel(dir, { arch: "llama", type: "F32", width: 128, heads: 2 });
+  const exact = openFile(path, LORA, plainKernels);
+  expect(canFuse(exact, shape())).toBe(false);
+  exact.weights.free();
+  exact.backend.close();
   const opened = open({}, LORA, null);
   expect(canFuse(opened, shape())).toBe(false);
   opened.weights.free();

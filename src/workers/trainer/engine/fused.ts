@@ -1,14 +1,15 @@
 /**
- * The same passes as the tape's, by our own kernels, for adapters on a BF16 model on an NVIDIA GPU: attention without
+ * The same passes as the tape's, by our own kernels, for adapters of a model on an NVIDIA GPU, in BF16: attention without
  * the table of T × T shares, adapters inside the products of their weights, and no work between kernels but their start.
  * What cannot be done here is done by the tape.
  */
-import { getFloats, OutOfMemory, putBytes, TYPE } from "../../../native/ggml.ts";
+import { getFloats, OutOfMemory, type Ptr, putBytes, TYPE } from "../../../native/ggml.ts";
 import { shapeOf, typeOf } from "../../../native/ggml_symbols.ts";
 import { isHeadLength, type Kernels } from "../../../native/kernels.ts";
 import { must } from "../../../native/llama_symbols.ts";
 import { type Architecture, usesHeadNorms } from "./architecture.ts";
 import { type Constants, dxStride, type Kept, type Size, wantKept, wantScratch } from "./fused_buffers.ts";
+import { decodesToBf16 } from "./fused_decode.ts";
 import { type Head, wantHead } from "./fused_head.ts";
 import { newFusedInputs } from "./fused_inputs.ts";
 import { addNorm, layerBackward, layerForward, type On, rowThreads } from "./fused_layer.ts";
@@ -25,13 +26,17 @@ const MOST_WIDTH = 12_288; // a row in shared memory
 export function canFuse({ architecture, weights }: Model, shape: GraphShape): boolean {
   const { headLength, width, forward } = architecture;
   if (!weights.backend.kernels || !weights.lora || shape.dropout) return false;
+  if (architecture.yarn.mix !== 0 || architecture.yarn.attentionFactor !== 1) return false;
   if (!isHeadLength(headLength) || width % 8 !== 0 || forward % 8 !== 0 || width > MOST_WIDTH) return false;
   const tables = architecture.tied ? ["token_embd.weight"] : ["token_embd.weight", "output.weight"];
-  const areBf16 = [...tables, ...matricesOf(architecture)].every((name) => typeOf(weights.get(name)) === TYPE.BF16);
+  const matrices = [...tables, ...matricesOf(architecture)].map((name) => weights.get(name));
   const vectors = vectorsOf(architecture).filter((name) => weights.has(name));
   const areF32 = vectors.every((name) => typeOf(weights.get(name)) === TYPE.F32);
-  return areBf16 && areF32 && !tables.some((name) => weights.has(`${name}.lora_a`));
+  if (!areF32 || tables.some((name) => weights.has(`${name}.lora_a`))) return false;
+  return onePerType(matrices).every((tensor) => decodesToBf16(weights.backend, tensor));
 }
+
+const onePerType = (tensors: readonly Ptr[]) => [...new Map(tensors.map((each) => [typeOf(each), each])).values()];
 
 const VECTORS = ["attn_norm.weight", "ffn_norm.weight", "attn_q_norm.weight", "attn_k_norm.weight"];
 const BIASES = ["attn_q.bias", "attn_k.bias", "attn_v.bias"];
@@ -41,6 +46,7 @@ const vectorsOf = ({ layers }: Architecture) =>
 export function buildFused(model: Model, shape: GraphShape): Graph {
   const { architecture, weights } = model;
   const kernels = weights.backend.kernels as Kernels;
+  kernels.enter();
   const fused = fusedWeights(kernels, architecture, weights);
   const arena = new Arena(weights.backend);
   const planned = plan(arena, model, shape, fused);
@@ -134,7 +140,7 @@ function plan(arena: Arena, { architecture, weights }: Model, shape: GraphShape,
 }
 
 function newPasses(model: Model, shape: GraphShape, of: Planned & { kernels: Kernels; fused: FusedWeights }) {
-  const { architecture, weights } = model;
+  const { weights } = model;
   const { kernels, fused, size, head, inputs, kept, scratch, last } = of;
   const { ggml } = weights.backend;
   const address = (name: string) =>
@@ -143,8 +149,6 @@ function newPasses(model: Model, shape: GraphShape, of: Planned & { kernels: Ker
   const factors = weights.has("rope_freqs.weight") ? getFloats(ggml, weights.get("rope_freqs.weight")) : null;
   inputs.putTurns(factors);
   const on: On = { kernels, size, scratch, shared: inputs.shared(), reference: shape.reference ?? false };
-  const table = address("token_embd.weight");
-  const outputTable = architecture.tied ? table : address("output.weight");
   const outputNorm = address("output_norm.weight");
   const at = (i: number) => ({ kept: kept[i] as Kept, constants: constants[i] as Constants });
   const layerOf = (i: number) => fused.layers[i] as FusedWeights["layers"][number];
@@ -154,14 +158,14 @@ function newPasses(model: Model, shape: GraphShape, of: Planned & { kernels: Ker
     forward() {
       if (!on.reference) fused.refresh();
       const first = (kept[0] as Kept).x0;
-      kernels.launch("embed", rowGrid, [table, inputs.ids.at, first.at, size.width]);
+      kernels.launch("embed", rowGrid, [fused.embeddings, inputs.ids.at, first.at, size.width]);
       let from = { x: first.at, more: 0 };
       for (let i = 0; i < kept.length; i++) {
         layerForward(on, layerOf(i), at(i), { from, down: true });
         from = { x: (kept[i] as Kept).x1.at, more: scratch.y.at };
       }
       addNorm(on, from, last, { weight: outputNorm, stride: size.width });
-      head.run(kernels, last.normed, outputTable);
+      head.run(kernels, last.normed, fused.output);
     },
     backward() {
       const layers = kept.length;

@@ -123,7 +123,7 @@ export function layerForward(
 }
 
 const columnsGrid = (width: number, count: number) => ({
-  grid: [Math.ceil(width / 8 / 128), count, 1] as const,
+  grid: [count, Math.ceil(width / 8 / 128), 1] as const,
   threads: 128,
 });
 

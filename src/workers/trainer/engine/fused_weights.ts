@@ -12,6 +12,7 @@ import { shapeOf, typeOf } from "../../../native/ggml_symbols.ts";
 import type { Kernels } from "../../../native/kernels.ts";
 import { must } from "../../../native/llama_symbols.ts";
 import type { Architecture } from "./architecture.ts";
+import { decodeRows } from "./fused_decode.ts";
 import { Arena, type Buffer, past } from "./fused_memory.ts";
 import { loraNames, loraScale, type Weights } from "./weights.ts";
 
@@ -34,6 +35,9 @@ export type FusedLayer = { qkv: Group; output: Group; gateUp: Group; down: Group
 
 export type FusedWeights = {
   readonly layers: readonly FusedLayer[];
+  /** Addresses, BF16: rows of embeddings, and what the output layer multiplies by. */
+  readonly embeddings: number;
+  readonly output: number;
   /** Adapters as they are now, into their places. */
   refresh: () => void;
   /** What the last way back found, onto the sums. */
@@ -79,7 +83,7 @@ const namesOf = (layer: number) => {
 export const matricesOf = ({ layers }: Architecture): string[] =>
   Array.from({ length: layers }, (_, i) => Object.values(namesOf(i)).flat()).flat();
 
-function make(kernels: Kernels, { layers: count }: Architecture, weights: Weights): FusedWeights {
+function make(kernels: Kernels, architecture: Architecture, weights: Weights): FusedWeights {
   const { backend } = weights;
   const arena = new Arena(backend);
   const planned: Planned[] = [];
@@ -88,15 +92,22 @@ function make(kernels: Kernels, { layers: count }: Architecture, weights: Weight
     planned.push(made);
     return made;
   };
-  const layers = Array.from({ length: count }, (_, i) => {
+  const layers = Array.from({ length: architecture.layers }, (_, i) => {
     const { qkv, output, gateUp, down } = namesOf(i);
     return { qkv: plan(qkv), output: plan(output), gateUp: plan(gateUp), down: plan(down) };
   });
   const adapters = planned.flatMap(({ parts }) => parts).filter(({ adapter }) => adapter !== null).length;
   const listInts = Math.max(1, adapters * 2 * COPY_INTS);
   const lists = { put: arena.want("i32", listInts), add: arena.want("i32", listInts) };
+  const tables = planTables(arena, architecture, weights);
   arena.allocate();
-  for (const group of planned) placeMatrices(kernels, weights, group);
+  try {
+    for (const group of planned) placeMatrices(kernels, weights, group);
+    tables.place();
+  } catch (error) {
+    arena.free();
+    throw error;
+  }
   const copies = planned.flatMap((group) => copiesOf(weights, group));
   putBytes(backend.ggml, lists.put.tensor, packed(copies.map(({ put }) => put)));
   putBytes(backend.ggml, lists.add.tensor, packed(copies.map(({ add }) => add)));
@@ -106,6 +117,7 @@ function make(kernels: Kernels, { layers: count }: Architecture, weights: Weight
   kernels.wait();
   return {
     layers,
+    ...tables.addresses(),
     refresh: () => run("put_adapters", lists.put),
     addGradients: () => run("add_gradients", lists.add),
     bytes: arena.bytes,
@@ -137,14 +149,40 @@ function planGroup(arena: Arena, weights: Weights, names: readonly string[]): Pl
   };
 }
 
+/** As they lie where they are BF16. */
+function planTables(arena: Arena, { tied }: Architecture, weights: Weights) {
+  const { backend } = weights;
+  const tableOf = (name: string) => {
+    const tensor = weights.get(name);
+    const [width, rows] = shapeOf(tensor);
+    const copy = typeOf(tensor) === TYPE.BF16 ? null : arena.want("bf16", width * rows);
+    return {
+      at: () => copy?.at ?? addressOf(backend, tensor),
+      place: () => copy && decodeRows(backend, tensor, { tensor: copy.tensor, first: 0, stride: width }),
+    };
+  };
+  const embeddings = tableOf("token_embd.weight");
+  const output = tied ? embeddings : tableOf("output.weight");
+  return {
+    addresses: () => ({ embeddings: embeddings.at(), output: output.at() }),
+    place() {
+      embeddings.place();
+      if (!tied) output.place();
+    },
+  };
+}
+
 const addressOf = ({ ggml }: Backend, tensor: Ptr) => Number(must(ggml.ggml_get_data(tensor), "memory"));
 
 function placeMatrices(kernels: Kernels, weights: Weights, { parts, inputs, stride, matrix }: Planned) {
   for (const { name, outputs, firstRow } of parts) {
     const tensor = weights.get(name);
-    if (typeOf(tensor) !== TYPE.BF16) throw new Error(`${name} is not BF16`);
-    const to = past("bf16", matrix.at, firstRow * stride);
-    const values = [addressOf(weights.backend, tensor), to, inputs, stride];
+    const first = firstRow * stride;
+    if (typeOf(tensor) !== TYPE.BF16) {
+      decodeRows(weights.backend, tensor, { tensor: matrix.tensor, first, stride });
+      continue;
+    }
+    const values = [addressOf(weights.backend, tensor), past("bf16", matrix.at, first), inputs, stride];
     kernels.launch("place_matrix", { grid: [outputs, 1, 1], threads: 128 }, values);
   }
 }
