@@ -9,7 +9,13 @@ import { register } from "../src/resources/models/folder.ts";
 import { current } from "../src/resources/training_jobs/moves.ts";
 import { begin } from "../src/resources/training_jobs/reconcile.ts";
 import { NO_REWARDS } from "../src/resources/training_jobs/rewards.ts";
-import { type JobRow, type Rewards, trainingJobs, trainingMetrics } from "../src/resources/training_jobs/table.ts";
+import {
+  type JobRow,
+  type Rewards,
+  trainingEvents,
+  trainingJobs,
+  trainingMetrics,
+} from "../src/resources/training_jobs/table.ts";
 import type { TrainerLife } from "../src/workers/fake/trainer.ts";
 import { type TestApp, tempDir, testApp, until } from "./harness.ts";
 import { makeAdapter, makeModel } from "./models.ts";
@@ -63,12 +69,39 @@ export async function training({ dir = tempDir(), clock, flags = {}, lives = [{}
     starts: () => (existsSync(`${script}.starts`) ? readFileSync(`${script}.starts`, "utf8").trim().split("\n") : []),
     add: (more: Partial<JobRow> = {}) => add(app, dataset, more),
     metrics: (id: string) => metricsOf(app, id),
+    steps: (id: string) => metricsOf(app, id).map(({ step }) => step),
+    notes: (id: string) =>
+      app.ctx.db
+        .select()
+        .from(trainingEvents)
+        .all()
+        .filter(({ jobId }) => jobId === id),
+    leases: () => app.ctx.db.$client.query<{ holder: string }, []>("SELECT holder FROM gpu_leases").all(),
     /** The row once it is in this status. */
     reaches: (id: string, status: JobRow["status"], ms?: number) =>
       until(`${id} to be ${status}`, () => (row(id).status === status ? row(id) : undefined), ms).catch((error) => {
         throw new Error(`it is ${JSON.stringify(row(id), null, 1)}`, { cause: error });
       }),
   });
+}
+/** For tests that open several: `const { app, closeAll } = manyTrainings(); afterEach(closeAll)`. */
+export function manyTrainings() {
+  const open: TrainingApp[] = [];
+  return {
+    app: async (...args: Parameters<typeof training>): Promise<TrainingApp> => {
+      const made = await training(...args);
+      open.push(made);
+      return made;
+    },
+    /** Its files stay, for the next to open them. */
+    close: async (on: TrainingApp) => {
+      await on.close();
+      open.splice(open.indexOf(on), 1);
+    },
+    closeAll: async () => {
+      for (const each of open.splice(0)) await each.close().then(each.remove);
+    },
+  };
 }
 export type TrainingApp = Awaited<ReturnType<typeof training>>;
 

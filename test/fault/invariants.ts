@@ -34,6 +34,16 @@ const LAST_EVENT: Record<string, Record<string, string[]>> = {
     failed: ["session.failed"],
     expired: ["session.expired"],
   },
+  training_jobs: {
+    queued: ["job.created", "job.requeued"],
+    provisioning: ["job.provisioning"],
+    running: ["job.running"],
+    paused: ["job.paused"],
+    cancelling: ["job.cancelling"],
+    completed: ["job.completed"],
+    failed: ["job.failed"],
+    cancelled: ["job.cancelled"],
+  },
   api_keys: { active: ["api_key.created"], revoked: ["api_key.revoked"] },
 };
 
@@ -68,6 +78,7 @@ export function violations(dir: string): string[] {
     volume: "volumes",
     code_artifact: "code_artifacts",
     session: "sessions",
+    job: "training_jobs",
     reward_function: "reward_functions",
   };
   for (const [object, table] of Object.entries(tables)) {

@@ -1,7 +1,7 @@
 import { afterEach, expect, setDefaultTimeout, test } from "bun:test";
 import { existsSync } from "node:fs";
 import { tarGz } from "../../../test/archives.ts";
-import { type TrainingApp, training } from "../../../test/fake_trainers.ts";
+import { manyTrainings, type TrainingApp } from "../../../test/fake_trainers.ts";
 import { until } from "../../../test/harness.ts";
 import { startJailed } from "../../sandbox/jail.ts";
 import { jailSupport } from "../../sandbox/jail_support.ts";
@@ -19,15 +19,8 @@ const support = await jailSupport(sessionJail("/tmp")).catch((error) => ({
 }));
 const jailed = test.skipIf(!support.ok); // there can be no sessions on this host, and so no custom jobs
 
-const open: TrainingApp[] = [];
-const app = async (...args: Parameters<typeof training>) => {
-  const made = await training(...args);
-  open.push(made);
-  return made;
-};
-afterEach(async () => {
-  for (const each of open.splice(0)) await each.close().then(each.remove);
-});
+const { app, closeAll } = manyTrainings();
+afterEach(closeAll);
 
 const custom = (on: TrainingApp, command: string, more: Partial<JobRow> = {}) =>
   on.add({ method: "custom", baseModel: null, lora: null, command, totalSteps: 0, memoryBytes: 0, ...more });

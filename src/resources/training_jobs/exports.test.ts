@@ -1,7 +1,7 @@
 import { afterEach, expect, setDefaultTimeout, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { scoredBy, type TrainingApp, training } from "../../../test/fake_trainers.ts";
+import { manyTrainings, scoredBy, type TrainingApp } from "../../../test/fake_trainers.ts";
 import { until } from "../../../test/harness.ts";
 import * as models from "../models/service.ts";
 import { keptOf } from "./checkpoint_files.ts";
@@ -9,15 +9,8 @@ import { preview } from "./preview.ts";
 import { reconcile } from "./reconcile.ts";
 
 setDefaultTimeout(60_000);
-const open: TrainingApp[] = [];
-const app = async (...args: Parameters<typeof training>) => {
-  const made = await training(...args);
-  open.push(made);
-  return made;
-};
-afterEach(async () => {
-  for (const each of open.splice(0)) await each.close().then(each.remove);
-});
+const { app, close, closeAll } = manyTrainings();
+afterEach(closeAll);
 
 const finished = async (on: TrainingApp, more = {}) => {
   const id = on.add(more);
@@ -94,8 +87,7 @@ test("an export that the server did not live to finish is begun again; one that 
   });
   on.relive([{ gate: "/nowhere" }]);
   expect((await model(on, id, "?variant=peft")).status).toBe(202);
-  await on.close();
-  open.splice(open.indexOf(on), 1);
+  await close(on);
   const again = await app({ dir: on.dir });
   const body = await ready(again, id, "?variant=peft");
   expect(body.variant).toBe("peft");

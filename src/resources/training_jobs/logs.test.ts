@@ -1,21 +1,14 @@
 import { afterEach, expect, setDefaultTimeout, test } from "bun:test";
 import { appendFileSync, readFileSync, statSync, writeFileSync } from "node:fs";
-import { type TrainingApp, training } from "../../../test/fake_trainers.ts";
+import { manyTrainings, type TrainingApp } from "../../../test/fake_trainers.ts";
 import { until } from "../../../test/harness.ts";
 import { LINE_BYTES, openLog } from "./logs.ts";
 import { placesOf } from "./places.ts";
 import * as jobs from "./service.ts";
 
 setDefaultTimeout(60_000);
-const open: TrainingApp[] = [];
-const app = async (...args: Parameters<typeof training>) => {
-  const made = await training(...args);
-  open.push(made);
-  return made;
-};
-afterEach(async () => {
-  for (const each of open.splice(0)) await each.close().then(each.remove);
-});
+const { app, closeAll } = manyTrainings();
+afterEach(closeAll);
 
 type Message = { id?: string; event?: string; data?: { seq: number; line: string; status: string } };
 
