@@ -42,6 +42,12 @@ describe("gradients are the slope of the loss", () => {
       opened.close();
     });
   }
+  test("all weights, with more tokens than the vocabulary has", () => {
+    const opened = openModel(dir, { ...model("llama"), layers: 1 });
+    expect(opened.architecture.vocab).toBeLessThan(24 * 12);
+    expect(gradientError(opened, shape({ rows: 24 })).worst).toBeLessThan(1e-3);
+    opened.close();
+  }, 30_000);
 });
 
 describe("what sequences share a row does not matter", () => {

@@ -1,8 +1,18 @@
 /** What the host puts into a graph for one batch, and what it reads back. */
-import { allocate, type Context, getFloats, newContext, newTensor, putBytes, TYPE } from "../../../native/ggml.ts";
+import {
+  allocate,
+  type Context,
+  type Ggml,
+  getFloats,
+  newContext,
+  newTensor,
+  putBytes,
+  TYPE,
+} from "../../../native/ggml.ts";
 import type { Architecture } from "./architecture.ts";
 import { choices, dropping, type Patterns } from "./dropout.ts";
 import type { Targets } from "./head.ts";
+import type { UsedRows } from "./ops.ts";
 import type { Tensor } from "./tape.ts";
 import type { Inputs } from "./transformer.ts";
 import type { Weights } from "./weights.ts";
@@ -53,7 +63,7 @@ export function newInputs({ architecture, weights }: Of, shape: GraphShape) {
   const { ggml } = weights.backend;
   const { tokens, rows, attentionBlock, headChunk } = shape;
   const [count, scored] = [tokens * rows, scoredOf(shape)];
-  const made = makeTensors(weights, shape);
+  const made = makeTensors(weights, shape, architecture.vocab);
   const { inputs, targets, choice, names } = made;
   let masksOf: Int32Array | undefined; // they are T² numbers: made anew only for another packing
   let places: Int32Array = new Int32Array(); // of the batch, for each scored one
@@ -70,6 +80,7 @@ export function newInputs({ architecture, weights }: Of, shape: GraphShape) {
     put(batch: Batch) {
       putBytes(ggml, inputs.ids, batch.ids);
       putBytes(ggml, inputs.positions, batch.positions);
+      if (inputs.usedRows) putUsedRows(ggml, inputs.usedRows, batch.ids, architecture.vocab);
       if (!masksOf || !isSame(masksOf, batch.sequences)) {
         for (const [i, mask] of inputs.masks.of.entries())
           putBytes(ggml, mask, maskOf(batch.sequences, shape, i * attentionBlock));
@@ -106,18 +117,34 @@ export function newInputs({ architecture, weights }: Of, shape: GraphShape) {
   };
 }
 
+function putUsedRows(ggml: Ggml, { used, among }: UsedRows, ids: Int32Array, vocab: number) {
+  const places = new Map<number, number>();
+  for (const id of ids) if (!places.has(id)) places.set(id, places.size);
+  const all = new Int32Array(Math.min(ids.length, vocab));
+  all.set([...places.keys()]);
+  for (let at = places.size, row = 0; at < all.length; row++) if (!places.has(row)) all[at++] = row;
+  putBytes(ggml, used, all);
+  putBytes(
+    ggml,
+    among,
+    ids.map((id) => places.get(id) as number),
+  );
+}
+
 const atLeast0 = (value: number) => Math.max(0, value);
 
-function makeTensors(weights: Weights, shape: GraphShape) {
+function makeTensors(weights: Weights, shape: GraphShape, vocab: number) {
   const { ggml } = weights.backend;
   const { tokens, rows, attentionBlock, headChunk } = shape;
   const [count, scored] = [tokens * rows, scoredOf(shape)];
   const names = shape.dropout ? adapted(weights) : [];
+  const trainsTable = shape.trains && weights.trainable.some(({ name }) => name === "token_embd.weight");
   const context: Context = newContext(ggml, 16 + blocksOf(shape) + 2 * chunksOf(shape));
   const make = (type: number, ...size: number[]): Tensor => newTensor(ggml, context, type, size);
   const mask = (queries: number) => make(TYPE.F32, tokens, queries, 1, rows);
   const inputs: Inputs = {
     ids: make(TYPE.I32, count),
+    usedRows: trainsTable ? { used: make(TYPE.I32, Math.min(count, vocab)), among: make(TYPE.I32, count) } : null,
     positions: make(TYPE.I32, count),
     masks: { block: attentionBlock, of: pieces(tokens, attentionBlock).map(mask) },
     tokens,

@@ -1,6 +1,6 @@
 /** The operations of a transformer, each with its gradient. Shapes as ggml counts them: the row comes first. */
 import { isQuantized, TYPE } from "../../../native/ggml.ts";
-import { shapeOf, typeOf } from "../../../native/ggml_symbols.ts";
+import { shapeOf, stridesOf, typeOf } from "../../../native/ggml_symbols.ts";
 import { must } from "../../../native/llama_symbols.ts";
 import type { Yarn } from "./architecture.ts";
 import type { Tape, Tensor } from "./tape.ts";
@@ -85,12 +85,25 @@ function transposedProduct(tape: Tape, weight: Tensor, gradient: Tensor): Tensor
   return must(ggml.ggml_mul_mat(context, transposedCopy(tape, plain), gradient), "product");
 }
 
-/** Rows of a table: token embeddings. */
-export function rows(tape: Tape, table: Tensor, ids: Tensor): Tensor {
-  const { ggml, context } = tape;
-  return tape.record(ggml.ggml_get_rows(context, table, ids), [table], (gradient) =>
-    tape.give(table, ggml.ggml_get_rows_back(context, gradient, ids, table)),
-  );
+/** Which rows of a table a batch uses, each once, filled up with some that it does not; and each token's among them. */
+export type UsedRows = { used: Tensor; among: Tensor };
+
+/**
+ * Rows of a table: token embeddings. Its gradient is a table of the used rows alone: on a GPU the time for it is tokens
+ * times rows.
+ */
+export function rows(tape: Tape, table: Tensor, ids: Tensor, of: UsedRows | null): Tensor {
+  const { ggml, context, plan } = tape;
+  return tape.record(ggml.ggml_get_rows(context, table, ids), [table], (gradient) => {
+    const sum = plan.gradients.get(table);
+    if (!of || sum === undefined) return tape.give(table, ggml.ggml_get_rows_back(context, gradient, ids, table));
+    const [width] = shapeOf(table);
+    const [, n1, n2, n3] = stridesOf(table);
+    const like = ggml.ggml_view_4d(context, table, width, shapeOf(of.used)[0], 1, 1, n1, n2, n3, 0);
+    const found = ggml.ggml_get_rows_back(context, gradient, of.among, like);
+    const more = ggml.ggml_add(context, ggml.ggml_get_rows(context, sum, of.used), found);
+    tape.emit(ggml.ggml_set_rows(context, sum, more, of.used));
+  });
 }
 
 /** Along the first dimension, whatever the others are: of tokens, and of heads. */

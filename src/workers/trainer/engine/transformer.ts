@@ -2,13 +2,15 @@
 import { type Architecture, usesHeadNorms } from "./architecture.ts";
 import { attention, type Masks } from "./attention.ts";
 import type { Drop } from "./dropout.ts";
-import { add, bias, linear, type Rope, reshape, rmsNorm, rope, rows, scale, swiglu } from "./ops.ts";
+import { add, bias, linear, type Rope, reshape, rmsNorm, rope, rows, scale, swiglu, type UsedRows } from "./ops.ts";
 import type { Tape, Tensor } from "./tape.ts";
 import { loraNames, loraScale, type Weights } from "./weights.ts";
 
 export type Inputs = {
   /** [tokens of all rows] */
   ids: Tensor;
+  /** Of the table of embeddings, where it is trained. */
+  usedRows: UsedRows | null;
   /** [tokens of all rows], counted in each sequence. */
   positions: Tensor;
   masks: Masks;
@@ -27,7 +29,7 @@ export type Model = {
 /** `checkpoints`: of each layer only its input is kept. */
 export function hidden(tape: Tape, model: Model, inputs: Inputs, checkpoints: boolean): Tensor {
   const { architecture, weights } = model;
-  let x = rows(tape, weights.get("token_embd.weight"), inputs.ids);
+  let x = rows(tape, weights.get("token_embd.weight"), inputs.ids, inputs.usedRows);
   for (let layer = 0; layer < architecture.layers; layer++) {
     const build = (on: Tape, from: Tensor) => block(on, model, from, { inputs, layer });
     x = checkpoints ? tape.checkpoint(x, build) : build(tape, x);
