@@ -11,8 +11,13 @@ export const isQuantized = (type: number) => type !== TYPE.F32 && type !== TYPE.
 const CPU_TYPE = 0;
 const GPU_TYPE = 1;
 
-/** `kernels` false: without our own, by ggml alone. */
-export type Device = { kind: "cpu"; threads: number } | { kind: "cuda"; index: number; kernels?: boolean };
+/**
+ * `kernels` false: without our own, by ggml alone. `beside` "cuda": a processor in a process that also uses a GPU, which
+ * must not load a second set of libraries.
+ */
+export type Device =
+  | { kind: "cpu"; threads: number; beside?: "cuda" }
+  | { kind: "cuda"; index: number; kernels?: boolean };
 export type Backend = {
   readonly ggml: Ggml;
   readonly at: Ptr;
@@ -23,7 +28,7 @@ export type Backend = {
 };
 
 export function openBackend(dataDir: string, device: Device): Backend {
-  const ggml = openGgml(dataDir, { cuda: device.kind === "cuda" });
+  const ggml = openGgml(dataDir, { cuda: device.kind === "cuda" || device.beside === "cuda" });
   const wanted = device.kind === "cpu" ? CPU_TYPE : GPU_TYPE;
   const all = Array.from({ length: Number(ggml.ggml_backend_dev_count()) }, (_, i) => ggml.ggml_backend_dev_get(i));
   const found = all.filter((each) => each !== null && ggml.ggml_backend_dev_type(each) === wanted);

@@ -4,7 +4,6 @@ import { dirname, join } from "node:path";
 import { type TarEntry, tarChunks } from "../../lib/archive/tar_write.ts";
 import { readHeader } from "../../lib/gguf/read.ts";
 import type { LoraSettings } from "../../lib/training/lora.ts";
-import { type Backend, openBackend } from "../../native/ggml.ts";
 import { QUANTIZATIONS, type Quantization } from "../../native/llama_quantize.ts";
 import { renameDurably, sha256File, tempPath, writeStreamAtomic } from "../../platform/files.ts";
 import { WorkerError } from "../protocol.ts";
@@ -12,6 +11,7 @@ import type { ExportTask, FromTrainer } from "../protocol_trainer.ts";
 import { ADAPTER_FILE, mustFit, readState } from "./checkpoint.ts";
 import { architectureOf } from "./engine/architecture.ts";
 import { loraNames } from "./engine/weights.ts";
+import { openMerger } from "./learned.ts";
 import type { Adapter, AdapterLayer } from "./results/adapter.ts";
 import { type Learned, type MergedType, writeMergedGguf } from "./results/merged_gguf.ts";
 import { writePeft } from "./results/peft.ts";
@@ -83,7 +83,7 @@ async function writeModel(task: ExportTask, { tell, onTurn }: Report) {
     const known = [...new Set([...PLAIN, ...Object.keys(QUANTIZATIONS)])].join(", ");
     throw new WorkerError("config", `quantization ${wanted} is unknown: there are ${known}`);
   }
-  const backend: Backend = openBackend(task.data_dir, { kind: "cpu", threads: task.threads });
+  const backend = openMerger(task);
   const learned = await readLearned(task);
   const onProgress = (progress: number) => {
     onTurn();

@@ -24,9 +24,13 @@ export function createSync({ trainee, roller, machine, plan, fresh }: Learner & 
   };
 }
 
+/** Weights are put together on the processor: a GPU cannot decode every type. */
+export const openMerger = ({ data_dir, threads, gpus }: Machine) =>
+  openBackend(data_dir, { kind: "cpu", threads, ...(gpus.length > 0 ? { beside: "cuda" as const } : {}) });
+
 /** Over what is there: the path may be one that only this process has, where nothing can be renamed to. */
 async function writeWhole(path: string, { trainee, machine, plan }: Learner) {
-  const backend = openBackend(machine.data_dir, { kind: "cpu", threads: machine.threads });
+  const backend = openMerger(machine);
   const file = await open(path, "w");
   try {
     const options = { base: plan.model_path, type: wholeType(trainee), learned: { weights: trainee.rows() } };
@@ -49,7 +53,7 @@ export function createResultWriter({ trainee, machine, plan }: Learner) {
   return async (dir: string, last: boolean) => {
     if (plan.lora) return void (await writeAdapterGguf(join(dir, ADAPTER_FILE), trainee.adapter()));
     if (!last) return;
-    const backend = openBackend(machine.data_dir, { kind: "cpu", threads: machine.threads });
+    const backend = openMerger(machine);
     try {
       const path = join(dir, MODEL_FILE);
       const learned = { weights: trainee.rows() };
