@@ -3,7 +3,7 @@ import { join } from "node:path";
 import type { Ctx } from "../../context.ts";
 import { write } from "../../platform/db.ts";
 import * as models from "../models/service.ts";
-import { keptOf } from "./checkpoint_files.ts";
+import { align, keptOf } from "./checkpoint_files.ts";
 import { complete, current } from "./moves.ts";
 import { absolute } from "./places.ts";
 import type { CheckpointRow, JobRow } from "./table.ts";
@@ -13,7 +13,8 @@ export const resultFile = ({ lora }: Pick<JobRow, "lora">) => (lora ? "adapter.g
 /** Throws where the file cannot be had; the job is as it was then. */
 export async function finish(ctx: Ctx, id: string): Promise<JobRow | undefined> {
   const job = current(ctx.db, id);
-  const checkpoint = keptOf(ctx.db, id).at(-1);
+  const told = keptOf(ctx.db, id).at(-1);
+  const checkpoint = job && (told?.step !== job.totalSteps ? await align(ctx, job) : told); // files know it better
   if (!job || !checkpoint) throw new Error("The job has no checkpoint");
   const result = resultOf(ctx, job, checkpoint);
   const placed = await models.placeResult(ctx, result);
