@@ -1,10 +1,6 @@
-/**
- * What runs on the machine with the GPU: `bun device.js check` compares every gradient with the CPU's, `speed` times
- * steps. One line of JSON for each result.
- */
-import { mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+/** Steps of adapters on one device: their gradients, and how long they take. */
+import { closeSync, openSync, readSync, rmSync, statSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { parseGguf } from "../../src/lib/gguf/parse.ts";
 import { type Device, getFloats, openBackend, putBytes } from "../../src/native/ggml.ts";
 import { architectureOf } from "../../src/workers/trainer/engine/architecture.ts";
@@ -16,8 +12,16 @@ import { SHAPES, type ShapeOf, writeModel } from "./model.ts";
 const TARGETS = ["attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down"];
 const LORA: Lora = { rank: 16, alpha: 32, rslora: false, targets: TARGETS };
 const STEP = { learningRate: 1e-4, beta1: 0.9, beta2: 0.95, epsilon: 1e-8, weightDecay: 0, maxNorm: 1, divisor: 1 };
-const dir = mkdtempSync(join(tmpdir(), "verk-training-"));
-const say = (line: object) => console.log(JSON.stringify(line));
+
+const HEADER_BYTES = 1 << 22;
+
+function firstOf(path: string): Buffer {
+  const fd = openSync(path, "r");
+  const bytes = Buffer.alloc(Math.min(HEADER_BYTES, statSync(path).size));
+  readSync(fd, bytes, 0, bytes.length, 0);
+  closeSync(fd);
+  return bytes;
+}
 
 function random(seed: number): () => number {
   let state = seed >>> 0;
@@ -28,7 +32,8 @@ function random(seed: number): () => number {
 }
 
 function open(path: string, device: Device, lora: Lora) {
-  const header = parseGguf(readFileSync(path).subarray(0, 1 << 22), statSync(path).size);
+  const dir = dirname(path);
+  const header = parseGguf(firstOf(path), statSync(path).size);
   if ("need" in header) throw new Error("the header is longer than 4 MiB");
   const backend = openBackend(dir, device);
   return { backend, architecture: architectureOf(header), weights: loadWeights(backend, { path, header }, lora) };
@@ -103,7 +108,7 @@ function compare(a: Float32Array, b: Float32Array) {
   return { cosine: ab / Math.sqrt(aa * bb), relative: Math.sqrt(apart / aa) };
 }
 
-const CHECKS: [string, Partial<ShapeOf>, Partial<GraphShape>, Partial<Lora>][] = [
+const CASES: [string, Partial<ShapeOf>, Partial<GraphShape>, Partial<Lora>][] = [
   ["llama, heads of 64", {}, {}, {}],
   ["llama, layers computed again", {}, { checkpoints: true }, {}],
   ["llama, few scored, at another temperature", {}, { scored: 340, temperature: 0.7 }, {}],
@@ -111,95 +116,73 @@ const CHECKS: [string, Partial<ShapeOf>, Partial<GraphShape>, Partial<Lora>][] =
   ["qwen2, heads of 64", { arch: "qwen2" }, {}, { rslora: true, rank: 12, alpha: 6 }],
   ["qwen3, heads of 128", { arch: "qwen3", head: 128 }, {}, {}],
 ];
-const CHECKED: ShapeOf = {
+const SMALL: ShapeOf = {
   ...{ arch: "llama", vocab: 1000, width: 256, layers: 3, heads: 4, keyHeads: 2, head: 64, forward: 512, tied: true },
 };
 
-function check() {
-  const path = join(dir, "checked.gguf");
-  for (const [what, model, graph, lora] of CHECKS) {
-    writeModel(path, { ...CHECKED, ...model });
+export type Agreement = { what: string; kernels: boolean; logps: number; cosine: number; relative: number; at: string };
+
+/** The GPU against the CPU: relative error of the scores, and the tensor whose gradient points elsewhere the most. */
+export function* agreements(dir: string): Generator<Agreement> {
+  const path = join(dir, "small.gguf");
+  for (const [what, model, graph, lora] of CASES) {
+    writeModel(path, { ...SMALL, ...model });
     const shape = {
       ...{ tokens: 150, rows: 3, trains: true, checkpoints: false, attentionBlock: 1024, headChunk: 128 },
       ...{ entropies: true, ...graph },
     };
     const how = { shape, lora: { ...LORA, ...lora } };
-    const expected = gradientsOf(path, { kind: "cpu", threads: 8 }, how);
+    const expected = gradientsOf(path, { kind: "cpu", threads: 4 }, how);
     for (const kernels of [true, false]) {
       const found = gradientsOf(path, { kind: "cuda", index: 0, kernels }, how);
       const each = expected.gradients.map(({ name, values }, i) => ({
-        name,
+        at: name,
         ...compare(values, found.gradients[i]?.values as Float32Array),
       }));
       const worst = each.reduce((a, b) => (b.cosine < a.cosine || Number.isNaN(b.cosine) ? b : a));
-      say({
-        ...{ check: what, kernels, logps: compare(expected.logps, found.logps).relative },
-        ...{ entropies: compare(expected.entropies, found.entropies).relative, worst },
-        below: each.filter(({ cosine }) => !(cosine >= 0.999)),
-      });
+      yield { what, kernels, logps: compare(expected.logps, found.logps).relative, ...worst };
     }
   }
 }
 
-const usedMib = () =>
+export type Run = { shape: keyof typeof SHAPES; rows: number; checkpoints: boolean };
+export type Timing = { ms: number; forward: number; backward: number; update: number; tokensPerSecond: number };
+
+/** Rows of 1024 tokens, rank 16 on all seven matrices, with AdamW. Medians; memory is what the whole card has in use. */
+export function timeSteps(dir: string, { shape: name, rows, checkpoints }: Run): Timing & { usedMib: number } {
+  const path = join(dir, `${name}.gguf`);
+  writeModel(path, SHAPES[name]);
+  const model = open(path, { kind: "cuda", index: 0 }, LORA);
+  const optimizer = openOptimizer(model.weights);
+  const shape = { tokens: 1024, rows, trains: true, checkpoints, attentionBlock: 1024, headChunk: 2048 };
+  const graph = buildGraph(model, shape);
+  const batch = batchOf(shape, SHAPES[name].vocab, true);
+  const count = shape.tokens * rows;
+  const weights = Float32Array.from(batch.targets, (target) => (target < 0 ? 0 : 1 / count));
+  const times = Array.from({ length: 14 }, () => {
+    const t0 = performance.now();
+    model.weights.clearGradients();
+    graph.forward(batch);
+    const t1 = performance.now();
+    graph.backward(weights);
+    const t2 = performance.now();
+    optimizer.step(STEP);
+    const t3 = performance.now();
+    return { ms: t3 - t0, forward: t1 - t0, backward: t2 - t1, update: t3 - t2 };
+  }).slice(4);
+  const usedMib = usedOf();
+  optimizer.free();
+  graph.free();
+  model.weights.free();
+  model.backend.close();
+  rmSync(path);
+  const of = (key: keyof (typeof times)[number]) => median(times.map((each) => each[key]));
+  const ms = of("ms");
+  const parts = { forward: of("forward"), backward: of("backward"), update: of("update") };
+  return { ms, ...parts, tokensPerSecond: Math.round((count / ms) * 1e3), usedMib };
+}
+
+const median = (values: readonly number[]) => [...values].sort((a, b) => a - b)[values.length >> 1] as number;
+
+const usedOf = () =>
   Number(Bun.spawnSync(["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits"]).stdout.toString());
-
-const RUNS: [keyof typeof SHAPES, Partial<GraphShape>][] = [
-  ["1B", {}],
-  ["1B", { checkpoints: true }],
-  ["1B", { rows: 32, checkpoints: true }],
-  ["0.5B", {}],
-];
-
-function speed(kernels: boolean, runs: typeof RUNS) {
-  for (const [name, over] of runs) {
-    const path = join(dir, `${name}.gguf`);
-    writeModel(path, SHAPES[name]);
-    const model = open(path, { kind: "cuda", index: 0, kernels }, LORA);
-    const optimizer = openOptimizer(model.weights);
-    const shape = {
-      ...{ tokens: 1024, rows: 8, trains: true, checkpoints: false, attentionBlock: 1024 },
-      ...{ headChunk: 2048, ...over },
-    };
-    const graph = buildGraph(model, shape);
-    const batch = batchOf(shape, SHAPES[name].vocab, true);
-    const count = shape.tokens * shape.rows;
-    const weights = Float32Array.from(batch.targets, (target) => (target < 0 ? 0 : 1 / count));
-    const times: { step: number; forward: number; backward: number; update: number }[] = [];
-    let loss = 0;
-    for (let i = 0; i < 12; i++) {
-      const t0 = performance.now();
-      model.weights.clearGradients();
-      loss = -graph.forward(batch).reduce((a, b) => a + b, 0) / count;
-      const t1 = performance.now();
-      graph.backward(weights);
-      const t2 = performance.now();
-      optimizer.step(STEP);
-      const t3 = performance.now();
-      times.push({ step: t3 - t0, forward: t1 - t0, backward: t2 - t1, update: t3 - t2 });
-    }
-    const median = (key: "step" | "forward" | "backward" | "update") =>
-      Math.round(
-        (times
-          .slice(4)
-          .map((each) => each[key])
-          .sort((a, b) => a - b)[4] as number) * 10,
-      ) / 10;
-    say({
-      ...{ speed: name, kernels, rows: shape.rows, checkpoints: shape.checkpoints, loss },
-      ...{ ms: median("step"), forward: median("forward"), backward: median("backward"), update: median("update") },
-      ...{ tokens_s: Math.round((count / median("step")) * 1e3), used_mib: usedMib() },
-    });
-    optimizer.free();
-    graph.free();
-    model.weights.free();
-    model.backend.close();
-    rmSync(path);
-  }
-}
-
-const [what = "check", plain] = process.argv.slice(2);
-if (what === "check") check();
-else speed(plain !== "plain", plain === "first" ? RUNS.slice(0, 1) : RUNS);
-rmSync(dir, { recursive: true, force: true });
-process.exit(0);
