@@ -60,7 +60,7 @@ test("the width inside a layer and the number of tables follow from the count of
 describe("an estimate", () => {
   test("of a LoRA on 1B at 8 × 1024 tokens is of the order that was measured", () => {
     const { weights, total } = estimateMemory(ONE_B, plan());
-    expect(weights).toBe(2 * ONE_B.weight_bytes);
+    expect(weights / ONE_B.weight_bytes).toBeCloseTo(2, 3);
     expect(total).toBeGreaterThan(12 * GIB);
     expect(total).toBeLessThan(32 * GIB);
   });

@@ -75,18 +75,27 @@ export function estimateMemory(shape: ModelShape, plan: MemoryPlan): TrainingMem
   const { device, microDivisor, lora, method } = plan;
   const of = dimensionsOf(shape);
   const trained = lora ? adapterParameters(of, lora) : shape.parameters;
-  const frozen = shape.weight_bytes * (holdsTurned(device, shape.weight_bytes) ? 2 : 1);
-  const weights = lora ? frozen : shape.parameters * 4;
+  const weights = lora ? frozenBytes(shape, device) : shape.parameters * 4;
   const largest = lora ? 0 : of.vocab * of.width * 4;
   const training = (lora ? 16 : 12) * trained + 2 * largest; // the step squares and scales one tensor at a time
   const micro = microOf(shape, of, plan);
   const activations = GRAPHS_KEPT * activationBytes(of, micro);
   const needsReference = !lora && (method === "dpo" || (method === "grpo" && numberOf(plan, "beta", 0) !== 0));
-  const reference = needsReference ? shape.weight_bytes : 0;
+  const reference = needsReference ? frozenBytes(shape, device) : 0;
   const rollouts = method === "grpo" ? rolloutBytes(shape, plan) : 0;
   const { fixed } = LIMITS[device];
   const total = weights + training + activations + rollouts + reference + Math.ceil(fixed / microDivisor);
   return { weights, training, activations, rollouts, reference, total };
+}
+
+/** The types that a GPU computes with; others are BF16 there. */
+const ON_CUDA = ["F32", "BF16", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0"];
+
+/** The model, and the copy of it that is turned or that the kernels read. */
+function frozenBytes({ weight_bytes, parameters, quantization }: ModelShape, device: MemoryPlan["device"]): number {
+  if (device === "cpu") return weight_bytes * (holdsTurned(device, weight_bytes) ? 2 : 1);
+  const half = parameters * 2;
+  return (ON_CUDA.includes(quantization) ? weight_bytes : half) + (quantization === "F32" ? weight_bytes : half);
 }
 
 function rolloutBytes(shape: ModelShape, plan: MemoryPlan): number {
@@ -102,7 +111,7 @@ function microOf(shape: ModelShape, of: Dimensions, plan: MemoryPlan): Micro {
   const pieces = numberOf(plan, "per_device_train_batch_size", 8) * together;
   const rows = Math.max(together, Math.min(Math.floor(microTokens(device, microDivisor) / longest), pieces));
   const sizes = { tokens: longest, rows, scored: longest * rows };
-  const isFused = device === "cuda" && shape.quantization === "BF16" && lora !== null && lora.dropout === 0;
+  const isFused = device === "cuda" && shape.quantization !== "F32" && lora !== null && lora.dropout === 0;
   const micro = {
     ...sizes,
     ...blocksFor(of, sizes, plan),

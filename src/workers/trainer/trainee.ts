@@ -6,6 +6,7 @@ import { openRandom } from "../../lib/training/random.ts";
 import { type Backend, openBackend, putBytes } from "../../native/ggml.ts";
 import { architectureOf } from "./engine/architecture.ts";
 import { openPatterns, type Patterns } from "./engine/dropout.ts";
+import { canFuse } from "./engine/fused.ts";
 import { openOptimizer } from "./engine/optimizer.ts";
 import { type Lora, loadWeights, type ModelFile, type Weights } from "./engine/weights.ts";
 import { adapterOf, trainedRows } from "./results/adapter.ts";
@@ -26,7 +27,8 @@ export async function openTrainee(options: TraineeOptions): Promise<Trainee> {
   drawAdapters(weights, options.seed);
   const optimizer = openOptimizer(weights);
   const patterns = options.lora && dropoutPatterns(backend, weights, options.lora, options.seed);
-  const plan = planMicro(options, { architecture, header: file.header, isFused: false });
+  const isFused = canFuse({ architecture, weights }, patterns ? { dropout: patterns } : {});
+  const plan = planMicro(options, { architecture, header: file.header, isFused });
   const graphs = openGraphs({ architecture, weights }, plan.keptBytes);
   const opened: Opened = { options, plan, patterns, graph: graphs.get };
   return {

@@ -23,7 +23,7 @@ import type { Weights } from "./weights.ts";
 const MOST_WIDTH = 12_288; // a row in shared memory
 
 /** Whether this model's passes can be computed by kernels, in graphs of this shape. */
-export function canFuse({ architecture, weights }: Model, shape: GraphShape): boolean {
+export function canFuse({ architecture, weights }: Model, shape: Pick<GraphShape, "dropout">): boolean {
   const { headLength, width, forward } = architecture;
   if (!weights.backend.kernels || !weights.lora || shape.dropout) return false;
   if (architecture.yarn.mix !== 0 || architecture.yarn.attentionFactor !== 1) return false;

@@ -1,12 +1,19 @@
 /** The tensors of a model on a device: frozen ones as the file has them, trainable ones in F32 with their gradients. */
-import { closeSync, openSync, readSync } from "node:fs";
 import type { Header, Tensor as Stored } from "../../../lib/gguf/parse.ts";
-import { TENSOR_TYPES } from "../../../lib/gguf/types.ts";
 import { holdsTurned } from "../../../lib/training/memory.ts";
-import { allocate, type Backend, type Context, newContext, newTensor, putBytes, TYPE } from "../../../native/ggml.ts";
+import {
+  allocate,
+  type Backend,
+  type Context,
+  isQuantized,
+  newContext,
+  newTensor,
+  TYPE,
+} from "../../../native/ggml.ts";
 import { typeOf } from "../../../native/ggml_symbols.ts";
 import { must } from "../../../native/llama_symbols.ts";
 import type { Tensor } from "./tape.ts";
+import { fillWeights, frozenType } from "./weights_fill.ts";
 
 export type Lora = {
   rank: number;
@@ -33,9 +40,6 @@ export type Weights = {
   free: () => void;
 };
 
-const typeNumbers = new Map([...TENSOR_TYPES].map(([number, { name }]) => [name, number]));
-const READ_BYTES = 64 << 20;
-
 export type ModelFile = { path: string; header: Header };
 
 export const loraScale = ({ rank, alpha, rslora }: Lora) => alpha / (rslora ? Math.sqrt(rank) : rank);
@@ -50,7 +54,7 @@ export function loadWeights(backend: Backend, file: ModelFile, lora: Lora | null
   const main = newContext(ggml, stored.length * 4);
   for (const tensor of stored) {
     const trains = lora === null && isTrained(tensor.name);
-    const type = trains ? TYPE.F32 : (typeNumbers.get(tensor.type.name) as number);
+    const type = trains ? TYPE.F32 : frozenType(backend, tensor);
     places.set(tensor.name, newTensor(ggml, main, type, tensor.dims));
     if (trains) planned.push({ name: tensor.name, shape: tensor.dims });
     else if (lora && isTarget(tensor, lora)) planned.push(...addAdapter(backend, main, tensor, lora, places));
@@ -64,7 +68,7 @@ export function loadWeights(backend: Backend, file: ModelFile, lora: Lora | null
   }));
   const held = allocate(backend, main);
   const gradients = planned.length === 0 ? { bytes: 0, clear() {}, free() {} } : allocate(backend, sums);
-  fill(backend, file, places);
+  fillWeights(backend, file, places);
   let turned: Copies | undefined; // the passes of our own kernels need none
   const turn = () => {
     const matrices = frozenMatrices(file, places, trainable);
@@ -118,64 +122,16 @@ function missing(name: string): never {
   throw new Error(`The model has no tensor ${name}`);
 }
 
-function fill(backend: Backend, { path, header }: ModelFile, places: ReadonlyMap<string, Tensor>) {
-  const fd = openSync(path, "r");
-  try {
-    for (const stored of header.tensors.values()) {
-      const place = places.get(stored.name) as Tensor;
-      const at = header.dataStart + stored.offset;
-      const same = Number(backend.ggml.ggml_nbytes(place)) === stored.bytes;
-      if (same) readInto(backend, fd, { tensor: place, at, bytes: stored.bytes });
-      else decodeInto(backend, fd, { stored, at, place });
-    }
-  } finally {
-    closeSync(fd);
-  }
-}
-
-/** In pieces: a layer of a large model is gigabytes. */
-function readInto(backend: Backend, fd: number, { tensor, at, bytes }: { tensor: Tensor; at: number; bytes: number }) {
-  const buffer = new Uint8Array(Math.min(bytes, READ_BYTES));
-  for (let done = 0; done < bytes; ) {
-    const piece = buffer.subarray(0, Math.min(buffer.length, bytes - done));
-    const read = readSync(fd, piece, 0, piece.length, at + done);
-    if (read === 0) throw new Error("The model file became shorter while it was read");
-    putBytes(backend.ggml, tensor, piece.subarray(0, read), done);
-    done += read;
-  }
-}
-
-/** Any type to F32, by ggml itself. */
-function decodeInto(
-  backend: Backend,
-  fd: number,
-  { stored, at, place }: { stored: Stored; at: number; place: Tensor },
-) {
-  const { ggml } = backend;
-  const context = newContext(ggml, 4, 4);
-  const source = newTensor(ggml, context, typeNumbers.get(stored.type.name) as number, stored.dims);
-  const buffer = allocate(backend, context);
-  readInto(backend, fd, { tensor: source, at, bytes: stored.bytes });
-  const work = newContext(ggml, 8, 8);
-  const graph = must(ggml.ggml_new_graph_custom(work.at, 8, false), "graph");
-  ggml.ggml_build_forward_expand(graph, must(ggml.ggml_cpy(work.at, source, place), "copy"));
-  const failed = ggml.ggml_backend_graph_compute(backend.at, graph) !== 0;
-  work.free();
-  buffer.free();
-  context.free();
-  if (failed) throw new Error(`${stored.name} of the type ${stored.type.name} could not be decoded`);
-}
-
 type Copies = { copies: ReadonlyMap<Tensor, Tensor>; bytes: number; free: () => void };
 const NONE: Copies = { copies: new Map(), bytes: 0, free() {} };
 
 function frozenMatrices({ header }: ModelFile, places: ReadonlyMap<string, Tensor>, trainable: readonly Trainable[]) {
   const trained = new Set(trainable.map(({ name }) => name));
   return [...header.tensors.values()]
-    .filter(({ name, dims, type }) => dims.length === 2 && !trained.has(name) && PLAIN.includes(type.name))
-    .map(({ name, dims }) => ({ tensor: places.get(name) as Tensor, dims }));
+    .filter(({ name, dims }) => dims.length === 2 && !trained.has(name))
+    .map(({ name, dims }) => ({ tensor: places.get(name) as Tensor, dims }))
+    .filter(({ tensor }) => !isQuantized(typeOf(tensor)));
 }
-const PLAIN = ["F32", "F16", "BF16"];
 
 /** Made once. Turning a matrix on every way back takes longer than multiplying by it. */
 function transposedCopies(backend: Backend, matrices: readonly { tensor: Tensor; dims: readonly number[] }[]): Copies {
