@@ -4,7 +4,8 @@
  * between the two waits for everything first.
  */
 import { dlopen, ptr } from "bun:ffi";
-import { cstr, type Ptr } from "./llama_symbols.ts";
+import { cstr, type Ptr, text } from "./llama_symbols.ts";
+import { OutOfMemory } from "./out_of_memory.ts";
 
 const P = "ptr";
 const I = "i32";
@@ -32,19 +33,6 @@ export type Driver = ReturnType<typeof openDriver>;
 export type Kernel = Ptr;
 export type Grid = readonly [number, number, number];
 
-export class CudaError extends Error {
-  constructor(
-    what: string,
-    readonly code: number,
-    name: string,
-  ) {
-    super(`${what} failed on the GPU: ${name}`);
-  }
-  get isOutOfMemory() {
-    return this.code === OUT_OF_MEMORY;
-  }
-}
-
 const opened = new Map<number, Driver>();
 
 /** Once for a device and thread. */
@@ -57,11 +45,16 @@ export function cudaDriver(index: number): Driver {
 function openDriver(index: number) {
   const { symbols: cuda } = dlopen("libcuda.so.1", DRIVER);
   const check = (code: number, what: string) => {
-    if (code !== 0) throw new CudaError(what, code, `error ${code}`);
+    if (code === OUT_OF_MEMORY) throw new OutOfMemory(`${what}: the GPU has no memory left`);
+    if (code !== 0) throw new Error(`${what} failed on the GPU: ${nameOf(code)}`);
+  };
+  const nameOf = (code: number) => {
+    const slot = new BigUint64Array(new ArrayBuffer(8));
+    return cuda.cuGetErrorName(code, ptr(slot)) === 0 ? text(Number(slot[0]) as Ptr) : `error ${code}`;
   };
   /** What a call writes through its first pointer. */
   const made = (what: string, call: (to: Ptr) => number): number => {
-    const slot = new BigUint64Array(1);
+    const slot = new BigUint64Array(new ArrayBuffer(8));
     check(call(ptr(slot)), what);
     return Number(slot[0]);
   };
@@ -90,8 +83,7 @@ function openDriver(index: number) {
 
     /** `extra` names the packed arguments; see `Arguments`. */
     launch(kernel: Kernel, grid: Grid, threads: number, { shared, extra }: { shared: number; extra: Ptr }) {
-      const code = cuda.cuLaunchKernel(kernel, ...grid, threads, 1, 1, shared, null, null, extra);
-      if (code !== 0) throw new CudaError("Starting a kernel", code, `error ${code}`);
+      check(cuda.cuLaunchKernel(kernel, ...grid, threads, 1, 1, shared, null, null, extra), "Starting a kernel");
     },
 
     enter: () => check(cuda.cuCtxSetCurrent(context), "cuCtxSetCurrent"),

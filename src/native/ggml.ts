@@ -4,6 +4,7 @@ import { type Ggml, openGgml, type Shape, typeOf } from "./ggml_symbols.ts";
 import { type Kernels, openKernels } from "./kernels.ts";
 import { llamaLibraries } from "./llama.ts";
 import { cstr, must, type Ptr, text } from "./llama_symbols.ts";
+import { OutOfMemory } from "./out_of_memory.ts";
 
 export const TYPE = { F32: 0, F16: 1, Q8_0: 8, I32: 26, BF16: 30 } as const;
 export const isQuantized = (type: number) => type !== TYPE.F32 && type !== TYPE.F16 && type !== TYPE.BF16;
@@ -87,8 +88,6 @@ export function allocate(
   };
 }
 
-export class OutOfMemory extends Error {}
-
 export function putBytes(ggml: Ggml, tensor: Ptr, bytes: NodeJS.TypedArray, offset = 0) {
   ggml.ggml_backend_tensor_set(tensor, ptr(bytes), offset, bytes.byteLength);
 }
@@ -112,3 +111,4 @@ export function getFloats(ggml: Ggml, tensor: Ptr, into?: Float32Array): Float32
 }
 
 export type { Ggml, Ptr, Shape };
+export { OutOfMemory };

@@ -5,6 +5,7 @@
  */
 import { dlopen, ptr } from "bun:ffi";
 import type { Ptr } from "./llama_symbols.ts";
+import { OutOfMemory } from "./out_of_memory.ts";
 
 const P = "ptr";
 const I = "i32";
@@ -21,6 +22,7 @@ const BF16 = 14;
 const F32 = 0;
 const SUM_F32 = 68;
 const ANY_WAY = -1;
+const NO_MEMORY = 3; // CUBLAS_STATUS_ALLOC_FAILED
 
 export type Matrix = { at: number; stride: number };
 /** Of the result: rows and columns; `depth`: what is summed over. */
@@ -32,7 +34,7 @@ export type Products = ReturnType<typeof openProducts>;
 
 export function openProducts() {
   const { symbols: blas } = dlopen("libcublas.so.13", BLAS);
-  const slot = new BigUint64Array(1);
+  const slot = new BigUint64Array(new ArrayBuffer(8));
   if (blas.cublasCreate_v2(ptr(slot)) !== 0) throw new Error("cuBLAS does not start on this GPU");
   const handle = Number(slot[0]) as Ptr;
   const factors = new Float32Array(new ArrayBuffer(8)); // of the product, and of what was there before: always 0
@@ -59,6 +61,7 @@ export function openProducts() {
       SUM_F32,
       ANY_WAY,
     );
+    if (code === NO_MEMORY) throw new OutOfMemory("The GPU has no memory left for a product");
     if (code !== 0) throw new Error(`cuBLAS could not multiply ${rows} × ${depth} by ${depth} × ${columns}: ${code}`);
   };
   return {

@@ -3,6 +3,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { Arguments, cudaDriver, type Grid } from "./cuda_driver.ts";
 import { openProducts, type Products } from "./kernel_products.ts";
+import { OutOfMemory } from "./out_of_memory.ts";
 
 export const KERNELS_FILE = "verk-kernels.fatbin";
 const OLDEST_MAJOR = 8; // the first with BF16 on its tensor cores
@@ -12,7 +13,7 @@ const BACKWARD = "pipipppi"; // qkv, stride, gradient, stride, lse, delta, resul
 const HEADS = "iiiif";
 
 /** Parameters of each kernel, in the order of kernels.cu: p address, i whole number, f number. */
-const SIGNATURES = {
+export const SIGNATURES = {
   embed: "pppi",
   add_norm: "ppppppiif",
   norm_back: "ppppppppiii",
@@ -66,6 +67,17 @@ export function sharedBytes(name: KernelName): number {
 export function openKernels(dir: string, index: number): Kernels | null {
   const path = join(dir, KERNELS_FILE);
   if (!existsSync(path)) return null;
+  try {
+    return load(path, index);
+  } catch (error) {
+    if (error instanceof OutOfMemory) throw error;
+    const why = error instanceof Error ? error.message : String(error);
+    process.stderr.write(`training goes on without kernels of its own, which is slower: ${why}\n`);
+    return null;
+  }
+}
+
+function load(path: string, index: number): Kernels | null {
   const driver = cudaDriver(index);
   if (driver.major < OLDEST_MAJOR) return null;
   const names = Object.keys(SIGNATURES) as KernelName[];
