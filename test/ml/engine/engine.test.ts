@@ -1,6 +1,7 @@
 import { afterAll, describe, expect, test } from "bun:test";
 import { rmSync } from "node:fs";
 import { getFloats, putBytes } from "../../../src/native/ggml.ts";
+import { openPatterns } from "../../../src/workers/trainer/engine/dropout.ts";
 import { openOptimizer, type Step } from "../../../src/workers/trainer/engine/optimizer.ts";
 import type { Lora } from "../../../src/workers/trainer/engine/weights.ts";
 import { tempDir } from "../../harness.ts";
@@ -26,7 +27,9 @@ describe("gradients are the slope of the loss", () => {
     ["with layers computed again", { checkpoints: true }],
     ["with attention in blocks", { attentionBlock: 5 }],
     ["with the output layer in chunks", { headChunk: 7 }],
-    ["with all of it", { checkpoints: true, attentionBlock: 4, headChunk: 5 }],
+    ["with a temperature", { temperature: 0.7 }],
+    ["with some tokens that have no target", { scored: 20 }],
+    ["with all of it", { checkpoints: true, attentionBlock: 4, headChunk: 5, scored: 19, temperature: 1.3 }],
   ] as const;
   for (const arch of ARCHITECTURES) {
     test.each(WAYS)(`${arch}, all weights, %s`, (_name, over) => {
@@ -42,6 +45,17 @@ describe("gradients are the slope of the loss", () => {
       opened.close();
     });
   }
+  test("adapter, with dropout, layers computed again or not", () => {
+    const opened = openModel(dir, model("qwen3"), LORA);
+    shake(opened, 3);
+    const widths = [32, 64, 4 * opened.architecture.headLength];
+    const dropout = openPatterns(opened.backend, widths, { rate: 0.3, seed: 1 });
+    for (const checkpoints of [false, true])
+      expect(gradientError(opened, shape({ checkpoints, dropout })).worst).toBeLessThan(1e-3);
+    dropout.free();
+    opened.close();
+  });
+
   test("all weights, with more tokens than the vocabulary has", () => {
     const opened = openModel(dir, { ...model("llama"), layers: 1 });
     expect(opened.architecture.vocab).toBeLessThan(24 * 12);

@@ -75,6 +75,7 @@ export function gradientError(model: Opened, of: GraphShape, seed = 5): { worst:
   const { weights, architecture } = model;
   const graph = graphOf(model, of);
   const batch = randomBatch(of, architecture.vocab, seed);
+  if (of.dropout) batch.dropSeeds = Uint32Array.from(batch.ids, (_, i) => seed * 1000 + i);
   const next = random(seed + 1);
   const tokenWeights = Float32Array.from(batch.targets, (target) => (target < 0 ? 0 : next()));
   const loss = () => {

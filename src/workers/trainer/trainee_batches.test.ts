@@ -1,0 +1,98 @@
+import { describe, expect, test } from "bun:test";
+import { openRandom } from "../../lib/training/random.ts";
+import { batchOf, type MicroBatch, microBatches, roundUp, weightsOf } from "./trainee_batches.ts";
+import type { Piece } from "./trainee_types.ts";
+
+const random = openRandom(5);
+const piece = (): Piece => {
+  const length = 2 + Math.floor(random() ** 2 * 120);
+  return { tokens: Int32Array.from({ length }, (_, i) => i + 1), from: 1 + Math.floor(random() * (length - 1)) };
+};
+const units = Array.from({ length: 60 }, () => Array.from({ length: 1 + Math.floor(random() * 3) }, piece));
+const SIZES = { tokens: 512, steps: 8 };
+
+const usedBy = ({ pieces }: MicroBatch) =>
+  pieces.flatMap(({ piece: { tokens }, start }) => Array.from({ length: tokens.length - 1 }, (_, i) => start + i));
+
+describe("micro-batches", () => {
+  const batches = microBatches(units, SIZES);
+
+  test("hold every piece once, no two at the same place, none across two rows", () => {
+    const names = batches.flatMap(({ pieces }) => pieces.map(({ unit, index }) => `${unit}.${index}`));
+    expect(names.sort()).toEqual(units.flatMap((pieces, u) => pieces.map((_, i) => `${u}.${i}`)).sort());
+    for (const micro of batches) {
+      const used = usedBy(micro);
+      expect(new Set(used).size).toBe(used.length);
+      expect(Math.max(...used)).toBeLessThan(micro.tokens * micro.rows);
+      for (const { piece: one, start } of micro.pieces)
+        expect(Math.floor(start / micro.tokens)).toBe(Math.floor((start + one.tokens.length - 2) / micro.tokens));
+    }
+  });
+
+  test("keep a unit together, in its order", () => {
+    for (const [unit, pieces] of units.entries()) {
+      const holding = batches.filter((micro) => micro.pieces.some((each) => each.unit === unit));
+      expect(holding).toHaveLength(1);
+      const own = holding[0]?.pieces.filter((each) => each.unit === unit) ?? [];
+      expect(own.map(({ piece: one }) => one)).toEqual(pieces);
+    }
+  });
+
+  test("stay within their size, unless one unit alone is larger", () => {
+    for (const { tokens, rows, pieces } of batches) {
+      const isOne = new Set(pieces.map(({ unit }) => unit)).size === 1;
+      if (!isOne) expect(tokens * rows).toBeLessThanOrEqual(SIZES.tokens);
+    }
+    const long: Piece = { tokens: new Int32Array(5000), from: 1 };
+    expect(microBatches([[long], [long]], SIZES)).toHaveLength(2);
+  });
+
+  test("have little padding", () => {
+    const places = batches.reduce((sum, { tokens, rows }) => sum + tokens * rows, 0);
+    expect(batches.flatMap(usedBy).length / places).toBeGreaterThan(0.8);
+  });
+
+  test.each([
+    ["no pieces", [], "has no pieces"],
+    ["one token", [{ tokens: Int32Array.of(1), from: 1 }], "1 tokens cannot be scored"],
+    ["nothing before the first scored", [{ tokens: Int32Array.of(1, 2), from: 0 }], "from 0"],
+  ])("refuse a unit with %s", (_name, pieces, words) => {
+    expect(() => microBatches([pieces], SIZES)).toThrow(words);
+  });
+});
+
+test("a batch has the next token as the target of each place from the first that is scored", () => {
+  const [micro] = microBatches([[{ tokens: Int32Array.of(7, 8, 9, 10), from: 2 }]], SIZES) as [MicroBatch];
+  const { ids, targets, positions, sequences } = batchOf(micro, null);
+  expect([...ids.subarray(0, 4)]).toEqual([7, 8, 9, 0]);
+  expect([...targets.subarray(0, 4)]).toEqual([-1, 9, 10, -1]);
+  expect([...positions.subarray(0, 4)]).toEqual([0, 1, 2, 0]);
+  expect([...sequences.subarray(0, 4)]).toEqual([0, 0, 0, -1]);
+});
+
+test("what is dropped depends on the unit, not on where it lies", () => {
+  const [first, second] = [units[0], units[1]] as [Piece[], Piece[]];
+  const seedsOf = (all: Piece[][], unit: number) => {
+    for (const micro of microBatches(all, { tokens: 128, steps: 8 })) {
+      const found = micro.pieces.find((each) => each.unit === unit);
+      if (found) return batchOf(micro, 9).dropSeeds?.slice(found.start, found.start + found.piece.tokens.length - 1);
+    }
+    throw new Error("no such unit");
+  };
+  expect(seedsOf([first, second], 0)).toEqual(seedsOf([first, ...units.slice(2), second], 0));
+});
+
+test("weights of the wrong length are an error that says so", () => {
+  const [micro] = microBatches([[{ tokens: Int32Array.of(1, 2, 3), from: 1 }]], SIZES) as [MicroBatch];
+  const scores = [{ logps: new Float32Array(2), entropies: null }];
+  expect(() => weightsOf(micro, () => [new Float32Array(3)], scores)).toThrow("3 weights for 2 tokens");
+});
+
+test.each([
+  [1, 1],
+  [9, 9],
+  [17, 18],
+  [33, 36],
+  [1000, 1024],
+  [1025, 1152],
+])("%d is rounded up to %d", (count, expected) => expect(roundUp(count, 8)).toBe(expected));
