@@ -270,14 +270,32 @@ describe("demo", () => {
     return { dir, env: { TMPDIR: dir } };
   };
 
-  test("walks every step, exits 0 and leaves nothing behind", async () => {
+  type Report = {
+    ok: boolean;
+    accuracy: { before: number; after: number };
+    steps: { title: string; ok: boolean; detail: string }[];
+  };
+
+  test("walks every step, teaches the model its task, exits 0 and leaves nothing behind", async () => {
     const { dir, env } = home();
     const { code, out, err } = await verk(["demo", "--json"], env);
-    const report = JSON.parse(out) as { ok: boolean; steps: { title: string; ok: boolean; detail: string }[] };
+    const report = JSON.parse(out) as Report;
     expect(report.steps.filter(({ ok }) => !ok)).toEqual([]);
     expect([code, err, report.ok]).toEqual([0, "", true]);
+    expect(report.accuracy.before).toBeLessThanOrEqual(0.5);
+    expect(report.accuracy.after).toBeGreaterThanOrEqual(0.8);
     expect(readdirSync(dir)).toEqual([]);
-  }, 120_000);
+  }, 900_000);
+
+  test("prints the rows that it trains on", async () => {
+    const { code, out } = await verk(["demo", "--rows"]);
+    const rows = out
+      .trim()
+      .split("\n")
+      .map((line) => JSON.parse(line) as { prompt: string; answer: number });
+    expect(code).toBe(0);
+    for (const { prompt, answer } of rows) expect([typeof prompt, typeof answer]).toEqual(["string", "number"]);
+  });
 
   test("an interrupted one takes its server along and leaves nothing behind", async () => {
     const { dir, env } = home();

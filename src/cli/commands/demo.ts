@@ -3,7 +3,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { formatDuration } from "../../lib/time.ts";
 import { command, EXIT, JSON_FLAG } from "../args.ts";
-import { STEPS, type Step, type Walk } from "../demo/steps.ts";
+import { STEPS } from "../demo/steps.ts";
+import { repeatLines, resultLines } from "../demo/summary.ts";
+import { splitRows } from "../demo/task.ts";
+import { SILENT_VIEWER, stepViewer } from "../demo/viewer.ts";
+import type { Step, Walk } from "../demo/walk.ts";
 import { INTERRUPTED } from "../interrupt.ts";
 import { note, paint, print, printJson } from "../output.ts";
 
@@ -13,15 +17,23 @@ const WIDTH = Math.max(...STEPS.map(({ title }) => title.length));
 
 export const demo = command({
   summary: "Walk through the product on a temporary server: nothing of this machine is touched, nothing is left behind",
-  flags: { json: { ...JSON_FLAG, doc: 'Print {"ok","steps":[…]} at the end instead of the progress' } },
-  examples: ["verk demo", "verk demo --json"],
+  flags: {
+    json: { ...JSON_FLAG, doc: 'Print {"ok","accuracy","steps":[…]} at the end instead of the progress' },
+    rows: { type: "boolean", doc: "Print the rows that it trains on, and do nothing else" },
+  },
+  examples: ["verk demo", "verk demo --json", "verk demo --rows > differences.jsonl"],
   exits: { 0: "every step did what it should", 1: "a step failed; the server's last log lines are shown" },
-  async run({ json }) {
+  async run({ json, rows }) {
+    if (rows) {
+      for (const row of splitRows().train) printJson(row);
+      return EXIT.ok;
+    }
     const interrupt = new AbortController();
     const onSignal = () => interrupt.abort();
     for (const signal of ["SIGINT", "SIGTERM"]) process.on(signal, onSignal);
     const dir = mkdtempSync(join(tmpdir(), "verk-demo-"));
-    const walk: Walk = { dir, tail: "", signal: interrupt.signal, exits: [], seen: [] };
+    const viewer = json ? SILENT_VIEWER : stepViewer(process.stdout);
+    const walk: Walk = { dir, viewer, tail: "", signal: interrupt.signal, exits: [], seen: [] };
     const results: Result[] = [];
     try {
       for (const step of STEPS) {
@@ -66,9 +78,11 @@ function show({ title, ok, ms, detail }: Result) {
 function conclude(results: readonly Result[], walk: Walk, json: boolean): number {
   const failed = results.find(({ ok }) => !ok);
   const total = results.reduce((sum, { ms }) => sum + ms, 0);
-  if (json) printJson({ ok: failed === undefined, steps: results, ...(failed ? { log_tail: walk.tail } : {}) });
+  const accuracy = { before: walk.before?.share ?? null, after: walk.after?.share ?? null };
+  if (json)
+    printJson({ ok: failed === undefined, accuracy, steps: results, ...(failed ? { log_tail: walk.tail } : {}) });
   if (!failed) {
-    if (!json) print(`\n${results.length} steps in ${formatDuration(total)}. Next: verk serve`);
+    if (!json) celebrate(walk, `${results.length} steps in ${formatDuration(total)}.`);
     return EXIT.ok;
   }
   if (failed.detail === "interrupted") return INTERRUPTED;
@@ -77,4 +91,13 @@ function conclude(results: readonly Result[], walk: Walk, json: boolean): number
     note(`The server's last words:\n${walk.tail.trimEnd() || "(none)"}`);
   }
   return EXIT.failed;
+}
+
+const DEFAULT_URL = "http://127.0.0.1:7070";
+
+function celebrate({ before, after }: Walk, done: string) {
+  print(`\n${done}\n`);
+  if (before && after) for (const line of resultLines(before, after)) print(line);
+  print("\nTo do it again on a server of your own (DATASET and JOB are the ids of the answers):");
+  for (const line of repeatLines(DEFAULT_URL)) print(`  ${line}`);
 }

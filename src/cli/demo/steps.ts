@@ -1,26 +1,14 @@
 import { generateKeyPairSync } from "node:crypto";
 import { join } from "node:path";
 import { formatBytes } from "../../lib/bytes.ts";
-import { type Client, createClient, type ServerEvent } from "../client.ts";
+import { createClient } from "../client.ts";
 import { NATIVE_KINDS, probeInChild, versionsOf } from "../native_probe.ts";
 import * as datasets from "./datasets.ts";
 import * as rewards from "./rewards.ts";
-import { type DemoServer, runCommand, type Stage, startDemoServer } from "./server.ts";
+import { runCommand, startDemoServer } from "./server.ts";
 import * as serving from "./serving.ts";
-
-/** What the steps hand to each other. Each reads only what an earlier one has set. */
-export type Walk = Stage & {
-  server?: DemoServer;
-  adminKey?: string;
-  key?: string;
-  workspaceId?: string;
-  datasetId?: string;
-  kept?: datasets.Kept;
-  deploymentId?: string;
-  seen: ServerEvent[];
-};
-/** Returns what was seen, in a few words; throws what was wrong. */
-export type Step = { title: string; run: (walk: Walk) => Promise<string> };
+import { TRAINING_STEPS } from "./training_steps.ts";
+import { clientOf, expect, made, type Step, serverOf, type Walk } from "./walk.ts";
 
 type Named = { id: string; name: string };
 type List<T> = { data: T[]; has_more: boolean };
@@ -40,36 +28,28 @@ export const STEPS: readonly Step[] = [
   { title: "retry a creation without making a second one", run: retryCreation },
   { title: "list the regions", run: listRegions },
   { title: "push a file of rows", run: pushRows },
-  { title: "append to it, one row superseded", run: (walk) => datasets.append(clientOf(walk), datasetOf(walk)) },
+  {
+    title: "append to it, one row superseded",
+    run: (walk) => datasets.append(clientOf(walk), made(walk, "datasetId")),
+  },
   { title: "cut a snapshot", run: cutSnapshot },
-  { title: "pull the snapshot", run: (walk) => datasets.pull(clientOf(walk), keptOf(walk), walk.signal) },
+  { title: "pull the snapshot", run: (walk) => datasets.pull(clientOf(walk), made(walk, "kept"), walk.signal) },
   { title: "upload a reward function, wrong and then right", run: (walk) => rewards.upload(clientOf(walk)) },
   { title: "run it over a few rows", run: (walk) => rewards.run(clientOf(walk)) },
   { title: "run a command in a session", run: (walk) => rewards.session(clientOf(walk), walk.signal) },
   { title: "see the events arrive", run: seeEvents },
   { title: "kill -9 and restart on the same data", run: killAndRestart },
   { title: "deploy the built-in model", run: deploy },
-  { title: "chat with it", run: (walk) => serving.chat(clientOf(walk), deploymentOf(walk)) },
-  { title: "stream from it", run: (walk) => serving.streamed(clientOf(walk), deploymentOf(walk), walk.signal) },
-  { title: "kill -9 under it: it serves again", run: killUnderDeployment },
+  { title: "chat with it", run: (walk) => serving.chat(clientOf(walk), made(walk, "deploymentId")) },
+  { title: "stream from it", run: (walk) => serving.streamed(clientOf(walk), made(walk, "deploymentId"), walk.signal) },
+  ...TRAINING_STEPS,
+  { title: "kill -9 under both: they serve again", run: killUnderDeployments },
   ...NATIVE_KINDS.map((kind) => ({
     title: `self-test of the ${kind} library`,
     run: (walk: Walk) => selfTest(kind, walk),
   })),
   { title: "stop in order", run: stop },
 ];
-
-const serverOf = ({ server }: Walk): DemoServer => server ?? missing("server");
-const clientOf = (walk: Walk): Client => createClient({ url: serverOf(walk).url, key: walk.key ?? missing("key") });
-const datasetOf = (walk: Walk): string => walk.datasetId ?? missing("dataset");
-const keptOf = (walk: Walk): datasets.Kept => walk.kept ?? missing("snapshot");
-const deploymentOf = (walk: Walk): string => walk.deploymentId ?? missing("deployment");
-const missing = (what: string): never => {
-  throw new Error(`an earlier step should have made the ${what}`);
-};
-function expect(holds: boolean, otherwise: string): asserts holds {
-  if (!holds) throw new Error(otherwise);
-}
 
 async function start(walk: Walk) {
   walk.server = await startDemoServer(walk);
@@ -91,7 +71,7 @@ async function makeAdminKey(walk: Walk) {
 }
 
 async function createWorkspace(walk: Walk) {
-  const admin = createClient({ url: serverOf(walk).url, key: walk.adminKey ?? missing("admin key") });
+  const admin = createClient({ url: serverOf(walk).url, key: made(walk, "adminKey") });
   const { body } = await admin.call<Named>("POST", "/v1/workspaces", { name: "demo" });
   walk.workspaceId = body.id;
   return body.id;
@@ -167,7 +147,7 @@ async function pushRows(walk: Walk) {
 }
 
 async function cutSnapshot(walk: Walk) {
-  walk.kept = await datasets.snapshot(clientOf(walk), datasetOf(walk));
+  walk.kept = await datasets.snapshot(clientOf(walk), made(walk, "datasetId"));
   const { id, row_count, size_bytes } = walk.kept.snapshot;
   return `${id}, ${row_count} rows, ${formatBytes(size_bytes)}`;
 }
@@ -201,7 +181,7 @@ async function killAndRestart(walk: Walk) {
     keys.body.data.some(({ id }) => id === again.body.id),
     "a retry after the restart made another key",
   );
-  await datasets.pull(client, keptOf(walk), walk.signal);
+  await datasets.pull(client, made(walk, "kept"), walk.signal);
   const after = await client.call<List<{ id: string }>>("GET", "/v1/events?limit=100");
   expect(JSON.stringify(after.body.data) === JSON.stringify(before.body.data), "the event log is not the same");
   return `ready again after ${ms} ms, ${after.body.data.length} events, nothing lost`;
@@ -213,13 +193,16 @@ async function deploy(walk: Walk) {
   return seen;
 }
 
-async function killUnderDeployment(walk: Walk) {
+async function killUnderDeployments(walk: Walk) {
   await serverOf(walk).kill("SIGKILL");
   walk.server = await startDemoServer(walk);
   const client = clientOf(walk);
-  const ms = await serving.untilServing(client, deploymentOf(walk), walk.signal);
-  await serving.chat(client, deploymentOf(walk));
-  await client.call("POST", `/v1/deployments/${deploymentOf(walk)}/stop`);
+  const ids = [made(walk, "deploymentId"), made(walk, "resultId")];
+  const startedAt = performance.now();
+  for (const id of ids) await serving.untilServing(client, id, walk.signal);
+  const ms = performance.now() - startedAt;
+  await serving.chat(client, made(walk, "deploymentId"));
+  for (const id of ids) await client.call("POST", `/v1/deployments/${id}/stop`);
   return `served again ${Math.round(ms)} ms after the restart, then stopped`;
 }
 

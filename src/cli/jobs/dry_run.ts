@@ -1,24 +1,11 @@
 /** The answer to "would this work?" in words. */
 import { formatBytes } from "../../lib/bytes.ts";
 import { formatDuration } from "../../lib/time.ts";
+import type { JobValidation } from "../../resources/training_jobs/validation_schema.ts";
 import { shortNumber } from "./view.ts";
 
-type Fault = string | { message: string; param?: string | null };
-export type Validation = {
-  object: "training_job.validation";
-  valid: boolean;
-  errors: readonly Fault[];
-  warnings: readonly Fault[];
-  resolved_hyperparameters: Record<string, unknown> | null;
-  estimate: { vram_bytes_peak: number | null; duration_seconds: number | null; cost_usd: number | null } | null;
-  reward_preview: {
-    mean: number | null;
-    std: number | null;
-    frac_zero_std: number | null;
-    latency_ms_p50: number | null;
-    samples: readonly { completion: string; reward: number | null; error?: string | null }[];
-  } | null;
-};
+export type Validation = Pick<JobValidation, "valid" | "errors" | "warnings" | "estimate" | "reward_preview">;
+type Fault = Validation["warnings"][number];
 
 const SAMPLES = 5;
 
@@ -32,11 +19,9 @@ export function validationLines(said: Validation): string[] {
   ];
 }
 
-const wordsOf = (fault: Fault) =>
-  typeof fault === "string" ? fault : `${fault.param ? `${fault.param}: ` : ""}${fault.message}`;
+const wordsOf = ({ param, message }: Fault) => `${param ? `${param}: ` : ""}${message}`;
 
 function estimateLines(estimate: Validation["estimate"]): string[] {
-  if (!estimate) return [];
   const { vram_bytes_peak, duration_seconds, cost_usd } = estimate;
   const facts = [
     ...(vram_bytes_peak === null ? [] : [`${formatBytes(vram_bytes_peak)} of memory`]),

@@ -44,10 +44,12 @@ export async function follow(
 async function look(client: Client, id: string, before: readonly Point[], signal: AbortSignal): Promise<Seen> {
   const { body: job } = await client.call<Job>("GET", pathOf(id), undefined, { signal });
   const last = before.at(-1)?.step ?? 0;
-  if (job.progress.step === last) return { job, points: before };
-  const from = Math.min(last, job.progress.step) + (job.progress.step > last ? 1 : 0);
-  const { body } = await client.call<Metrics>("GET", pathOf(id, `/metrics?from_step=${from}`), undefined, { signal });
-  return { job, points: [...before.filter(({ step }) => step < from), ...body.data] };
+  const { step } = job.progress;
+  if (step === last) return { job, points: before };
+  const from = step > last ? last + 1 : step;
+  const path = pathOf(id, `/metrics?from_step=${from}&to_step=${step}`);
+  const { body } = await client.call<Metrics>("GET", path, undefined, { signal });
+  return { job, points: [...before.filter((point) => point.step < from), ...body.data] };
 }
 
 /** A picture that moves on a terminal; elsewhere a line for each new state and each further tenth. */
@@ -74,7 +76,7 @@ function lineViewer(write: (line: string) => void): Viewer {
   };
 }
 
-/** Shows a job until it is over. True: it was completed; undefined: it was left alone before its end. */
+/** Shows a job until it is over. Undefined: it was left alone before its end. */
 export async function watchJob(
   client: Client,
   { id, output_name }: Job,

@@ -1,0 +1,54 @@
+import { expect, test } from "bun:test";
+import type { Job } from "../jobs/find.ts";
+import { repeatLines, resultLines } from "./summary.ts";
+import { isRight, splitRows } from "./task.ts";
+import type { Answers } from "./training.ts";
+import { stepViewer } from "./viewer.ts";
+
+const { train, heldOut } = splitRows();
+
+test("no held-out question is trained on, and both are always the same", () => {
+  const asked = new Set(train.map(({ prompt }) => prompt));
+  expect(heldOut.filter(({ prompt }) => asked.has(prompt))).toEqual([]);
+  expect([train.length, heldOut.length]).toEqual([152, 100]);
+  expect(splitRows()).toEqual({ train, heldOut });
+});
+
+test("every row is a difference from a round number with a ten to lend", () => {
+  for (const { prompt, answer } of [...train, ...heldOut]) {
+    const [, a, b] = /^What is (\d0) - (\d[1-9])\?$/.exec(prompt) ?? [];
+    expect([Number(a) - Number(b), answer >= 10]).toEqual([answer, true]);
+  }
+});
+
+const answers = (said: string[]): Answers => {
+  const right = said.filter((text, i) => isRight(text, heldOut[i] ?? { prompt: "", answer: -1 })).length;
+  return { said, right, share: right / heldOut.length };
+};
+
+test("the summary shows both shares, and questions that only the trained one got right", () => {
+  const rights = heldOut.map(({ answer }) => String(answer));
+  const before = answers(rights.map((right, i) => (i < 2 ? "7" : right)));
+  const lines = resultLines(before, answers(rights));
+  expect(lines[1]).toMatch(/98\.0 % \(98 of 100\) +100\.0 % \(100 of 100\)$/);
+  expect(lines.slice(2).map((line) => line.trim().split(/ {2,}/))).toEqual(
+    heldOut.slice(0, 2).map(({ prompt, answer }) => [prompt, "7", String(answer)]),
+  );
+});
+
+test("the lines to repeat it hold bodies that a shell takes and that are JSON", () => {
+  const bodies = repeatLines("http://127.0.0.1:7070").flatMap((line) => /-d '(.*)'$/.exec(line)?.[1] ?? []);
+  expect(bodies).toHaveLength(3);
+  for (const body of bodies) expect(JSON.parse(body.replaceAll("'\\''", "'"))).toBeObject();
+});
+
+test("the view of a training stands below its step's line and leaves no trace", () => {
+  const written: string[] = [];
+  const viewer = stepViewer({ isTTY: true, columns: 80, write: (text) => void written.push(text) });
+  const progress = { step: 1, total_steps: 2, percent: 50, eta_seconds: null };
+  const job = { status: "running", method: "grpo", output_name: "x", base_model: "m", progress, latest_metrics: {} };
+  viewer.show({ job: job as unknown as Job, points: [] });
+  viewer.end(undefined);
+  expect(written.join("")).toStartWith("\n\r\x1b[K  x · grpo of m · running\n");
+  expect(written.join("")).toEndWith("\r\x1b[2A\x1b[J\x1b[1A");
+});

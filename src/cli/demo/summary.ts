@@ -1,0 +1,41 @@
+/** The end of the walk: what was reached, and how to do it again. */
+import { columns } from "../output.ts";
+import { RECIPE, REWARD, SEED } from "./task.ts";
+import { type Answers, examples, percent, RESULT } from "./training.ts";
+
+const EXAMPLES = 4;
+
+export function resultLines(before: Answers, after: Answers): string[] {
+  const rows = [
+    ["", "before", "after"],
+    ["right, of the held-out questions", percent(before), percent(after)],
+    ...examples(before, after, EXAMPLES).map((each) => [`  ${each.prompt}`, each.before, each.after]),
+  ];
+  return columns(rows, "   ");
+}
+
+const quoted = (value: unknown) => JSON.stringify(value).replaceAll("'", "'\\''");
+
+/** For a server of one's own; the file of rows is made by the first line. */
+export function repeatLines(url: string): string[] {
+  const job = {
+    base_model: "verk-tiny",
+    method: "grpo",
+    output_name: RESULT,
+    dataset: "DATASET",
+    reward_source: REWARD,
+    hyperparameters: RECIPE,
+    seed: SEED,
+  };
+  const send = (path: string, body: unknown) =>
+    `curl $VERK_URL${path} -H "Authorization: Bearer $VERK_API_KEY" -H 'Content-Type: application/json' -d '${quoted(body)}'`;
+  const question = { model: RESULT, messages: [{ role: "user", content: "What is 70 - 52?" }], temperature: 0 };
+  return [
+    `verk serve &   # then: export VERK_URL=${url} VERK_API_KEY=$(verk keys create)`,
+    "verk demo --rows > differences.jsonl",
+    'curl $VERK_URL/v1/datasets -H "Authorization: Bearer $VERK_API_KEY" -F name=differences -F file=@differences.jsonl',
+    send("/v1/training_jobs", job),
+    send("/v1/deployments", { model: "JOB", name: RESULT }),
+    send("/v1/chat/completions", question),
+  ];
+}
