@@ -18,6 +18,8 @@ export const SIGNATURES = {
   add_norm: "ppppppiif",
   norm_back: "ppppppppiii",
   take_rows: "pppi",
+  drop_rows: "pipppi",
+  add_dropped: "ppppi",
   gate_up: "ppii",
   gate_up_back: "pppii",
   turn_heads: `pipippppp${HEADS}i`,

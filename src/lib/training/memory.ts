@@ -111,7 +111,7 @@ function microOf(shape: ModelShape, of: Dimensions, plan: MemoryPlan): Micro {
   const pieces = numberOf(plan, "per_device_train_batch_size", 8) * together;
   const rows = Math.max(together, Math.min(Math.floor(microTokens(device, microDivisor) / longest), pieces));
   const sizes = { tokens: longest, rows, scored: longest * rows };
-  const isFused = device === "cuda" && shape.quantization !== "F32" && lora !== null && lora.dropout === 0;
+  const isFused = device === "cuda" && shape.quantization !== "F32" && lora !== null;
   const micro = {
     ...sizes,
     ...blocksFor(of, sizes, plan),

@@ -86,6 +86,34 @@ extern "C" __global__ void take_rows(const bf16 *from, const int *places, bf16 *
   }
 }
 
+// out = x ⊙ the pattern that the token drew: what an adapter with dropout reads.
+extern "C" __global__ void drop_rows(const bf16 *x, int stride, const float *patterns, const int *choice, bf16 *out, int width) {
+  const float *pattern = patterns + static_cast<size_t>(choice[blockIdx.x]) * width;
+  for (int i = threadIdx.x * 8; i < width; i += blockDim.x * 8) {
+    float v[8], w[8];
+    unpack(eightAt(x + static_cast<size_t>(blockIdx.x) * stride + i), v);
+    eightFloats(pattern + i, w);
+#pragma unroll
+    for (int k = 0; k < 8; k++) v[k] *= w[k];
+    putEight(out + static_cast<size_t>(blockIdx.x) * width + i, v);
+  }
+}
+
+// to += more ⊙ the pattern: the way back.
+extern "C" __global__ void add_dropped(const bf16 *more, const float *patterns, const int *choice, bf16 *to, int width) {
+  const float *pattern = patterns + static_cast<size_t>(choice[blockIdx.x]) * width;
+  for (int i = threadIdx.x * 8; i < width; i += blockDim.x * 8) {
+    const size_t at = static_cast<size_t>(blockIdx.x) * width + i;
+    float v[8], w[8], sum[8];
+    unpack(eightAt(more + at), v);
+    unpack(eightAt(to + at), sum);
+    eightFloats(pattern + i, w);
+#pragma unroll
+    for (int k = 0; k < 8; k++) sum[k] += v[k] * w[k];
+    putEight(to + at, sum);
+  }
+}
+
 // silu(gate) ⊙ up; the row holds all gates, then all ups.
 extern "C" __global__ void gate_up(const bf16 *both, bf16 *out, int forward, int outStride) {
   const bf16 *row = both + static_cast<size_t>(blockIdx.x) * 2 * forward;

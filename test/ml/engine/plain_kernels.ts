@@ -311,6 +311,20 @@ const KERNELS: Record<KernelName, (values: Values, grid: readonly [number, numbe
         halves(to).set(n * width + i, place < 0 ? 0 : halves(from).get(place * width + i));
       }
   },
+  drop_rows([x = 0, stride = 0, patterns = 0, choice = 0, out = 0, width = 0], [tokens]) {
+    for (let n = 0; n < tokens; n++)
+      for (let i = 0; i < width; i++) {
+        const kept = floats(patterns)[(ints(choice)[n] as number) * width + i] as number;
+        halves(out).set(n * width + i, halves(x).get(n * stride + i) * kept);
+      }
+  },
+  add_dropped([more = 0, patterns = 0, choice = 0, to = 0, width = 0], [tokens]) {
+    for (let n = 0; n < tokens; n++)
+      for (let i = 0; i < width; i++) {
+        const kept = floats(patterns)[(ints(choice)[n] as number) * width + i] as number;
+        halves(to).set(n * width + i, halves(to).get(n * width + i) + halves(more).get(n * width + i) * kept);
+      }
+  },
   add_norm: (values, [tokens]) => addNorm(values, tokens),
   norm_back: (values, [tokens]) => normBack(values, tokens),
   gate_up: (values, [tokens]) => gateUp(values, tokens),

@@ -12,8 +12,9 @@ import { type Constants, dxStride, type Kept, type Size, wantKept, wantScratch }
 import { decodesToBf16 } from "./fused_decode.ts";
 import { type Head, wantHead } from "./fused_head.ts";
 import { newFusedInputs } from "./fused_inputs.ts";
-import { addNorm, layerBackward, layerForward, type On, rowThreads } from "./fused_layer.ts";
+import { addNorm, layerBackward, layerForward } from "./fused_layer.ts";
 import { Arena, type Buffer } from "./fused_memory.ts";
+import { type On, rowThreads } from "./fused_project.ts";
 import { type FusedWeights, fusedWeights, matricesOf } from "./fused_weights.ts";
 import type { Graph } from "./graph.ts";
 import { type GraphShape, scoredOf } from "./inputs.ts";
@@ -22,10 +23,10 @@ import type { Weights } from "./weights.ts";
 
 const MOST_WIDTH = 12_288; // a row in shared memory
 
-/** Whether this model's passes can be computed by kernels, in graphs of this shape. */
-export function canFuse({ architecture, weights }: Model, shape: Pick<GraphShape, "dropout">): boolean {
+/** Whether this model's passes can be computed by kernels. */
+export function canFuse({ architecture, weights }: Model): boolean {
   const { headLength, width, forward } = architecture;
-  if (!weights.backend.kernels || !weights.lora || shape.dropout) return false;
+  if (!weights.backend.kernels || !weights.lora) return false;
   if (architecture.yarn.mix !== 0 || architecture.yarn.attentionFactor !== 1) return false;
   if (!isHeadLength(headLength) || width % 8 !== 0 || forward % 8 !== 0 || width > MOST_WIDTH) return false;
   const tables = architecture.tied ? ["token_embd.weight"] : ["token_embd.weight", "output.weight"];
@@ -125,9 +126,9 @@ function plan(arena: Arena, { architecture, weights }: Model, shape: GraphShape,
   return {
     size,
     head,
-    inputs: newFusedInputs(arena, shape, architecture, head),
+    inputs: newFusedInputs(arena, shape, { architecture, weights }, head),
     kept: Array.from({ length: layers }, (_, i) => keptOf(i)),
-    scratch: wantScratch(arena, size, layer, shape.trains),
+    scratch: wantScratch(arena, size, layer, { trains: shape.trains, drops: shape.dropout !== undefined }),
     last: {
       x: arena.want("f32", count * width),
       normed: arena.want("bf16", count * width),
@@ -148,7 +149,10 @@ function newPasses(model: Model, shape: GraphShape, of: Planned & { kernels: Ker
   const constants = kept.map((_, i) => constantsOf(weights, i, of.biases[i] ?? null));
   const factors = weights.has("rope_freqs.weight") ? getFloats(ggml, weights.get("rope_freqs.weight")) : null;
   inputs.putTurns(factors);
-  const on: On = { kernels, size, scratch, shared: inputs.shared(), reference: shape.reference ?? false };
+  const on: On = {
+    ...{ kernels, size, scratch, shared: inputs.shared(), reference: shape.reference ?? false },
+    dropping: shape.dropout ? inputs.dropping(shape.dropout) : null,
+  };
   const outputNorm = address("output_norm.weight");
   const at = (i: number) => ({ kept: kept[i] as Kept, constants: constants[i] as Constants });
   const layerOf = (i: number) => fused.layers[i] as FusedWeights["layers"][number];

@@ -44,6 +44,7 @@ export type Scratch = {
   dGateUp: Buffer;
   dProduct: Buffer;
   delta: Buffer;
+  dropped: Buffer; // what an adapter reads, where it has dropout
 };
 
 /** Addresses of what a layer has besides matrices; 0: it has none. */
@@ -71,9 +72,11 @@ export function wantKept(arena: Arena, s: Size, layer: FusedLayer, normsHeads: b
   };
 }
 
+type Wants = { trains: boolean; drops: boolean };
+
 export const dxStride = ({ output, down }: FusedLayer) => output.outputs + Math.max(output.extra, down.extra);
 
-export function wantScratch(arena: Arena, s: Size, layer: FusedLayer, trains: boolean): Scratch {
+export function wantScratch(arena: Arena, s: Size, layer: FusedLayer, { trains, drops }: Wants): Scratch {
   const back = (count: number) => arena.want("bf16", trains ? count : 1);
   const { count, width } = s;
   return {
@@ -86,5 +89,6 @@ export function wantScratch(arena: Arena, s: Size, layer: FusedLayer, trains: bo
     dGateUp: back(count * (2 * s.forward + layer.gateUp.extra)),
     dProduct: back(count * s.forward),
     delta: arena.want("f32", trains ? count * s.heads : 1),
+    dropped: arena.want("bf16", drops ? count * Math.max(width, s.forward, s.heads * s.head) : 1),
   };
 }

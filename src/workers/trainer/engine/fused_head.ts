@@ -3,8 +3,8 @@
  * on w: it is made here, on the way forward, while the probabilities exist, and multiplied on the way back.
  */
 import type { Kernels } from "../../../native/kernels.ts";
-import { rowThreads } from "./fused_layer.ts";
 import { type Arena, type Buffer, past } from "./fused_memory.ts";
+import { rowThreads } from "./fused_project.ts";
 
 export type HeadSize = {
   vocab: number;

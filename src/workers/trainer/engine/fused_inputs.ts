@@ -1,11 +1,17 @@
 /** What the host puts into the fused passes for one batch, and how what it reads back is laid out. */
 import { putBytes } from "../../../native/ggml.ts";
+import { must } from "../../../native/llama_symbols.ts";
 import type { Architecture } from "./architecture.ts";
+import { choices, type Patterns } from "./dropout.ts";
 import type { Head } from "./fused_head.ts";
-import type { Arena } from "./fused_memory.ts";
+import { type Arena, past } from "./fused_memory.ts";
+import type { Dropping } from "./fused_project.ts";
 import { type Batch, type GraphShape, scoredOf } from "./inputs.ts";
+import type { Weights } from "./weights.ts";
 
-export function newFusedInputs(arena: Arena, shape: GraphShape, architecture: Architecture, head: Head) {
+type Of = { architecture: Architecture; weights: Weights };
+
+export function newFusedInputs(arena: Arena, shape: GraphShape, { architecture, weights }: Of, head: Head) {
   const { tokens, rows } = shape;
   const [count, scored] = [tokens * rows, scoredOf(shape)];
   const { ggml } = arena.backend;
@@ -15,6 +21,8 @@ export function newFusedInputs(arena: Arena, shape: GraphShape, architecture: Ar
   const rowOf = arena.want("i32", count);
   const factors = arena.want("f32", scored);
   const turns = arena.want("f32", tokens * architecture.headLength);
+  const names = shape.dropout ? adapted(weights) : [];
+  const choice = arena.want("i32", Math.max(1, names.length * count));
   let places: Int32Array = new Int32Array();
   let hasTarget: Uint8Array = new Uint8Array();
   return {
@@ -24,6 +32,10 @@ export function newFusedInputs(arena: Arena, shape: GraphShape, architecture: Ar
     /** For each scored row, what its gradient is multiplied by. */
     factors,
     shared: () => ({ positions: positions.at, turns: turns.at, start: start.at }),
+    dropping: (patterns: Patterns): Dropping => ({
+      patterns: (width) => Number(must(ggml.ggml_get_data(patterns.of(width)), "memory")),
+      choice: (name) => past("i32", choice.at, names.indexOf(name) * count),
+    }),
     putTurns: (factors: Float32Array | null) => putBytes(ggml, turns.tensor, turnsOf(architecture, tokens, factors)),
     put(batch: Batch) {
       if (batch.positions.some((position) => position < 0 || position >= tokens))
@@ -44,6 +56,8 @@ export function newFusedInputs(arena: Arena, shape: GraphShape, architecture: Ar
         head.targets.tensor,
         places.map((place) => batch.targets[place] ?? -1),
       );
+      if (names.length > 0)
+        putBytes(ggml, choice.tensor, choices(batch.dropSeeds ?? new Uint32Array(count), names.length));
     },
     /** One for each place of the batch. */
     putWeights: (values: Float32Array) =>
@@ -62,6 +76,9 @@ export function newFusedInputs(arena: Arena, shape: GraphShape, architecture: Ar
     },
   };
 }
+
+const adapted = ({ trainable }: Weights) =>
+  trainable.flatMap(({ name }) => (name.endsWith(".lora_a") ? [name.slice(0, -".lora_a".length)] : []));
 
 /** Places of the batch that the output layer sees, in order; -1: none. All of them where all can be seen. */
 function placesOf(targets: Int32Array, scored: number): Int32Array {

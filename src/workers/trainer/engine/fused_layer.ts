@@ -2,30 +2,11 @@
  * One layer forward and back, kernel by kernel. Between products everything is BF16; the residual stream and its
  * gradient are F32. What a step reads was written by the steps before it on the same stream: nothing waits in between.
  */
-import { ATTENTION, type Kernels } from "../../../native/kernels.ts";
-import {
-  type Constants,
-  dxStride,
-  type Kept,
-  qkvWidth,
-  type Scratch,
-  type Shared,
-  type Size,
-} from "./fused_buffers.ts";
-import { type Buffer, past } from "./fused_memory.ts";
-import type { FusedLayer, Group } from "./fused_weights.ts";
-
-export type On = {
-  kernels: Kernels;
-  size: Size;
-  shared: Shared;
-  scratch: Scratch;
-  /** Without adapters. */
-  reference: boolean;
-};
-
-/** Threads for a row of which each takes eight numbers at a time. */
-export const rowThreads = (width: number) => Math.min(256, Math.ceil(width / 8 / 32) * 32);
+import { ATTENTION } from "../../../native/kernels.ts";
+import { type Constants, dxStride, type Kept, qkvWidth } from "./fused_buffers.ts";
+import type { Buffer } from "./fused_memory.ts";
+import { type On, project, projectBack, rowThreads } from "./fused_project.ts";
+import type { FusedLayer } from "./fused_weights.ts";
 
 export function addNorm(
   { kernels, size }: Pick<On, "kernels" | "size">,
@@ -38,45 +19,6 @@ export function addNorm(
     ...[from.x, from.more, to.x.at, how.weight, to.normed.at, to.inverse.at],
     ...[width, how.stride, epsilon],
   ]);
-}
-
-/** x·[W B]ᵀ, after the adapters' columns of x have been made. Without `to`: only those. */
-function project(on: On, group: Group, x: Buffer, to?: Buffer) {
-  const { products } = on.kernels;
-  const { inputs, outputs, stride, matrix } = group;
-  const rows = on.size.count;
-  const extra = on.reference ? 0 : group.extra;
-  const from = { at: x.at, stride };
-  if (extra > 0) {
-    const a = { at: past("bf16", matrix.at, outputs * stride), stride };
-    const low = { at: past("bf16", x.at, inputs), stride };
-    products.byRows(from, a, low, { rows, columns: extra, depth: inputs });
-  }
-  if (!to) return;
-  const extent = { rows, columns: outputs, depth: inputs + extra };
-  products.byRows(from, { at: matrix.at, stride }, { at: to.at, stride: outputs }, extent);
-}
-
-/** From dy, whose rows have room for the adapters' columns, to the gradients of the adapters and, where asked, of x. */
-function projectBack(on: On, group: Group, of: { x: Buffer; dy: Buffer; dyStride: number; dx?: Buffer }) {
-  const { products } = on.kernels;
-  const { inputs, outputs, extra, stride, matrix, ofA, ofB } = group;
-  const rows = on.size.count;
-  const dy = { at: of.dy.at, stride: of.dyStride };
-  const x = { at: of.x.at, stride };
-  if (extra > 0) {
-    const low = { at: past("bf16", of.x.at, inputs), stride };
-    const dLow = { at: past("bf16", of.dy.at, outputs), stride: of.dyStride };
-    const b = { at: past("bf16", matrix.at, inputs), stride };
-    products.plain(dy, b, dLow, { rows, columns: extra, depth: outputs });
-    const toB = { at: ofB.at, stride: extra, f32: true };
-    products.byColumns(dy, low, toB, { rows: outputs, columns: extra, depth: rows });
-    const toA = { at: ofA.at, stride: inputs, f32: true };
-    products.byColumns(dLow, x, toA, { rows: extra, columns: inputs, depth: rows });
-  }
-  if (!of.dx) return;
-  const extent = { rows, columns: inputs, depth: outputs + extra };
-  products.plain(dy, { at: matrix.at, stride }, { at: of.dx.at, stride: inputs }, extent);
 }
 
 const sight = ({ size, shared }: On) => [

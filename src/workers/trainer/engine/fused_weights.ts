@@ -7,18 +7,22 @@
  *     A₁                   adapters cost no pass over memory of their own.
  *     A₂
  */
-import { type Backend, type Ptr, putBytes, TYPE } from "../../../native/ggml.ts";
+import { putBytes, TYPE } from "../../../native/ggml.ts";
 import { shapeOf, typeOf } from "../../../native/ggml_symbols.ts";
 import type { Kernels } from "../../../native/kernels.ts";
-import { must } from "../../../native/llama_symbols.ts";
 import type { Architecture } from "./architecture.ts";
+import { addressOf, COPY_INTS, copiesOf, packed } from "./fused_adapters.ts";
 import { decodeRows } from "./fused_decode.ts";
 import { Arena, type Buffer, past } from "./fused_memory.ts";
-import { loraNames, loraScale, type Weights } from "./weights.ts";
+import { loraNames, type Weights } from "./weights.ts";
 
 const EXTRA = 16; // columns of adapters are a multiple of it, so that rows begin at multiples of 32 bytes
 
+/** Of a group: its columns are `rank` from `column` on. */
+export type Adapter = { name: string; column: number; rank: number };
+
 export type Group = {
+  readonly adapters: readonly Adapter[];
   readonly inputs: number;
   readonly outputs: number;
   /** Columns of all adapters, 0 where there are none; what is not an adapter's is zero. */
@@ -46,8 +50,8 @@ export type FusedWeights = {
   free: () => void;
 };
 
-type Part = { name: string; outputs: number; firstRow: number; adapter: number | null };
-type Planned = Group & { parts: readonly Part[] };
+export type Part = { name: string; outputs: number; firstRow: number; adapter: number | null };
+export type Planned = Group & { parts: readonly Part[] };
 
 const held = new WeakMap<Weights, { fused: FusedWeights; users: number }>();
 
@@ -135,10 +139,12 @@ function planGroup(arena: Arena, weights: Weights, names: readonly string[]): Pl
     return part;
   });
   const inputs = shapeOf(weights.get(names[0] as string))[0];
-  const extra = Math.ceil((adapters * (weights.lora?.rank ?? 0)) / EXTRA) * EXTRA;
+  const rank = weights.lora?.rank ?? 0;
+  const extra = Math.ceil((adapters * rank) / EXTRA) * EXTRA;
   const stride = inputs + extra;
   return {
     parts,
+    adapters: parts.flatMap(({ name, adapter }) => (adapter === null ? [] : [{ name, column: adapter * rank, rank }])),
     inputs,
     outputs: firstRow,
     extra,
@@ -172,8 +178,6 @@ function planTables(arena: Arena, { tied }: Architecture, weights: Weights) {
   };
 }
 
-const addressOf = ({ ggml }: Backend, tensor: Ptr) => Number(must(ggml.ggml_get_data(tensor), "memory"));
-
 function placeMatrices(kernels: Kernels, weights: Weights, { parts, inputs, stride, matrix }: Planned) {
   for (const { name, outputs, firstRow } of parts) {
     const tensor = weights.get(name);
@@ -185,65 +189,4 @@ function placeMatrices(kernels: Kernels, weights: Weights, { parts, inputs, stri
     const values = [addressOf(weights.backend, tensor), past("bf16", matrix.at, first), inputs, stride];
     kernels.launch("place_matrix", { grid: [outputs, 1, 1], threads: 128 }, values);
   }
-}
-
-/** struct Copy of kernels.cu. */
-type Copy = {
-  from: number;
-  to: number;
-  rows: number;
-  columns: number;
-  fromStride: number;
-  toStride: number;
-  by: number;
-};
-const COPY_INTS = 10; // 40 bytes
-
-function packed(copies: readonly Copy[]): Uint8Array {
-  const bytes = new Uint8Array(copies.length * COPY_INTS * 4);
-  const view = new DataView(bytes.buffer);
-  copies.forEach((copy, i) => {
-    const at = i * COPY_INTS * 4;
-    view.setBigUint64(at, BigInt(copy.from), true);
-    view.setBigUint64(at + 8, BigInt(copy.to), true);
-    [copy.rows, copy.columns, copy.fromStride, copy.toStride].forEach((value, k) => {
-      view.setInt32(at + 16 + 4 * k, value, true);
-    });
-    view.setFloat32(at + 32, copy.by, true);
-  });
-  return bytes;
-}
-
-function copiesOf(weights: Weights, group: Planned): { put: Copy; add: Copy }[] {
-  const { backend, lora, trainable } = weights;
-  if (!lora) return [];
-  const { inputs, outputs, extra, stride, matrix, ofA, ofB } = group;
-  const by = loraScale(lora);
-  const of = (name: string) => {
-    const found = trainable.find((each) => each.name === name);
-    if (!found) throw new Error(`There is no adapter ${name}`);
-    return { value: addressOf(backend, found.tensor), sum: addressOf(backend, found.gradient) };
-  };
-  return group.parts.flatMap(({ name, outputs: rows, firstRow, adapter }) => {
-    if (adapter === null) return [];
-    const column = adapter * lora.rank;
-    const a = of(loraNames(name).a);
-    const b = of(loraNames(name).b);
-    const sizeA = { rows: lora.rank, columns: inputs };
-    const sizeB = { rows, columns: lora.rank };
-    const placeA = past("bf16", matrix.at, (outputs + column) * stride);
-    const placeB = past("bf16", matrix.at, firstRow * stride + inputs + column);
-    const foundA = past("f32", ofA.at, column * inputs);
-    const foundB = past("f32", ofB.at, firstRow * extra + column);
-    return [
-      {
-        put: { from: a.value, to: placeA, ...sizeA, fromStride: inputs, toStride: stride, by: 1 },
-        add: { from: foundA, to: a.sum, ...sizeA, fromStride: inputs, toStride: inputs, by: 1 },
-      },
-      {
-        put: { from: b.value, to: placeB, ...sizeB, fromStride: lora.rank, toStride: stride, by },
-        add: { from: foundB, to: b.sum, ...sizeB, fromStride: extra, toStride: lora.rank, by },
-      },
-    ];
-  });
 }
