@@ -71,6 +71,11 @@ export function newInputs({ architecture, weights }: Of, shape: GraphShape) {
     to.forEach((tensor, i) => {
       putBytes(ggml, tensor, values.subarray(i * headChunk, (i + 1) * headChunk));
     });
+  function putMasks(sequences: Int32Array) {
+    for (const [i, mask] of inputs.masks.of.entries())
+      putBytes(ggml, mask, maskOf(sequences, shape, i * attentionBlock));
+    masksOf = sequences.slice();
+  }
   return {
     inputs,
     targets,
@@ -81,21 +86,11 @@ export function newInputs({ architecture, weights }: Of, shape: GraphShape) {
       putBytes(ggml, inputs.ids, batch.ids);
       putBytes(ggml, inputs.positions, batch.positions);
       if (inputs.usedRows) putUsedRows(ggml, inputs.usedRows, batch.ids, architecture.vocab);
-      if (!masksOf || !isSame(masksOf, batch.sequences)) {
-        for (const [i, mask] of inputs.masks.of.entries())
-          putBytes(ggml, mask, maskOf(batch.sequences, shape, i * attentionBlock));
-        masksOf = batch.sequences.slice();
-      }
+      if (!masksOf || !isSame(masksOf, batch.sequences)) putMasks(batch.sequences);
       places = placesOf(batch.targets, scored);
-      if (targets.chosen) {
-        putBytes(ggml, targets.chosen.places, places.map(atLeast0));
-        putBytes(ggml, targets.chosen.back, wayBack(places, count));
-      }
-      const target = (place: number) => atLeast0(batch.targets[place] ?? 0);
-      inChunks(
-        places.map((place, i) => (i % headChunk) * architecture.vocab + target(place)),
-        targets.places,
-      );
+      if (targets.chosen) putBytes(ggml, targets.chosen.places, places.map(atLeast0));
+      if (targets.chosen) putBytes(ggml, targets.chosen.back, wayBack(places, count));
+      inChunks(placesOfTargets(places, batch.targets, { headChunk, vocab: architecture.vocab }), targets.places);
       if (choice) putBytes(ggml, choice, choices(batch.dropSeeds ?? new Uint32Array(count), names.length));
     },
     /** One for each place of the batch. */
@@ -108,13 +103,21 @@ export function newInputs({ architecture, weights }: Of, shape: GraphShape) {
       const found = new Float32Array(scored);
       for (const [i, each] of from.entries())
         getFloats(ggml, each, found.subarray(i * headChunk, Math.min(scored, (i + 1) * headChunk)));
-      const all = new Float32Array(count);
-      places.forEach((place, i) => {
-        if (place >= 0 && (wanted[place] as number) >= 0) all[place] = found[i] as number;
-      });
-      return all;
+      return spread(found, places, wanted);
     },
   };
+}
+
+type Table = { headChunk: number; vocab: number };
+const placesOfTargets = (places: Int32Array, wanted: Int32Array, { headChunk, vocab }: Table) =>
+  places.map((place, i) => (i % headChunk) * vocab + atLeast0(wanted[place] ?? 0));
+
+function spread(found: Float32Array, places: Int32Array, wanted: Int32Array): Float32Array {
+  const all = new Float32Array(wanted.length);
+  places.forEach((place, i) => {
+    if (place >= 0 && (wanted[place] as number) >= 0) all[place] = found[i] as number;
+  });
+  return all;
 }
 
 function putUsedRows(ggml: Ggml, { used, among }: UsedRows, ids: Int32Array, vocab: number) {

@@ -70,11 +70,8 @@ export function loadWeights(backend: Backend, file: ModelFile, lora: Lora | null
   const gradients = planned.length === 0 ? { bytes: 0, clear() {}, free() {} } : allocate(backend, sums);
   fillWeights(backend, file, places);
   let turned: Copies | undefined; // the passes of our own kernels need none
-  const turn = () => {
-    const matrices = frozenMatrices(file, places, trainable);
-    const isWorth = matrices.length > 0 && holdsTurned(backend.kind, file.header.dataBytes);
-    return isWorth ? transposedCopies(backend, matrices) : NONE;
-  };
+  const isWorth = holdsTurned(backend.kind, file.header.dataBytes);
+  const turn = () => (isWorth ? transposedCopies(backend, frozenMatrices(file, places, trainable)) : NONE);
   return {
     backend,
     lora,
@@ -135,6 +132,7 @@ function frozenMatrices({ header }: ModelFile, places: ReadonlyMap<string, Tenso
 
 /** Made once. Turning a matrix on every way back takes longer than multiplying by it. */
 function transposedCopies(backend: Backend, matrices: readonly { tensor: Tensor; dims: readonly number[] }[]): Copies {
+  if (matrices.length === 0) return NONE;
   const { ggml } = backend;
   const context = newContext(ggml, matrices.length);
   const copies = new Map(
