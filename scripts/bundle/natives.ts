@@ -11,7 +11,7 @@ type Source = { path: string; rel: string };
 export type Staged = { moduleSource: string; rawBytes: number; packedBytes: number; groups: string[] };
 
 const PART_BYTES = 32 << 20;
-const LEVEL = 15;
+const LEVEL = 19;
 const LLAMA_FILES = /\.(node|so)$|Metadata\.json$/;
 const CXX_DIRS = ["/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/lib64", "/usr/lib"];
 
