@@ -22,14 +22,12 @@ export async function openTrainee(options: TraineeOptions): Promise<Trainee> {
   const backend = openBackend(options.dataDir, options.device);
   const lora = options.lora && engineLora(options.lora);
   const weights = loadWeights(backend, file, lora);
-  if (weights.trainable.length === 0)
-    throw new Error("Nothing of the model would be trained: it has none of the target modules");
   drawAdapters(weights, options.seed);
   const optimizer = openOptimizer(weights);
   const patterns = options.lora && dropoutPatterns(backend, weights, options.lora, options.seed);
-  const isFused = canFuse({ architecture, weights }, patterns ? { dropout: patterns } : {});
-  const plan = planMicro(options, { architecture, header: file.header, isFused });
-  const graphs = openGraphs({ architecture, weights }, plan.keptBytes);
+  const model = { architecture, weights };
+  const plan = planMicro(options, { architecture, header: file.header, isFused: canFuse(model) });
+  const graphs = openGraphs(model, plan.keptBytes);
   const opened: Opened = { options, plan, patterns, graph: graphs.get };
   return {
     file,
@@ -89,6 +87,7 @@ const engineLora = (given: LoraSettings): Lora => ({
 
 /** As PEFT: A uniform within ±1/√inputs (Kaiming with a = √5), B zero, so that at first nothing is changed. */
 function drawAdapters({ trainable, backend }: Weights, seed: number) {
+  if (trainable.length === 0) throw new Error("Nothing would be trained: the model has none of the target modules");
   trainable.forEach(({ name, shape, tensor }, i) => {
     if (!name.endsWith(".lora_a")) return;
     const [inputs = 1, rank = 1] = shape;

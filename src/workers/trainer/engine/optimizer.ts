@@ -56,20 +56,8 @@ export function openOptimizer(weights: Weights): Optimizer {
   const factor = newTensor(ggml, context, TYPE.F32, [1]);
   const held = allocate(backend, context);
 
-  const norm = compiled(weights, (on) => {
-    const squares = trainable.map(({ gradient }) => must(ggml.ggml_sum(on, ggml.ggml_sqr(on, gradient)), "sum"));
-    const sum = squares.reduce((a, b) => must(ggml.ggml_add(on, a, b), "sum"));
-    ggml.ggml_set_output(sum);
-    return [sum];
-  });
-  const update = compiled(weights, (on) =>
-    trainable.map(({ tensor, gradient }, i) => {
-      const { first, second } = moments[i] as (typeof moments)[number];
-      ggml.ggml_set_param(tensor);
-      const scaled = ggml.ggml_mul(on, gradient, factor);
-      return must(ggml.ggml_opt_step_adamw(on, tensor, scaled, first, second, parameters), "step");
-    }),
-  );
+  const norm = normGraph(weights);
+  const update = updateGraph(weights, moments, { parameters, factor });
 
   let steps = 0;
   return {
@@ -88,21 +76,9 @@ export function openOptimizer(weights: Weights): Optimizer {
     get steps() {
       return steps;
     },
-    *moments() {
-      for (const { name, first, second } of moments)
-        yield { name, first: getFloats(ggml, first), second: getFloats(ggml, second) };
-    },
+    moments: () => readMoments(ggml, moments),
     restore(done, saved) {
-      const places = new Map(moments.map((each) => [each.name, each]));
-      for (const { name, first, second } of saved) {
-        const place = places.get(name);
-        if (!place) throw new Error(`There is no weight ${name} that the moments could be of`);
-        putBytes(ggml, place.first, first);
-        putBytes(ggml, place.second, second);
-        places.delete(name);
-      }
-      const [left] = places.keys();
-      if (left !== undefined) throw new Error(`The checkpoint has no moments of ${left}`);
+      putMoments(ggml, moments, saved);
       steps = done;
     },
     bytes: held.bytes,
@@ -113,6 +89,52 @@ export function openOptimizer(weights: Weights): Optimizer {
       context.free();
     },
   };
+}
+
+const normGraph = (weights: Weights) =>
+  compiled(weights, (on) => {
+    const { ggml } = weights.backend;
+    const squares = weights.trainable.map(({ gradient }) =>
+      must(ggml.ggml_sum(on, ggml.ggml_sqr(on, gradient)), "sum"),
+    );
+    const sum = squares.reduce((a, b) => must(ggml.ggml_add(on, a, b), "sum"));
+    ggml.ggml_set_output(sum);
+    return [sum];
+  });
+
+const updateGraph = (
+  weights: Weights,
+  moments: Places,
+  { parameters, factor }: Record<"parameters" | "factor", Tensor>,
+) =>
+  compiled(weights, (on) => {
+    const { ggml } = weights.backend;
+    return weights.trainable.map(({ tensor, gradient }, i) => {
+      const { first, second } = moments[i] as Places[number];
+      ggml.ggml_set_param(tensor);
+      const scaled = ggml.ggml_mul(on, gradient, factor);
+      return must(ggml.ggml_opt_step_adamw(on, tensor, scaled, first, second, parameters), "step");
+    });
+  });
+
+type Places = readonly { name: string; first: Tensor; second: Tensor }[];
+
+function* readMoments(ggml: Ggml, places: Places): Generator<Moments> {
+  for (const { name, first, second } of places)
+    yield { name, first: getFloats(ggml, first), second: getFloats(ggml, second) };
+}
+
+function putMoments(ggml: Ggml, places: Places, saved: Iterable<Moments>) {
+  const left = new Map(places.map((each) => [each.name, each]));
+  for (const { name, first, second } of saved) {
+    const place = left.get(name);
+    if (!place) throw new Error(`There is no weight ${name} that the moments could be of`);
+    putBytes(ggml, place.first, first);
+    putBytes(ggml, place.second, second);
+    left.delete(name);
+  }
+  const [missing] = left.keys();
+  if (missing !== undefined) throw new Error(`The checkpoint has no moments of ${missing}`);
 }
 
 /** A small graph of its own that is run again and again. */
