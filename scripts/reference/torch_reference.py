@@ -1,6 +1,7 @@
 """Figures that the training engine must reproduce, made with PyTorch alone.
 
     python3 scripts/reference/torch_reference.py > test/ml/engine/torch_reference.json
+    bunx biome format --write test/ml/engine/torch_reference.json
 
 Small models of each architecture, in the layout of GGUF. Weights come from a formula that the test computes too, so that
 only results are stored: log-probabilities, the loss, norms and samples of gradients, and ten steps of AdamW.

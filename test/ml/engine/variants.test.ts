@@ -114,7 +114,16 @@ describe("positions that are scaled are scaled as llama.cpp does", () => {
 });
 
 describe("an adapter learns on weights of every kind", () => {
-  const WIDE: ModelOptions = { arch: "llama", type: "F32", layers: 2, width: 256, heads: 8, kvHeads: 4, ff: 256, seed: 2 };
+  const WIDE: ModelOptions = {
+    arch: "llama",
+    type: "F32",
+    layers: 2,
+    width: 256,
+    heads: 8,
+    kvHeads: 4,
+    ff: 256,
+    seed: 2,
+  };
   const KINDS = ["Q4_K_M", "Q5_K_M", "Q6_K", "Q8_0"] as const satisfies Quantization[];
   test.each(KINDS)("%s: scores are llama.cpp's, gradients those of the same weights in F32", (quantization) => {
     const to = join(dir, `${quantization}.gguf`);
