@@ -11,6 +11,8 @@ export type ShapeOf = {
   head: number;
   forward: number;
   tied: boolean;
+  /** Of matrices; BF16 where it is not said. */
+  type?: "BF16" | "F16";
 };
 
 export const SHAPES = {
@@ -24,13 +26,14 @@ export const SHAPES = {
   },
 } as const satisfies Record<string, ShapeOf>;
 
-type Planned = { name: string; dims: number[]; type: 0 | 30 };
 const F32 = 0;
-const BF16 = 30;
+const TYPES = { F16: 1, BF16: 30 } as const;
+type Planned = { name: string; dims: number[]; type: 0 | 1 | 30 };
 
 function planOf(s: ShapeOf): Planned[] {
   const all: Planned[] = [];
-  const matrix = (name: string, ...dims: number[]) => all.push({ name: `${name}.weight`, dims, type: BF16 });
+  const matrix = (name: string, ...dims: number[]) =>
+    all.push({ name: `${name}.weight`, dims, type: TYPES[s.type ?? "BF16"] });
   const vector = (name: string, length: number) => all.push({ name, dims: [length], type: F32 });
   matrix("token_embd", s.width, s.vocab);
   if (!s.tied) matrix("output", s.width, s.vocab);
@@ -83,6 +86,12 @@ function headerOf(s: ShapeOf, planned: readonly Planned[]): Buffer {
   return Buffer.concat([head, Buffer.alloc(padded(head.length) - head.length)]);
 }
 
+function encoded(values: Float32Array, type: Planned["type"]): Float32Array | Float16Array | Uint16Array {
+  if (type === F32) return values;
+  if (type === TYPES.F16) return new Float16Array(values);
+  return Uint16Array.from(new Uint32Array(values.buffer, 0, values.length), (bits) => bits >>> 16);
+}
+
 /** Weights are uniform, of the deviation that keeps activations of order one; norms lie around one. */
 export function writeModel(path: string, shape: ShapeOf) {
   const planned = planOf(shape);
@@ -106,8 +115,7 @@ export function writeModel(path: string, shape: ShapeOf) {
     const center = tensor.name.endsWith("norm.weight") ? 1 : 0;
     const spread = tensor.type === F32 ? 0.25 : Math.sqrt(3 / (tensor.dims[0] as number));
     const values = some.map((x) => center + x * spread);
-    const upper = tensor.type === F32 ? null : Uint16Array.from(new Uint32Array(values.buffer), (bits) => bits >>> 16);
-    const source = new Uint8Array((upper ?? values).buffer);
+    const source = new Uint8Array(encoded(values, tensor.type).buffer);
     let from = ((tensor.name.length * 7919) % (source.length / 4)) * 4; // equal sizes are not equal matrices
     for (let left = bytes; left > 0; from = 0) {
       const piece = source.subarray(from, from + Math.min(left, source.length - from));

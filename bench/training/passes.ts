@@ -4,6 +4,7 @@ import { dirname, join } from "node:path";
 import { parseGguf } from "../../src/lib/gguf/parse.ts";
 import { type Device, getFloats, openBackend, putBytes } from "../../src/native/ggml.ts";
 import { architectureOf } from "../../src/workers/trainer/engine/architecture.ts";
+import { openPatterns } from "../../src/workers/trainer/engine/dropout.ts";
 import { type Batch, buildGraph, type GraphShape } from "../../src/workers/trainer/engine/graph.ts";
 import { openOptimizer } from "../../src/workers/trainer/engine/optimizer.ts";
 import { type Lora, loadWeights } from "../../src/workers/trainer/engine/weights.ts";
@@ -76,11 +77,17 @@ function shake({ weights, backend }: Opened) {
   }
 }
 
-function gradientsOf(path: string, device: Device, { shape, lora }: { shape: GraphShape; lora: Lora }) {
+type How = { shape: GraphShape; lora: Lora; rate: number };
+
+function gradientsOf(path: string, device: Device, { shape, lora, rate }: How) {
   const model = open(path, device, lora);
   shake(model);
-  const graph = buildGraph(model, shape);
-  const batch = batchOf(shape, model.architecture.vocab, false);
+  const { width, forward, heads, headLength, vocab } = model.architecture;
+  const widths = [width, forward, heads * headLength];
+  const dropout = rate > 0 ? openPatterns(model.backend, widths, { rate, seed: 9 }) : null;
+  const graph = buildGraph(model, dropout ? { ...shape, dropout } : shape);
+  const drawn = batchOf(shape, vocab, false);
+  const batch = { ...drawn, dropSeeds: Uint32Array.from(drawn.ids, (id, i) => id * 7919 + i) };
   model.weights.clearGradients();
   const logps = graph.forward(batch);
   const entropies = graph.entropies();
@@ -91,6 +98,7 @@ function gradientsOf(path: string, device: Device, { shape, lora }: { shape: Gra
     values: getFloats(model.backend.ggml, gradient),
   }));
   graph.free();
+  dropout?.free();
   model.weights.free();
   model.backend.close();
   return { logps, entropies, gradients };
@@ -108,11 +116,13 @@ function compare(a: Float32Array, b: Float32Array) {
   return { cosine: ab / Math.sqrt(aa * bb), relative: Math.sqrt(apart / aa) };
 }
 
-const CASES: [string, Partial<ShapeOf>, Partial<GraphShape>, Partial<Lora>][] = [
+const CASES: [string, Partial<ShapeOf>, Partial<GraphShape> & { rate?: number }, Partial<Lora>][] = [
   ["llama, heads of 64", {}, {}, {}],
   ["llama, layers computed again", {}, { checkpoints: true }, {}],
   ["llama, few scored, at another temperature", {}, { scored: 340, temperature: 0.7 }, {}],
   ["llama, own output layer, two targets", { tied: false }, {}, { targets: ["attn_q", "attn_v"], rank: 4, alpha: 8 }],
+  ["llama, what adapters read is dropped", {}, { rate: 0.2, checkpoints: true }, {}],
+  ["llama in F16", { type: "F16" }, {}, {}],
   ["qwen2, heads of 64", { arch: "qwen2" }, {}, { rslora: true, rank: 12, alpha: 6 }],
   ["qwen3, heads of 128", { arch: "qwen3", head: 128 }, {}, {}],
 ];
@@ -125,13 +135,13 @@ export type Agreement = { what: string; kernels: boolean; logps: number; cosine:
 /** The GPU against the CPU: relative error of the scores, and the tensor whose gradient points elsewhere the most. */
 export function* agreements(dir: string): Generator<Agreement> {
   const path = join(dir, "small.gguf");
-  for (const [what, model, graph, lora] of CASES) {
+  for (const [what, model, { rate = 0, ...graph }, lora] of CASES) {
     writeModel(path, { ...SMALL, ...model });
     const shape = {
       ...{ tokens: 150, rows: 3, trains: true, checkpoints: false, attentionBlock: 1024, headChunk: 128 },
       ...{ entropies: true, ...graph },
     };
-    const how = { shape, lora: { ...LORA, ...lora } };
+    const how = { shape, rate, lora: { ...LORA, ...lora } };
     const expected = gradientsOf(path, { kind: "cpu", threads: 4 }, how);
     for (const kernels of [true, false]) {
       const found = gradientsOf(path, { kind: "cuda", index: 0, kernels }, how);
