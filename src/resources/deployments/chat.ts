@@ -5,6 +5,7 @@
 import type { Ctx } from "../../context.ts";
 import { keepOpen, promisesNothing } from "../../http/patience.ts";
 import { AppError } from "../../lib/errors.ts";
+import * as billing from "../billing/service.ts";
 import { hold, type Live, liveOf, type Replica, seenLoad } from "./fleet.ts";
 import * as moves from "./moves.ts";
 import { CLIENT_LEFT, type Outcome, type Recorder, record } from "./records.ts";
@@ -74,6 +75,7 @@ function waitFor(flight: Flight): Promise<Replica> {
   const { ctx, row, gone } = flight;
   const fresh = moves.current(ctx.db, row.id) ?? row;
   mustBeOpen(fresh);
+  if (fresh.parked) billing.mustAfford(ctx, row.workspaceId, 0);
   const held = hold(ctx, fresh, gone.signal);
   held.then(
     (replica) => {

@@ -8,6 +8,7 @@ import { write } from "../../platform/db.ts";
 import { isUniqueViolation } from "../../platform/db_errors.ts";
 import { gradually } from "../../platform/gradually.ts";
 import { preparedInsert, preparedRow } from "../../platform/row.ts";
+import * as billing from "../billing/service.ts";
 import * as gpu from "../gpu/service.ts";
 import * as models from "../models/service.ts";
 import { modelFor, mustFit, type Place } from "./admission.ts";
@@ -83,6 +84,7 @@ export function create(ctx: Ctx, workspaceId: string, input: CreateDeployment, p
   const now = ctx.clock.now();
   const row = naming(input.name, () =>
     write(ctx.db, (tx) => {
+      billing.mustAfford(ctx, workspaceId, 0);
       const model = modelFor(ctx, workspaceId, input);
       const made = insert(tx, {
         ...BLANK,
@@ -227,6 +229,7 @@ export function start(ctx: Ctx, workspaceId: string, id: string): DeploymentRow 
     waking: false,
     nextAttemptAt: null,
   };
+  if (before.status === "stopped" || before.status === "failed") billing.mustAfford(ctx, workspaceId, 0);
   const row = naming(before.name, () => moves.move(ctx, id, "start", anew));
   if (!row)
     throw new AppError(
