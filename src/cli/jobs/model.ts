@@ -10,13 +10,13 @@ import { createMeter, metered } from "../transfer/meter.ts";
 import { fileNamed, toFile } from "../transfer/sink.ts";
 import { mustFind, pathOf } from "./find.ts";
 
-const VARIANTS = ["adapter", "merged", "gguf", "peft"];
+const VARIANTS = ["adapter", "merged", "gguf", "peft", "files"];
 const LOOK_MS = 500;
 
 type Download = {
   job_id: string;
-  checkpoint_id: string;
-  step: number;
+  checkpoint_id: string | null;
+  step: number | null;
   variant: string;
   status: "ready" | "preparing" | "failed";
   url: string | null;
@@ -31,9 +31,9 @@ export const model = command({
   takes: ["job"],
   flags: {
     ...SERVER_FLAGS,
-    variant: { type: "string", value: "KIND", doc: `${VARIANTS.join(", ")} (default adapter)` },
-    quantization: { type: "string", value: "TYPE", doc: "F16, Q8_0 or Q4_K_M, of merged and gguf" },
-    checkpoint: { type: "string", value: "ID", doc: "Of this checkpoint (default: the last)" },
+    variant: { type: "string", value: "KIND", doc: `${VARIANTS.join(", ")} (default: what the job made)` },
+    quantization: { type: "string", value: "TYPE", doc: "Such as F16 or Q8_0, of merged and gguf; Q4_K_M, of gguf" },
+    checkpoint: { type: "string", value: "ID", doc: "Of this checkpoint: an id, latest or best (default: best)" },
     out: { type: "string", value: "FILE", short: "o", doc: "Where to; without it the address is printed" },
     json: JSON_FLAG,
   },
@@ -42,14 +42,14 @@ export const model = command({
     "verk jobs model sums --variant merged --quantization Q8_0 -o m.gguf",
   ],
   exits: { 1: "failed: there is nothing to fetch yet", [INTERRUPTED]: "interrupted: FILE is as it was" },
-  async run({ variant = "adapter", quantization, checkpoint, out, json, ...where }, target = "") {
-    if (!VARIANTS.includes(variant))
+  async run({ variant, quantization, checkpoint, out, json, ...where }, target = "") {
+    if (variant !== undefined && !VARIANTS.includes(variant))
       throw new UsageError(`--variant: expected ${VARIANTS.join(", ")}, not ${JSON.stringify(variant)}`);
     const path = out === undefined ? undefined : fileNamed("--out", out);
     const { client } = await connect(where);
     const job = await mustFind(client, target);
     const query = new URLSearchParams({
-      variant,
+      ...(variant === undefined ? {} : { variant }),
       ...(quantization === undefined ? {} : { quantization }),
       ...(checkpoint === undefined ? {} : { checkpoint }),
     });
@@ -58,7 +58,9 @@ export const model = command({
       if (path !== undefined) await fetchTo(path, made, signal);
       if (json) printJson(made);
       else if (path === undefined) print(made.url ?? "");
-      note(`${variant} of step ${made.step}, ${formatBytes(made.size_bytes ?? 0)}, sha256 ${made.sha256}.`);
+      note(
+        `${made.variant}${made.step === null ? "" : ` of step ${made.step}`}, ${formatBytes(made.size_bytes ?? 0)}, sha256 ${made.sha256}.`,
+      );
       return EXIT.ok;
     });
   },
