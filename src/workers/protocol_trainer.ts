@@ -28,6 +28,7 @@ const plan = z.strictObject({
   seed: z.int(),
   rows,
   eval_rows: rows.nullable(),
+  /** As far as is known before the rows are read: `begun` tells how many there are. */
   total_steps: z.int().positive(),
   /** Micro-batches hold this many times less than planned: after memory ran out. */
   micro_divisor: z.int().positive(),

@@ -7,7 +7,7 @@
 export const SCALE_REWARDS = ["group", "batch", "none"] as const;
 export type ScaleRewards = (typeof SCALE_REWARDS)[number];
 
-/** null: the sample got no reward. NaN and the infinities count as null. */
+/** null: the sample got no reward. What is no number of 32 bits (NaN, infinities, 1e300) counts as null. */
 export type Reward = number | null;
 
 const EPSILON = 1e-4;
@@ -89,4 +89,6 @@ export function spreadOf(values: readonly Reward[]): Spread {
   return { count, mean, std: count < 2 ? null : Math.sqrt(squares / (count - 1)) };
 }
 
-const cleaned = (reward: Reward): Reward => (reward !== null && Number.isFinite(reward) ? reward : null);
+const LARGEST = 2 ** 127;
+
+export const cleaned = (reward: Reward): Reward => (reward !== null && Math.abs(reward) < LARGEST ? reward : null);

@@ -44,6 +44,8 @@ test.each([
   ["a single step of them", "completions/clipped_ratio", [0, 0, 0, 0, 1], []],
   ["entropy at a twentieth", "entropy", [...repeat(2, 5), ...repeat(0.1, 5)], ["entropy_collapse"]],
   ["entropy at a fifth", "entropy", [...repeat(2, 5), ...repeat(0.4, 5)], []],
+  ["groups of one reward, for long", "frac_reward_zero_std", [0.5, ...repeat(1, 20)], ["same_rewards"]],
+  ["groups of one reward, but for a step", "frac_reward_zero_std", [...repeat(1, 19), 0.9, ...repeat(1, 10)], []],
   ["too few steps to tell", "entropy", [2, 2, 2, 0.01, 0.01], []],
 ] as [string, string, number[], AlarmCode[]][])("%s", (_, key, values, expected) => {
   expect(codes(history(key, values))).toEqual(expected);

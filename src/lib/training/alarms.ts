@@ -4,7 +4,7 @@
  */
 import { spreadOf } from "./advantages.ts";
 
-export const ALARMS = ["reward_collapse", "kl_blow_up", "truncation", "entropy_collapse"] as const;
+export const ALARMS = ["reward_collapse", "kl_blow_up", "truncation", "entropy_collapse", "same_rewards"] as const;
 export type AlarmCode = (typeof ALARMS)[number];
 export type Alarm = { code: AlarmCode; step: number; message: string };
 
@@ -34,6 +34,7 @@ const REWARD_WINDOW = 10;
 const MAX_KL = 1; // nats a token
 const MAX_TRUNCATED = 0.5;
 const ENTROPY_LEFT = 0.1; // of what it began with
+const SAME_WINDOW = 20;
 
 const RULES: Record<AlarmCode, Rule> = {
   reward_collapse: rewardCollapse,
@@ -50,6 +51,10 @@ const RULES: Record<AlarmCode, Rule> = {
     const last = mean(entropy.slice(-WINDOW));
     if (last >= ENTROPY_LEFT * first) return null;
     return `entropy fell from ${say(first)} to ${say(last)}: the model explores little any more. Raise temperature, epsilon_high or beta, or lower learning_rate`;
+  },
+  same_rewards: (history) => {
+    if (latest(series(history, "frac_reward_zero_std"), SAME_WINDOW) !== 1) return null;
+    return `in ${SAME_WINDOW} steps no group had two different rewards: nothing more is learned. Cancel the job, or give the next one harder prompts or a finer reward`;
   },
 };
 

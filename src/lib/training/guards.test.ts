@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { brokenStep, judgeEffect, judgeRewards, type StepEffect } from "./guards.ts";
+import { judgeEffect, judgeRewards, type StepEffect } from "./guards.ts";
 
 const effect = (step: number, change: Partial<StepEffect> = {}): StepEffect => ({
   step,
@@ -11,34 +11,45 @@ const effect = (step: number, change: Partial<StepEffect> = {}): StepEffect => (
 });
 const steps = (count: number, change: Partial<StepEffect>) =>
   Array.from({ length: count }, (_, i) => effect(i, change));
+const LIMIT = { limit: 5 };
 
 describe("a job that trains nothing", () => {
   test.each([
     ["same reward", { maxAdvantage: 0, changed: true }],
     ["gradient was 0", { gradNorm: 0, maxAdvantage: null }],
+    ["mask_truncated_completions", { gradNorm: 0 }],
     ["too small", { changed: false }],
     ["not a number", { gradNorm: Number.NaN, changed: false }],
   ])("ends after so many steps, with the cause: %s", (cause, change) => {
-    expect(judgeEffect(steps(4, change), 5)).toBeNull();
-    const verdict = judgeEffect(steps(5, change), 5);
+    expect(judgeEffect(steps(4, change), LIMIT)).toBeNull();
+    const verdict = judgeEffect(steps(5, change), LIMIT);
     expect(verdict?.code).toBe("no_effective_update");
     expect(verdict?.message).toContain(cause);
   });
 
   test("one step with an effect begins the count anew", () => {
-    expect(judgeEffect([...steps(9, { gradNorm: 0 }), effect(9)], 5)).toBeNull();
-    expect(judgeEffect([...steps(9, { gradNorm: 0 }), effect(9), ...steps(4, { gradNorm: 0 })], 5)).toBeNull();
+    expect(judgeEffect([...steps(9, { gradNorm: 0 }), effect(9)], LIMIT)).toBeNull();
+    expect(judgeEffect([...steps(9, { gradNorm: 0 }), effect(9), ...steps(4, { gradNorm: 0 })], LIMIT)).toBeNull();
   });
 
   test("steps at rate 0 count neither way: neither for the end nor as an effect", () => {
     const idle = { changed: false };
     const paused = { learningRate: 0, changed: false };
-    expect(judgeEffect(steps(50, paused), 5)).toBeNull();
-    expect(judgeEffect([...steps(3, idle), effect(3, paused), ...steps(2, idle)], 5)?.code).toBe("no_effective_update");
+    expect(judgeEffect(steps(50, paused), LIMIT)).toBeNull();
+    expect(judgeEffect([...steps(3, idle), effect(3, paused), ...steps(2, idle)], LIMIT)?.code).toBe(
+      "no_effective_update",
+    );
+  });
+
+  test("rewards that became the same by learning are no fault; a broken gradient stays one", () => {
+    const judged = (change: Partial<StepEffect>) => judgeEffect(steps(5, change), { ...LIMIT, hasLearned: true });
+    expect(judged({ maxAdvantage: 0, gradNorm: 0 })).toBeNull();
+    expect(judged({ gradNorm: Number.NaN, changed: false })?.message).toContain("not a number");
+    expect(judged({ changed: false })?.message).toContain("too small");
   });
 
   test("the cause it names is the most frequent one", () => {
-    expect(judgeEffect([effect(0, { gradNorm: 0 }), ...steps(4, { maxAdvantage: 0 })], 5)?.message).toContain(
+    expect(judgeEffect([effect(0, { gradNorm: 0 }), ...steps(4, { maxAdvantage: 0 })], LIMIT)?.message).toContain(
       "same reward",
     );
   });
@@ -53,10 +64,4 @@ describe("a reward that fails", () => {
     });
     expect(judgeRewards({ samples: 0, errored: 0, example: null })).toBeNull();
   });
-});
-
-test("a step whose loss or gradient is not a number is broken", () => {
-  expect(brokenStep({ loss: 1, gradNorm: 2 })).toBeNull();
-  expect(brokenStep({ loss: Number.NaN, gradNorm: 2 })).toContain("loss");
-  expect(brokenStep({ loss: 1, gradNorm: Number.POSITIVE_INFINITY })).toContain("gradient");
 });

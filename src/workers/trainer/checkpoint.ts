@@ -35,6 +35,8 @@ const LoopState = z.strictObject({
   /** Of the steps so far, what the alarms look at. */
   history: z.array(z.strictObject({ step: z.int(), values: z.record(z.string(), z.number()) })),
   raised: z.array(z.enum(ALARMS)),
+  /** Whether any of them taught the model something. */
+  learned: z.boolean(),
   /** The last of them. */
   effects: z.array(
     z.strictObject({

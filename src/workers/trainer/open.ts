@@ -112,15 +112,14 @@ export async function openTraining(setting: Setting): Promise<Opened> {
       sequences: examples.sequences?.examples ?? null,
       pairs: examples.pairs?.examples ?? null,
       openMethod: (world, resumed) => {
-        const common = { seed: plan.seed, totalSteps: plan.total_steps };
+        const { seed } = plan;
         if (examples.sequences)
-          return openSft(world, { ...common, values: valuesOf<"sft">(plan), ...examples.sequences }, resumed);
-        if (examples.pairs)
-          return openDpo(world, { ...common, values: valuesOf<"dpo">(plan), ...examples.pairs }, resumed);
+          return openSft(world, { seed, values: valuesOf<"sft">(plan), ...examples.sequences }, resumed);
+        if (examples.pairs) return openDpo(world, { seed, values: valuesOf<"dpo">(plan), ...examples.pairs }, resumed);
         const { examples: prompts, heldOut } = examples.prompts!;
         const { samplesPerStep } = setting;
         const values = valuesOf<"grpo">(plan);
-        return openGrpo(world, { ...common, values, prompts, heldOut, samplesPerStep, sync, roller: roller! }, resumed);
+        return openGrpo(world, { seed, values, prompts, heldOut, samplesPerStep, sync, roller: roller! }, resumed);
       },
       rows: examples.words,
       close,

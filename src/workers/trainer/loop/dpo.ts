@@ -1,6 +1,6 @@
 /** Direct preference optimization: pairs, and what the model thought of them before the training. */
 import { type DpoTally, dpoMetrics, type Preference, weighPreference } from "../../../lib/training/dpo.ts";
-import { dpoOptions } from "../../../lib/training/plan.ts";
+import { dpoOptions, stepsOf } from "../../../lib/training/plan.ts";
 import { seedOf } from "../../../lib/training/random.ts";
 import type { Resolved } from "../../../lib/training/resolve.ts";
 import { epochsPassed, openOrder } from "../../../lib/training/sampling.ts";
@@ -12,7 +12,6 @@ import type { Gathered, Method, Resumed, World } from "./types.ts";
 export type DpoSetting = {
   values: Resolved<"dpo">;
   seed: number;
-  totalSteps: number;
   examples: Examples<Pair>;
   heldOut: Examples<Pair> | null;
 };
@@ -59,7 +58,7 @@ export function openDpo(world: World, setting: DpoSetting, resumed: Resumed | nu
   }
 
   return {
-    totalSteps: setting.totalSteps,
+    totalSteps: stepsOf("dpo", values, examples.count),
     gather,
     evaluate: heldOut && evaluate,
     epoch: () => epochsPassed(order.state(), examples.count),

@@ -1,18 +1,19 @@
 /** What the guards look at, between steps and across a restart. */
 import { type AlarmCode, newAlarms, type StepMetrics } from "../../../lib/training/alarms.ts";
-import { IDLE_STEPS, judgeEffect, type StepEffect } from "../../../lib/training/guards.ts";
+import { IDLE_STEPS, judgeEffect, type StepEffect, taught } from "../../../lib/training/guards.ts";
 import type { LoopState } from "../checkpoint.ts";
 import type { Trainee } from "../trainee_types.ts";
 
-const WATCHED = ["reward", "kl", "completions/clipped_ratio", "entropy"];
+const WATCHED = ["reward", "kl", "completions/clipped_ratio", "entropy", "frac_reward_zero_std"];
 /** Steps at learning rate 0 are passed over: some more are kept. */
 const KEPT_EFFECTS = IDLE_STEPS + 8;
 
-type Remembered = Pick<LoopState, "history" | "raised" | "effects">;
+type Remembered = Pick<LoopState, "history" | "raised" | "effects" | "learned">;
 
 export function openWatch(from: Remembered | null) {
   const history: StepMetrics[] = [...(from?.history ?? [])];
   let raised: AlarmCode[] = from?.raised ?? [];
+  let learned = from?.learned ?? false;
   let effects: StepEffect[] = (from?.effects ?? []).map((each) => ({
     step: each.step,
     learningRate: each.learning_rate,
@@ -32,11 +33,13 @@ export function openWatch(from: Remembered | null) {
     },
     judge(effect: StepEffect) {
       effects = [...effects, effect].slice(-KEPT_EFFECTS);
-      return judgeEffect(effects);
+      learned ||= taught(effect);
+      return judgeEffect(effects, { hasLearned: learned });
     },
     state: (): Remembered => ({
       history: history.map(({ step, values }) => ({ step, values: { ...values } })),
       raised,
+      learned,
       effects: effects.map(({ step, learningRate, maxAdvantage, gradNorm, changed }) => ({
         step,
         learning_rate: learningRate,

@@ -4,7 +4,7 @@
  */
 import { activeTokens, lossScales, weighRollout } from "../../../lib/training/grpo.ts";
 import { type GrpoTally, grpoMetrics, joinTallies } from "../../../lib/training/grpo_metrics.ts";
-import { grpoOptions, scaleOptions } from "../../../lib/training/plan.ts";
+import { grpoOptions, scaleOptions, stepsOf } from "../../../lib/training/plan.ts";
 import { seedOf } from "../../../lib/training/random.ts";
 import { epochsPassed, openOrder } from "../../../lib/training/sampling.ts";
 import type { Examples, Prompt } from "../examples.ts";
@@ -15,7 +15,6 @@ import { type Drawn, type Kit, toldSample } from "./rollout.ts";
 import type { Gathered, Method, Resumed, World } from "./types.ts";
 
 export type GrpoSetting = Omit<Kit, "world"> & {
-  totalSteps: number;
   prompts: Examples<Prompt>;
   heldOut: Examples<Prompt> | null;
   samplesPerStep: number;
@@ -126,7 +125,7 @@ export function openGrpo(world: World, setting: GrpoSetting, resumed: Resumed | 
   }
 
   return {
-    totalSteps: setting.totalSteps,
+    totalSteps: stepsOf("grpo", values, prompts.count),
     gather,
     evaluate:
       heldOut &&

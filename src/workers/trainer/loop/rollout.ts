@@ -1,4 +1,5 @@
 /** Prompts → completions with their rewards. */
+import { cleaned } from "../../../lib/training/advantages.ts";
 import { judgeRewards } from "../../../lib/training/guards.ts";
 import { seedOf } from "../../../lib/training/random.ts";
 import type { Resolved } from "../../../lib/training/resolve.ts";
@@ -94,9 +95,9 @@ function take({ world }: Kit, drawn: Drawn[], answer: ScoreAnswer, promptOf: (i:
     throw new Trouble("bad_reward", `${drawn.length} completions were scored with ${answer.results.length} results`);
   answer.results.forEach(({ reward, sub_rewards, error }, i) => {
     const each = drawn[i]!;
-    each.reward = reward !== null && Number.isFinite(reward) ? reward : null;
+    each.reward = cleaned(reward);
     each.subRewards = sub_rewards;
-    each.error = error;
+    each.error = error ?? (each.reward === reward ? null : `the reward ${reward} is too large to compute with`);
   });
   const bad = drawn.findIndex(({ error }) => error !== null);
   if (bad < 0) return;

@@ -11,7 +11,6 @@ import type { Gathered, Method, Resumed, World } from "./types.ts";
 export type SftOptions = {
   values: Resolved<"sft">;
   seed: number;
-  totalSteps: number;
   examples: Examples<Sequence[]>;
   heldOut: Examples<Sequence[]> | null;
 };
@@ -71,7 +70,7 @@ export function openSft(world: World, options: SftOptions, resumed: Resumed | nu
   }
 
   return {
-    totalSteps: values.packing ? stepsOf("sft", values, examples.count) : options.totalSteps,
+    totalSteps: stepsOf("sft", values, examples.count),
     gather,
     evaluate: heldOut && evaluate,
     epoch: () => epochsPassed(order.state(), examples.count),
