@@ -1,6 +1,7 @@
 /** What the demo and other tests count on: verk-tiny chats, follows simple wishes, and leaves a reward something to improve. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { join } from "node:path";
+import { splitRows } from "../../src/cli/demo/task.ts";
 import type { ChatMessage, Tool } from "../../src/lib/chat/messages.ts";
 import { sha256File } from "../../src/platform/files.ts";
 import type { Engine } from "../../src/workers/serving/engine/types.ts";
@@ -53,9 +54,7 @@ test("it follows a system prompt", async () => {
       { role: "system", content },
       { role: "user", content: question },
     ]);
-  expect(await under("Answer in upper case.", "What is the capital of France?")).toBe(
-    "THE CAPITAL OF FRANCE IS PARIS.",
-  );
+  expect(await under("Answer in upper case.", "What is the capital of Japan?")).toBe("THE CAPITAL OF JAPAN IS TOKYO.");
   expect(await under("Be brief.", "What is the capital of France?")).toBe("Paris");
   expect(await under('Answer in JSON with the key "answer".', "What is 4 + 4?")).toBe('{"answer": 8}');
 });
@@ -90,14 +89,14 @@ describe("with a tool", () => {
   });
 });
 
-test("it knows small sums and is fair at larger ones, so that training has something to improve", async () => {
-  const sum = (a: number, b: number): Sum => ({ question: `What is ${a} + ${b}?`, answer: `${a + b}` });
-  const small = Array.from({ length: 50 }, (_, i) => sum(i % 10, (i * 7 + 3) % 10));
-  const large = Array.from({ length: 60 }, (_, i) => sum(10 + ((i * 37) % 90), 10 + ((i * 53 + 11) % 90)));
-  expect(await shareRight(small)).toBeGreaterThan(0.9);
-  const share = await shareRight(large);
-  expect(share).toBeGreaterThan(0.4);
-  expect(share).toBeLessThan(0.95);
+test("it knows small sums, and less than half of the demo's, so that training has something to improve", async () => {
+  const small = Array.from({ length: 50 }, (_, i) => ({ a: i % 10, b: (i * 7 + 3) % 10 }));
+  const sums = small.map(({ a, b }) => ({ question: `What is ${a} + ${b}?`, answer: `${a + b}` }));
+  expect(await shareRight(sums)).toBeGreaterThan(0.9);
+  const { heldOut } = splitRows();
+  const share = await shareRight(heldOut.map(({ prompt, answer }) => ({ question: prompt, answer: `${answer}` })));
+  expect(share).toBeGreaterThan(0.3);
+  expect(share).toBeLessThanOrEqual(0.5);
 });
 
 test("the manifest describes the file", async () => {

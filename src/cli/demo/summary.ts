@@ -29,11 +29,11 @@ export function repeatLines(url: string): string[] {
   };
   const send = (path: string, body: unknown) =>
     `curl $VERK_URL${path} -H "Authorization: Bearer $VERK_API_KEY" -H 'Content-Type: application/json' -d '${quoted(body)}'`;
-  const question = { model: RESULT, messages: [{ role: "user", content: "What is 70 - 52?" }], temperature: 0 };
+  const question = { model: RESULT, messages: [{ role: "user", content: "What is 47 + 8?" }], temperature: 0 };
   return [
     `verk serve &   # then: export VERK_URL=${url} VERK_API_KEY=$(verk keys create)`,
-    "verk demo --rows > differences.jsonl",
-    'curl $VERK_URL/v1/datasets -H "Authorization: Bearer $VERK_API_KEY" -F name=differences -F file=@differences.jsonl',
+    "verk demo --rows > sums.jsonl",
+    'curl $VERK_URL/v1/datasets -H "Authorization: Bearer $VERK_API_KEY" -F name=sums -F file=@sums.jsonl',
     send("/v1/training_jobs", job),
     send("/v1/deployments", { model: "JOB", name: RESULT }),
     send("/v1/chat/completions", question),

@@ -1,6 +1,6 @@
 /**
- * What the demo teaches: taking a two-digit number from a round one, such as 70 - 52. The built-in model gets less than
- * half of these right, and forgets the ten that was lent in most of the others.
+ * What the demo teaches: sums of a number of two digits and one of a single digit, such as 47 + 8. The built-in model
+ * gets less than half of them right.
  */
 import { openRandom, permutation } from "../../lib/training/random.ts";
 
@@ -9,16 +9,16 @@ export type Row = { prompt: string; answer: number };
 const HELD_OUT = 100;
 const ORDER = 11;
 
-function differences(): Row[] {
+function sums(): Row[] {
   const rows: Row[] = [];
-  for (let a = 30; a < 100; a += 10)
-    for (let b = 11; b < a - 10; b++) if (b % 10 > 0) rows.push({ prompt: `What is ${a} - ${b}?`, answer: a - b });
+  for (let a = 10; a < 100; a++)
+    for (let b = 1; b < 10; b++) rows.push({ prompt: `What is ${a} + ${b}?`, answer: a + b });
   return rows;
 }
 
 /** Nothing of the one is in the other. */
 export function splitRows(): { train: Row[]; heldOut: Row[] } {
-  const all = differences();
+  const all = sums();
   const mixed = [...permutation(all.length, openRandom(ORDER))].flatMap((i) => all[i] ?? []);
   return { train: mixed.slice(HELD_OUT), heldOut: mixed.slice(0, HELD_OUT) };
 }
@@ -32,19 +32,20 @@ export const REWARD = `def reward(completions, answer, **kwargs):
 
 /** What the reward is tried on before anything is trained. */
 export const TRIALS = [
-  { prompt: "What is 70 - 52?", completion: "18", answer: 18 },
-  { prompt: "What is 70 - 52?", completion: "28", answer: 18 },
-  { prompt: "What is 90 - 74?", completion: " 16\n", answer: 16 },
-  { prompt: "What is 90 - 74?", completion: "The answer is 16.", answer: 16 },
+  { prompt: "What is 47 + 8?", completion: "55", answer: 55 },
+  { prompt: "What is 47 + 8?", completion: "45", answer: 55 },
+  { prompt: "What is 84 + 9?", completion: " 93\n", answer: 93 },
+  { prompt: "What is 84 + 9?", completion: "The answer is 93.", answer: 93 },
 ];
 export const TRIAL_REWARDS = [1, 0, 1, 0];
 
-/** 16 questions a step, 8 answers each. */
+/** 16 questions a step, 8 answers each. Groups whose answers are all right or all wrong teach nothing: others are drawn. */
 export const RECIPE = {
   num_generations: 8,
   per_device_train_batch_size: 128,
-  max_steps: 30,
-  learning_rate: 1e-3,
+  max_steps: 40,
+  learning_rate: 2e-3,
+  dynamic_sampling: true,
   max_completion_length: 8,
 } as const;
 export const LORA = { r: 16, alpha: 32 } as const;

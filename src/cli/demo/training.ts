@@ -11,7 +11,7 @@ import { formOf } from "../transfer/form.ts";
 import { untilServing } from "./serving.ts";
 import { isRight, LORA, RECIPE, REWARD, type Row, SEED, splitRows, TRIAL_REWARDS, TRIALS } from "./task.ts";
 
-export const RESULT = "demo-differences";
+export const RESULT = "demo-sums";
 const { train, heldOut } = splitRows();
 
 type Reward = { results: { reward: number | null }[]; summary: unknown };
@@ -24,8 +24,8 @@ export async function pushTask(client: Client): Promise<{ id: string; seen: stri
   async function* chunks() {
     yield bytes;
   }
-  const file = { name: "differences.jsonl", size: bytes.byteLength };
-  const { headers, body: raw } = formOf({ fields: { name: "differences" }, file }, chunks());
+  const file = { name: "sums.jsonl", size: bytes.byteLength };
+  const { headers, body: raw } = formOf({ fields: { name: "sums" }, file }, chunks());
   const { body } = await client.call<Dataset>("POST", "/v1/datasets", undefined, { headers, raw });
   return { id: body.id, seen: `${body.num_rows} rows such as "${train[0]?.prompt}"; ${heldOut.length} are held out` };
 }
