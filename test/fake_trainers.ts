@@ -161,6 +161,7 @@ function add(app: TestApp, datasetId: string, more: Partial<JobRow>): string {
     bestCheckpointId: null,
     memoryBytes: 1_000_000,
     microDivisor: 1,
+    memoryRetries: 0,
     crashes: 0,
     crashStep: 0,
     notBefore: 0,

@@ -2,7 +2,7 @@ import { expect, test } from "bun:test";
 import { chmodSync, mkdtempSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { describeMachine, diskSpace, gpuType, listGpus, parseGpus } from "./hardware.ts";
+import { describeMachine, diskSpace, gpuType, listGpus, outOfMemoryKills, parseGpus } from "./hardware.ts";
 
 const LINE = "0, GPU-5a1c, NVIDIA H200, 143771, 4, 17, 31, 75.36, 580.95.05";
 
@@ -74,4 +74,18 @@ test("the machine has processors, memory and a disk", async () => {
   const disk = await diskSpace(tmpdir());
   expect(disk.totalBytes).toBeGreaterThanOrEqual(disk.freeBytes);
   expect(disk.freeBytes).toBeGreaterThan(0);
+});
+
+test("kills for want of memory are those of the control group, else of the machine, else none", () => {
+  const machine = (files: Record<string, string>) => (path: string) => {
+    const text = files[path];
+    if (text === undefined) throw new Error("ENOENT");
+    return text;
+  };
+  const group = { "/proc/self/cgroup": "0::/verk.service\n" };
+  const events = { "/sys/fs/cgroup/verk.service/memory.events": "low 0\noom 7\noom_kill 3\noom_group_kill 0\n" };
+  const all = { "/proc/vmstat": "nr_free_pages 5\noom_kill 9\n" };
+  expect(outOfMemoryKills(machine({ ...group, ...events, ...all }))).toBe(3);
+  expect(outOfMemoryKills(machine({ ...group, ...all }))).toBe(9);
+  expect(outOfMemoryKills(machine({}))).toBe(0);
 });

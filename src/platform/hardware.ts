@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs";
 import { statfs } from "node:fs/promises";
 import { availableParallelism, cpus, freemem, totalmem } from "node:os";
 
@@ -95,4 +96,25 @@ export function describeMachine(): Machine {
 export async function diskSpace(path: string): Promise<{ totalBytes: number; freeBytes: number }> {
   const { bsize, blocks, bavail } = await statfs(path);
   return { totalBytes: blocks * bsize, freeBytes: bavail * bsize };
+}
+
+/**
+ * Processes that the kernel has ended for want of memory: of this control group where it counts them, else of the whole
+ * machine. One that ended by SIGKILL while the number rose was most likely one of them.
+ */
+export function outOfMemoryKills(read = (path: string) => readFileSync(path, "utf8")): number {
+  const own = attempt(() => /^0::(.*)$/m.exec(read("/proc/self/cgroup"))?.[1]) ?? "/";
+  for (const path of [`/sys/fs/cgroup${own}/memory.events`, "/sys/fs/cgroup/memory.events", "/proc/vmstat"]) {
+    const count = attempt(() => /^oom_kill (\d+)$/m.exec(read(path))?.[1]);
+    if (count !== undefined) return Number(count);
+  }
+  return 0;
+}
+
+function attempt<T>(work: () => T): T | undefined {
+  try {
+    return work();
+  } catch {
+    return undefined; // there is no such file on this machine
+  }
 }

@@ -42,6 +42,7 @@ CREATE TABLE training_jobs (
   best_checkpoint_id   TEXT,
   memory_bytes         INTEGER NOT NULL, -- estimated
   micro_divisor        INTEGER NOT NULL, -- micro-batches are this many times smaller than planned
+  memory_retries       INTEGER NOT NULL, -- with less in a micro-batch, after memory ran out
   crashes              INTEGER NOT NULL, -- without progress in between
   crash_step           INTEGER NOT NULL, -- the furthest step at the last crash
   not_before           INTEGER NOT NULL, -- waits until then after a crash

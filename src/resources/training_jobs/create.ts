@@ -107,6 +107,7 @@ const BLANK = {
   etaMs: null,
   latestMetrics: {},
   bestCheckpointId: null,
+  memoryRetries: 0,
   crashes: 0,
   crashStep: 0,
   notBefore: 0,

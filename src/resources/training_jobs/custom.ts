@@ -24,7 +24,7 @@ import { liveOf, type Run } from "./live.ts";
 import { type JobLog, openLog } from "./logs.ts";
 import * as moves from "./moves.ts";
 import { startFault } from "./plan.ts";
-import { runtimeMs } from "./policy.ts";
+import { runtimeMs, UNTOLD } from "./policy.ts";
 import * as progress from "./progress.ts";
 import * as jobs from "./service.ts";
 import type { JobError, JobRow } from "./table.ts";
@@ -84,7 +84,7 @@ function settle(ctx: Ctx, id: string, outcome: Outcome) {
   if (!completed) moves.conclude(ctx, id, ENDED);
 }
 
-const ENDED = { kind: "stopped", message: "It was ended", tail: "", trained: false, saved: true, trouble: null };
+const ENDED = { ...UNTOLD, kind: "stopped", message: "It was ended", saved: true };
 
 type Play = { log: JobLog; signal: AbortSignal };
 

@@ -7,7 +7,7 @@ import { startCustom } from "./custom.ts";
 import { isAtWork, liveOf } from "./live.ts";
 import * as moves from "./moves.ts";
 import { baseModelOf, startFault, taskOf } from "./plan.ts";
-import type { RunEnd } from "./policy.ts";
+import { UNTOLD } from "./policy.ts";
 import { finishOr, start } from "./run.ts";
 import type { CheckpointRow, JobRow } from "./table.ts";
 
@@ -36,8 +36,7 @@ export async function launch(ctx: Ctx, job: JobRow): Promise<void> {
 async function finishNow(ctx: Ctx, job: JobRow, checkpoint: CheckpointRow) {
   if (!moves.place(ctx, job, checkpoint)) return;
   moves.begin(ctx, job.id, { device: "this machine: all steps are done", memoryBytes: 0 });
-  const end: RunEnd = { kind: "done", message: "", tail: "", trained: true, saved: false, trouble: null };
-  await finishOr(ctx, job.id, end);
+  await finishOr(ctx, job.id, { ...UNTOLD, kind: "done", trained: true });
 }
 
 type From = { model: ModelRow | undefined; checkpoint: CheckpointRow | undefined };

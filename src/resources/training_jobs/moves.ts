@@ -3,6 +3,7 @@ import { and, eq, gt, inArray, isNotNull } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { transition } from "../../events/lifecycle.ts";
 import { afterCommit, type Tx, write } from "../../platform/db.ts";
+import type { TrainSample } from "../../workers/protocol_trainer.ts";
 import * as billing from "../billing/service.ts";
 import * as datasets from "../datasets/service.ts";
 import { changed } from "./log_readers.ts";
@@ -105,13 +106,14 @@ export const complete = (ctx: Ctx, tx: Tx, job: JobRow): JobRow | undefined =>
     note: { level: "info", type: "job.completed", message: "It is complete" },
   });
 
-export function fail(ctx: Ctx, id: string, error: JobError): JobRow | undefined {
+/** `sample`: a completion that shows it. */
+export function fail(ctx: Ctx, id: string, error: JobError, sample?: TrainSample | null): JobRow | undefined {
   const now = ctx.clock.now();
   return write(ctx.db, (tx) => {
     const job = current(tx, id);
     if (!job) return undefined;
     const patch = { ...settle(tx, job, now), error, completedAt: now, queueReason: null, etaMs: null };
-    const data = { code: error.code, param: error.param };
+    const data = { code: error.code, param: error.param, ...(sample ? { sample } : {}) };
     return move(ctx, tx, job, "fail", {
       patch,
       note: { level: "error", type: "job.failed", message: error.message, data },
@@ -140,7 +142,7 @@ export function conclude(ctx: Ctx, id: string, end: RunEnd): Verdict["next"] {
     const job = current(tx, id);
     if (!job) return "nothing";
     const verdict = judgeEnd(job, end, { crashLimit: ctx.config.training.crash_limit, now });
-    if (verdict.next === "fail") fail(ctx, id, verdict.error);
+    if (verdict.next === "fail") fail(ctx, id, verdict.error, verdict.sample);
     else if (verdict.next === "drop") drop(ctx, id);
     else if (verdict.next === "requeue")
       move(ctx, tx, job, "requeue", {

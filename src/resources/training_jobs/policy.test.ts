@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { bestOf, inOrder, judgeEnd, overdrawn, type RunEnd, superfluous } from "./policy.ts";
+import { bestOf, inOrder, judgeEnd, overdrawn, type RunEnd, superfluous, UNTOLD } from "./policy.ts";
 import type { JobRow } from "./table.ts";
 
 const waiting = (id: string, more: Partial<JobRow> = {}) => ({
@@ -29,12 +29,23 @@ test("who has to wait after a crash is passed over until then", () => {
   expect(ids(inOrder(queue, [], 20))).toBe("crashed other");
 });
 
-const job = { status: "running", step: 7, crashes: 0, crashStep: 0, microDivisor: 1, memoryBytes: 2 ** 30 } as const;
-const died: RunEnd = { kind: "crashed", message: "died", tail: "", trained: false, saved: false, trouble: null };
+const job = {
+  status: "running",
+  step: 7,
+  crashes: 0,
+  crashStep: 0,
+  microDivisor: 1,
+  memoryRetries: 0,
+  memoryBytes: 2 ** 30,
+} as const;
+const died: RunEnd = { ...UNTOLD, message: "died" };
+const killed: RunEnd = { ...died, killed: true };
 const limits = { crashLimit: 3, now: 1000 };
-const trouble = (kind: "no_effect" | "lacking_memory" | "bad_rows" | "bad_reward", example: string | null = null) => ({
+const sample = { prompt: "1+1", completion: "3", reward: null, sub_rewards: {}, advantage: null, tokens: 1 };
+const shown = { ...sample, truncated: false, error: "boom" };
+const trouble = (kind: "no_effect" | "lacking_memory" | "bad_rows" | "bad_reward", of: typeof shown | null = null) => ({
   ...died,
-  trouble: { kind, message: "words", param: null, example },
+  trouble: { kind, message: "words", param: null, sample: of },
 });
 
 test.each([
@@ -47,6 +58,9 @@ test.each([
     { next: "requeue", patch: { crashes: 2, notBefore: 1400 } },
   ],
   ["the last try", { ...job, crashStep: 7, crashes: 2 }, died, { next: "fail", error: { code: "worker_crashed" } }],
+  ["a kill after a step", { ...job, crashStep: 9, crashes: 2 }, { ...killed, steps: 1 }, { patch: { crashes: 0 } }],
+  ["a kill before any step", { ...job, crashes: 2 }, killed, { next: "requeue", patch: { crashes: 3 } }],
+  ["kills without end", { ...job, crashes: 29 }, killed, { next: "fail", error: { code: "worker_crashed" } }],
   ["a lie", job, { ...died, kind: "lied" }, { next: "fail", error: { code: "worker_crashed" } }],
   ["all steps done", job, { ...died, trained: true }, { next: "complete" }],
   ["saved", job, { ...died, kind: "done", saved: true }, { next: "requeue", patch: {} }],
@@ -55,17 +69,27 @@ test.each([
   ["resumed before it ended", { ...job, status: "queued" as const }, died, { next: "nothing" }],
   ["failed already", { ...job, status: "failed" as const }, died, { next: "nothing" }],
   ["memory", job, { ...died, kind: "memory" }, { next: "requeue", patch: { microDivisor: 4 } }],
-  ["memory, told", job, trouble("lacking_memory"), { next: "requeue", patch: { microDivisor: 4 } }],
-  ["memory again", { ...job, microDivisor: 4 }, died, { next: "requeue" }],
+  ["memory, told", job, trouble("lacking_memory"), { next: "requeue", patch: { microDivisor: 4, memoryRetries: 1 } }],
+  [
+    "memory, small from the start",
+    { ...job, microDivisor: 4 },
+    trouble("lacking_memory"),
+    { patch: { microDivisor: 16 } },
+  ],
   [
     "memory, with less",
-    { ...job, microDivisor: 4 },
+    { ...job, microDivisor: 4, memoryRetries: 1 },
     trouble("lacking_memory"),
     { next: "fail", error: { code: "out_of_memory" } },
   ],
   ["no effect", job, trouble("no_effect"), { next: "fail", error: { code: "no_effective_update" } }],
   ["rows", job, trouble("bad_rows"), { next: "fail", error: { code: "dataset_error" } }],
-  ["reward", job, trouble("bad_reward", "f(x)"), { next: "fail", error: { message: "words\nf(x)" } }],
+  [
+    "reward",
+    job,
+    trouble("bad_reward", shown),
+    { error: { message: expect.stringContaining("Error: boom") }, sample: shown },
+  ],
   ["settings", job, { ...died, kind: "config" }, { next: "fail", error: { code: "provisioning_failed" } }],
 ] as const)("an end by %s", (_what, row, end, verdict) => {
   expect(judgeEnd(row, end, limits)).toMatchObject(verdict);
@@ -76,8 +100,18 @@ test("the wait after crashes without progress doubles up to half a minute", () =
   expect(verdict).toMatchObject({ patch: { notBefore: 30_000 } });
 });
 
+test("who is killed from outside again and again is tried again soon", () => {
+  const verdict = judgeEnd({ ...job, crashes: 28 }, killed, { crashLimit: 1000, now: 0 });
+  expect(verdict).toMatchObject({ patch: { notBefore: 5_000 } });
+});
+
+test("what a worker says of its own end goes without the end of its standard error", () => {
+  const verdict = judgeEnd(job, { ...died, kind: "config", tail: "at main.js:1" }, limits);
+  expect(verdict).toMatchObject({ error: { message: "died" } });
+});
+
 test("out of memory says what was estimated", () => {
-  const verdict = judgeEnd({ ...job, microDivisor: 4 }, trouble("lacking_memory"), limits);
+  const verdict = judgeEnd({ ...job, memoryRetries: 1 }, trouble("lacking_memory"), limits);
   expect(JSON.stringify(verdict)).toContain("1 GiB");
 });
 

@@ -1,7 +1,7 @@
 /** What becomes of jobs: who runs next, what an end means, which checkpoints stay. Pure. */
 import { formatBytes } from "../../lib/bytes.ts";
 import { HEADLINE_METRIC } from "../../lib/training/metrics.ts";
-import type { TROUBLES } from "../../workers/protocol_trainer.ts";
+import type { FromTrainer, TROUBLES, TrainSample } from "../../workers/protocol_trainer.ts";
 import type { CheckpointRow, FailureCode, JobError, JobRow } from "./table.ts";
 
 type Waiting = Pick<JobRow, "id" | "workspaceId" | "priority" | "queuedAt" | "notBefore">;
@@ -28,13 +28,7 @@ function isBefore(a: Waiting, b: Waiting, held: ReadonlyMap<string, number>): bo
   return order < 0 || (order === 0 && a.id < b.id);
 }
 
-export type Trouble = {
-  kind: (typeof TROUBLES)[number];
-  message: string;
-  param: string | null;
-  /** Completion and error of what shows it. */
-  example: string | null;
-};
+export type Trouble = Omit<Extract<FromTrainer, { type: "trouble" }>, "type">;
 export type RunEnd = {
   /** Of the process: done, stopped, crashed, silent, lied, or what it said itself. */
   kind: string;
@@ -45,22 +39,43 @@ export type RunEnd = {
   /** It ended because it was told to save. */
   saved: boolean;
   trouble: Trouble | null;
+  /** Steps it told. */
+  steps: number;
+  /** By somebody else's SIGKILL: no fault of the job's. */
+  killed: boolean;
+};
+/** Of a run that ended without a word. */
+export const UNTOLD: RunEnd = {
+  kind: "crashed",
+  message: "",
+  tail: "",
+  trained: false,
+  saved: false,
+  trouble: null,
+  steps: 0,
+  killed: false,
 };
 
-type Patch = Partial<Pick<JobRow, "crashes" | "crashStep" | "notBefore" | "microDivisor">>;
+type Patch = Partial<Pick<JobRow, "crashes" | "crashStep" | "notBefore" | "microDivisor" | "memoryRetries">>;
 export type Verdict =
   | { next: "complete" }
   | { next: "drop" }
   | { next: "nothing" }
   | { next: "requeue"; patch: Patch; why: string; level: "info" | "warn" }
-  | { next: "fail"; error: JobError };
+  | { next: "fail"; error: JobError; sample: TrainSample | null };
 
-type Judged = Pick<JobRow, "status" | "step" | "crashes" | "crashStep" | "microDivisor" | "memoryBytes">;
+type Judged = Pick<
+  JobRow,
+  "status" | "step" | "crashes" | "crashStep" | "microDivisor" | "memoryRetries" | "memoryBytes"
+>;
 type Limits = { crashLimit: number; now: number };
 
 const LESS = 4; // times fewer tokens in a micro-batch after memory ran out
 const FIRST_WAIT_MS = 200;
 const LONGEST_WAIT_MS = 30_000;
+/** Kills from outside say little about the job: more of them are borne, and none is waited for as long. */
+const KILLS_FOR_A_CRASH = 10;
+const LONGEST_WAIT_KILLED_MS = 5_000;
 
 /** What becomes of a job whose run has ended. Only a row that should run is moved. */
 export function judgeEnd(job: Judged, end: RunEnd, limits: Limits): Verdict {
@@ -69,10 +84,16 @@ export function judgeEnd(job: Judged, end: RunEnd, limits: Limits): Verdict {
   if (end.trained) return { next: "complete" };
   if (end.trouble?.kind === "lacking_memory" || (!end.trouble && end.kind === "memory")) return lacking(job, end);
   const code = end.trouble ? TROUBLE_CODES[end.trouble.kind] : ENDS[end.kind];
-  if (code) return { next: "fail", error: { code, message: wordsOf(end), param: end.trouble?.param ?? null } };
+  if (code) return failed({ code, message: wordsOf(end), param: end.trouble?.param ?? null }, end);
   if (end.saved) return { next: "requeue", patch: {}, why: "it was saved and goes on", level: "info" };
   return crashed(job, end, limits);
 }
+
+const failed = (error: JobError, { trouble }: RunEnd): Verdict => ({
+  next: "fail",
+  error,
+  sample: trouble?.sample ?? null,
+});
 
 const TROUBLE_CODES: Record<(typeof TROUBLES)[number], FailureCode> = {
   no_effect: "no_effective_update",
@@ -88,34 +109,53 @@ const ENDS: Readonly<Record<string, FailureCode>> = {
   lied: "worker_crashed",
 };
 
-function wordsOf({ trouble, message, tail }: RunEnd): string {
-  if (trouble) return trouble.example === null ? trouble.message : `${trouble.message}\n${trouble.example}`;
-  return tail.trim() === "" ? message : `${message}\n${tail.trim()}`;
+/** Ends that the worker said nothing about: its standard error is all there is. */
+const UNSAID = ["crashed", "silent", "lied"];
+
+function wordsOf({ kind, trouble, message, tail }: RunEnd): string {
+  if (trouble) return trouble.sample === null ? trouble.message : `${trouble.message}\n${shown(trouble.sample)}`;
+  return tail.trim() === "" || !UNSAID.includes(kind) ? message : `${message}\n${tail.trim()}`;
 }
+
+const MOST_SHOWN = 500;
+const short = (text: string) => (text.length > MOST_SHOWN ? `${text.slice(0, MOST_SHOWN)}…` : text);
+
+/** A sample that shows what went wrong, in words. */
+const shown = ({ prompt, completion, error }: TrainSample) =>
+  [
+    `Prompt: ${short(typeof prompt === "string" ? prompt : JSON.stringify(prompt))}`,
+    `Completion: ${short(completion)}`,
+    ...(error === null ? [] : [`Error: ${short(error)}`]),
+  ].join("\n");
 
 function lacking(job: Judged, end: RunEnd): Verdict {
   const words = wordsOf(end);
-  if (job.microDivisor === 1) {
+  if (job.memoryRetries === 0) {
     const why = `memory ran out (${words}): it is tried once more with micro-batches that are ${LESS} times smaller`;
-    return { next: "requeue", patch: { microDivisor: LESS }, why, level: "warn" };
+    const patch = { microDivisor: job.microDivisor * LESS, memoryRetries: 1 };
+    return { next: "requeue", patch, why, level: "warn" };
   }
-  const message = `Memory ran out, also with micro-batches that are ${job.microDivisor} times smaller: ${words}. It was estimated to take ${formatBytes(job.memoryBytes)}. Lower max_completion_length, max_length or per_device_train_batch_size, or use a smaller model`;
-  return { next: "fail", error: { code: "out_of_memory", message, param: "/hyperparameters" } };
+  const message = `Memory ran out, also with micro-batches that are ${LESS} times smaller: ${words}. It was estimated to take ${formatBytes(job.memoryBytes)}. Lower max_completion_length, max_length or per_device_train_batch_size, or use a smaller model`;
+  return failed({ code: "out_of_memory", message, param: "/hyperparameters" }, end);
 }
 
-/** A run that got further than the one that crashed before it has earned another try at once. */
+/**
+ * A run that got further than the one that crashed before it has earned another try at once; one that was killed from
+ * outside by any step at all, for where it was killed says nothing about that step.
+ */
 function crashed(job: Judged, end: RunEnd, { crashLimit, now }: Limits): Verdict {
   const words = wordsOf(end);
-  if (job.step > job.crashStep) {
-    const patch = { crashes: 0, crashStep: job.step, notBefore: 0 };
+  if (end.killed ? end.steps > 0 : job.step > job.crashStep) {
+    const patch = { crashes: 0, notBefore: 0, ...(end.killed ? {} : { crashStep: job.step }) };
     return { next: "requeue", patch, why: `${words}. It goes on from its newest checkpoint`, level: "warn" };
   }
   const crashes = job.crashes + 1;
-  if (crashes >= crashLimit) {
+  if (crashes >= (end.killed ? crashLimit * KILLS_FOR_A_CRASH : crashLimit)) {
     const message = `The worker died ${crashes} times without progress (training.crash_limit). The last time: ${words}`;
-    return { next: "fail", error: { code: "worker_crashed", message, param: null } };
+    return failed({ code: "worker_crashed", message, param: null }, end);
   }
-  const waitMs = Math.min(FIRST_WAIT_MS * 2 ** (crashes - 1), LONGEST_WAIT_MS);
+  const longest = end.killed ? LONGEST_WAIT_KILLED_MS : LONGEST_WAIT_MS;
+  const waitMs = Math.min(FIRST_WAIT_MS * 2 ** (crashes - 1), longest);
   const why = `${words}. It is tried again in ${waitMs / 1000} s`;
   return { next: "requeue", patch: { crashes, notBefore: now + waitMs }, why, level: "warn" };
 }

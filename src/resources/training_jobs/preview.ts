@@ -4,8 +4,7 @@ import type { Exit, Worker } from "../../platform/worker.ts";
 import { FromTrainer, type PreviewTask, type ToTrainer, type TrainSample } from "../../workers/protocol_trainer.ts";
 import * as gpu from "../gpu/service.ts";
 import { baseModelOf, deviceOf, planOf, startFault } from "./plan.ts";
-import { judgeEnd, type Trouble } from "./policy.ts";
-import { shown } from "./run.ts";
+import { judgeEnd, type Trouble, UNTOLD } from "./policy.ts";
 import { scoringFor } from "./scoring.ts";
 import type { JobError, JobRow } from "./table.ts";
 
@@ -65,10 +64,7 @@ async function looked(ctx: Ctx, job: JobRow, { task, cards, signal }: Look): Pro
     extraEnv: { CUDA_VISIBLE_DEVICES: cards.join() },
     onMessage(message) {
       if (message.type === "score") return scoring.answer(message).then((answer) => answer && worker.send(answer));
-      if (message.type === "trouble") {
-        const { kind, message: words, param, sample } = message;
-        trouble = { kind, message: words, param, example: sample && shown(sample) };
-      }
+      if (message.type === "trouble") trouble = message;
       if (message.type === "previewed") done.resolve(previewOf(message));
       return undefined;
     },
@@ -101,8 +97,8 @@ const previewOf = (told: Extract<FromTrainer, { type: "previewed" }>): Preview =
 
 /** What the job would fail with, were this its last try. */
 function causeOf(job: JobRow, { kind, message, tail }: Exit, trouble: Trouble | null): JobError {
-  const end = { kind, message, tail, trained: false, saved: false, trouble };
-  const lastTry = { ...job, status: "running" as const, microDivisor: 4, step: 0, crashStep: 0 };
+  const end = { ...UNTOLD, kind, message, tail, trouble };
+  const lastTry = { ...job, status: "running" as const, memoryRetries: 1, step: 0, crashStep: 0 };
   const verdict = judgeEnd(lastTry, end, { crashLimit: 0, now: 0 });
   return verdict.next === "fail" ? verdict.error : { code: "worker_crashed", message, param: null };
 }

@@ -11,7 +11,7 @@ import { launch, leaveQueue } from "./launch.ts";
 import { isAtWork, liveOf, type Run } from "./live.ts";
 import { storeLog } from "./log_reading.ts";
 import * as moves from "./moves.ts";
-import { inOrder, overdrawn } from "./policy.ts";
+import { inOrder, overdrawn, UNTOLD } from "./policy.ts";
 import * as jobs from "./service.ts";
 import { type JobRow, trainingJobs } from "./table.ts";
 
@@ -79,14 +79,7 @@ function drive(ctx: Ctx, row: JobRow) {
 }
 
 /** Its start was cut off by an error of ours. */
-const LOST = {
-  kind: "crashed",
-  message: "It could not be started",
-  tail: "",
-  trained: false,
-  saved: false,
-  trouble: null,
-};
+const LOST = { ...UNTOLD, message: "It could not be started" };
 
 function end(ctx: Ctx, run: Run, reason: string) {
   run.endingAt ??= ctx.clock.now();

@@ -1,12 +1,13 @@
 /** One run of a job: a lease of memory, a trainer, and what it tells. Its end is dealt with before it is forgotten. */
 import type { Ctx } from "../../context.ts";
+import { outOfMemoryKills } from "../../platform/hardware.ts";
 import type { Exit, Worker } from "../../platform/worker.ts";
-import { FromTrainer, type ToTrainer, type TrainSample, type TrainTask } from "../../workers/protocol_trainer.ts";
+import { FromTrainer, type ToTrainer, type TrainTask } from "../../workers/protocol_trainer.ts";
 import * as gpu from "../gpu/service.ts";
 import { liveOf, type Run } from "./live.ts";
 import { type JobLog, openLog } from "./logs.ts";
 import * as moves from "./moves.ts";
-import type { RunEnd } from "./policy.ts";
+import { type RunEnd, UNTOLD } from "./policy.ts";
 import * as progress from "./progress.ts";
 import { finish } from "./results.ts";
 import { type Scoring, scoringFor } from "./scoring.ts";
@@ -15,7 +16,8 @@ import type { JobRow } from "./table.ts";
 
 export type Start = { job: JobRow; task: TrainTask; cards: readonly string[] };
 
-type Running = { id: string; log: JobLog; scoring: Scoring; end: RunEnd };
+/** `kills`: of the kernel for want of memory, before it began. */
+type Running = { id: string; log: JobLog; scoring: Scoring; end: RunEnd; kills: number };
 
 /** Throws when the operating system refuses a process; then nothing was begun. */
 export function start(ctx: Ctx, { job, task, cards }: Start) {
@@ -25,7 +27,8 @@ export function start(ctx: Ctx, { job, task, cards }: Start) {
     id: job.id,
     log: openLog(ctx, job.id),
     scoring: scoringFor(ctx, job),
-    end: { kind: "crashed", message: "", tail: "", trained: false, saved: false, trouble: null },
+    end: { ...UNTOLD },
+    kills: outOfMemoryKills(),
   };
   const worker: Worker<FromTrainer, ToTrainer> = ctx.supervisor.spawn<FromTrainer, ToTrainer>({
     kind: "trainer",
@@ -73,16 +76,15 @@ function hear(ctx: Ctx, { id, log, scoring, end }: Running, message: FromTrainer
     case "score":
       return scoring.answer(message).then((answer) => answer && send(answer));
     case "step":
+      end.steps++;
       return progress.step(ctx, id, message);
     case "checkpoint":
       return progress.checkpoint(ctx, id, message);
     case "log":
       return log.add(message.stream, message.line);
-    case "trouble": {
-      const { kind, message: words, param, sample } = message;
-      end.trouble = { kind, message: words, param, example: sample && shown(sample) };
+    case "trouble":
+      end.trouble = message;
       return;
-    }
     case "saved":
       end.saved = true;
       return;
@@ -94,22 +96,22 @@ function hear(ctx: Ctx, { id, log, scoring, end }: Running, message: FromTrainer
   }
 }
 
-const MOST_SHOWN = 500;
-const short = (text: string) => (text.length > MOST_SHOWN ? `${text.slice(0, MOST_SHOWN)}…` : text);
+const FRAME = /^\s+at .+:\d+:\d+\)?$/; // of our own stack
 
-/** A sample that shows what went wrong, in words. */
-export const shown = ({ prompt, completion, error }: TrainSample) =>
-  [
-    `Prompt: ${short(typeof prompt === "string" ? prompt : JSON.stringify(prompt))}`,
-    `Completion: ${short(completion)}`,
-    ...(error === null ? [] : [`Error: ${short(error)}`]),
-  ].join("\n");
+/** Where files lie, and how we are built, is no caller's business. */
+const cleaned = (ctx: Ctx, tail: string) =>
+  tail
+    .replaceAll(`${ctx.config.data_dir}/`, "")
+    .split("\n")
+    .filter((line) => !FRAME.test(line))
+    .join("\n");
 
-async function bury(ctx: Ctx, { id, log, scoring, end }: Running, exit: Exit) {
+async function bury(ctx: Ctx, { id, log, scoring, end, kills }: Running, exit: Exit) {
   await scoring.close();
-  end.kind = exit.kind;
+  end.killed = exit.kind === "crashed" && exit.signal === "SIGKILL" && !exit.forced;
+  end.kind = end.killed && outOfMemoryKills() > kills ? "memory" : exit.kind;
   end.message = exit.message;
-  end.tail = exit.tail.replaceAll(`${ctx.config.data_dir}/`, ""); // where files lie is no caller's business
+  end.tail = cleaned(ctx, exit.tail);
   if (end.tail.trim() !== "") log.add("stderr", end.tail.trim());
   log.close();
   gpu.release(ctx, id);
@@ -124,6 +126,6 @@ export async function finishOr(ctx: Ctx, id: string, end: RunEnd) {
   } catch (error) {
     ctx.log.error("the result of a job could not be kept", { job: id, error });
     const message = `Its result could not be kept: ${error instanceof Error ? error.message : String(error)}`;
-    moves.conclude(ctx, id, { ...end, kind: "crashed", message, trained: false, trouble: null });
+    moves.conclude(ctx, id, { ...UNTOLD, message, tail: end.tail });
   }
 }

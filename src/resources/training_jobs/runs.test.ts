@@ -94,6 +94,26 @@ test("a worker that never gets further is given up", async () => {
   expect(on.starts()).toHaveLength(2);
 });
 
+test("kills from outside before the first step are borne longer than crashes", async () => {
+  const on = await app({ lives: [{ gate: "/nowhere" }], flags: { "training.crash_limit": 2 } });
+  const id = on.add();
+  for (const kills of [1, 2, 3]) {
+    await until("a process", () => on.starts().length === kills && liveOf(on.ctx.db).runs.size === 1);
+    if (kills === 3) on.relive([{}]);
+    process.kill(Number(on.starts().at(-1)), "SIGKILL");
+    await until("its end", () => on.row(id).crashes === kills || on.row(id).status === "failed");
+  }
+  await on.reaches(id, "completed");
+});
+
+test("the sample that shows why a reward failed the job is in the data of the event", async () => {
+  const on = await app({ lives: [{ trouble: "bad_reward" }] });
+  const id = on.add();
+  await on.reaches(id, "failed");
+  const [event] = on.notes(id).filter(({ type }) => type === "job.failed");
+  expect(event?.data).toMatchObject({ code: "reward_error", sample: { completion: "a bad one", error: "boom" } });
+});
+
 test("memory that runs out is tried once more with less, then it is the end", async () => {
   const on = await app({ lives: [{ trouble: "lacking_memory" }, {}] });
   const id = on.add();

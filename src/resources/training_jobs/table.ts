@@ -95,6 +95,7 @@ export const trainingJobs = sqliteTable("training_jobs", {
   bestCheckpointId: text("best_checkpoint_id"),
   memoryBytes: integer("memory_bytes").notNull(),
   microDivisor: integer("micro_divisor").notNull(),
+  memoryRetries: integer("memory_retries").notNull(),
   crashes: integer("crashes").notNull(),
   crashStep: integer("crash_step").notNull(),
   notBefore: integer("not_before").notNull(),

@@ -23,7 +23,7 @@ export type TrainerLife = {
   /** Before this step is done, this file must exist. */
   wait?: { step: number; gate: string };
   stepMs?: number;
-  /** Kill this process before the step is told, or after its checkpoint is there and not told. */
+  /** Abort before the step is told, as a native assertion does; be killed after its checkpoint is there and not told. */
   crashAt?: number;
   crashUntold?: number;
   hangAt?: number;
@@ -108,7 +108,7 @@ async function oneStep(session: Session, task: TrainTask, step: number) {
   const { host, life } = session;
   await opened(session, life.wait?.step === step ? life.wait.gate : undefined);
   if (life.stepMs) await Bun.sleep(life.stepMs);
-  if (life.crashAt === step) process.kill(process.pid, "SIGKILL");
+  if (life.crashAt === step) process.kill(process.pid, "SIGABRT");
   if (life.hangAt === step) for (;;);
   if (life.lieAt === step) host.send({ type: "step", step: "one" } as unknown as FromTrainer);
   const { trouble } = life;
