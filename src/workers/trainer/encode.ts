@@ -105,24 +105,50 @@ function split(talk: Talk, render: Render, end: string): Stretch[] {
   return stretches;
 }
 
-/** For templates that write an earlier turn otherwise once it is not the last: turns are found by what was said. */
+/** Nobody writes it: a character of private use. */
+const OTHER = "\uE0F2";
+
+/**
+ * For templates that write an earlier turn otherwise once it is not the last: a turn is where the text changes when
+ * something else is said in it. Looking for its words would find them in a question, too.
+ */
 function located({ messages, from, between }: Talk, render: Render, end: string): Stretch[] {
   const full = trimmed(render(messages, false), end);
   const stretches: Stretch[] = [];
   let done = 0;
-  for (const message of messages.slice(from)) {
-    if (message.role !== "assistant" || typeof message.content !== "string") continue;
-    const said = message.content.trim();
-    const at = said === "" ? -1 : full.indexOf(said, done);
-    if (at < 0) continue;
-    const ended = end === "" ? -1 : full.indexOf(end, at + said.length);
-    const to = ended < 0 ? at + said.length : ended + end.length;
+  for (let i = from; i < messages.length; i++) {
+    if (messages[i]!.role !== "assistant") continue;
+    const changed = messages.with(i, { role: "assistant", content: OTHER });
+    const other = trimmed(render(changed, false), end);
+    const at = sameFrom(full, other);
+    const said = full.length - sameTo(full, other, at);
+    const ending =
+      render(changed.slice(0, i + 1), false)
+        .split(OTHER)
+        .at(-1)
+        ?.trimEnd() ?? "";
+    const to = full.startsWith(ending, said) ? said + ending.length : said;
+    if (at < done || to === at) continue;
     stretches.push({ text: full.slice(done, at), role: stretches.length === 0 ? "prompt" : between });
     stretches.push({ text: full.slice(at, to), role: "assistant" });
     done = to;
   }
   stretches.push({ text: full.slice(done), role: stretches.length === 0 ? "prompt" : between });
   return stretches;
+}
+
+/** How many characters are the same at the beginning. */
+function sameFrom(a: string, b: string): number {
+  let at = 0;
+  while (at < a.length && a[at] === b[at]) at++;
+  return at;
+}
+
+/** How many are the same at the end, without the first `taken`. */
+function sameTo(a: string, b: string, taken: number): number {
+  let count = 0;
+  while (count < Math.min(a.length, b.length) - taken && a.at(-1 - count) === b.at(-1 - count)) count++;
+  return count;
 }
 
 /** Nothing comes after the end of the last turn: that is where a generation stops. */

@@ -154,6 +154,22 @@ describe("sequences", () => {
     expect(counted(turns!)).toEqual([...ids("the<|im_end|>"), ...ids("in<|im_end|>")]);
   });
 
+  test("…with what ends its turn, whatever the model's end token is", async () => {
+    const rows = await source([{ messages }]);
+    const tokenizer = { ...rewriting, facts: { ...rewriting.facts, eosToken: "<|endoftext|>" } };
+    const [turns] = (await openSequences(rows, createEncoder(tokenizer), { ...SCOPE, assistantOnly: true })).get(0);
+    expect(counted(turns!)).toEqual([...ids("the<|im_end|>"), ...ids("in<|im_end|>")]);
+  });
+
+  test("…and found where it was said, not where somebody asked for it", async () => {
+    const asked = messages.map((each) => (each.role === "assistant" ? each : { ...each, content: "the or in?" }));
+    const rows = await source([{ messages: asked }]);
+    const [turns] = (await openSequences(rows, createEncoder(rewriting), { ...SCOPE, assistantOnly: true })).get(0);
+    expect(counted(turns!)).toEqual([...ids("the<|im_end|>"), ...ids("in<|im_end|>")]);
+    const question = ids("the or in?").join();
+    expect(spell(turns!.tokens).slice(0, turns!.from).join()).toContain(question);
+  });
+
   test("what goes beyond max_length is cut, and a row with nothing left of it is left out", async () => {
     const rows = await source([
       { prompt: "hello", completion: "x".repeat(100) },
