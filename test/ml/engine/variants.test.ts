@@ -113,6 +113,19 @@ describe("positions that are scaled are scaled as llama.cpp does", () => {
   });
 });
 
+test.each(["blk.0.attn_output.bias", "blk.1.ffn_up.bias", "blk.0.attn_q_norm.weight", "blk.0.attn_qkv.weight"])(
+  "a weight that nothing would be computed with is refused by name: %s",
+  (name) => {
+    const bytes = readFileSync(makeModel(dir, MODEL));
+    const header = parseGguf(bytes, bytes.length);
+    if ("need" in header) throw new Error("the header is longer than the file");
+    const [some] = header.tensors.values();
+    expect(() => architectureOf(header)).not.toThrow();
+    const tensors = new Map([...header.tensors, [name, { ...some!, name }]]);
+    expect(() => architectureOf({ ...header, tensors })).toThrow(name);
+  },
+);
+
 describe("an adapter learns on weights of every kind", () => {
   const WIDE: ModelOptions = {
     arch: "llama",

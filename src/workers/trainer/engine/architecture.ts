@@ -44,6 +44,7 @@ export function architectureOf(header: Header): Architecture {
   const key = (rest: string) => `${name}.${rest}`;
   if (count(header, key("expert_count"), { min: 0, max: 1024 }, 0) > 0)
     throw new GgufError("Models with experts cannot be trained");
+  mustBeUsed(header, name);
   const width = count(header, key("embedding_length"), MANY);
   const heads = count(header, key("attention.head_count"), MANY);
   const table = header.tensors.get("token_embd.weight");
@@ -62,6 +63,18 @@ export function architectureOf(header: Header): Architecture {
     ...scalingOf(header, key),
     tied: !header.tensors.has("output.weight"),
   };
+}
+
+const ONCE = ["token_embd.weight", "output.weight", "output_norm.weight", "rope_freqs.weight"];
+const IN_LAYERS = /^blk\.\d+\.((attn_(norm|q|k|v|output)|ffn_(norm|gate|up|down))\.weight|attn_[qkv]\.bias)$/;
+const HEAD_NORMS = /^blk\.\d+\.attn_[qk]_norm\.weight$/;
+
+/** A weight that nothing here computes with would make another model of it, in silence. */
+function mustBeUsed({ tensors }: Header, name: Architecture["name"]) {
+  const isUsed = (of: string) => ONCE.includes(of) || IN_LAYERS.test(of) || (name === "qwen3" && HEAD_NORMS.test(of));
+  const stranger = [...tensors.keys()].find((of) => !isUsed(of));
+  if (stranger !== undefined)
+    throw new GgufError(`This model cannot be trained: its weight ${stranger} is none that a ${name} usually has`);
 }
 
 /** Queries and keys are normed head by head. */
