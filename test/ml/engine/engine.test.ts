@@ -173,6 +173,28 @@ describe("AdamW", () => {
     opened.close();
   });
 
+  test("decay leaves norms and biases as they are", () => {
+    const opened = openModel(dir, model("qwen2"), null);
+    const { weights, backend } = opened;
+    const read = () => weights.trainable.map(({ tensor }) => getFloats(backend.ggml, tensor));
+    const before = read();
+    const optimizer = openOptimizer(weights);
+    weights.clearGradients();
+    optimizer.step(HOW);
+    const after = read();
+    const kinds = { norms: 0, matrices: 0 };
+    weights.trainable.forEach(({ shape: { length } }, t) => {
+      const left = length === 1 ? 1 : 1 - HOW.learningRate * HOW.weightDecay;
+      kinds[length === 1 ? "norms" : "matrices"]++;
+      after[t]!.forEach((value, i) => {
+        expect(Math.abs(value - before[t]![i]! * left)).toBeLessThan(1e-6);
+      });
+    });
+    expect(Math.min(kinds.norms, kinds.matrices)).toBeGreaterThan(5);
+    optimizer.free();
+    opened.close();
+  });
+
   test("a gradient that is not finite changes nothing", () => {
     const opened = openModel(dir, model("llama"), LORA);
     const { weights, backend } = opened;

@@ -1,6 +1,6 @@
 /**
  * AdamW over the sums of gradients, on the device. The norm of all gradients is computed there too; the host reads one
- * number, decides how much they are scaled down, and writes seven.
+ * number, decides how much they are scaled down, and writes a few.
  */
 import {
   allocate,
@@ -15,7 +15,7 @@ import {
 } from "../../../native/ggml.ts";
 import { must } from "../../../native/llama_symbols.ts";
 import type { Tensor } from "./tape.ts";
-import type { Weights } from "./weights.ts";
+import type { Trainable, Weights } from "./weights.ts";
 
 export type Step = {
   learningRate: number;
@@ -43,7 +43,12 @@ export type Optimizer = {
   free: () => void;
 };
 
-export function openOptimizer(weights: Weights): Optimizer {
+type Which = (of: Trainable) => boolean;
+
+/** Norms and biases are not drawn towards 0, as transformers has it. */
+const isDecayed: Which = ({ shape }) => shape.length > 1;
+
+export function openOptimizer(weights: Weights, decays: Which = isDecayed): Optimizer {
   const { backend, trainable } = weights;
   const { ggml } = backend;
   const context = newContext(ggml, trainable.length * 2 + 8);
@@ -53,11 +58,12 @@ export function openOptimizer(weights: Weights): Optimizer {
     second: newTensor(ggml, context, TYPE.F32, shape),
   }));
   const parameters = newTensor(ggml, context, TYPE.F32, [7]);
+  const undecayed = newTensor(ggml, context, TYPE.F32, [7]);
   const factor = newTensor(ggml, context, TYPE.F32, [1]);
   const held = allocate(backend, context);
 
   const norm = normGraph(weights);
-  const update = updateGraph(weights, moments, { parameters, factor });
+  const update = updateGraph(weights, moments, { factor, ofStep: (each) => (decays(each) ? parameters : undecayed) });
 
   let steps = 0;
   return {
@@ -69,7 +75,10 @@ export function openOptimizer(weights: Weights): Optimizer {
       const clip = maxNorm > 0 && length > maxNorm ? maxNorm / length : 1;
       putBytes(ggml, factor, Float32Array.of(clip / divisor));
       const corrections = [1 / (1 - beta1 ** steps), 1 / (1 - beta2 ** steps)];
-      putBytes(ggml, parameters, Float32Array.of(learningRate, beta1, beta2, epsilon, weightDecay, ...corrections));
+      const put = (into: Tensor, decay: number) =>
+        putBytes(ggml, into, Float32Array.of(learningRate, beta1, beta2, epsilon, decay, ...corrections));
+      put(parameters, weightDecay);
+      put(undecayed, 0);
       update.run();
       return length;
     },
@@ -105,15 +114,16 @@ const normGraph = (weights: Weights) =>
 const updateGraph = (
   weights: Weights,
   moments: Places,
-  { parameters, factor }: Record<"parameters" | "factor", Tensor>,
+  { factor, ofStep }: { factor: Tensor; ofStep: (each: Trainable) => Tensor },
 ) =>
   compiled(weights, (on) => {
     const { ggml } = weights.backend;
-    return weights.trainable.map(({ tensor, gradient }, i) => {
+    return weights.trainable.map((each, i) => {
+      const { tensor, gradient } = each;
       const { first, second } = moments[i] as Places[number];
       ggml.ggml_set_param(tensor);
       const scaled = ggml.ggml_mul(on, gradient, factor);
-      return must(ggml.ggml_opt_step_adamw(on, tensor, scaled, first, second, parameters), "step");
+      return must(ggml.ggml_opt_step_adamw(on, tensor, scaled, first, second, ofStep(each)), "step");
     });
   });
 
