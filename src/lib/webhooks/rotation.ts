@@ -1,0 +1,25 @@
+/**
+ * The secrets an endpoint signs with. During a rotation the replaced one stays valid beside the new one; no older
+ * secret outlives a newer one, so a rotation without grace ends all that came before it.
+ */
+export type Replaced = { secret: string; endsAtMs: number };
+export type Secrets = { current: string; replaced: readonly Replaced[] };
+
+const MAX_SIGNATURES = 4; // a header stays small however often somebody rotates
+
+export function rotate(secrets: Secrets, fresh: string, { nowMs, graceMs }: { nowMs: number; graceMs: number }) {
+  const endsAtMs = nowMs + graceMs;
+  const replaced = [
+    { secret: secrets.current, endsAtMs },
+    ...secrets.replaced.map((each) => ({ ...each, endsAtMs: Math.min(each.endsAtMs, endsAtMs) })),
+  ];
+  return { current: fresh, replaced: living(replaced, nowMs).slice(0, MAX_SIGNATURES - 1) } satisfies Secrets;
+}
+
+/** Newest first. */
+export const signingSecrets = ({ current, replaced }: Secrets, nowMs: number): readonly string[] => [
+  current,
+  ...living(replaced, nowMs).map((each) => each.secret),
+];
+
+const living = (replaced: readonly Replaced[], nowMs: number) => replaced.filter((each) => each.endsAtMs > nowMs);
