@@ -11,11 +11,11 @@ const verdictOf = (address: string, policy = PUBLIC_ONLY) => {
 
 const ALLOWED = words(`
   1.0.0.0 1.1.1.1 8.8.8.8 9.255.255.255 11.0.0.0 100.63.255.255 100.128.0.0 126.255.255.255 128.0.0.0 169.253.255.255
-  169.255.0.0 172.15.255.255 172.32.0.0 192.0.1.0 192.0.3.0 192.31.196.1 192.52.193.1 192.88.98.255 192.88.100.0
-  192.167.255.255 192.169.0.0 192.175.48.1 198.17.255.255 198.20.0.0 198.51.99.255 198.51.101.0 203.0.112.255
+  169.255.0.0 172.15.255.255 172.32.0.0 192.0.1.0 192.0.3.0 192.88.98.255 192.88.100.0
+  192.167.255.255 192.169.0.0 198.17.255.255 198.20.0.0 198.51.99.255 198.51.101.0 203.0.112.255
   203.0.114.0 223.255.255.255 168.63.129.15 168.63.129.17 93.184.216.34 185.199.108.153
-  2000::1 2001:200::1 2001:4860:4860::8888 2606:4700:4700::1111 2400:cb00::1 2a00:1450::1 2620:4f:8000::1 2001:3::1
-  2001:4:112::1 2001:db7:ffff::1 2001:db9::1 3ffe::1 3fff:1000::1 2003::1 2600::1 2a02:6b8::2:242
+  2000::1 2001:200::1 2001:4860:4860::8888 2606:4700:4700::1111 2400:cb00::1 2a00:1450::1
+  2001:db7:ffff::1 2001:db9::1 3ffe::1 3fff:1000::1 2003::1 2600::1 2a02:6b8::2:242
   ::ffff:8.8.8.8 ::ffff:808:808 64:ff9b::8.8.8.8 64:ff9b::101:101 2002:808:808::1 2002:101:101:1::1
   2001:0:4136:e378:8000:63bf:f7f7:f7f7 2606:4700::5efe:808:808 2606:4700::200:5efe:808:808`);
 
@@ -24,7 +24,8 @@ const TIER_1 = words(`
   169.254.170.2 169.254.255.255 192.0.0.0 192.0.0.1 192.0.0.8 192.0.0.9 192.0.0.170 192.0.0.192 192.0.0.255 192.0.2.0
   192.0.2.255 192.88.99.0 192.88.99.1 198.18.0.0 198.18.0.1 198.19.255.255 198.51.100.0 198.51.100.255 203.0.113.0
   203.0.113.255 224.0.0.0 224.0.0.1 224.0.0.251 232.1.2.3 239.255.255.250 239.255.255.255 240.0.0.0 250.1.2.3
-  255.255.255.254 255.255.255.255 168.63.129.16 100.100.100.200
+  192.31.196.1 192.52.193.1 192.175.48.1 255.255.255.254 255.255.255.255 168.63.129.16 100.100.100.200
+  2620:4f:8000::1 2001:3::1 2001:4:112::1 fd00:ec2::23 fd00:42::42 2002:808:808::5efe:7f00:1 2606:4700::300:5efe:7f00:1
   :: ::1 ::2 ::ffff 100:: 100::1 100:0:0:1::1 200::1 400::1 1000::1 1fff::1 2001:1::1 2001:1::2 2001:2::1 2001:5::1
   2001:10::1 2001:1f::1 2001:20::1 2001:2f::1 2001:30::1 2001:100::1 2001:1ff:ffff::1 2001:db8::1 2001:db8:ffff::1
   3fff::1 3fff:fff::1 4000::1 5f00::1 6000::1 8000::1 c000::1 f000::1 fe00::1 fe80::1 fe80::a9fe:a9fe febf::1 fec0::1
@@ -83,6 +84,22 @@ describe("the operator's list", () => {
     ["8.8.8.8", "allowed"],
   ])("makes %s %s", (address, verdict) => expect(verdictOf(address, policy)).toBe(verdict));
 
+  test("a range does not open a metadata address inside it, the address itself does", () => {
+    const wide = { allow_private: true, allow: ["100.64.0.0/10", "169.254.0.0/16", "fd00::/8", "0.0.0.0/0", "::/0"] };
+    for (const address of ["100.100.100.200", "169.254.169.254", "fd00:ec2::254", "::ffff:168.63.129.16"])
+      expect(verdictOf(address, networkPolicy(wide))).toBe("tier 1");
+    expect(verdictOf("169.254.1.1", networkPolicy(wide))).toBe("allowed");
+    expect(verdictOf("100.100.100.200", networkPolicy({ ...wide, allow: ["100.100.100.200"] }))).toBe("allowed");
+  });
+
+  test("a range of IPv6 says nothing about IPv4 that is written as IPv6, unless it is written so itself", () => {
+    expect(verdictOf("::ffff:127.0.0.1", networkPolicy({ allow_private: false, allow: ["::/0"] }))).toBe("tier 1");
+    const mapped = networkPolicy({ allow_private: false, allow: ["::ffff:127.0.0.0/104"] });
+    for (const address of ["::ffff:127.0.0.1", "127.9.9.9"]) expect(verdictOf(address, mapped)).toBe("allowed");
+    expect(verdictOf("128.0.0.1", mapped)).toBe("allowed");
+    expect(verdictOf("10.0.0.1", mapped)).toBe("tier 2");
+  });
+
   test("a listed name may lead anywhere, its neighbours may not", async () => {
     const lookup = async () => [{ address: "127.0.0.9" }];
     expect(await resolveChecked("hooks.lan", policy, lookup)).toEqual(["127.0.0.9"]);
@@ -94,7 +111,7 @@ describe("the operator's list", () => {
 
 describe("URLs", () => {
   test.each([
-    ..."https://example.com https://example.com:8443/x?y=1 https://EXAMPLE.com. https://8.8.8.8/ https://[2606:4700::1111]:1/".split(
+    ..."https://example.com https://example.com:8443/x?y=1 https://EXAMPLE.com. https://8.8.8.8/ https://[2606:4700::1111]:81/".split(
       " ",
     ),
     ..."https://xn--bcher-kva.example https://a_b.example https://hooks.corp.internal https://intranet".split(" "),

@@ -15,8 +15,13 @@ export type Verdict = { allowed: true } | { allowed: false; reason: string; tier
 /** From `config.network`; entries were checked when the configuration was read. */
 export function networkPolicy(network: { allow_private: boolean; allow: readonly string[] }): Policy {
   const cidrs = network.allow.map(parseCidr).filter((cidr) => cidr !== undefined);
+  const dialled = cidrs.map((cidr) => (isMapped(cidr.bytes) && cidr.bits >= 96 ? unmappedCidr(cidr) : cidr));
   const hosts = network.allow.filter((text) => !parseCidr(text)).map(normalizeHost);
-  return { allowPrivate: network.allow_private, hosts: new Set(hosts.filter((host) => host !== undefined)), cidrs };
+  return {
+    allowPrivate: network.allow_private,
+    hosts: new Set(hosts.filter((host) => host !== undefined)),
+    cidrs: dialled,
+  };
 }
 
 export const PUBLIC_ONLY: Policy = { allowPrivate: false, hosts: new Set(), cidrs: [] };
@@ -27,15 +32,17 @@ const refuse = (tier: Tier, reason: string): Verdict => ({ allowed: false, tier,
 export function judgeAddress(bytes: Uint8Array, policy: Policy): Verdict {
   if (bytes.length !== 4 && bytes.length !== 16) return refuse(1, "not an address");
   const address = unmapped(bytes);
-  if (policy.cidrs.some((cidr) => inCidr(address, cidr) || inCidr(bytes, cidr))) return ALLOWED;
+  const single = ranges.METADATA.some((range) => inCidr(address, range));
+  const listed = policy.cidrs.some((cidr) => inCidr(address, cidr) && (!single || cidr.bits === address.length * 8));
+  if (listed) return ALLOWED;
   return address.length === 4 ? judgeRanges(address, ranges.IPV4_RANGES, policy) : judgeIpv6(address, policy);
 }
 
-/** ::ffff:a.b.c.d is the IPv4 address itself: a socket that dials it speaks IPv4. */
-function unmapped(bytes: Uint8Array): Uint8Array {
-  const mapped = bytes.length === 16 && bytes.subarray(0, 10).every((byte) => byte === 0);
-  return mapped && bytes[10] === 0xff && bytes[11] === 0xff ? bytes.subarray(12) : bytes;
-}
+/** ::ffff:a.b.c.d is the IPv4 address itself: a socket that dials it speaks IPv4, and ::/0 in a list is not about it. */
+const unmapped = (bytes: Uint8Array) => (isMapped(bytes) ? bytes.subarray(12) : bytes);
+const unmappedCidr = ({ bytes, bits }: Cidr): Cidr => ({ bytes: unmapped(bytes), bits: bits - 96 });
+const isMapped = (bytes: Uint8Array) =>
+  bytes.length === 16 && bytes.subarray(0, 10).every((byte) => byte === 0) && bytes[10] === 0xff && bytes[11] === 0xff;
 
 function judgeRanges(address: Uint8Array, table: readonly ranges.Range[], policy: Policy): Verdict {
   const hit = table.find((range) => inCidr(address, range));
@@ -55,19 +62,17 @@ function judgeIpv6(address: Uint8Array, policy: Policy): Verdict {
     carries = true;
     if (each.then !== "allow") floor = each.then;
     const v4 = Uint8Array.from(each.at, (i) => (each.inverted ? ~address[i]! : address[i]!) & 0xff);
-    if (each.mayBeEmpty && v4.every((byte) => byte === 0)) continue;
+    if (each.unusedZeros && v4.subarray(0, each.unusedZeros).every((byte) => byte === 0)) continue;
     const verdict = judgeRanges(v4, ranges.IPV4_RANGES, inner);
     if (!verdict.allowed) return refuse(verdict.tier, `${verdict.reason}, as ${formatIp(v4)} inside ${each.name}`);
   }
   if (floor === 1 || (floor === 2 && !policy.allowPrivate)) return refuse(floor, "reserved (IPv4 inside IPv6)");
-  if (carries) return ALLOWED;
-
-  if (ranges.ISATAP.some((marker) => marker.every((byte, i) => address[8 + i] === byte))) {
+  if (ranges.isIsatap(address)) {
     const verdict = judgeRanges(address.subarray(12), ranges.IPV4_RANGES, inner);
     if (!verdict.allowed) return refuse(verdict.tier, `${verdict.reason}, inside ISATAP`);
   }
-  if (inCidr(address, ranges.IPV6_PROTOCOLS) && !ranges.IPV6_REACHABLE.some((cidr) => inCidr(address, cidr)))
-    return refuse(1, ranges.IPV6_PROTOCOLS.reason);
+  if (carries) return ALLOWED;
+  if (inCidr(address, ranges.IPV6_PROTOCOLS)) return refuse(1, ranges.IPV6_PROTOCOLS.reason);
   const isPrivate = (address[0]! & 0xfe) === 0xfc; // got here, so private ranges are allowed
   return isPrivate || inCidr(address, ranges.IPV6_GLOBAL) ? ALLOWED : refuse(1, "reserved");
 }
@@ -81,6 +86,10 @@ export function judgeName(host: string, policy: Policy): Verdict {
   return known ? refuse(1, known) : ALLOWED;
 }
 
+/** The URL parser drops or rewrites these; another reader of the same text might not. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
+const SLOPPY = /^\s|\s$|[\u0000-\u001f\u007f\\]/;
+
 export type UrlVerdict =
   | { allowed: true; url: URL; host: string; literal: Uint8Array | undefined }
   | { allowed: false; reason: string; tier: Tier };
@@ -91,11 +100,14 @@ export type UrlVerdict =
  */
 export function judgeUrl(input: string | URL, policy: Policy, { allowHttp = false } = {}): UrlVerdict {
   const refused = (reason: string, tier: Tier = 1): UrlVerdict => ({ allowed: false, reason, tier });
-  if (!URL.canParse(input)) return refused("not a valid URL");
-  const url = new URL(input);
-  if (url.protocol !== "https:" && !(allowHttp && url.protocol === "http:"))
+  const text = String(input);
+  if (SLOPPY.test(text)) return refused("must not contain control characters, backslashes or spaces around it");
+  if (!URL.canParse(text)) return refused("not a valid URL");
+  const url = new URL(text);
+  if (!(allowHttp ? /^https?:\/\/[^/]/i : /^https:\/\/[^/]/i).test(text))
     return refused(allowHttp ? "must begin with http:// or https://" : "must begin with https://");
-  if (url.username !== "" || url.password !== "") return refused("must not contain a user name or password");
+  if (/^[^/]*\/\/[^/?#]*@/.test(text)) return refused("must not contain a user name or password");
+  if (ranges.REFUSED_PORTS.has(Number(url.port || 443))) return refused(`port ${url.port} is that of another protocol`);
   const host = url.hostname.replace(/^\[|\]$/g, "").replace(/\.$/, "");
   const literal = parseIp(host);
   const verdict = literal ? judgeAddress(literal, policy) : judgeName(host, policy);

@@ -176,7 +176,9 @@ test("a CA file is read once and must hold a certificate", () => {
 });
 
 test("an error carries nothing of the query, however deep one looks", async () => {
-  const refused = "http://127.0.0.1:1/x?signature=MARKED-signature";
+  const closed = Bun.serve({ hostname: "127.0.0.1", port: 0, fetch: handler });
+  const refused = `http://127.0.0.1:${closed.port}/x?signature=MARKED-signature`;
+  await closed.stop(true);
   const request = { policy, timeoutMs: 2000, allowHttp: true };
   const thrown = [
     await guardedFetch(refused, request).catch((error: unknown) => error),
@@ -184,6 +186,7 @@ test("an error carries nothing of the query, however deep one looks", async () =
   ];
   for (const error of thrown) {
     expect(error).toBeInstanceOf(DialError);
+    expect((error as DialError).code).toBe("connection");
     for (let at: unknown = error; at instanceof Error; at = at.cause)
       expect(`${Bun.inspect(at)} ${JSON.stringify({ ...at })} ${at.stack}`).not.toContain("MARKED");
   }
