@@ -1,5 +1,5 @@
 /**
- * Trains verk-tiny from scratch with Verk's own trainer, all weights: next to nothing on a GPU, days on a CPU.
+ * Trains verk-tiny from scratch with Verk's own trainer, all weights: minutes on a GPU; a CPU is far too slow.
  *
  *   bun scripts/tiny_model/train.ts --out OUT --device cuda --seconds 240
  *
