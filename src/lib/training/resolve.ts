@@ -144,6 +144,8 @@ function grpoConflicts(values: Resolved<"grpo">, refuse: Refuse): void {
       "num_generations",
       `must divide the ${generation} completions of a generation (per_device_train_batch_size × steps_per_generation)`,
     );
+  if (values.repetition_penalty !== 1)
+    refuse("repetition_penalty", "can only be 1: completions are drawn from the model as it is");
   const { importance_sampling_clip_min: least, importance_sampling_clip_max: most } = values;
   if (least !== null && most !== null && least >= most)
     refuse("importance_sampling_clip_min", `must be less than importance_sampling_clip_max (${most})`);

@@ -52,6 +52,13 @@ const CASES: Case[] = [
     /did you mean learning_rate/,
   ],
   ["a value out of range", { hyperparameters: { temperature: 0 } }, 422, "/hyperparameters/temperature", />0/],
+  [
+    "drawing otherwise than from the model",
+    { hyperparameters: { repetition_penalty: 1.2 } },
+    422,
+    "/hyperparameters/repetition_penalty",
+    /only be 1/,
+  ],
   ["another method's setting", { hyperparameters: { packing: true } }, 422, "/hyperparameters/packing", /sft/],
   [
     "groups that do not fit",
