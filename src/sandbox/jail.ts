@@ -16,7 +16,8 @@ export type Jail = {
 
 export type JailIo = {
   stdin?: Uint8Array | "ignore";
-  onOutput?: (output: JailOutput) => void;
+  /** A promise is waited for before more is read. */
+  onOutput?: (output: JailOutput) => void | Promise<void>;
   /** Of each stream; what comes after is read, counted and dropped. */
   maxBytes?: number;
 };
@@ -131,7 +132,7 @@ async function drain(fd: number, stream: JailOutput["stream"], io: JailIo): Prom
       const bytes = chunk.byteLength > left ? chunk.subarray(0, left) : chunk;
       left -= bytes.byteLength;
       dropped += chunk.byteLength - bytes.byteLength;
-      if (bytes.byteLength > 0) io.onOutput?.({ stream, bytes });
+      if (bytes.byteLength > 0) await io.onOutput?.({ stream, bytes });
     }
   } finally {
     closeSync(fd);

@@ -99,6 +99,15 @@ jailed("a command is ended when its job is cancelled, and begins again when it w
   await on.reaches(paused, "completed", 30_000);
 });
 
+jailed("a command that talks without end leaves the server its turns, and can be cancelled", async () => {
+  const on = await app();
+  const id = custom(on, `timeout 30 yes '{"step":1,"loss":0.5}'`);
+  await until("what it says", () => on.row(id).step > 0, 20_000);
+  expect((await on.call("GET", `/v1/training_jobs/${id}`)).body.status).toBe("running");
+  jobs.cancel(on.ctx, on.workspaceA, id);
+  await on.reaches(id, "cancelled", 10_000);
+});
+
 jailed("a device of the host can be had in the jail, and is one there", async () => {
   const said: string[] = [];
   const run = startJailed(
@@ -133,7 +142,9 @@ test("where sessions are switched off a custom job fails in words", async () => 
 
 test("lines come whole, however they arrive, and without secrets", () => {
   const seen: string[] = [];
-  const lines = linesOf(["abc", "abcdef", ""], (stream, line) => void seen.push(`${stream}: ${line}`));
+  const lines = linesOf(["abc", "abcdef", ""], (stream, said) => {
+    for (const line of said) seen.push(`${stream}: ${line}`);
+  });
   const bytes = new TextEncoder().encode("é one\r\ntwo abcdef\nthree");
   for (const byte of bytes) lines.push({ stream: "stdout", bytes: Uint8Array.of(byte) });
   lines.push({ stream: "stderr", bytes: new TextEncoder().encode("abc") });
@@ -150,4 +161,6 @@ test.each([
   ['{"loss":1}', undefined],
   ['{"step":1,', undefined],
   ["step 1", undefined],
+  ['{"step":1,"=cmd()":1,"train/loss":2}', { step: 1, epoch: 0, values: { "train/loss": 2 } }],
+  ['{"step":1e12,"loss":1}', undefined],
 ])("%s as metrics", (line, point) => expect(pointOf(line)).toEqual(point as never));

@@ -18,7 +18,7 @@ import * as gpu from "../gpu/service.ts";
 import * as looseKeys from "../loose_keys/service.ts";
 import * as secrets from "../secrets/service.ts";
 import { build, type Copied, type CustomPlaces, clear, DATASET, OUTPUT, outputOf, writeBack } from "./custom_files.ts";
-import { linesOf, pointOf } from "./custom_output.ts";
+import { gently, linesOf, type Point, pointOf } from "./custom_output.ts";
 import { own, wantFiles } from "./exports.ts";
 import { liveOf, type Run } from "./live.ts";
 import { type JobLog, openLog } from "./logs.ts";
@@ -33,6 +33,7 @@ const MIB = 1_048_576;
 const OPEN_FILES = 4096;
 const TMP_SHARE = 4;
 const LAST_LINES = 20;
+const MOST_POINTS = 200_000; // of a run; what comes after is in the log alone
 
 /** Returns at once. */
 export function startCustom(ctx: Ctx, job: JobRow) {
@@ -130,16 +131,17 @@ type Command = Play & { places: CustomPlaces; copied: readonly Copied[] };
 async function command(ctx: Ctx, job: JobRow, { places, copied, log, signal }: Command) {
   const hidden = Object.fromEntries(job.secrets.map((name) => [name, secrets.reveal(ctx, job.workspaceId, name)]));
   const last: string[] = [];
-  const lines = linesOf(Object.values(hidden), (stream, line) => {
-    log.add(stream, line);
-    last.push(line);
-    if (last.length > LAST_LINES) last.shift();
-    const point = stream === "stdout" ? pointOf(line) : undefined;
-    if (point) progress.step(ctx, job.id, { type: "step", ...point, eta_ms: null, samples: [], alarms: [] });
+  let points = 0;
+  const lines = linesOf(Object.values(hidden), (stream, said) => {
+    log.add(stream, said.join("\n"));
+    last.splice(0, last.length, ...[...last, ...said.slice(-LAST_LINES)].slice(-LAST_LINES));
+    for (const point of stream === "stdout" ? pointsOf(said) : [])
+      if (points++ < MOST_POINTS)
+        progress.step(ctx, job.id, { type: "step", ...point, eta_ms: null, samples: [], alarms: [] });
   });
   const jail = startJailed(sessionJail(ctx.config.data_dir), specOf(ctx, job, { places, copied, secret: hidden }), {
     stdin: "ignore",
-    onOutput: lines.push,
+    onOutput: gently(lines.push),
   });
   const stop = () => void jail.stop();
   signal.addEventListener("abort", stop, { once: true });
@@ -148,6 +150,10 @@ async function command(ctx: Ctx, job: JobRow, { places, copied, log, signal }: C
   lines.end();
   return { end, last: last.join("\n") };
 }
+
+/** Of each step what was said last. */
+const pointsOf = (lines: readonly string[]): Iterable<Point> =>
+  new Map(lines.flatMap((line) => pointOf(line) ?? []).map((point) => [point.step, point])).values();
 
 type Seen = { places: CustomPlaces; copied: readonly Copied[]; secret: Record<string, string> };
 
