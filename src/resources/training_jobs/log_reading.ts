@@ -8,7 +8,7 @@ import { takingTurns } from "../../lib/turns.ts";
 import * as looseKeys from "../loose_keys/service.ts";
 import { isAtWork, liveOf } from "./live.ts";
 import { nextChange } from "./log_readers.ts";
-import { type LogLine, lastLf, lineAt, openForReading } from "./logs.ts";
+import { type LogLine, lastLf, lastSeq, lineAt, openForReading } from "./logs.ts";
 import { current } from "./moves.ts";
 import * as jobs from "./service.ts";
 import { type JobRow, trainingJobs } from "./table.ts";
@@ -43,9 +43,8 @@ function lengthAt(fd: number, start: number, size: number): number {
 
 /** Where the last `count` lines begin. */
 export function placeOfTail(fd: number, size: number, count: number): number {
-  let at = lastLf(fd, size) + 1;
-  for (let n = 0; n < count && at > 0; n++) at = lastLf(fd, at - 1) + 1;
-  return at;
+  const end = lastLf(fd, size) + 1;
+  return placeAfter(fd, end, lastSeq(fd, end) - count); // lines are numbered without a gap
 }
 
 /** Whole lines from `at` on, and where the next begins. */

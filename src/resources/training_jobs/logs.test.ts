@@ -61,6 +61,7 @@ test("who comes back with Last-Event-ID misses nothing and gets nothing twice; t
     expect(await after("", String(seen))).toEqual(numbers(seen + 1, 5000));
   expect(await after("?tail=3")).toEqual([4998, 4999, 5000]);
   expect(await after("?tail=0")).toEqual([]);
+  expect(await after("?tail=4321")).toEqual(numbers(680, 5000));
   expect(await after("?tail=99999")).toEqual(numbers(1, 5000));
   expect(await after("?tail=3", "4990")).toEqual(numbers(4991, 5000)); // what was seen says more than a wish
   expect(await after("", "not one of ours")).toEqual(numbers(1, 5000));

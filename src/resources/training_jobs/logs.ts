@@ -83,7 +83,8 @@ export function lastLf(fd: number, end: number): number {
   return -1;
 }
 
-function lastSeq(fd: number, size: number): number {
+/** The number of the last line; `size`: of whole lines. */
+export function lastSeq(fd: number, size: number): number {
   if (size === 0) return 0;
   const start = lastLf(fd, size - 1) + 1;
   return lineAt(fd, start, size)?.seq ?? 0;
@@ -101,8 +102,6 @@ export function lineAt(fd: number, start: number, size: number): LogLine | undef
   }
   return undefined;
 }
-
-export type OpenedLog = { fd: number; size: number };
 
 /** Undefined: nothing was ever said. Close it. */
 export function openForReading(ctx: Ctx, jobId: string): number | undefined {
