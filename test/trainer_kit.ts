@@ -10,7 +10,7 @@ import type { FromTrainer, TrainPlan } from "../src/workers/protocol_trainer.ts"
 import { createResultWriter } from "../src/workers/trainer/learned.ts";
 import { train } from "../src/workers/trainer/loop/train.ts";
 import type { Score, World } from "../src/workers/trainer/loop/types.ts";
-import { openTraining } from "../src/workers/trainer/open.ts";
+import { type Machine, type Opened, openTraining } from "../src/workers/trainer/open.ts";
 
 let made = 0;
 
@@ -75,6 +75,10 @@ type RunOptions = {
   /** Asked after every message. */
   endsWhen?: (told: readonly FromTrainer[]) => boolean;
   samplesPerStep?: number;
+  /** Absent: one thread of the CPU. */
+  machine?: Omit<Machine, "data_dir">;
+  /** Before the first step. */
+  onOpened?: (opened: Opened) => void;
 };
 
 export type Told<T extends FromTrainer["type"]> = Extract<FromTrainer, { type: T }>;
@@ -82,7 +86,7 @@ export type Told<T extends FromTrainer["type"]> = Extract<FromTrainer, { type: T
 export async function runTraining(options: RunOptions) {
   const { plan, dir, checkpoints, score, resume = null, warmStart = null, saveSteps = 0 } = options;
   const told: FromTrainer[] = [];
-  const machine = { data_dir: dir, threads: 1, gpus: [] };
+  const machine = { data_dir: dir, ...(options.machine ?? { threads: 1, gpus: [] }) };
   const opened = await openTraining({
     machine,
     plan,
@@ -91,6 +95,7 @@ export async function runTraining(options: RunOptions) {
     onLoading() {},
     onTurn() {},
   });
+  options.onOpened?.(opened);
   const unscored: Score = () => Promise.reject(new Error("nothing is scored here"));
   const world: World = {
     trainee: opened.trainee,
@@ -100,8 +105,8 @@ export async function runTraining(options: RunOptions) {
     signal: new AbortController().signal,
     isEnding: () => options.endsWhen?.(told) ?? false,
     now: () => performance.now(),
-    memoryBytes: () => 0,
-    isOnGpu: false,
+    memoryBytes: () => opened.trainee.memoryBytes + (opened.roller?.facts.memoryBytes ?? 0),
+    isOnGpu: machine.gpus.length > 0,
   };
   const ended = await train(world, opened.openMethod, {
     plan,

@@ -1,0 +1,150 @@
+/**
+ * A whole step of GRPO against a plain loop in PyTorch and transformers, in the same run: 256 completions of 128 tokens
+ * after prompts of 128, in groups of 8, an adapter of rank 16 on all seven matrices of a BF16 model of the shape of
+ * Qwen2.5-0.5B, AdamW. Ours is the trainer's own loop: rollouts, rewards, gradients, the step, and the adapter's way to
+ * the sampler. Rewards are trivial on both sides. Without a GPU a small model shows that it works. VERK_PYTHON names
+ * another python3. `bun bench/grpo_step.ts` does the same without the table of scripts/bench.ts.
+ */
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import type { Opened } from "../src/workers/trainer/open.ts";
+import { planOf, runTraining, scoring } from "../test/trainer_kit.ts";
+import { HALF_BILLION, type RolloutShape, SMALL, writeRolloutModel } from "./peers/rollout_model.ts";
+import { median, type Row, remove, tempDir } from "./tools.ts";
+
+type Size = { shape: RolloutShape; name: string; prompts: number; group: number; tokens: number; steps: number };
+const WHOLE: Size = { shape: HALF_BILLION, name: "0.5B", prompts: 32, group: 8, tokens: 128, steps: 4 };
+const FEW: Size = { shape: SMALL, name: "small", prompts: 2, group: 4, tokens: 32, steps: 2 };
+
+const SCRIPT = process.env["VERK_GRPO_PEER"] ?? join(import.meta.dir, "peers/grpo_torch.py");
+const PYTHON = process.env["VERK_PYTHON"] ?? "python3";
+const LORA = { r: 16, alpha: 32, dropout: 0 };
+const AIM = 3;
+
+/** Seconds of a step. `rest`: prompts, rewards, metrics. */
+type Phases = { total: number; rollouts: number; sync: number; learn: number; update: number; rest: number };
+type Peer = { what: string; total: number; generate: number; learn: number; update: number };
+
+export async function run({ quick }: { quick: boolean }): Promise<Row[]> {
+  const gpu = Bun.which("nvidia-smi") !== null;
+  const size = gpu ? { ...WHOLE, steps: quick ? 2 : WHOLE.steps } : FEW;
+  const ours = await measure(size, gpu);
+  const peers = await torch(size, gpu);
+  const words = `${size.name}, ${size.prompts * size.group} samples of ${size.tokens} tokens after ${size.tokens}`;
+  const parts = Object.entries(ours.phases).filter(([name]) => name !== "total");
+  const split = parts.map(([name, seconds]) => `${name} ${seconds.toFixed(3)}`).join(", ");
+  const best = typeof peers === "string" ? null : peers.reduce((a, b) => (b.total < a.total ? b : a));
+  const ratio = best ? best.total / ours.phases.total : null;
+  const value = `${ours.phases.total.toFixed(3)} s (${split})${ratio === null ? "" : `: ${ratio.toFixed(2)}×`}`;
+  const target = typeof peers === "string" ? peers : `≥ ${AIM}× faster than transformers`;
+  const ok = gpu && ratio !== null ? ratio >= AIM : null;
+  const memory = ours.memoryBytes > 0 ? `${Math.round(ours.memoryBytes / 2 ** 20)} MiB` : "";
+  return [
+    { bench: "grpo_step", what: `a step: ${words}`, value, target, ok },
+    { bench: "grpo_step", what: "logp of sampler and trainer apart", value: ours.gap, target: "", ok: null },
+    ...(memory
+      ? [{ bench: "grpo_step", what: "memory, as the trainer says", value: memory, target: "", ok: null }]
+      : []),
+    ...(typeof peers === "string" ? [] : peers).map(({ what, total, generate, learn, update }) => ({
+      ...{ bench: "grpo_step", what, target: "", ok: null },
+      value: `${total.toFixed(3)} s (generate ${generate.toFixed(3)}, learn ${learn.toFixed(3)}, update ${update.toFixed(3)})`,
+    })),
+  ];
+}
+
+async function measure(size: Size, gpu: boolean) {
+  const dir = tempDir();
+  const model = join(dir, "model.gguf");
+  await writeRolloutModel(model, size.shape, "BF16");
+  const plan = await planOf({
+    ...{ dir, model, method: "grpo", lora: LORA, context: 4 * size.tokens },
+    rows: promptsOf(size),
+    given: {
+      ...{ num_generations: size.group, per_device_train_batch_size: size.prompts * size.group },
+      ...{ max_completion_length: size.tokens, max_steps: size.steps + 1, learning_rate: 1e-5, temperature: 1 },
+      gradient_checkpointing: false,
+    },
+  });
+  const times: Omit<Phases, "total" | "rest">[] = [];
+  const { steps, error } = await runTraining({
+    ...{ plan, dir, checkpoints: join(dir, "checkpoints"), samplesPerStep: 0 },
+    machine: gpu ? { threads: 8, gpus: [0] } : { threads: 1, gpus: [] },
+    score: scoring((text) => (text.length % 17) / 17),
+    onOpened: (opened) => watch(opened, times),
+  });
+  remove(dir);
+  if (error) throw error;
+  const phases = steps.slice(1).map(({ values }, i): Phases => {
+    const parts = times[i + 1]!; // the first step loads kernels
+    const total = values["step_time"] ?? Number.NaN;
+    return { total, ...parts, rest: total - parts.rollouts - parts.sync - parts.learn - parts.update };
+  });
+  const middle = (name: keyof Phases) => median(phases.map((each) => each[name]));
+  const last = steps.at(-1)!.values;
+  const [mean = Number.NaN, max = Number.NaN] = ["mean", "max"].map(
+    (which) => last[`sampling/sampling_logp_difference/${which}`],
+  );
+  return {
+    phases: {
+      ...{ total: middle("total"), rollouts: middle("rollouts"), sync: middle("sync"), learn: middle("learn") },
+      ...{ update: middle("update"), rest: middle("rest") },
+    },
+    gap: `${mean.toFixed(4)} in the mean, ${max.toFixed(3)} at most`,
+    memoryBytes: last["gpu_memory_peak_bytes"] ?? 0,
+  };
+}
+
+/** Letters are tokens of their own to this model, and every prompt is another. */
+const promptsOf = ({ prompts, tokens }: Size) =>
+  Array.from({ length: prompts }, (_, p) => ({
+    prompt: Array.from({ length: tokens }, (_, i) => String.fromCharCode(99 + ((p * 7 + i * (1 + p)) % 24))).join(""),
+  }));
+
+/** Times what the loop calls, a step after the other; a step begins with `sync` and ends with `step`. */
+function watch({ trainee, roller }: Opened, times: Omit<Phases, "total" | "rest">[]) {
+  if (!roller) throw new Error("GRPO has a sampler");
+  const now = () => performance.now() / 1000;
+  let current = { rollouts: 0, sync: 0, learn: 0, update: 0 };
+  const timed = <A extends unknown[], R>(phase: keyof typeof current, call: (...given: A) => Promise<R>) => {
+    return async (...given: A): Promise<R> => {
+      const begun = now();
+      const result = await call(...given);
+      current[phase] += now() - begun;
+      return result;
+    };
+  };
+  const [adapter, step] = [trainee.adapter, trainee.step];
+  roller.roll = timed("rollouts", roller.roll);
+  roller.sync = timed("sync", roller.sync);
+  trainee.learn = timed("learn", trainee.learn);
+  trainee.adapter = () => {
+    const begun = now();
+    const read = adapter();
+    current.sync += now() - begun;
+    return read;
+  };
+  trainee.step = (how) => {
+    const begun = now();
+    const norm = step(how);
+    current.update += now() - begun;
+    times.push(current);
+    current = { rollouts: 0, sync: 0, learn: 0, update: 0 };
+    return norm;
+  };
+}
+
+/** A line of JSON for each way that was tried, or why there is none. */
+async function torch({ name, prompts, group, tokens, steps }: Size, gpu: boolean): Promise<Peer[] | string> {
+  if (!existsSync(SCRIPT)) return "the script of the reference is not here";
+  if (Bun.which(PYTHON) === null) return `no ${PYTHON} here`;
+  const sizes = [name, prompts, group, tokens, steps].map(String);
+  const child = Bun.spawn([PYTHON, SCRIPT, gpu ? "cuda" : "cpu", ...sizes], { stderr: "pipe" });
+  const [told, complaints] = await Promise.all([new Response(child.stdout).text(), new Response(child.stderr).text()]);
+  const lines = told.split("\n").filter((line) => line.startsWith("{"));
+  if ((await child.exited) === 0 && lines.length > 0) return lines.map((line) => JSON.parse(line) as Peer);
+  return `no reference: ${complaints.trim().split("\n").at(-1) || "it said nothing"}`;
+}
+
+if (import.meta.main)
+  for (const { what, value, target, ok } of await run({ quick: process.argv.includes("--quick") }))
+    console.log([what, value, target, ok === null ? "" : ok ? "yes" : "NO"].join(" | "));
