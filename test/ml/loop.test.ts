@@ -266,6 +266,22 @@ describe("what goes wrong", () => {
     });
   }, 60_000);
 
+  test("completions that no function scores count as failed: more than a fifth ends the job", async () => {
+    const plan = await planOf({ ...common, method: "grpo", rows: TASKS.grpo, given: { ...GRPO, max_steps: 2 } });
+    const score: Score = async (step, samples) => {
+      const answer = await loud(step, samples);
+      return {
+        ...answer,
+        results: answer.results.map((each) => ({ ...each, reward: null, sub_rewards: { it: null } })),
+      };
+    };
+    const run = await runTraining({ plan, dir, checkpoints: place(), score });
+    expect(run.error).toMatchObject({
+      kind: "bad_reward",
+      message: expect.stringContaining("no function gave a number"),
+    });
+  }, 60_000);
+
   test("a wrong number of results is the reward's fault", async () => {
     const plan = await planOf({ ...common, method: "grpo", rows: TASKS.grpo, given: { ...GRPO, max_steps: 2 } });
     const score: Score = async (step, samples) => loud(step, samples.slice(1));

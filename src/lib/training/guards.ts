@@ -67,7 +67,7 @@ export const MAX_REWARD_ERRORS = 0.2;
 
 export type RewardFaults = {
   samples: number;
-  /** Raised, ran out of time, gave NaN or a wrong shape. A reward that answered None is not one of them. */
+  /** Without a reward: the code raised, ran out of time, gave None, NaN or a wrong shape. */
   errored: number;
   /** The first of them, in words. */
   example: string | null;

@@ -97,7 +97,7 @@ function take({ world }: Kit, drawn: Drawn[], answer: ScoreAnswer, promptOf: (i:
     const each = drawn[i]!;
     each.reward = cleaned(reward);
     each.subRewards = sub_rewards;
-    each.error = error ?? (each.reward === reward ? null : `the reward ${reward} is too large to compute with`);
+    each.error = error ?? faultOf(each.reward, reward);
   });
   const bad = drawn.findIndex(({ error }) => error !== null);
   if (bad < 0) return;
@@ -107,6 +107,12 @@ function take({ world }: Kit, drawn: Drawn[], answer: ScoreAnswer, promptOf: (i:
   if (verdict) throw new Trouble("bad_reward", verdict.message, { sample: toldSample(drawn[bad]!, promptOf(bad)) });
   const line = `reward: ${errored} of ${drawn.length} completions got none: ${example}`;
   world.tell({ type: "log", stream: "stderr", line });
+}
+
+/** A sample without a reward counts as failed, also where every function answered None. */
+function faultOf(kept: number | null, given: number | null): string | null {
+  if (kept !== null) return null;
+  return given === null ? "no function gave a number" : `the reward ${given} is too large to compute with`;
 }
 
 export const toldSample = (drawn: Drawn, prompt: unknown, learned = false): TrainSample => ({
