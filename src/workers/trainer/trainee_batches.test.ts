@@ -9,7 +9,7 @@ const piece = (): Piece => {
   return { tokens: Int32Array.from({ length }, (_, i) => i + 1), from: 1 + Math.floor(random() * (length - 1)) };
 };
 const units = Array.from({ length: 60 }, () => Array.from({ length: 1 + Math.floor(random() * 3) }, piece));
-const SIZES = { tokens: 512, steps: 8 };
+const SIZES = { tokens: 512, steps: 8, shares: false };
 
 const usedBy = ({ pieces }: MicroBatch) =>
   pieces.flatMap(({ piece: { tokens }, start }) => Array.from({ length: tokens.length - 1 }, (_, i) => start + i));
@@ -70,10 +70,38 @@ test("a batch has the next token as the target of each place from the first that
   expect([...sequences.subarray(0, 4)]).toEqual([0, 0, 0, -1]);
 });
 
+describe("pieces that begin alike", () => {
+  const asked = [...Array(20).keys()];
+  const group = Array.from({ length: 8 }, (_, i) => [
+    { tokens: Int32Array.from([...asked, 100 + i, 200 + i, 300 + i]), from: asked.length },
+  ]);
+  const sharing = { ...SIZES, shares: true };
+
+  test("have their beginning once, and each its own rest from the token that predicts the first scored", () => {
+    const [micro] = microBatches(group, sharing) as [MicroBatch];
+    const { ids, sequences, branches, positions, targets } = batchOf(micro, null);
+    expect(sequences.filter((each) => each >= 0)).toHaveLength(19 + 8 * 3);
+    expect(branches?.filter((each) => each > 0)).toHaveLength(8 * 3);
+    for (const { piece: one, head, start, unit } of micro.pieces) {
+      expect([...ids.subarray(head, head + 19)]).toEqual(asked.slice(0, 19));
+      expect([...ids.subarray(start + 19, start + 22)]).toEqual([...one.tokens.subarray(19, 22)]);
+      expect([...positions.subarray(start + 19, start + 22)]).toEqual([19, 20, 21]);
+      expect([...targets.subarray(start + 19, start + 22)]).toEqual([100 + unit, 200 + unit, 300 + unit]);
+    }
+    expect(targets.filter((each) => each >= 0)).toHaveLength(8 * 3);
+  });
+
+  test("are not put into a row that would be much longer than the longest of them", () => {
+    const long = group.map(([one]) => [{ tokens: Int32Array.from([...one!.tokens, ...Array(200).keys()]), from: 20 }]);
+    for (const { tokens } of microBatches(long, sharing)) expect(tokens).toBeLessThan(1.6 * 223);
+    expect(microBatches(long, sharing)).toEqual(microBatches(long, { ...sharing, shares: false }));
+  });
+});
+
 test("what is dropped depends on the unit, not on where it lies", () => {
   const [first, second] = [units[0], units[1]] as [Piece[], Piece[]];
   const seedsOf = (all: Piece[][], unit: number) => {
-    for (const micro of microBatches(all, { tokens: 128, steps: 8 })) {
+    for (const micro of microBatches(all, { tokens: 128, steps: 8, shares: false })) {
       const found = micro.pieces.find((each) => each.unit === unit);
       if (found) return batchOf(micro, 9).dropSeeds?.slice(found.start, found.start + found.piece.tokens.length - 1);
     }

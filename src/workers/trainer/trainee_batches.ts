@@ -1,10 +1,11 @@
 /**
  * Sequences into micro-batches: rows of one length, several sequences to a row where they fit. Longest first, so that
- * the sequences of a batch are of about one length. Pure, and a function of the lengths alone.
+ * the sequences of a batch are of about one length. Pure.
  */
 import { pack } from "../../lib/training/pack.ts";
 import { seedOf } from "../../lib/training/random.ts";
 import type { Batch } from "./engine/inputs.ts";
+import { type Member, type Parcel, parcelsOf } from "./trainee_spans.ts";
 import type { Piece, Scores } from "./trainee_types.ts";
 
 export type Sizes = {
@@ -12,10 +13,15 @@ export type Sizes = {
   tokens: number;
   /** Lengths and counts are rounded up, to this many sizes between two powers of two: few graphs against little padding. */
   steps: number;
+  /** What several pieces begin with is there once, for all of them. */
+  shares: boolean;
 };
 
-/** `start`: of its first token in the batch. `sequence`: counted in its row. */
-export type Placed = { piece: Piece; unit: number; index: number; start: number; sequence: number };
+/**
+ * Token i of a piece is in the batch at `start` + i, from the last one before those that are scored on; those before
+ * it at `head` + i. `sequence`: counted in its row.
+ */
+export type Placed = Omit<Member, "offset"> & { head: number; start: number; sequence: number };
 export type MicroBatch = {
   /** Of a row. */
   tokens: number;
@@ -29,9 +35,6 @@ export type MicroBatch = {
 type Unit = readonly Piece[];
 const SHORTEST = 8;
 
-/** The last token of a piece is only a target. */
-const lengthOf = ({ tokens }: Piece) => tokens.length - 1;
-
 export const roundUp = (count: number, steps: number) => rounded(count, steps, Math.ceil);
 const roundDown = (count: number, steps: number) => rounded(count, steps, Math.floor);
 function rounded(count: number, steps: number, to: (x: number) => number): number {
@@ -39,30 +42,33 @@ function rounded(count: number, steps: number, to: (x: number) => number): numbe
   return to(count / unit) * unit;
 }
 
-export function microBatches(units: readonly Unit[], { tokens: most, steps }: Sizes): MicroBatch[] {
+export function microBatches(units: readonly Unit[], { tokens: most, steps, shares }: Sizes): MicroBatch[] {
   units.forEach(mustBeSound);
-  const longest = units.map((pieces) => Math.max(...pieces.map(lengthOf)));
-  const order = units.map((_, i) => i).sort((a, b) => longest[b]! - longest[a]! || a - b);
+  const longestFirst = parcelsOf(units, { most, shares }).sort(
+    (a, b) => b.longest - a.longest || unitOf(a) - unitOf(b),
+  );
   const batches: MicroBatch[] = [];
-  let some: number[] = [];
+  let some: Parcel[] = [];
   let tokens = 0;
   const flush = () => {
-    if (some.length > 0) batches.push(laidOut(units, some, { tokens, steps }));
+    if (some.length > 0) batches.push(laidOut(some, tokens, steps));
     some = [];
   };
-  for (const unit of order) {
+  for (const parcel of longestFirst) {
     const rows = Math.max(1, roundDown(Math.floor(most / tokens), steps));
-    if (some.length > 0 && rowsOf(units, [...some, unit], tokens).length > rows) flush();
-    if (some.length === 0) tokens = Math.max(SHORTEST, roundUp(longest[unit]!, steps));
-    some.push(unit);
+    if (some.length > 0 && rowsOf([...some, parcel], tokens).length > rows) flush();
+    if (some.length === 0) tokens = Math.max(SHORTEST, roundUp(parcel.longest, steps));
+    some.push(parcel);
   }
   flush();
   return batches;
 }
 
-const rowsOf = (units: readonly Unit[], which: readonly number[], tokens: number) =>
+const unitOf = ({ spans }: Parcel) => spans[0]!.members[0]!.unit;
+const spansOf = (parcels: readonly Parcel[]) => parcels.flatMap(({ spans }) => spans);
+const rowsOf = (parcels: readonly Parcel[], tokens: number) =>
   pack(
-    which.flatMap((unit) => units[unit]!.map(lengthOf)),
+    spansOf(parcels).map(({ length }) => length),
     tokens,
   );
 
@@ -73,16 +79,16 @@ function mustBeSound(pieces: Unit, unit: number) {
       throw new RangeError(`A piece of ${tokens.length} tokens cannot be scored from ${from}: 1 to its last token can`);
 }
 
-function laidOut(units: readonly Unit[], which: readonly number[], { tokens, steps }: Sizes): MicroBatch {
-  const pieces = which.flatMap((unit) =>
-    units[unit]!.map((piece, index): Placed => ({ piece, unit, index, start: 0, sequence: 0 })),
-  );
-  const packed = rowsOf(units, which, tokens);
+function laidOut(parcels: readonly Parcel[], tokens: number, steps: number): MicroBatch {
+  const packed = rowsOf(parcels, tokens);
+  const places: { head: number; sequence: number }[] = [];
   packed.forEach(({ spans }, row) => {
-    for (const [i, { sequence, start }] of spans.entries()) {
-      pieces[sequence]!.start = row * tokens + start;
-      pieces[sequence]!.sequence = i;
-    }
+    for (const [i, { sequence, start }] of spans.entries())
+      places[sequence] = { head: row * tokens + start, sequence: i };
+  });
+  const pieces = spansOf(parcels).flatMap(({ members }, i) => {
+    const { head, sequence } = places[i]!;
+    return members.map(({ offset, ...member }): Placed => ({ ...member, head, sequence, start: head + offset }));
   });
   const rows = roundUp(packed.length, steps);
   const scored = pieces.reduce((sum, { piece }) => sum + piece.tokens.length - piece.from, 0);
@@ -96,17 +102,21 @@ export function batchOf({ tokens: length, rows, pieces }: MicroBatch, dropoutSee
     ids: new Int32Array(count),
     positions: new Int32Array(count),
     sequences: new Int32Array(count).fill(-1),
+    branches: new Int32Array(count),
     targets: new Int32Array(count).fill(-1),
   };
   const dropSeeds = new Uint32Array(dropoutSeed === null ? 0 : count);
-  for (const { piece, unit, index, start, sequence } of pieces) {
+  for (const { piece, unit, index, head, start, sequence, branch } of pieces) {
     const { tokens, from } = piece;
     for (let i = 0; i < tokens.length - 1; i++) {
-      batch.ids[start + i] = tokens[i]!;
-      batch.positions[start + i] = i;
-      batch.sequences[start + i] = sequence;
-      if (i >= from - 1) batch.targets[start + i] = tokens[i + 1]!;
-      if (dropoutSeed !== null) dropSeeds[start + i] = seedOf(dropoutSeed, unit, index, i);
+      const isOwn = i >= from - 1;
+      const at = isOwn ? start + i : head + i;
+      batch.ids[at] = tokens[i]!;
+      batch.positions[at] = i;
+      batch.sequences[at] = sequence;
+      if (isOwn) batch.branches[at] = branch;
+      if (isOwn) batch.targets[at] = tokens[i + 1]!;
+      if (dropoutSeed !== null) dropSeeds[at] = seedOf(dropoutSeed, unit, index, i);
     }
   }
   return dropoutSeed === null ? batch : { ...batch, dropSeeds };

@@ -24,7 +24,8 @@ export function planMicro(options: TraineeOptions, { architecture, header, isFus
   const { microDivisor, lora, maxLength } = options;
   const device = options.device.kind;
   const of = { ...architecture, normsHeads: usesHeadNorms(architecture) };
-  const sizes = { tokens: microTokens(device, microDivisor), steps: STEPS[device] };
+  const shares = !isFused && (lora === null || lora.dropout === 0); // the kernels know whole sequences only
+  const sizes = { tokens: microTokens(device, microDivisor), steps: STEPS[device], shares };
   const full = ({ tokens, rows, scored }: Pick<MicroBatch, "tokens" | "rows" | "scored">): Micro => {
     const micro = {
       ...{ tokens, rows, scored },

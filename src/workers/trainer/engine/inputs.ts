@@ -44,6 +44,8 @@ export type Batch = {
   positions: Int32Array;
   /** Which sequence a token belongs to, counted in its row; -1: padding. Tokens see their own sequence. */
   sequences: Int32Array;
+  /** Where a sequence branches: 0 is seen by all of it, what belongs to another branch is not. Absent: it does not. */
+  branches?: Int32Array;
   /** The token that is to be scored at each place; -1: none. */
   targets: Int32Array;
   /** Of each place, for its dropout; only where the graph has one. */
@@ -65,16 +67,15 @@ export function newInputs({ architecture, weights }: Of, shape: GraphShape) {
   const [count, scored] = [tokens * rows, scoredOf(shape)];
   const made = makeTensors(weights, shape, architecture.vocab);
   const { inputs, targets, choice, names } = made;
-  let masksOf: Int32Array | undefined; // they are T² numbers: made anew only for another packing
+  let masksOf: Seen | undefined; // they are T² numbers: made anew only for another packing
   let places: Int32Array = new Int32Array(); // of the batch, for each scored one
   const inChunks = <T extends Int32Array | Float32Array>(values: T, to: readonly Tensor[]) =>
     to.forEach((tensor, i) => {
       putBytes(ggml, tensor, values.subarray(i * headChunk, (i + 1) * headChunk));
     });
-  function putMasks(sequences: Int32Array) {
-    for (const [i, mask] of inputs.masks.of.entries())
-      putBytes(ggml, mask, maskOf(sequences, shape, i * attentionBlock));
-    masksOf = sequences.slice();
+  function putMasks({ sequences, branches }: Seen) {
+    masksOf = { sequences: sequences.slice(), ...(branches ? { branches: branches.slice() } : {}) };
+    for (const [i, mask] of inputs.masks.of.entries()) putBytes(ggml, mask, maskOf(masksOf, shape, i * attentionBlock));
   }
   return {
     inputs,
@@ -86,7 +87,7 @@ export function newInputs({ architecture, weights }: Of, shape: GraphShape) {
       putBytes(ggml, inputs.ids, batch.ids);
       putBytes(ggml, inputs.positions, batch.positions);
       if (inputs.usedRows) putUsedRows(ggml, inputs.usedRows, batch.ids, architecture.vocab);
-      if (!masksOf || !isSame(masksOf, batch.sequences)) putMasks(batch.sequences);
+      if (!masksOf || !isSame(masksOf, batch)) putMasks(batch);
       places = placesOf(batch.targets, scored);
       if (targets.chosen) putBytes(ggml, targets.chosen.places, places.map(atLeast0));
       if (targets.chosen) putBytes(ggml, targets.chosen.back, wayBack(places, count));
@@ -172,7 +173,10 @@ function makeTensors(weights: Weights, shape: GraphShape, vocab: number) {
 const adapted = ({ trainable }: Weights) =>
   trainable.flatMap(({ name }) => (name.endsWith(".lora_a") ? [name.slice(0, -".lora_a".length)] : []));
 
-const isSame = (a: Int32Array, b: Int32Array) => a.every((value, i) => value === b[i]);
+type Seen = Pick<Batch, "sequences" | "branches">;
+
+const isSame = (a: Seen, b: Seen) =>
+  a.sequences.every((value, i) => value === b.sequences[i] && (a.branches?.[i] ?? 0) === (b.branches?.[i] ?? 0));
 
 /** Places of the batch that the output layer sees, in order; -1: none. All of them where all can be seen. */
 function placesOf(targets: Int32Array, scored: number): Int32Array {
@@ -197,16 +201,22 @@ function wayBack(places: Int32Array, count: number): Int32Array {
 }
 
 /** [keys, queries, 1, rows]. Padding sees itself: a row of nothing but -∞ has no softmax. */
-function maskOf(sequences: Int32Array, { tokens, rows, attentionBlock }: GraphShape, from: number): Float32Array {
+function maskOf({ sequences, branches }: Seen, { tokens, rows, attentionBlock }: GraphShape, from: number) {
   const queries = Math.min(attentionBlock, tokens - from);
   const mask = new Float32Array(tokens * queries * rows).fill(Number.NEGATIVE_INFINITY);
   for (let row = 0; row < rows; row++) {
-    let start = 0; // of the sequence that the query belongs to
+    const branchOf = (place: number) => branches?.[row * tokens + place] ?? 0;
+    let [start, end, branch] = [0, 0, 0]; // of what all of the query's sequence sees; where its branch begins
     for (let query = 0; query < from + queries; query++) {
       const own = sequences[row * tokens + query] as number;
-      if (own < 0 || own !== sequences[row * tokens + start]) start = query;
+      const isNew = own < 0 || own !== sequences[row * tokens + start];
+      if (isNew) start = query;
+      if (branchOf(query) === 0) end = query + 1;
+      if (isNew || branchOf(query) !== branchOf(branch)) branch = query;
       const at = (row * queries + query - from) * tokens;
-      if (query >= from) mask.fill(0, at + start, at + query + 1);
+      if (query < from) continue;
+      mask.fill(0, at + start, at + end);
+      mask.fill(0, at + branch, at + query + 1);
     }
   }
   return mask;
