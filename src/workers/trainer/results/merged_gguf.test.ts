@@ -149,7 +149,7 @@ describe("a merged model holds the base's weights with the products added", () =
     const kept = ["token_embd.weight", "blk.1.attn_k.weight", "blk.1.attn_norm.weight"];
     const [old, made] = [decodedTensors(base), decodedTensors(path)];
     for (const name of kept) expect(made.get(name)).toEqual(old.get(name)!);
-  });
+  }, 60_000);
 
   test("rows that Q8_0 cannot hold are F16", async () => {
     const base = makeModel(dir, { arch: "llama", type: "F32", layers: 1, ff: 80 });
