@@ -140,16 +140,20 @@ describe("a merged model holds the base's weights with the products added", () =
     expect(made!.metadata.get("general.name")?.value).toBe("Mine");
   });
 
-  test.each([1000, 40_000, 100_000])("it is the same file when made %i weights at a time", async (pieceElements) => {
-    const base = model("llama", "Q8_0");
-    const learned = { adapter: randomAdapter(base, { ...LORA, parts: ["attn_q", "ffn_up", "ffn_down"] }) };
-    const [path, whole] = [join(dir, `pieces-${pieceElements}.gguf`), join(dir, "whole.gguf")];
-    const pieces = await writeMergedGguf(backend, { base, path, type: "Q8_0", learned, pieceElements });
-    expect(pieces).toEqual(await writeMergedGguf(backend, { base, path: whole, type: "Q8_0", learned }));
-    const kept = ["token_embd.weight", "blk.1.attn_k.weight", "blk.1.attn_norm.weight"];
-    const [old, made] = [decodedTensors(base), decodedTensors(path)];
-    for (const name of kept) expect(made.get(name)).toEqual(old.get(name)!);
-  }, 60_000);
+  test.each([1000, 40_000, 100_000])(
+    "it is the same file when made %i weights at a time",
+    async (pieceElements) => {
+      const base = model("llama", "Q8_0");
+      const learned = { adapter: randomAdapter(base, { ...LORA, parts: ["attn_q", "ffn_up", "ffn_down"] }) };
+      const [path, whole] = [join(dir, `pieces-${pieceElements}.gguf`), join(dir, "whole.gguf")];
+      const pieces = await writeMergedGguf(backend, { base, path, type: "Q8_0", learned, pieceElements });
+      expect(pieces).toEqual(await writeMergedGguf(backend, { base, path: whole, type: "Q8_0", learned }));
+      const kept = ["token_embd.weight", "blk.1.attn_k.weight", "blk.1.attn_norm.weight"];
+      const [old, made] = [decodedTensors(base), decodedTensors(path)];
+      for (const name of kept) expect(made.get(name)).toEqual(old.get(name)!);
+    },
+    60_000,
+  );
 
   test("rows that Q8_0 cannot hold are F16", async () => {
     const base = makeModel(dir, { arch: "llama", type: "F32", layers: 1, ff: 80 });
