@@ -81,7 +81,7 @@ describeWith("az, against Azurite", started, ({ server, service, shared, sas, bl
       expect(fault.code).toBe("unauthorized");
       expectSilence(fault, [new URLSearchParams(token).get("sig") ?? "", sig]);
     }
-    const down = await faultOf(at(uri("sas/", 1), { sas_token: over }).test(calm()));
+    const down = await faultOf(at(uri("sas/", 2), { sas_token: over }).test(calm()));
     expect(down.code).toBe("unreachable");
     expectSilence(down, [sig]);
   });
