@@ -141,7 +141,7 @@ async function command(ctx: Ctx, job: JobRow, { places, copied, log, signal }: C
   });
   const jail = startJailed(sessionJail(ctx.config.data_dir), specOf(ctx, job, { places, copied, secret: hidden }), {
     stdin: "ignore",
-    onOutput: gently(lines.push),
+    onOutput: gently(lines.push, signal),
   });
   const stop = () => void jail.stop();
   signal.addEventListener("abort", stop, { once: true });

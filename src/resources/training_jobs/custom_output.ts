@@ -12,11 +12,14 @@ const HIDDEN = "[secret]";
 const PIECE_BYTES = 16_384;
 const REST = 3; // times as long as was worked
 
-/** So that a command that talks without end has a part of this thread only; its pipe fills, and it waits. */
+/**
+ * So that a command that talks without end has a part of this thread only; its pipe fills, and it waits. What is left
+ * to read when it is ended is dropped.
+ */
 export const gently =
-  (push: Lines["push"]) =>
+  (push: Lines["push"], ended: AbortSignal) =>
   async ({ stream, bytes }: Output) => {
-    for (let at = 0; at < bytes.byteLength; at += PIECE_BYTES) {
+    for (let at = 0; at < bytes.byteLength && !ended.aborted; at += PIECE_BYTES) {
       const begun = performance.now();
       push({ stream, bytes: bytes.subarray(at, at + PIECE_BYTES) });
       await Bun.sleep(REST * (performance.now() - begun));
