@@ -1,0 +1,131 @@
+import { describe, expect, test } from "bun:test";
+import {
+  type Attempt,
+  type Delivery,
+  dueAction,
+  type Endpoint,
+  enabled,
+  judge,
+  newDelivery,
+  nextAttemptMs,
+  type Outcome,
+  settled,
+} from "./verdict.ts";
+
+const HOUR = 3_600_000;
+const CREATED = 1_700_000_000_000;
+const EXPIRY = CREATED + 72 * HOUR;
+const delivery = newDelivery("dlv_1", CREATED);
+const endpoint: Endpoint = { status: "enabled", consecutiveFailures: 3, disabledAtMs: null };
+const answered = (status: number): Outcome => ({ answered: true, status });
+const attempt = (outcome: Outcome, more: Partial<Attempt> = {}): Attempt => ({
+  trigger: "scheduled",
+  endedAtMs: CREATED + 100,
+  outcome,
+  ...more,
+});
+
+describe("an attempt", () => {
+  test.each([200, 201, 204, 299])("answered with %i succeeds and resets the count of failures", (status) => {
+    expect(judge(delivery, endpoint, attempt(answered(status)))).toEqual({
+      delivery: { ...delivery, status: "succeeded", attemptCount: 1, scheduledCount: 1, dueAtMs: null },
+      endpoint: { ...endpoint, consecutiveFailures: 0 },
+      cancelOthers: false,
+    });
+  });
+
+  test.each([
+    ...[100, 199, 300, 301, 302, 307, 308, 400, 401, 404, 409, 429, 500, 502, 503, 599].map(answered),
+    ...(["timeout", "address_refused", "unresolved", "connection", "tls"] as const).map(
+      (error): Outcome => ({ answered: false, error }),
+    ),
+  ])("with the outcome %j fails, counts, and is tried again in five seconds", (outcome) => {
+    expect(judge(delivery, endpoint, attempt(outcome))).toEqual({
+      delivery: { ...delivery, attemptCount: 1, scheduledCount: 1, dueAtMs: CREATED + 5100 },
+      endpoint: { ...endpoint, consecutiveFailures: 4 },
+      cancelOthers: false,
+    });
+  });
+
+  test("answered with 410 ends the delivery as failed and disables the endpoint at once", () => {
+    const judged = judge(delivery, endpoint, attempt(answered(410)));
+    expect(judged.delivery).toMatchObject({ status: "failed", dueAtMs: null });
+    expect(judged.endpoint).toEqual({ status: "disabled", consecutiveFailures: 4, disabledAtMs: CREATED + 100 });
+    expect(judged.cancelOthers).toBe(true);
+  });
+
+  test("that is the fiftieth failure in a row disables the endpoint and cancels; the forty-ninth does not", () => {
+    const [almost, full] = [48, 49].map((consecutiveFailures) =>
+      judge(delivery, { ...endpoint, consecutiveFailures }, attempt(answered(500))),
+    );
+    expect([almost!.endpoint.status, almost!.delivery.status, almost!.cancelOthers]).toEqual([
+      "enabled",
+      "pending",
+      false,
+    ]);
+    expect([full!.endpoint.status, full!.delivery.status, full!.cancelOthers]).toEqual(["disabled", "cancelled", true]);
+    expect(full!.endpoint).toMatchObject({ consecutiveFailures: 50, disabledAtMs: CREATED + 100 });
+  });
+
+  test("that fails after the window has closed exhausts the delivery, and one that succeeds there succeeds", () => {
+    const late = { endedAtMs: EXPIRY + 5000 };
+    expect(judge(delivery, endpoint, attempt(answered(500), late)).delivery.status).toBe("exhausted");
+    expect(judge(delivery, endpoint, attempt(answered(204), late)).delivery.status).toBe("succeeded");
+  });
+
+  test.each(["disabled", "deleted"] as const)(
+    "under way when its endpoint was %s ends by its own outcome",
+    (status) => {
+      const other: Endpoint = { status, consecutiveFailures: 60, disabledAtMs: status === "disabled" ? 5 : null };
+      const success = judge(delivery, other, attempt(answered(200)));
+      expect([success.delivery.status, success.endpoint]).toEqual(["succeeded", { ...other, consecutiveFailures: 0 }]);
+      const failure = judge(delivery, other, attempt(answered(500)));
+      expect(failure).toMatchObject({ delivery: { status: "cancelled", dueAtMs: null }, cancelOthers: false });
+      expect(failure.endpoint).toEqual({ ...other, consecutiveFailures: 61 });
+    },
+  );
+});
+
+describe("an attempt by hand", () => {
+  const byHand = { trigger: "manual" } as const;
+  const waiting: Delivery = { ...delivery, attemptCount: 2, scheduledCount: 2, dueAtMs: CREATED + 65_000 };
+
+  test("that fails counts against the endpoint and leaves the schedule where it was", () => {
+    const judged = judge(waiting, endpoint, attempt(answered(500), byHand));
+    expect(judged.delivery).toEqual({ ...waiting, attemptCount: 3 });
+    expect(judged.endpoint.consecutiveFailures).toBe(4);
+  });
+
+  test.each(["succeeded", "failed", "exhausted", "cancelled"] as const)("on a delivery that %s", (status) => {
+    const done = settled(waiting, status);
+    expect(judge(done, endpoint, attempt(answered(500), byHand)).delivery).toEqual({ ...done, attemptCount: 3 });
+    expect(judge(done, endpoint, attempt(answered(200), byHand)).delivery.status).toBe("succeeded");
+  });
+});
+
+describe("a due delivery", () => {
+  test.each([
+    ["before its time", delivery, "enabled", CREATED - 1, "wait"],
+    ["at its time", delivery, "enabled", CREATED, "attempt"],
+    ["long after its time", delivery, "enabled", EXPIRY - 1, "attempt"],
+    ["at the end of the window", delivery, "enabled", EXPIRY, "expire"],
+    ["of a disabled endpoint", delivery, "disabled", CREATED, "cancel"],
+    ["of a deleted endpoint, window over", delivery, "deleted", EXPIRY, "cancel"],
+    ["that succeeded", settled(delivery, "succeeded"), "enabled", EXPIRY, "wait"],
+    ["that was cancelled", settled(delivery, "cancelled"), "disabled", EXPIRY, "wait"],
+  ] as const)("%s", (_name, row, status, now, action) => {
+    expect(dueAction(row, { ...endpoint, status }, now)).toBe(action);
+  });
+
+  test("shows its next attempt, and none when only its expiry is left", () => {
+    const at = (dueAtMs: number | null) => nextAttemptMs({ ...delivery, dueAtMs });
+    expect([at(CREATED), at(EXPIRY - 1), at(EXPIRY), at(null)]).toEqual([CREATED, EXPIRY - 1, null, null]);
+  });
+});
+
+test("an endpoint enabled again starts from nothing; a deleted one stays deleted", () => {
+  const again: Endpoint = { status: "enabled", consecutiveFailures: 0, disabledAtMs: null };
+  expect(enabled({ status: "disabled", consecutiveFailures: 50, disabledAtMs: 9 })).toEqual(again);
+  expect(enabled({ ...endpoint, status: "deleted" }).status).toBe("deleted");
+  expect(enabled(endpoint)).toBe(endpoint);
+});

@@ -1,0 +1,116 @@
+import { expiryOf, jitterOf, nextDueMs } from "./schedule.ts";
+
+/**
+ * What becomes of a delivery and of its endpoint. Both change in one commit, with the row of the attempt. An attempt
+ * that a crash cut off leaves no trace here: it is made again under its number, which is what at-least-once means.
+ * An attempt that was under way when its endpoint was disabled or deleted still ends by its own outcome.
+ */
+export const DELIVERY_STATUSES = ["pending", "succeeded", "failed", "exhausted", "cancelled"] as const;
+export type DeliveryStatus = (typeof DELIVERY_STATUSES)[number];
+
+export type Delivery = {
+  id: string;
+  status: DeliveryStatus;
+  /** Whose end is known; those by hand included. */
+  attemptCount: number;
+  /** Those of the schedule: where in it the delivery stands. */
+  scheduledCount: number;
+  /** Of the event: the window begins there. */
+  createdAtMs: number;
+  /** Of the next attempt or of the expiry. Null: settled. */
+  dueAtMs: number | null;
+};
+
+export type Endpoint = {
+  status: "enabled" | "disabled" | "deleted";
+  consecutiveFailures: number;
+  /** Set when it was disabled by its failures, not by hand. */
+  disabledAtMs: number | null;
+};
+
+/** `test` is scheduled like any other; by hand is one attempt that leaves the schedule where it is. */
+export type Trigger = "scheduled" | "manual" | "test";
+export type Outcome =
+  | { answered: true; status: number; retryAfterMs?: number | undefined }
+  | { answered: false; error: "timeout" | "address_refused" | "unresolved" | "connection" | "tls" };
+export type Attempt = { trigger: Trigger; endedAtMs: number; outcome: Outcome };
+
+export const DISABLING_FAILURES = 50;
+const GONE = 410;
+
+export const newDelivery = (id: string, createdAtMs: number): Delivery => ({
+  id,
+  status: "pending",
+  attemptCount: 0,
+  scheduledCount: 0,
+  createdAtMs,
+  dueAtMs: createdAtMs,
+});
+
+/** What a due delivery needs now. Asked again right before each attempt: both rows may have changed since. */
+export function dueAction(
+  delivery: Delivery,
+  endpoint: Endpoint,
+  nowMs: number,
+): "attempt" | "expire" | "cancel" | "wait" {
+  if (delivery.status !== "pending" || delivery.dueAtMs === null) return "wait";
+  if (endpoint.status !== "enabled") return "cancel";
+  if (nowMs >= expiryOf(delivery.createdAtMs)) return "expire";
+  return delivery.dueAtMs <= nowMs ? "attempt" : "wait";
+}
+
+/** For the API: an expiry is not an attempt. */
+export const nextAttemptMs = ({ dueAtMs, createdAtMs }: Delivery): number | null =>
+  dueAtMs !== null && dueAtMs < expiryOf(createdAtMs) ? dueAtMs : null;
+
+export const settled = (delivery: Delivery, status: Exclude<DeliveryStatus, "pending">): Delivery => ({
+  ...delivery,
+  status,
+  dueAtMs: null,
+});
+
+/** By PATCH. What was cancelled meanwhile stays so; the first failure must not disable it again. */
+export const enabled = (endpoint: Endpoint): Endpoint =>
+  endpoint.status === "disabled" ? { status: "enabled", consecutiveFailures: 0, disabledAtMs: null } : endpoint;
+
+export type Judgement = {
+  delivery: Delivery;
+  endpoint: Endpoint;
+  /** The endpoint was disabled by this attempt: its other pending deliveries are to be cancelled in the same commit. */
+  cancelOthers: boolean;
+};
+
+export function judge(delivery: Delivery, endpoint: Endpoint, attempt: Attempt): Judgement {
+  const counted = countAttempt(delivery, attempt.trigger);
+  const answer = attempt.outcome.answered ? attempt.outcome.status : 0;
+  if (answer >= 200 && answer < 300)
+    return {
+      delivery: settled(counted, "succeeded"),
+      endpoint: { ...endpoint, consecutiveFailures: 0 },
+      cancelOthers: false,
+    };
+  const consecutiveFailures = endpoint.consecutiveFailures + 1;
+  const disables = endpoint.status === "enabled" && (answer === GONE || consecutiveFailures >= DISABLING_FAILURES);
+  const after: Endpoint = disables
+    ? { status: "disabled", consecutiveFailures, disabledAtMs: attempt.endedAtMs }
+    : { ...endpoint, consecutiveFailures };
+  return { delivery: afterFailure(counted, after, attempt), endpoint: after, cancelOthers: disables };
+}
+
+const countAttempt = (delivery: Delivery, trigger: Trigger): Delivery => ({
+  ...delivery,
+  attemptCount: delivery.attemptCount + 1,
+  scheduledCount: delivery.scheduledCount + (trigger === "manual" ? 0 : 1),
+});
+
+function afterFailure(delivery: Delivery, endpoint: Endpoint, { trigger, endedAtMs, outcome }: Attempt): Delivery {
+  if (delivery.status !== "pending") return delivery; // tried by hand: it stays what it was
+  if (outcome.answered && outcome.status === GONE) return settled(delivery, "failed");
+  if (endpoint.status !== "enabled") return settled(delivery, "cancelled");
+  if (trigger === "manual") return delivery;
+  if (endedAtMs >= expiryOf(delivery.createdAtMs)) return settled(delivery, "exhausted");
+  const { id, scheduledCount: attempts, createdAtMs } = delivery;
+  const retryAfterMs = outcome.answered ? outcome.retryAfterMs : undefined;
+  const random = jitterOf(id, attempts);
+  return { ...delivery, dueAtMs: nextDueMs({ attempts, endedAtMs, createdAtMs, retryAfterMs, random }) };
+}
