@@ -6,7 +6,7 @@ import { allJobs, type Job, mustFind, pathOf } from "../jobs/find.ts";
 import { watchJob } from "../jobs/follow.ts";
 import { logs } from "../jobs/logs.ts";
 import { model } from "../jobs/model.ts";
-import { headlineOf, lastLine, plainLine, shortNumber } from "../jobs/view.ts";
+import { headlineOf, lastLine, plainLine, shortNumber, stepOf } from "../jobs/view.ts";
 import { note, print, printJson, printTable } from "../output.ts";
 
 const FLAGS = { ...SERVER_FLAGS, json: JSON_FLAG } as const;
@@ -38,8 +38,16 @@ function rowOf(job: Job): string[] {
   const key = headlineOf(job.method);
   const value = job.latest_metrics[key];
   const headline = value === undefined ? "-" : `${key} ${shortNumber(value)}`;
-  const step = `${job.progress.step}/${job.progress.total_steps}`;
-  return [job.id, job.output_name, job.status, job.method, job.base_model ?? "-", step, headline, job.created_at];
+  return [
+    job.id,
+    job.output_name,
+    job.status,
+    job.method,
+    job.base_model ?? "-",
+    stepOf(job),
+    headline,
+    job.created_at,
+  ];
 }
 
 type Event = { created_at: string; level: string; type: string; message: string };

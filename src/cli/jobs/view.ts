@@ -46,6 +46,10 @@ export const headlineOf = (method: Job["method"]): string => (method === "custom
 const seriesOf = (points: readonly Point[], key: string) =>
   points.flatMap(({ values }) => (values[key] === undefined ? [] : [values[key]]));
 
+/** Nobody knows how many steps a custom job has. */
+export const stepOf = ({ progress: { step, total_steps } }: Job) =>
+  total_steps > 0 ? `${step}/${total_steps}` : String(step);
+
 const fractionOf = ({ progress: { step, total_steps } }: Job) => (total_steps > 0 ? step / total_steps : 0);
 
 /** Why it does not run, where it does not. */
@@ -61,12 +65,11 @@ const etaOf = ({ status, progress: { eta_seconds } }: Job) =>
 
 /** The live view, redrawn in place. Nothing in it is wider than `columns`. */
 export function liveLines({ job, points }: Seen, columns: number): string[] {
-  const { step, total_steps } = job.progress;
   const waiting = waitingFor(job);
   const head = [job.output_name, `${job.method} of ${job.base_model ?? "-"}`, job.status, waiting];
   const lines = [
     head.filter((each) => each !== undefined).join(" · "),
-    [bar(fractionOf(job)), `step ${step}/${total_steps}`, ...etaOf(job)].join("  "),
+    [bar(fractionOf(job)), `step ${stepOf(job)}`, ...etaOf(job)].join("  "),
   ];
   const key = headlineOf(job.method);
   const series = seriesOf(points, key);
@@ -96,14 +99,13 @@ const restOf = (values: Record<string, number>, headline: string) =>
 
 /** Where nothing can be redrawn: one line that stands for itself. */
 export function plainLine({ job, points }: Seen): string {
-  const { step, total_steps } = job.progress;
   const waiting = waitingFor(job);
   if (waiting !== undefined) return `${job.status}: ${waiting}`;
   const values = points.at(-1)?.values ?? job.latest_metrics;
   const key = headlineOf(job.method);
   const headline = values[key] === undefined ? [] : [`${key} ${shortNumber(values[key])}`];
   const rest = restOf(values, key);
-  return [job.status, `step ${step}/${total_steps}`, ...headline, ...(rest ? [rest] : []), ...etaOf(job)].join("  ");
+  return [job.status, `step ${stepOf(job)}`, ...headline, ...(rest ? [rest] : []), ...etaOf(job)].join("  ");
 }
 
 /** The last word on a job that is over. */
