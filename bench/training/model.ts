@@ -67,6 +67,8 @@ function headerOf(s: ShapeOf, planned: readonly Planned[]): Buffer {
   const real = (key: string, value: number) => [text(`${s.arch}.${key}`), u32(6), f32(value)];
   const keys = [
     [text("general.architecture"), u32(8), text(s.arch)],
+    whole("context_length", 4096),
+    whole("vocab_size", s.vocab),
     whole("embedding_length", s.width),
     whole("block_count", s.layers),
     whole("attention.head_count", s.heads),

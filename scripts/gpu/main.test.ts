@@ -1,0 +1,35 @@
+import { afterAll, expect, test } from "bun:test";
+import { readFileSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { tempDir } from "../../test/harness.ts";
+
+const dir = tempDir();
+afterAll(() => rmSync(dir, { recursive: true, force: true }));
+
+async function check(parts: readonly string[], env: Record<string, string> = {}) {
+  const command = [process.execPath, join(import.meta.dir, "main.ts"), "--cpu", "--out", dir, ...parts];
+  const child = Bun.spawn(command, { env: { ...process.env, ...env }, stdout: "ignore", stderr: "ignore" });
+  const code = await child.exited;
+  const { rows } = JSON.parse(readFileSync(join(dir, "report.json"), "utf8")) as {
+    rows: { bench: string; ok: boolean }[];
+  };
+  return { code, rows };
+}
+
+test("the check of a GPU works on the processor, part by part", async () => {
+  const { code, rows } = await check(["exact", "rolling"]);
+  expect([...new Set(rows.map(({ bench }) => bench))]).toEqual(["exact", "rolling"]);
+  expect(rows.filter(({ ok }) => ok === false)).toEqual([]);
+  expect(code).toBe(0);
+}, 60_000);
+
+test("a part that ends early is a finding, not an end of the check", async () => {
+  const { code, rows } = await check(["peft", "exact"], { VERK_PYTHON: "false" });
+  expect(rows.map(({ bench, ok }) => `${bench} ${ok}`)).toEqual([
+    "peft false",
+    "exact true",
+    "exact true",
+    "exact true",
+  ]);
+  expect(code).toBe(1);
+}, 60_000);

@@ -1,0 +1,106 @@
+/**
+ * Checks a build on a GPU: what CI, which has none, can only compute on the processor. `bun scripts/gpu/main.ts
+ * [--out DIR] [--cpu] [--quick] [part…]`; `scripts/gpu/pack` makes one folder of it all for a machine that has nothing.
+ * Every part is a process of its own, so that one which the native code ends takes no other with it. Prints a line for
+ * every finding and leaves report.txt and report.json, which grow with every part. Exits with 1 where an aim is missed.
+ */
+import { appendFileSync, mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { type Row, remove, tempDir } from "../../bench/tools.ts";
+import { type Part, placeIn } from "./place.ts";
+
+/** What is checked first, then what is measured. */
+const CHECKS: Record<string, () => Promise<Part>> = {
+  gradients: async () => (await import("./gradients.ts")).rounded,
+  exact: async () => (await import("./gradients.ts")).exact,
+  learning: async () => (await import("./learning.ts")).learning,
+  rolling: async () => (await import("./rolling.ts")).rolling,
+  memory: async () => (await import("./memory.ts")).memory,
+  peft: async () => (await import("./peft.ts")).peft,
+};
+type Bench = { run: (options: { quick: boolean }) => Promise<Row[]> };
+const BENCHES: Record<string, () => Promise<Bench>> = {
+  training: () => import("../../bench/training.ts"),
+  rollouts: () => import("../../bench/rollouts.ts"),
+  grpo_step: () => import("../../bench/grpo_step.ts"),
+};
+const KNOWN = [...Object.keys(CHECKS), ...Object.keys(BENCHES)];
+/** Products in F32 are not rounded to TF32. */
+const ENVIRONMENT: Record<string, Record<string, string>> = { exact: { NVIDIA_TF32_OVERRIDE: "0" } };
+
+const has = (flag: string) => process.argv.includes(flag);
+const after = (flag: string) => (has(flag) ? process.argv[process.argv.indexOf(flag) + 1] : undefined);
+const quick = has("--quick");
+const gpu = !has("--cpu") && Bun.which("nvidia-smi") !== null;
+
+/** In the child: findings as lines of JSON into a file; what it prints is for people. */
+async function perform(name: string, into: string) {
+  const tell = (row: Row) => appendFileSync(into, `${JSON.stringify(row)}\n`);
+  const check = CHECKS[name];
+  if (check) {
+    const dir = tempDir();
+    const part = await check();
+    for await (const row of part(placeIn(dir, gpu))) tell({ bench: name, ...row });
+    remove(dir);
+  } else {
+    const bench = await (BENCHES[name] as () => Promise<Bench>)();
+    for (const row of await bench.run({ quick })) tell(row);
+  }
+  process.exit(0); // native threads may still be there
+}
+
+async function performed(name: string, dir: string): Promise<Row[]> {
+  const into = join(dir, `${name}.jsonl`);
+  writeFileSync(into, "");
+  const flags = [...(quick ? ["--quick"] : []), ...(gpu ? [] : ["--cpu"])];
+  const child = Bun.spawn([process.execPath, Bun.main, "--perform", name, "--into", into, ...flags], {
+    env: { ...process.env, ...ENVIRONMENT[name] },
+    ...{ stdout: "ignore", stderr: "pipe" },
+  });
+  const complaints = await new Response(child.stderr).text();
+  const code = await child.exited;
+  const told = (await Bun.file(into).text()).split("\n").filter((line) => line !== "");
+  const rows = told.map((line) => JSON.parse(line) as Row);
+  if (code === 0) return rows;
+  const why = complaints.trim().split("\n").slice(-12).join("\n");
+  const ended = child.signalCode ? `ended by ${child.signalCode}` : `exit ${code}`;
+  return [...rows, { bench: name, what: "to its end", value: `${ended}: ${why}`, target: "exit 0", ok: false }];
+}
+
+const line = ({ bench, what, value, target, ok }: Row) =>
+  [ok === null ? "     " : ok ? "ok   " : "FAILS", bench, what, value, target].join("  |  ");
+
+async function main() {
+  const flags = ["--out", after("--out"), "--cpu", "--quick"];
+  const asked = process.argv.slice(2).filter((each) => !flags.includes(each));
+  const unknown = asked.find((each) => !KNOWN.includes(each));
+  if (unknown !== undefined) {
+    console.error(`gpu: no part ${unknown}; there are ${KNOWN.join(", ")}`);
+    process.exit(2);
+  }
+  const out = after("--out") ?? tempDir();
+  mkdirSync(out, { recursive: true });
+  const rows: Row[] = [];
+  const seconds: Record<string, number> = {};
+  const device = gpu
+    ? Bun.spawnSync(["nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader"])
+    : null;
+  const machine = device?.stdout.toString().trim() ?? "the processor alone";
+  console.log(machine);
+  for (const name of asked.length > 0 ? asked : KNOWN) {
+    const begun = performance.now();
+    const found = await performed(name, out);
+    seconds[name] = Math.round((performance.now() - begun) / 100) / 10;
+    rows.push(...found);
+    for (const row of found) console.log(line(row));
+    console.log(`       ${name}: ${seconds[name]} s`);
+    writeFileSync(join(out, "report.json"), `${JSON.stringify({ machine, seconds, rows }, null, 2)}\n`);
+    writeFileSync(join(out, "report.txt"), `${machine}\n${rows.map(line).join("\n")}\n`);
+  }
+  const missed = rows.filter(({ ok }) => ok === false).length;
+  console.log(`${rows.filter(({ ok }) => ok).length} hold, ${missed} do not; ${join(out, "report.txt")}`);
+  process.exit(missed > 0 ? 1 : 0);
+}
+
+const part = after("--perform");
+await (part === undefined ? main() : perform(part, after("--into") as string));

@@ -1,0 +1,113 @@
+/** The sampler has what the trainer learned: an adapter that is synced and taken away, and whole weights. */
+import { openRandom } from "../../src/lib/training/random.ts";
+import type { TrainPlan } from "../../src/workers/protocol_trainer.ts";
+import { createSync } from "../../src/workers/trainer/learned.ts";
+import { openRoller } from "../../src/workers/trainer/rollouts/roller.ts";
+import type { Roller } from "../../src/workers/trainer/rollouts/types.ts";
+import { openTrainee } from "../../src/workers/trainer/trainee.ts";
+import type { Piece, Trainee } from "../../src/workers/trainer/trainee_types.ts";
+import { alone, LORA, likelihood, STEP } from "../../test/ml/trainee/kit.ts";
+import { smallModel } from "./learning.ts";
+import type { FileType, Part, Place } from "./place.ts";
+
+const SAMPLING = { temperature: 1, topP: 1, topK: 0, minP: 0, maxTokens: 24 };
+const LENGTH = 64;
+const VOCAB = 250;
+const NEAR = 0.03; // nats, in the mean
+const FAR = 3; // times as much, where what was learned is missing
+
+/** Two of each prompt's samples are drawn by each of two engines. */
+const GROUPS = 8;
+const GROUP = 4;
+
+export const opened = (place: Place, modelPath: string, lora: typeof LORA | null): Promise<Trainee> =>
+  openTrainee({
+    ...{ dataDir: place.dir, modelPath, device: place.device, lora, seed: 1, maxLength: LENGTH },
+    ...{ checkpointing: false, temperature: 1, microDivisor: 1 },
+  });
+
+/** Always the same, of one length. */
+export function pieces(count: number): Piece[] {
+  const random = openRandom(3);
+  return Array.from({ length: count }, () => ({
+    tokens: Int32Array.from({ length: LENGTH / 2 }, () => Math.floor(random() * VOCAB)),
+    from: 1,
+  }));
+}
+
+export async function teach(trainee: Trainee, steps: number, learningRate: number) {
+  const some = pieces(16);
+  for (let i = 0; i < steps; i++) {
+    await trainee.learn(alone(some), likelihood(some), { dropoutSeed: i });
+    trainee.step({ ...STEP, learningRate });
+  }
+}
+
+const rollerOf = ({ dir, machine }: Place, modelPath: string) =>
+  openRoller({
+    ...{ dataDir: dir, modelPath, contextLength: LENGTH, parallel: GROUPS * GROUP, engines: 2 },
+    ...machine,
+  });
+
+/** Between what the sampler said of its tokens and what the trainer says of them, in the mean. */
+async function gap(roller: Roller, trainee: Trainee, how: { reference?: boolean }) {
+  const requests = pieces(GROUPS).map(({ tokens }, i) => ({ prompt: tokens, samples: GROUP, seed: i }));
+  const rolled = await roller.roll(requests, SAMPLING);
+  const drawn = rolled.flatMap((group, g) =>
+    group.map(({ tokens, logps }) => {
+      const { prompt } = requests[g]!;
+      const piece = { tokens: Int32Array.from([...prompt, ...tokens]), from: prompt.length };
+      return { piece, said: logps ?? new Float32Array(tokens.length).fill(Number.NaN) };
+    }),
+  );
+  const scored = await trainee.score(
+    drawn.map(({ piece }) => piece),
+    how,
+  );
+  const differences = drawn.flatMap(({ said }, i) => [...said].map((logp, t) => Math.abs(logp - scored[i]!.logps[t]!)));
+  return differences.reduce((a, b) => a + b, 0) / differences.length;
+}
+
+const row = (what: string, found: number, ok = found <= NEAR) => ({
+  ...{ what, value: `${found.toFixed(4)} nats apart in the mean`, target: `≤ ${NEAR}`, ok },
+});
+
+export const rolling: Part = async function* (place) {
+  for (const type of ["BF16", "Q8_0"] as const) yield* adapter(place, type);
+  yield* whole(place);
+};
+
+async function* adapter(place: Place, type: FileType): ReturnType<Part> {
+  const model = await smallModel(place, "llama", type);
+  const trainee = await opened(place, model, LORA);
+  const roller = await rollerOf(place, model);
+  const plan = { lora: LORA, model_path: model } as unknown as TrainPlan;
+  const sync = createSync({ trainee, roller, plan, fresh: true, machine: { data_dir: place.dir, ...place.machine } });
+  yield row(`${type}, before anything was learned`, await gap(roller, trainee, {}));
+  await teach(trainee, 10, 0.01);
+  const stale = await gap(roller, trainee, {});
+  await sync();
+  const synced = await gap(roller, trainee, {});
+  yield row(`${type}, a learned adapter, synced`, synced, synced <= NEAR && stale > FAR * synced);
+  yield { what: `${type}, the same before it was synced`, value: stale.toFixed(4), target: "more", ok: null };
+  await roller.sync(null);
+  yield row(`${type}, the adapter taken away`, await gap(roller, trainee, { reference: true }));
+  await roller.close();
+  trainee.close();
+}
+
+async function* whole(place: Place): ReturnType<Part> {
+  const model = await smallModel(place, "qwen2", "BF16");
+  const trainee = await opened(place, model, null);
+  const roller = await rollerOf(place, model);
+  const plan = { lora: null, model_path: model } as unknown as TrainPlan;
+  const sync = createSync({ trainee, roller, plan, fresh: true, machine: { data_dir: place.dir, ...place.machine } });
+  await teach(trainee, 10, 0.001);
+  const stale = await gap(roller, trainee, {});
+  await sync();
+  const reloaded = await gap(roller, trainee, {});
+  yield row("all weights, learned and loaded again", reloaded, reloaded <= NEAR && stale > FAR * reloaded);
+  yield { what: "all weights, before they were loaded again", value: stale.toFixed(4), target: "more", ok: null };
+  await roller.close();
+  trainee.close();
+}

@@ -1,0 +1,78 @@
+#!/bin/sh
+# Runs the check of scripts/gpu/main.ts where nothing is installed. Lies beside what scripts/gpu/pack made.
+set -eu
+
+usage() {
+  cat <<'TEXT'
+Usage: run.sh --libs DIR [--libs DIR]… [--out DIR] [--quick] [--cpu] [part…]
+  --libs DIR   native libraries, as they are or as NAME.xz and NAME.tar.xz: those of llama.cpp (libllama…, libggml…),
+               libggml-cuda….so, verk-kernels.fatbin; also bun or bun.xz where there is none on PATH
+  --out DIR    where report.txt and report.json go (default: the current directory)
+Parts: gradients exact learning rolling memory peft training rollouts grpo_step; all of them by default.
+VERK_PYTHON names another python3 (with torch, transformers, peft), VERK_GPU_WORK a folder that is used again
+(default /tmp/verk-gpu): what was unpacked there by an earlier call need not be carried again.
+Without a part but with `none`, it only unpacks.
+TEXT
+}
+
+here=$(cd "$(dirname "$0")" && pwd)
+work=${VERK_GPU_WORK:-/tmp/verk-gpu}
+libs=$work/node_modules/@node-llama-cpp/linux-x64/bins/linux-x64
+out=$PWD
+mkdir -p "$work/bin" "$work/a/b" "$libs"
+
+unpack() {
+  for file in "$1"/*; do
+    name=$(basename "$file")
+    case $name in
+      bun) cp "$file" "$work/bin/bun" ;;
+      bun.xz) xz -dc "$file" >"$work/bin/bun" ;;
+      *.tar.xz) tar -xJf "$file" -C "$libs" ;;
+      libggml-cuda*.so.xz) xz -dc "$file" >"$libs/libggml-cuda.so" ;;
+      libggml-cuda*.so) cp "$file" "$libs/libggml-cuda.so" ;;
+      *.so.xz) xz -dc "$file" >"$libs/${name%.xz}" ;;
+      *.so | verk-kernels.fatbin) cp "$file" "$libs/" ;;
+    esac
+  done
+  [ ! -f "$work/bin/bun" ] || chmod +x "$work/bin/bun"
+}
+
+flags=
+while [ $# -gt 0 ]; do
+  case $1 in
+    --libs)
+      [ -d "${2:-}" ] || { echo "run.sh: --libs needs a folder" >&2; exit 2; }
+      unpack "$2"
+      shift 2
+      ;;
+    --out)
+      out=${2:?--out needs a folder}
+      shift 2
+      ;;
+    --quick | --cpu)
+      flags="$flags $1"
+      shift
+      ;;
+    -h | --help) usage && exit 0 ;;
+    *) break ;;
+  esac
+done
+[ "${1:-}" != none ] || exit 0
+
+PATH=$work/bin:$PATH
+command -v bun >/dev/null || { echo "run.sh: no bun on PATH nor in a --libs folder" >&2; exit 2; }
+ls "$libs"/libllama*.so >/dev/null 2>&1 || { echo "run.sh: no libllama in a --libs folder" >&2; exit 2; }
+case $flags in
+  *--cpu*) ;;
+  *)
+    for name in libggml-cuda.so verk-kernels.fatbin; do
+      [ -f "$libs/$name" ] || echo "run.sh: without $name" >&2
+    done
+    ;;
+esac
+cp -R "$here/." "$work/a/b/"
+LD_LIBRARY_PATH=/usr/local/cuda/lib64:/usr/local/cuda/targets/x86_64-linux/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+export PATH LD_LIBRARY_PATH
+mkdir -p "$out"
+# shellcheck disable=SC2086 # words
+exec bun "$work/a/b/main.js" --out "$out" $flags "$@"
