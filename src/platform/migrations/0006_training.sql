@@ -64,6 +64,7 @@ CREATE TABLE training_jobs (
 ) STRICT;
 CREATE INDEX training_jobs_page ON training_jobs (workspace_id, created_at, id);
 CREATE INDEX training_jobs_live ON training_jobs (status, priority, queued_at) WHERE completed_at IS NULL;
+CREATE INDEX training_jobs_unstored ON training_jobs (completed_at) WHERE completed_at IS NOT NULL AND log_key IS NULL;
 
 CREATE TABLE training_checkpoints (
   id           TEXT PRIMARY KEY,

@@ -2,7 +2,7 @@
  * Brings what runs in line with the rows: starts what should run, ends what should not, and tidies up after what has
  * ended. Everything is decided from the rows, the files and the living processes, so that a lost wake-up costs a second.
  */
-import { and, inArray, isNotNull, isNull } from "drizzle-orm";
+import { and, desc, inArray, isNotNull, isNull } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { costOf } from "../billing/service.ts";
 import * as gpu from "../gpu/service.ts";
@@ -123,6 +123,7 @@ async function fill(ctx: Ctx) {
 /** Logs of those that have ended. */
 function tidy(ctx: Ctx) {
   const ended = and(isNotNull(trainingJobs.completedAt), isNull(trainingJobs.logKey));
-  const due = ctx.db.select().from(trainingJobs).where(ended).limit(MOST_TRIED).all();
+  const newest = desc(trainingJobs.completedAt); // one that cannot be stored does not hold up those to come
+  const due = ctx.db.select().from(trainingJobs).where(ended).orderBy(newest).limit(MOST_TRIED).all();
   for (const job of due) guarded(ctx, "a log could not be stored", job.id, () => storeLog(ctx, job));
 }

@@ -30,20 +30,10 @@ export function start(ctx: Ctx, { job, task, cards }: Start) {
     end: { ...UNTOLD },
     kills: outOfMemoryKills(),
   };
-  const worker: Worker<FromTrainer, ToTrainer> = ctx.supervisor.spawn<FromTrainer, ToTrainer>({
-    kind: "trainer",
-    incoming: FromTrainer,
-    extraEnv: { CUDA_VISIBLE_DEVICES: cards.join() },
-    onMessage: (message) => hear(ctx, running, message, (answer) => worker.send(answer)),
-    onExit: async (exit) => {
-      try {
-        await bury(ctx, running, exit);
-      } finally {
-        runs.delete(job.id);
-        over.resolve();
-        ctx.wake(jobs.RECONCILE);
-      }
-    },
+  const worker = spawn(ctx, running, cards, () => {
+    runs.delete(job.id);
+    over.resolve();
+    ctx.wake(jobs.RECONCILE);
   });
   const run: Run = {
     jobId: job.id,
@@ -59,6 +49,22 @@ export function start(ctx: Ctx, { job, task, cards }: Start) {
     () => worker.send(task),
     () => {}, // its end is told by onExit
   );
+}
+
+function spawn(ctx: Ctx, running: Running, cards: readonly string[], forget: () => void) {
+  try {
+    const worker: Worker<FromTrainer, ToTrainer> = ctx.supervisor.spawn<FromTrainer, ToTrainer>({
+      kind: "trainer",
+      incoming: FromTrainer,
+      extraEnv: { CUDA_VISIBLE_DEVICES: cards.join() },
+      onMessage: (message) => hear(ctx, running, message, (answer) => worker.send(answer)),
+      onExit: (exit) => bury(ctx, running, exit).finally(forget),
+    });
+    return worker;
+  } catch (error) {
+    running.log.close();
+    throw error;
+  }
 }
 
 type Send = (answer: ToTrainer) => unknown;
