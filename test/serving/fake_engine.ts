@@ -49,7 +49,8 @@ export function fakeEngine(script: Script, facts: Partial<ModelFacts> = {}): Fak
       return Object.assign(play(engine, generation, script, signal), { cachedTokens: Promise.resolve(3) });
     },
     embed: async (prompts) => prompts.map((prompt) => Float32Array.from([prompt.length, 0, 0.5, 0])),
-    attach: async () => {},
+    attach: async () => 0,
+    share: async () => {},
     detach: async () => {},
     clear: async () => {},
     stats: () => ({

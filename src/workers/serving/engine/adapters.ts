@@ -6,7 +6,15 @@
 import { ptr } from "bun:ffi";
 import { cstr, type Llama, must, type Ptr } from "../../../native/llama_symbols.ts";
 
-export type Adapter = { key: number; address: Ptr | null; scale: number; users: number; named: boolean };
+export type Adapter = {
+  key: number;
+  address: Ptr | null;
+  scale: number;
+  users: number;
+  named: boolean;
+  /** Freed here; else by the engine that it came from. */
+  owned: boolean;
+};
 
 export class Adapters {
   /** The key of what is applied to the context. */
@@ -14,7 +22,7 @@ export class Adapters {
   readonly #llama: Llama;
   readonly #model: Ptr;
   readonly #byName = new Map<string, Adapter>();
-  readonly #none: Adapter = { key: 0, address: null, scale: 1, users: 0, named: true };
+  readonly #none: Adapter = { key: 0, address: null, scale: 1, users: 0, named: true, owned: false };
   #lastKey = 0;
 
   constructor(llama: Llama, model: Ptr) {
@@ -22,14 +30,24 @@ export class Adapters {
     this.#model = model;
   }
 
-  attach(name: string, path: string, scale: number) {
+  /** Returns where it lies: another context of the same model can share it. */
+  attach(name: string, path: string, scale: number): Ptr {
     this.#llama.forgetError();
     const file = cstr(path);
     const address = this.#llama.llama_adapter_lora_init(this.#model, ptr(file));
     if (address === null) throw new Error(`${path} is no adapter of this model: ${this.#llama.firstError()}`);
+    const held = must(address, path);
+    this.#put(name, { address: held, scale, owned: true });
+    return held;
+  }
+
+  share(name: string, address: Ptr) {
+    this.#put(name, { address, scale: 1, owned: false });
+  }
+
+  #put(name: string, of: Pick<Adapter, "address" | "scale" | "owned">) {
     this.detach(name);
-    const key = ++this.#lastKey;
-    this.#byName.set(name, { key, address: must(address, path), scale, users: 0, named: true });
+    this.#byName.set(name, { key: ++this.#lastKey, users: 0, named: true, ...of });
   }
 
   detach(name: string) {
@@ -83,7 +101,7 @@ export class Adapters {
   #freeUnused(adapter: Adapter) {
     if (adapter.named || adapter.users > 0 || adapter.address === null) return;
     if (this.current === adapter.key && this.#context !== null) this.apply(this.#context, this.#none); // still in the context's hands
-    this.#llama.llama_adapter_lora_free(adapter.address);
+    if (adapter.owned) this.#llama.llama_adapter_lora_free(adapter.address);
     adapter.address = null;
   }
 }

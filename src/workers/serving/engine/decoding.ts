@@ -186,8 +186,12 @@ export class Decoding {
     this.#embedder.submit(id, prompts, adapter);
   }
 
-  attach(name: string, path: string, scale: number) {
-    this.#adapters.attach(name, path, scale);
+  attach(name: string, path: string, scale: number): number {
+    return this.#adapters.attach(name, path, scale);
+  }
+
+  share(name: string, address: number) {
+    this.#adapters.share(name, address as Ptr);
   }
 
   detach(name: string) {

@@ -42,6 +42,7 @@ export type SubmitMessage = {
 export type Question =
   | { type: "embed"; id: number; prompts: readonly Int32Array[]; adapter: string | null }
   | { type: "attach"; id: number; name: string; path: string; scale: number }
+  | { type: "share"; id: number; name: string; address: number }
   | { type: "detach"; id: number; name: string }
   | { type: "clear"; id: number }
   | { type: "close"; id: number };
@@ -63,4 +64,4 @@ export type FromThread =
   | { type: "opened"; model: number; facts: Omit<ModelFacts, "bosToken" | "eosToken"> }
   | { type: "unopened"; error: string }
   | { type: "failed"; sequence: number; error: string }
-  | { type: "answer"; id: number; error?: string; vectors?: Float32Array[] };
+  | { type: "answer"; id: number; error?: string; vectors?: Float32Array[]; address?: number };

@@ -41,7 +41,11 @@ function handle(open: Decoding, message: Exclude<ToThread, { type: "open" | "pre
   if (message.type === "cancel") return open.cancel(message.sequences);
   try {
     if (message.type === "embed") return open.embed(message.id, message.prompts, message.adapter);
-    if (message.type === "attach") open.attach(message.name, message.path, message.scale);
+    if (message.type === "attach") {
+      const address = open.attach(message.name, message.path, message.scale);
+      return post({ type: "answer", id: message.id, address });
+    }
+    if (message.type === "share") open.share(message.name, message.address);
     else if (message.type === "detach") open.detach(message.name);
     else if (message.type === "clear") open.clear();
     else {

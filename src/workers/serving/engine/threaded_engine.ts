@@ -21,7 +21,8 @@ import {
 import type { Vocab } from "./vocab.ts";
 
 type Place = { run: ActiveRun; sample: number; started: boolean };
-type Answer = { resolve: (vectors: Float32Array[]) => void; reject: (error: Error) => void };
+type Answered = Extract<FromThread, { type: "answer" }>;
+type Answer = { resolve: (answer: Answered) => void; reject: (error: Error) => void };
 
 export class ThreadedEngine implements Engine {
   readonly facts: ModelFacts;
@@ -115,11 +116,18 @@ export class ThreadedEngine implements Engine {
       if (prompt.length > contextLength) throw new ContextOverflow(prompt.length, 0, contextLength);
     }
     signal?.throwIfAborted();
-    return this.#ask((id) => ({ type: "embed", id, prompts, adapter: adapter ?? null }), signal);
+    const answer = await this.#ask((id) => ({ type: "embed", id, prompts, adapter: adapter ?? null }), signal);
+    return answer.vectors ?? [];
   };
 
   attach = async (name: string, path: string, scale = 1) => {
-    await this.#ask((id) => ({ type: "attach", id, name, path, scale }));
+    const { address } = await this.#ask((id) => ({ type: "attach", id, name, path, scale }));
+    this.#adapters.add(name);
+    return address as number;
+  };
+
+  share = async (name: string, address: number) => {
+    await this.#ask((id) => ({ type: "share", id, name, address }));
     this.#adapters.add(name);
   };
 
@@ -147,10 +155,10 @@ export class ThreadedEngine implements Engine {
     this.#thread.terminate();
   };
 
-  #ask(question: (id: number) => Question, signal?: AbortSignal): Promise<Float32Array[]> {
+  #ask(question: (id: number) => Question, signal?: AbortSignal): Promise<Answered> {
     if (this.#broken) return Promise.reject(this.#broken);
     const id = ++this.#lastId;
-    const { promise, resolve, reject } = Promise.withResolvers<Float32Array[]>();
+    const { promise, resolve, reject } = Promise.withResolvers<Answered>();
     this.#answers.set(id, { resolve, reject });
     this.#post(question(id));
     signal?.addEventListener("abort", () => this.#abandon(id, signal.reason), { once: true });
@@ -174,7 +182,7 @@ export class ThreadedEngine implements Engine {
       const answer = this.#answers.get(message.id);
       this.#answers.delete(message.id);
       if (message.vectors) this.#decodedAt = performance.now();
-      if (message.error === undefined) answer?.resolve(message.vectors ?? []);
+      if (message.error === undefined) answer?.resolve(message);
       else answer?.reject(new Error(message.error));
     }
   }

@@ -127,8 +127,10 @@ export type Engine = {
   generate: (generation: Generation, signal?: AbortSignal) => Run;
   /** Mean of the last hidden states, length 1; in the order given. `adapter`: as in a generation. */
   embed: (prompts: readonly Int32Array[], signal?: AbortSignal, adapter?: string) => Promise<Float32Array[]>;
-  /** Loads (or replaces, once no sequence uses it) an adapter under a name. */
-  attach: (name: string, path: string, scale?: number) => Promise<void>;
+  /** Loads (or replaces, once no sequence uses it) an adapter under a name; returns its address in this process. */
+  attach: (name: string, path: string, scale?: number) => Promise<number>;
+  /** One that another engine over the same weights has attached, and that it must outlast. */
+  share: (name: string, address: number) => Promise<void>;
   detach: (name: string) => Promise<void>;
   /** Forgets what the cache holds. Only while nothing runs. */
   clear: () => Promise<void>;

@@ -7,7 +7,6 @@ import { Collector } from "./collector.ts";
 import { shares } from "./shares.ts";
 import type { Roller, RollerOptions, Rollout, RolloutRequest, RolloutSampling } from "./types.ts";
 
-const ADAPTER = "policy";
 const MOST_ENGINES = 4;
 const LEAST_SHARE = 32; // sequences of an engine, below which another is not worth its thread
 
@@ -25,7 +24,8 @@ function open({ engines, ...options }: RollerOptions): Promise<Engine[]> {
 class EngineRoller implements Roller {
   readonly #options: RollerOptions;
   #engines: readonly Engine[];
-  #adapted = false;
+  #adapter: string | null = null;
+  #adapters = 0;
   #last: Promise<unknown> = Promise.resolve();
 
   constructor(options: RollerOptions, engines: readonly Engine[]) {
@@ -55,20 +55,31 @@ class EngineRoller implements Roller {
 
   sync: Roller["sync"] = (adapter) =>
     this.#inTurn(async () => {
-      if (adapter !== null) {
-        await inMemory(adapter, async (path) => {
-          for (const engine of this.#engines) await engine.attach(ADAPTER, path); // one by one: the weights keep a list
-        });
-      } else if (this.#adapted) for (const engine of this.#engines) await engine.detach(ADAPTER);
-      this.#adapted = adapter !== null;
+      const old = this.#adapter;
+      this.#adapter = adapter && (await this.#attach(adapter));
+      if (old === null) return;
+      const [first, ...others] = this.#engines;
+      await Promise.all(others.map((engine) => engine.detach(old)));
+      await first!.detach(old); // it frees what the others have let go
     });
+
+  /** Loaded once, by the first engine, for all of them. */
+  async #attach(adapter: Uint8Array): Promise<string> {
+    const name = `policy ${++this.#adapters}`;
+    const [first, ...others] = this.#engines;
+    await inMemory(adapter, async (path) => {
+      const address = await first!.attach(name, path);
+      await Promise.all(others.map((engine) => engine.share(name, address)));
+    });
+    return name;
+  }
 
   reload: Roller["reload"] = (write) =>
     this.#inTurn(async () => {
       await inMemory(new Uint8Array(0), async (modelPath) => {
         await write(modelPath);
         await closeEngines(this.#engines); // before the next are opened: a device may have room for one
-        this.#adapted = false;
+        this.#adapter = null;
         const { onProgress: _, ...options } = this.#options;
         this.#engines = await open({ ...options, modelPath });
       });
@@ -119,7 +130,7 @@ class EngineRoller implements Roller {
   }
 
   #generationOptions(scored: boolean): Partial<Generation> {
-    return { ...(scored ? { topLogprobs: 0 } : {}), ...(this.#adapted ? { adapter: ADAPTER } : {}) };
+    return { ...(scored ? { topLogprobs: 0 } : {}), ...(this.#adapter === null ? {} : { adapter: this.#adapter }) };
   }
 }
 
