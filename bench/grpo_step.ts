@@ -38,9 +38,11 @@ export async function run({ quick }: { quick: boolean }): Promise<Row[]> {
   const value = `${ours.phases.total.toFixed(3)} s (${split})${ratio === null ? "" : `: ${ratio.toFixed(2)}×`}`;
   const target = typeof peers === "string" ? peers : `≥ ${AIM}× faster than transformers`;
   const ok = gpu && ratio !== null ? ratio >= AIM : null;
+  const rate = `${Math.round((size.prompts * size.group * size.tokens) / ours.phases.rollouts)} tok/s`;
   const memory = ours.memoryBytes > 0 ? `${Math.round(ours.memoryBytes / 2 ** 20)} MiB` : "";
   return [
     { bench: "grpo_step", what: `a step: ${words}`, value, target, ok },
+    { bench: "grpo_step", what: "rollouts of it, with the adapter", value: rate, target: "", ok: null },
     { bench: "grpo_step", what: "logp of sampler and trainer apart", value: ours.gap, target: "", ok: null },
     ...(memory
       ? [{ bench: "grpo_step", what: "memory, as the trainer says", value: memory, target: "", ok: null }]
