@@ -2,9 +2,10 @@
  * Checks a build on a GPU: what CI, which has none, can only compute on the processor. `bun scripts/gpu/main.ts
  * [--out DIR] [--cpu] [--quick] [part…]`; `scripts/gpu/pack` makes one folder of it all for a machine that has nothing.
  * Every part is a process of its own, so that one which the native code ends takes no other with it. Prints a line for
- * every finding and leaves report.txt and report.json, which grow with every part. Exits with 1 where an aim is missed.
+ * every finding and leaves report.txt and report.json, which grow with every part; of a part that was broken off there
+ * are lines of JSON. Exits with 1 where an aim is missed.
  */
-import { appendFileSync, mkdirSync, writeFileSync } from "node:fs";
+import { appendFileSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type Row, remove, tempDir } from "../../bench/tools.ts";
 import { type Part, placeIn } from "./place.ts";
@@ -61,6 +62,7 @@ async function performed(name: string, dir: string): Promise<Row[]> {
   const code = await child.exited;
   const told = (await Bun.file(into).text()).split("\n").filter((line) => line !== "");
   const rows = told.map((line) => JSON.parse(line) as Row);
+  rmSync(into);
   if (code === 0) return rows;
   const why = complaints.trim().split("\n").slice(-12).join("\n");
   const ended = child.signalCode ? `ended by ${child.signalCode}` : `exit ${code}`;
