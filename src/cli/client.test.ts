@@ -12,6 +12,11 @@ const answers: Record<string, () => Response> = {
       { error: { type: "validation_error", code: "schema", message: "Line 17: it is no row", param: "/16" } },
       { status: 422 },
     ),
+  "/inner": () =>
+    Response.json(
+      { error: { type: "validation_error", code: "schema", message: "lora.r: expected a number", param: "/lora/r" } },
+      { status: 422 },
+    ),
   "/page": () => new Response("<html>Welcome</html>"),
   "/nothing": () => Response.json(null),
   "/garbage": () => new Response("data: {not json\n\n"),
@@ -44,6 +49,10 @@ test("the envelope becomes one line with the field, the code and the request id"
 
 test("a line of a file is named once", async () => {
   expect((await failure("/line")).message).toBe("Line 17: it is no row (schema, 422)");
+});
+
+test("a field inside another is named once", async () => {
+  expect((await failure("/inner")).message).toBe("lora.r: expected a number (schema, 422)");
 });
 
 test("an answer that is not ours still tells its status", async () => {

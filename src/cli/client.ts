@@ -119,7 +119,8 @@ async function failureOf(response: Response): Promise<ApiError> {
   try {
     const { error } = JSON.parse(text) as { error: { message: string; code: string | null; param: string | null } };
     const { message, code, param } = error;
-    const isPlain = param === null || /^Line \d+: /.test(message) || message.includes(param.replace(/^\//, ""));
+    const names = (field: string) => message.includes(field) || message.includes(field.replaceAll("/", "."));
+    const isPlain = param === null || /^Line \d+: /.test(message) || names(param.replace(/^\//, ""));
     return new ApiError(
       `${isPlain ? "" : `${param}: `}${message} (${code ?? "error"}, ${where})`,
       response.status,

@@ -30,10 +30,19 @@ const at = (step: number, more: Json = {}) => ({
 const OVER = { status: "completed", completed_at: "2026-01-01T00:00:30.000Z" };
 
 /** The routes as the command line uses them, with answers that the tests choose. */
-const state = { sent: [] as { path: string; body: unknown }[], looks: [] as Json[], file: "weights" };
+const state = { sent: [] as { path: string; body: unknown }[], looks: [] as Json[], file: "weights", talks: false };
 const events = (...all: [string, Json][]) =>
   all.map(([event, data]) => `event: ${event}\ndata: ${JSON.stringify(data)}\n\n`).join("");
-const line = (seq: number, text: string) => ["log", { seq, time: "t", stream: "stdout", line: text }] as [string, Json];
+const line = (seq: number, text: string, time = "t") =>
+  ["log", { seq, time, stream: "stdout", line: text }] as [string, Json];
+/** The log of a job that writes all the time: what it wrote so far, then a line of tomorrow every few moments. */
+async function* talk() {
+  yield events(["status", {}], line(1, "one"), line(2, "two", new Date(0).toISOString()));
+  for (let seq = 3; ; seq++) {
+    yield events(line(seq, "more", new Date(Date.now() + 86_400_000).toISOString()));
+    await Bun.sleep(100);
+  }
+}
 
 const fake = Bun.serve({
   port: 0,
@@ -82,6 +91,7 @@ const fake = Bun.serve({
         return Response.json({ object: "list", data, has_more: false });
       }
       case "GET /v1/training_jobs/job_1/logs":
+        if (state.talks) return new Response(talk as unknown as ReadableStream);
         return new Response(events(["status", {}], line(1, "one"), line(2, "two"), ["end", {}]));
       case "GET /v1/training_jobs/job_1/model": {
         const sha256 = new Bun.CryptoHasher("sha256").update("weights").digest("hex");
@@ -106,7 +116,7 @@ const fake = Bun.serve({
   },
 });
 
-beforeEach(() => Object.assign(state, { sent: [], looks: [{}], file: "weights" }));
+beforeEach(() => Object.assign(state, { sent: [], looks: [{}], file: "weights", talks: false }));
 afterAll(() => {
   fake.stop(true);
   rmSync(root, { recursive: true, force: true });
@@ -172,6 +182,13 @@ describe("verk jobs create", () => {
     });
   });
 
+  test("refuses a weight behind a file: only names take one", async () => {
+    writeFileSync(join(root, "right.py"), "def reward(completions, **kwargs):\n    return [1.0]\n");
+    const said = await verk("create", "--model", "verk-tiny", "--method", "grpo", "--reward", "right.py:0.5");
+    expect(said).toMatchObject({ code: 2, err: expect.stringContaining("right.py is a file, which takes no weight") });
+    expect(state.sent).toEqual([]);
+  });
+
   test("takes a body from a file, with flags over it, and prints the id", async () => {
     writeFileSync(join(root, "job.json"), '{"method":"sft","base_model":"verk-tiny","dataset":"ds_7"}');
     const { code, out, err } = await verk("create", "--file", "job.json", "--output", "mine");
@@ -215,6 +232,11 @@ test("a job that goes back to a checkpoint shows those steps anew", async () => 
   state.looks = [at(3), at(1), at(4, OVER)];
   const { code, err } = await verk("watch", "sums");
   expect([code, err]).toEqual([0, expect.stringContaining("reward 0.25 → 1")]);
+});
+
+test("a log that is not followed ends with what there was, however much the job goes on to write", async () => {
+  state.talks = true;
+  expect(await verk("logs", "job_1")).toEqual({ code: 0, out: "one\ntwo\n", err: "" });
 });
 
 test("list, get, logs and the moves say what the server says", async () => {

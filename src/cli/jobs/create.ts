@@ -17,7 +17,7 @@ const FLAGS = {
   method: text("METHOD", "grpo, sft, dpo or custom"),
   dataset: text("FILE|DATASET", "A file of JSON lines (it is uploaded), or a dataset by id or name, with @snap-3"),
   "eval-dataset": text("FILE|DATASET", "Rows that are only measured on"),
-  reward: many("FILE|NAME[:WEIGHT]", "Reward code, or a ready or uploaded reward; may be given again"),
+  reward: many("FILE|NAME[:WEIGHT]", "Reward code, or a ready or uploaded reward by name; may be given again"),
   set: many("NAME=VALUE", "A hyperparameter, such as learning_rate=1e-4; may be given again"),
   lora: many("NAME=VALUE", "The adapter, such as r=16,alpha=32 (default r=16)"),
   full: yes("Train all weights instead of an adapter"),

@@ -40,6 +40,11 @@ export async function rewardFields(given: readonly string[]): Promise<Body> {
   const named = given.filter((each) => !isFile(each));
   const lost = named.find((each) => /\.(py|ts|js|mjs)$/i.test(each));
   if (lost !== undefined) throw new UsageError(`--reward: there is no file ${lost}`, EXIT.failed);
+  const weighed = named.map(rewardOf).find(({ id }) => isFile(id));
+  if (weighed)
+    throw new UsageError(
+      `--reward: ${weighed.id} is a file, which takes no weight: push it with \`verk rewards push\` and give its name`,
+    );
   if (files.length > 1)
     throw new UsageError(
       "--reward: one file at most goes with a job: push the others with `verk rewards push` and name them",

@@ -28,13 +28,23 @@ export const logs = command({
     const job = await mustFind(client, target);
     return await interruptible(async (signal) => {
       if (all) await toOutput(client.download(pathOf(job.id, "/logs/full"), signal));
-      else await stream(client, job.id, { follow: follow && !isOver(job), tail, json, signal });
+      else {
+        const upTo = follow || isOver(job) ? Number.POSITIVE_INFINITY : await askedAt(client, job.id, signal);
+        await stream(client, job.id, { follow: follow && !isOver(job), upTo, tail, json, signal });
+      }
       return EXIT.ok;
     });
   },
 });
 
-type How = { follow: boolean; tail: string | undefined; json: boolean; signal: AbortSignal };
+/** `upTo`: what was written later was not asked for (epoch ms, by the server's clock). */
+type How = { follow: boolean; upTo: number; tail: string | undefined; json: boolean; signal: AbortSignal };
+
+/** Now, as the server has it: to the second, rounded up. */
+async function askedAt(client: Client, id: string, signal: AbortSignal): Promise<number> {
+  const { headers } = await client.call("GET", pathOf(id), undefined, { signal });
+  return Date.parse(headers.get("date") ?? new Date().toUTCString()) + 1_000;
+}
 
 const QUIET_MS = 1_000;
 const PATIENCE_MS = 30_000;
@@ -60,7 +70,8 @@ async function stream(client: Client, id: string, how: How): Promise<void> {
 type Once = How & { after: number; onLine: (seq: number) => void };
 
 /** True: there is nothing more to come, or nothing more was asked for. */
-async function once(client: Client, id: string, { follow, tail, json, signal, after, onLine }: Once): Promise<boolean> {
+async function once(client: Client, id: string, how: Once): Promise<boolean> {
+  const { follow, upTo, tail, json, signal, after, onLine } = how;
   const stop = new AbortController();
   const both = AbortSignal.any([signal, stop.signal]);
   const query = tail === undefined ? "" : `?tail=${tail}`;
@@ -73,6 +84,7 @@ async function once(client: Client, id: string, { follow, tail, json, signal, af
       if (event === "end") return true;
       if (event === "log") {
         const line = data as Line;
+        if (Date.parse(line.time) > upTo) return true;
         if (line.seq > after) show(line, json);
         onLine(line.seq);
       }

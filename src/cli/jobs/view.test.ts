@@ -67,10 +67,14 @@ test("a job that waits says for what", () => {
   expect(plainLine({ job: told, points: [] })).toBe("queued: waits for 3 GB of memory");
 });
 
-test("no line is wider than the terminal", () => {
-  const lines = liveLines({ job: job({ output_name: "x".repeat(200) }), points: [point(1, 0.5)] }, 40);
-  for (const line of lines) expect(Bun.stringWidth(line)).toBeLessThan(40);
-});
+test.each(["x", "運", "e\u0301", "👩‍👩‍👧"])(
+  "no line is wider than the terminal, whatever the name is made of: %s",
+  (letter) => {
+    const lines = liveLines({ job: job({ output_name: letter.repeat(200) }), points: [point(1, 0.5)] }, 40);
+    for (const line of lines) expect(Bun.stringWidth(line)).toBeLessThan(40);
+    expect(Bun.stringWidth(lines[0] ?? "")).toBeGreaterThan(36);
+  },
+);
 
 test("the loss is the headline of SFT and is not said twice", () => {
   const seen = { job: job({ method: "sft" }), points: [{ step: 1, values: { loss: 2.5 } }] };

@@ -124,5 +124,17 @@ export function lastLine({ job, points }: Seen): string {
   return `${job.output_name} (${job.id}) is ${job.status}${took}${moved}${why}`;
 }
 
-const cut = (line: string, columns: number) =>
-  Bun.stringWidth(line) < columns ? line : `${[...line].slice(0, Math.max(0, columns - 2)).join("")}…`;
+const letters = new Intl.Segmenter();
+
+/** By what is seen: a letter may take two columns, or none. */
+function cut(line: string, columns: number): string {
+  if (Bun.stringWidth(line) < columns) return line;
+  let kept = "";
+  let left = columns - 2;
+  for (const { segment } of letters.segment(line)) {
+    left -= Bun.stringWidth(segment);
+    if (left < 0) break;
+    kept += segment;
+  }
+  return `${kept}…`;
+}
