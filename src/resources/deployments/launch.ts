@@ -53,7 +53,8 @@ async function join(ctx: Ctx, row: DeploymentRow, host: Host, parts: Parts): Pro
     return true;
   }
   if (fresh.status === "queued") moves.move(ctx, row.id, "place", { queueReason: null });
-  sit(ctx, live, host, { holder, path, bytes, loadUntil: ctx.clock.now() + loadDeadlineMs(bytes) });
+  const all = (parts.base.sizeBytes ?? 0) + bytes; // the model may still be on its way
+  sit(ctx, live, host, { holder, path, bytes, loadUntil: ctx.clock.now() + loadDeadlineMs(all) });
   return true;
 }
 

@@ -89,6 +89,20 @@ test("a checkpoint is deployed while the job runs, and stays when the job no lon
   expect((await refused({ model: jobId }))[0]).toBe(400); // a checkpoint is not the job's result
 });
 
+test("an earlier checkpoint, or an export of one, does not stand in for a result that was deleted", async () => {
+  const { on, base, checkpoint, finished, deploy, refused } = await app();
+  const { jobId, model } = await finished("poet");
+  const { id: early, path } = checkpoint(jobId, 4);
+  const { body } = await deploy({ model: jobId, checkpoint: early });
+  expect((await on.call("DELETE", `/v1/models/${model.id}`)).status).toBe(200);
+  const file = join(path, "adapter.gguf");
+  const made = { workspaceId: on.workspaceA, jobId, checkpointId: early, step: 4, baseModelId: base.id, path: file };
+  await models.registerResult(on.ctx, { ...made, variant: "gguf Q8_0", name: "small" });
+  const [status, , param, message] = await refused({ model: jobId });
+  expect([status, param, message]).toEqual([400, "/model", expect.stringContaining("its model was deleted")]);
+  expect((await deploy({ model: jobId, checkpoint: early })).body.model_id).toBe(body.model_id);
+});
+
 test("a checkpoint of full weights without a model in it says how to get one", async () => {
   const { job, checkpoint, refused } = await app();
   const jobId = job({ lora: null });

@@ -2,7 +2,7 @@
 
 import { stat } from "node:fs/promises";
 import { join } from "node:path";
-import { and, eq, isNull } from "drizzle-orm";
+import { and, desc, eq, isNull } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { AppError } from "../../lib/errors.ts";
 import { isId } from "../../lib/ids.ts";
@@ -54,7 +54,7 @@ export function resultOf(ctx: Ctx, workspaceId: string, jobId: string, checkpoin
       { param: "/checkpoint" },
     );
   }
-  if (model && (!job || job.status === "completed")) return model;
+  if (model && (!job || (job.status === "completed" && model.checkpointId === lastCheckpoint(ctx, job)))) return model;
   if (!job)
     throw new AppError("resource_not_found", `No training job ${JSON.stringify(jobId.slice(0, 80))}`, {
       param: "/model",
@@ -76,6 +76,16 @@ function jobOf(ctx: Ctx, workspaceId: string, id: string): JobRow | undefined {
   const own = and(eq(trainingJobs.id, id), eq(trainingJobs.workspaceId, workspaceId));
   return isId(id, "job") ? ctx.db.select().from(trainingJobs).where(own).get() : undefined;
 }
+
+/** What the job ended with, kept or not: an earlier one is asked for by its id. */
+const lastCheckpoint = (ctx: Ctx, { id }: JobRow): string | undefined =>
+  ctx.db
+    .select({ id: trainingCheckpoints.id })
+    .from(trainingCheckpoints)
+    .where(eq(trainingCheckpoints.jobId, id))
+    .orderBy(desc(trainingCheckpoints.step), desc(trainingCheckpoints.id))
+    .limit(1)
+    .get()?.id;
 
 const checkpointOf = (ctx: Ctx, job: JobRow, id: string): CheckpointRow | undefined =>
   ctx.db

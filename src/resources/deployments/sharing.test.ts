@@ -127,6 +127,15 @@ test("deployments that are made at the same moment load their model once", async
   expect(on.starts()).toHaveLength(1);
 });
 
+test("whoever joins a process that still loads has as much time as the model takes", async () => {
+  const on = await app({ clock: fakeClock() }); // nobody came later
+  await adapters(on, "poet", "clerk");
+  const patience = async (name: string) =>
+    [...liveOf(on.ctx, await serving(on, name)).replicas][0]?.loadUntil as number;
+  const first = await patience("poet");
+  expect(await patience("clerk")).toBeGreaterThanOrEqual(first);
+});
+
 test("other settings, other workspaces and a second bare model get processes of their own", async () => {
   const on = await app();
   await adapters(on, "poet", "clerk");

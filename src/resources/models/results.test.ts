@@ -128,6 +128,8 @@ test("a base that adapters need is not deleted, and the refusal names them", asy
   const refused = await on.call("DELETE", `/v1/models/${base.id}`);
   expect([refused.status, refused.body.error.code]).toEqual([400, "unsupported_state"]);
   expect(refused.body.error.message).toContain(`mine (${row.id})`);
+  on.ctx.db.$client.run("UPDATE models SET base_model_id = NULL WHERE name = 'mine'"); // as uploads have it: by name
+  expect((await on.call("DELETE", `/v1/models/${base.id}`)).body.error?.message).toContain(`mine (${row.id})`);
   expect((await on.call("DELETE", "/v1/models/mine")).status).toBe(200);
   await scan(on.ctx);
   expect(resultsIn(on)).toEqual([]);

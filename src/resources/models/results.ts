@@ -167,14 +167,14 @@ export function baseOf(ctx: Ctx, workspaceId: string, { baseModelId, baseModel }
   return name === null ? undefined : models.find(ctx, workspaceId, name);
 }
 
-/** Adapters that cannot be served without this model. */
-export const adaptersOf = (ctx: Ctx, baseModelId: string): ModelRow[] =>
+/** Adapters of the workspace that cannot be served without this model of its own. Uploaded ones know its name only. */
+export const adaptersOf = (ctx: Ctx, workspaceId: string, baseModelId: string): ModelRow[] =>
   ctx.db
     .select()
     .from(table)
-    .where(and(eq(table.baseModelId, baseModelId), here))
+    .where(and(eq(table.workspaceId, workspaceId), here))
     .all()
-    .filter(({ shape }) => shape?.type === "adapter");
+    .filter((row) => row.shape?.type === "adapter" && baseOf(ctx, workspaceId, row)?.id === baseModelId);
 
 /** Left by a kill between file and row. */
 export async function removeStrayResults(ctx: Ctx) {

@@ -136,7 +136,7 @@ export function remove(ctx: Ctx, workspaceId: string, name: string): ModelRow {
       row.source === "builtin" ? "it is part of this program" : `remove its file from the models folder (${row.path})`;
     throw new AppError("unsupported_state", `Model ${row.name} belongs to the installation: ${fix}`, { param: "id" });
   }
-  mustBeUnused(ctx, row);
+  mustBeUnused(ctx, row, row.workspaceId);
   return drop(ctx, row);
 }
 
@@ -161,7 +161,7 @@ export function removeAll(ctx: Ctx, workspaceId: string) {
   for (const row of rows) drop(ctx, row);
 }
 
-function mustBeUnused(ctx: Ctx, { id, name }: ModelRow) {
+function mustBeUnused(ctx: Ctx, { id, name }: ModelRow, workspaceId: string) {
   const refuse = (why: string) => {
     throw new AppError("unsupported_state", why, { param: "id" });
   };
@@ -172,7 +172,7 @@ function mustBeUnused(ctx: Ctx, { id, name }: ModelRow) {
   if (deployment) refuse(`Deployment ${deployment} uses model ${name}: stop it first`);
   const job = one(sql`SELECT id FROM training_jobs WHERE base_model_id = ${id} AND completed_at IS NULL LIMIT 1`);
   if (job) refuse(`Training job ${job} trains on model ${name}: cancel it first, or wait for its end`);
-  const adapters = adaptersOf(ctx, id).map((row) => `${row.name} (${row.id})`);
+  const adapters = adaptersOf(ctx, workspaceId, id).map((row) => `${row.name} (${row.id})`);
   if (adapters.length > 0)
     refuse(
       `Model ${name} is what ${listed(adapters)} ${adapters.length === 1 ? "is" : "are"} added to: delete them first`,
