@@ -3,7 +3,7 @@ import { rmSync } from "node:fs";
 import { type Answer, makeKey, startBinary, type TestApp, tempDir, testApp } from "../harness.ts";
 import { violations } from "./invariants.ts";
 
-const REQUESTS = 1000;
+const REQUESTS = 3000; // each status is to be seen among all the routes
 const SEED = Number(process.env["VERK_TEST_SEED"] ?? 20_260_101); // a failure names its seed
 
 let app: TestApp;
