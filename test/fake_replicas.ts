@@ -54,6 +54,23 @@ export async function deploying({ dir = tempDir(), clock, flags = {}, lives = [{
 
 export type DeployingApp = Awaited<ReturnType<typeof deploying>>;
 
+/** For tests that open several: `const { open, closeAll } = manyDeploying(); afterEach(closeAll)`. */
+export function manyDeploying() {
+  const apps: DeployingApp[] = [];
+  return {
+    /** Whoever closes one himself takes it out. */
+    apps,
+    async open(...args: Parameters<typeof deploying>): Promise<DeployingApp> {
+      const made = await deploying(...args);
+      apps.push(made);
+      return made;
+    },
+    async closeAll() {
+      for (const each of apps.splice(0)) await each.close().then(each.remove);
+    },
+  };
+}
+
 /** Types of the events about one thing, oldest first. */
 export const eventsOf = (app: TestApp, id: string): string[] =>
   app.ctx.db.$client
