@@ -263,7 +263,7 @@ test("while one is parked a process without a model waits for it, and only then"
   expect(on.starts()).toHaveLength(1);
   expect((await chat(on, id)).status).toBe(200);
   expect(processes()).toEqual([spare]); // it is the one that serves now
-  expect(on.starts()).toEqual([expect.any(String), String(spare.pid)]);
+  expect(on.starts()).toEqual([expect.any(Number), spare.pid]);
   await on.call("POST", `/v1/deployments/${id}/stop`);
   await until("nothing to be left", () => processes().length === 0);
 });
