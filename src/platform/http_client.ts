@@ -22,6 +22,12 @@ export type GuardedRequest = {
   body?: string | Uint8Array<ArrayBuffer>;
   maxResponseBytes?: number;
   allowHttp?: boolean;
+  /**
+   * The connection may be one that is open, and stays open. One pool per dialled address, port, name in SNI and trusted
+   * authorities: what was checked for one name never carries a request for another. A receiver may close an idle
+   * connection at the moment of a request, so only for what may be sent twice.
+   */
+  keepAlive?: boolean;
   /** PEM text of authorities to trust beside the public ones: `readCaFile(config.network.ca_file)`. */
   ca?: string | undefined;
   lookup?: Lookup;
@@ -173,18 +179,26 @@ async function send(url: URL, name: string | undefined, address: string, request
       headers,
       body: request.body ?? null,
       redirect: "manual",
-      keepalive: false, // a pooled connection was checked for another name
+      keepalive: request.keepAlive ?? false,
       decompress: false, // a small answer must not unpack into a large one
       signal,
       tls: {
         ...(name === undefined ? {} : { servername: name }),
-        ...(request.ca === undefined ? {} : { ca: [...getCACertificates("default"), request.ca] }),
+        ...(request.ca === undefined ? {} : { ca: trusted(request.ca) }),
       },
     });
     return { response, address };
   } catch (cause) {
     throw failureOf(cause, url, address);
   }
+}
+
+let trustedNow: { ca: string; all: string[] } | undefined;
+
+/** Hundreds of texts, the same for every request of a server. */
+function trusted(ca: string): string[] {
+  if (trustedNow?.ca !== ca) trustedNow = { ca, all: [...getCACertificates("default"), ca] };
+  return trustedNow.all;
 }
 
 function failureOf(cause: unknown, url: URL, address: string): DialError {
