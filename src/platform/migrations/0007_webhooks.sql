@@ -1,4 +1,5 @@
 -- Where events are sent, and the queue of what is sent there: a delivery is the row itself until it has settled.
+-- What is under way only the process knows: after its death the row is due as before.
 
 CREATE TABLE webhook_endpoints (
   id                   TEXT PRIMARY KEY,
@@ -41,7 +42,6 @@ CREATE TABLE webhook_deliveries (
   due_at             INTEGER, -- of the next scheduled attempt or of the expiry; null: settled
   resend_at          INTEGER, -- one attempt by hand was asked for then
   expires_at         INTEGER NOT NULL,
-  lease_at           INTEGER, -- an attempt is under way since
   last_response_code INTEGER,
   last_error         TEXT,
   created_at         INTEGER NOT NULL,
@@ -49,9 +49,7 @@ CREATE TABLE webhook_deliveries (
   next_at            INTEGER GENERATED ALWAYS AS (coalesce(resend_at, due_at)) VIRTUAL
 ) STRICT;
 CREATE UNIQUE INDEX webhook_deliveries_once ON webhook_deliveries (event_id, endpoint_id);
-CREATE INDEX webhook_deliveries_next ON webhook_deliveries (endpoint_id, next_at)
-  WHERE next_at IS NOT NULL AND lease_at IS NULL;
-CREATE INDEX webhook_deliveries_leased ON webhook_deliveries (lease_at) WHERE lease_at IS NOT NULL;
+CREATE INDEX webhook_deliveries_next ON webhook_deliveries (endpoint_id, next_at) WHERE next_at IS NOT NULL;
 CREATE INDEX webhook_deliveries_list ON webhook_deliveries (endpoint_id, created_at, id);
 CREATE INDEX webhook_deliveries_old ON webhook_deliveries (created_at);
 CREATE INDEX webhook_deliveries_workspace ON webhook_deliveries (workspace_id);

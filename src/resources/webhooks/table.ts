@@ -57,8 +57,6 @@ export const webhookDeliveries = sqliteTable("webhook_deliveries", {
   /** One attempt by hand was asked for then, whatever the status. Null: none is wanted. */
   resendAt: integer("resend_at"),
   expiresAt: integer("expires_at").notNull(),
-  /** An attempt is under way since. */
-  leaseAt: integer("lease_at"),
   lastResponseCode: integer("last_response_code"),
   lastError: text("last_error"),
   createdAt: integer("created_at").notNull(),
