@@ -4,7 +4,6 @@ import { transition } from "../../events/lifecycle.ts";
 import type { Tx } from "../../platform/db.ts";
 import { gradually } from "../../platform/gradually.ts";
 import { CANCELLED } from "./enqueue.ts";
-import { isUnderWay, liveOf } from "./live.ts";
 import { deliveryMachine } from "./machine.ts";
 import { nextAt, webhookDeliveries, webhookEndpoints } from "./table.ts";
 

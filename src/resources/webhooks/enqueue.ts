@@ -7,6 +7,9 @@ import { prepared, type Tx } from "../../platform/db.ts";
 import { preparedInsert } from "../../platform/row.ts";
 import { type DeliveryRow, type EndpointRow, webhookDeliveries } from "./table.ts";
 
+/** What is queued is sent soon after it is woken. */
+export const DELIVER_LOOP = "webhooks.deliver";
+
 export type Queued = Pick<EventRow, "id" | "workspaceId" | "type" | "createdAt" | "data">;
 type To = { endpoint: Pick<EndpointRow, "id" | "status">; trigger: "scheduled" | "test"; now: number };
 
