@@ -8,7 +8,8 @@ import { DELIVER_LOOP, enqueue } from "./enqueue.ts";
 import { isFannedOut, wants } from "./kinds.ts";
 import { webhookEndpoints } from "./table.ts";
 
-export const FAN_OUT_LOOP = "webhooks.fan_out";
+/** Its place in the outbox, and the loop. */
+export const CONSUMER = "webhooks.fan_out";
 const BATCH = 200;
 
 /**
@@ -21,7 +22,7 @@ export async function fanOut(ctx: Ctx, signal?: AbortSignal): Promise<void> {
   const take = () =>
     consume(
       ctx.db,
-      FAN_OUT_LOOP,
+      CONSUMER,
       now,
       (tx, batch) => {
         for (const event of batch) if (isFannedOut(event.type)) made += deliverTo(tx, event, now);
@@ -51,7 +52,7 @@ export function begin(ctx: Ctx): void {
   const answer = () => {
     isRung = false;
     lastAt = performance.now();
-    ctx.wake(FAN_OUT_LOOP);
+    ctx.wake(CONSUMER);
   };
   onEvents(ctx.db, () => {
     if (isRung) return;
