@@ -9,7 +9,7 @@ import { isFannedOut, wants } from "./kinds.ts";
 import { webhookEndpoints } from "./table.ts";
 
 /** Its place in the outbox, and the loop. */
-export const CONSUMER = "webhooks.fan_out";
+export const FAN_OUT_LOOP = "webhooks.fan_out";
 const BATCH = 200;
 
 /**
@@ -22,7 +22,7 @@ export async function fanOut(ctx: Ctx, signal?: AbortSignal): Promise<void> {
   const take = () =>
     consume(
       ctx.db,
-      CONSUMER,
+      FAN_OUT_LOOP,
       now,
       (tx, batch) => {
         for (const event of batch) if (isFannedOut(event.type)) made += deliverTo(tx, event, now);
@@ -52,7 +52,7 @@ export function begin(ctx: Ctx): void {
   const answer = () => {
     isRung = false;
     lastAt = performance.now();
-    ctx.wake(CONSUMER);
+    ctx.wake(FAN_OUT_LOOP);
   };
   onEvents(ctx.db, () => {
     if (isRung) return;
