@@ -1,0 +1,321 @@
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { fakeClock, type TestApp, testApp } from "../../../test/harness.ts";
+import { transition } from "../../events/lifecycle.ts";
+import { events } from "../../events/table.ts";
+import { signingSecrets } from "../../lib/webhooks/rotation.ts";
+import { keyOf, maskSecret } from "../../lib/webhooks/signature.ts";
+import { write } from "../../platform/db.ts";
+import { purge } from "../workspaces/purge.ts";
+import { cancelRest, cancelWaiting } from "./cancel.ts";
+import { fanOut } from "./fan_out.ts";
+import { requireReachable } from "./guard.ts";
+import { deliveryMachine } from "./machine.ts";
+import { openSecrets } from "./sealing.ts";
+import { find } from "./service.ts";
+import { type DeliveryRow, webhookAttempts, webhookDeliveries } from "./table.ts";
+
+const URL = "https://203.0.114.7/hook"; // public, and nobody dials it here
+const DAY = 86_400_000;
+
+let app: TestApp;
+let clock: ReturnType<typeof fakeClock>;
+beforeEach(() => {
+  clock = fakeClock();
+  app = testApp({ clock, flags: { "webhooks.max_per_workspace": 5 } });
+});
+afterEach(() => app.close().then(app.remove));
+
+const post = (path = "", json?: unknown, headers: Record<string, string> = {}) =>
+  app.call("POST", `/v1/webhooks${path}`, json, { headers });
+const make = async (more: object = {}) => (await post("", { url: URL, ...more })).body;
+const get = async (path: string) => (await app.call("GET", `/v1/webhooks/${path}`)).body;
+const patch = (id: string, json: object) => app.call("PATCH", `/v1/webhooks/${id}`, json);
+const rows = () => app.ctx.db.select().from(webhookDeliveries).all();
+const settle = (row: DeliveryRow, action: "succeed" | "fail" | "exhaust" | "cancel") =>
+  write(app.ctx.db, (tx) =>
+    transition(tx, deliveryMachine, action, { id: row.id, now: clock.now() }, { dueAt: null, attemptCount: 1 }),
+  );
+const snapshot = async () => {
+  const { body } = await app.call("POST", "/v1/datasets", { name: `d${crypto.randomUUID()}`, format: "prompt" });
+  await app.call("POST", `/v1/datasets/${body.id}/rows`, { rows: [{ prompt: "a" }] });
+};
+
+describe("an endpoint", () => {
+  test("shows its whole secret once; afterwards only when it is asked for", async () => {
+    const made = await make({ description: "ours", event_types: ["job.failed", "job.failed"] });
+    expect(keyOf(made.secret)).toBeDefined();
+    expect(made).toMatchObject({
+      object: "webhook_endpoint",
+      url: URL,
+      event_types: ["job.failed"],
+      description: "ours",
+      enabled: true,
+      consecutive_failures: 0,
+      disabled_at: null,
+    });
+    const masked = maskSecret(made.secret);
+    expect((await get(made.id)).secret).toBe(masked);
+    const listed = (await app.call("GET", "/v1/webhooks")).body.data;
+    expect(listed.map((each: { secret: string }) => each.secret)).toEqual([masked]);
+    expect((await patch(made.id, { description: null })).body).toMatchObject({ secret: masked, description: null });
+    expect(await get(`${made.id}/secret`)).toEqual({ object: "webhook_secret", id: made.id, secret: made.secret });
+  });
+
+  test("leaves no secret in a log, an event or the clear text of the database", async () => {
+    const { id, secret } = await make();
+    await post(`/${id}/test`);
+    await get(`${id}/secret`);
+    const kept = JSON.stringify([app.log, app.ctx.db.select().from(events).all(), find(app.ctx, id)]);
+    expect(kept).toContain(id);
+    for (const part of [secret, secret.slice("whsec_".length)]) expect(kept).not.toContain(part);
+  });
+
+  test("is not revealed to a key that can only read, nor shown to another workspace", async () => {
+    const { id } = await make();
+    const { key } = app.keyOf("alpha", ["read"]);
+    const asked = (path: string, as: string) => app.call("GET", `/v1/webhooks/${id}${path}`, undefined, { key: as });
+    expect((await asked("", key)).status).toBe(200);
+    expect(await asked("/secret", key)).toMatchObject({ status: 403, body: { error: { code: "missing_scope" } } });
+    expect((await asked("/secret", app.keyB)).status).toBe(404);
+  });
+
+  test("is made once for one Idempotency-Key, and the same secret is told again", async () => {
+    const header = { "idempotency-key": "once" };
+    const [first, second] = [await post("", { url: URL }, header), await post("", { url: URL }, header)];
+    expect(second.body).toEqual(first.body);
+    expect(second.headers.get("idempotent-replayed")).toBe("true");
+    expect((await app.call("GET", "/v1/webhooks")).body.data).toHaveLength(1);
+  });
+
+  test.each([
+    [{}, 422, "/url"],
+    [{ url: 5 }, 422, "/url"],
+    [{ url: URL, event_types: ["job.exploded"] }, 422, "/event_types/0"],
+    [{ url: URL, event_types: ["job.created"] }, 422, "/event_types/0"],
+    [{ url: "http://203.0.114.7/" }, 400, "/url"],
+    [{ url: "https://user:pass@203.0.114.7/" }, 400, "/url"],
+    [{ url: "https://127.0.0.1/" }, 400, "/url"],
+    [{ url: "https://0x7f.1/" }, 400, "/url"],
+    [{ url: "https://[::ffff:10.0.0.1]/" }, 400, "/url"],
+    [{ url: "https://169.254.169.254/latest" }, 400, "/url"],
+    [{ url: "https://localhost/" }, 400, "/url"],
+    [{ url: "https://metadata.google.internal/" }, 400, "/url"],
+  ])("refuses %j with %i and names %s", async (json, status, param) => {
+    const answer = await post("", json);
+    expect([answer.status, answer.body.error.param]).toEqual([status, param]);
+    if (status === 400) expect(answer.body.error.code).toBe("url_not_allowed");
+    const { id } = await make();
+    if ("url" in json) expect((await patch(id, json)).status).toBe(status);
+  });
+
+  test("may have a name that does not resolve yet, but none that leads inside", async () => {
+    const judged = (lookup: () => Promise<{ address: string }[]>) =>
+      requireReachable(app.ctx, "https://hooks.example.com/", lookup);
+    await judged(() => Promise.reject(new Error("ENOTFOUND")));
+    await judged(async () => [{ address: "203.0.114.7" }]);
+    const mixed = judged(async () => [{ address: "203.0.114.7" }, { address: "10.0.0.1" }]);
+    expect(mixed).rejects.toThrow("10.0.0.1");
+  });
+
+  test("beyond the quota is refused until another goes", async () => {
+    const made = [];
+    for (let i = 0; i < 5; i++) made.push(await make());
+    expect((await post("", { url: URL })).body.error.code).toBe("quota_exceeded");
+    expect((await app.call("DELETE", `/v1/webhooks/${made[0].id}`)).body).toEqual({
+      id: made[0].id,
+      object: "webhook_endpoint",
+      deleted: true,
+    });
+    expect((await post("", { url: URL })).status).toBe(201);
+  });
+});
+
+describe("a rotation", () => {
+  test("signs with both secrets until the grace is over, and answers masked", async () => {
+    const { id, secret } = await make();
+    const { body } = await post(`/${id}/rotate_secret`, { grace_period_seconds: 60 });
+    const { secret: fresh } = await get(`${id}/secret`);
+    expect(fresh).not.toBe(secret);
+    expect(body.secret).toBe(maskSecret(fresh));
+    const signing = () => signingSecrets(openSecrets(app.ctx, find(app.ctx, id)!), clock.now());
+    expect(signing()).toEqual([fresh, secret]);
+    clock.advance(60_000);
+    expect(signing()).toEqual([fresh]);
+  });
+
+  test("without a body keeps the old one for a day; with no grace not at all", async () => {
+    const { id, secret } = await make();
+    expect((await post(`/${id}/rotate_secret`)).status).toBe(200);
+    const signing = () => signingSecrets(openSecrets(app.ctx, find(app.ctx, id)!), clock.now());
+    clock.advance(DAY - 1);
+    expect(signing()).toContain(secret);
+    await post(`/${id}/rotate_secret`, { grace_period_seconds: 0 });
+    expect(signing()).toHaveLength(1);
+    expect((await post(`/${id}/rotate_secret`, { grace_period_seconds: -1 })).body.error.param).toBe(
+      "/grace_period_seconds",
+    );
+  });
+});
+
+describe("a test", () => {
+  test("is a delivery to its endpoint alone, whatever the endpoint wants", async () => {
+    const { id } = await make({ event_types: ["job.completed"] });
+    await make();
+    const answer = await post(`/${id}/test`);
+    await fanOut(app.ctx);
+    expect(answer).toMatchObject({
+      status: 202,
+      body: {
+        object: "webhook_delivery",
+        endpoint_id: id,
+        event_type: "webhook.test",
+        status: "pending",
+        attempts: [],
+      },
+    });
+    expect(rows().map((row) => [row.endpointId, row.trigger])).toEqual([[id, "test"]]);
+    expect(app.woken).toContain("webhooks.deliver");
+    const told = app.ctx.db.select().from(events).all().at(-1);
+    expect([told?.id, told?.data]).toEqual([answer.body.event_id, { object: "webhook_endpoint", id }]);
+  });
+
+  test("is refused while the endpoint is disabled", async () => {
+    const { id } = await make();
+    await patch(id, { enabled: false });
+    for (const path of ["/test", "/recover"])
+      expect((await post(`/${id}${path}`, { since: "2026-01-01T00:00:00Z" })).body.error.code).toBe(
+        "unsupported_state",
+      );
+  });
+});
+
+describe("disabling", () => {
+  test("by hand cancels what waits and shows no disabled_at; enabling forgets the failures", async () => {
+    const { id } = await make();
+    await post(`/${id}/test`);
+    const off = (await patch(id, { enabled: false })).body;
+    expect(off).toMatchObject({ enabled: false, disabled_at: null, disabled_reason: "by_hand" });
+    expect(rows()[0]).toMatchObject({ status: "cancelled", dueAt: null });
+    app.ctx.db.$client.run("UPDATE webhook_endpoints SET consecutive_failures = 50, disabled_at = 5");
+    expect((await patch(id, { enabled: true })).body).toMatchObject({
+      enabled: true,
+      consecutive_failures: 0,
+      disabled_at: null,
+      disabled_reason: null,
+    });
+    expect(rows()[0]?.status).toBe("cancelled");
+  });
+
+  test("with more than one commit's worth of deliveries cancels the rest soon, and none of another", async () => {
+    const [a, b] = [await make(), await make()];
+    for (let i = 0; i < 5; i++) await post(`/${a.id}/test`);
+    await post(`/${b.id}/test`);
+    app.ctx.db.$client.run("UPDATE webhook_endpoints SET status = 'disabled' WHERE id = ?", [a.id]);
+    expect(write(app.ctx.db, (tx) => cancelWaiting(tx, a.id, clock.now(), 2))).toBe(2);
+    const waiting = () => rows().filter((row) => row.status === "pending");
+    expect(waiting()).toHaveLength(4);
+    await cancelRest(app.ctx);
+    expect(waiting().map((row) => row.endpointId)).toEqual([b.id]);
+  });
+
+  test("by deletion hides it, destroys its secrets and cancels what waits", async () => {
+    const { id } = await make();
+    await post(`/${id}/test`);
+    await app.call("DELETE", `/v1/webhooks/${id}`);
+    expect((await app.call("GET", `/v1/webhooks/${id}/deliveries`)).status).toBe(404);
+    expect(find(app.ctx, id)).toMatchObject({ status: "deleted", secrets: "" });
+    expect(rows()[0]?.status).toBe("cancelled");
+    expect((await app.call("GET", "/v1/webhooks")).body.data).toEqual([]);
+  });
+
+  test("goes with its workspace", async () => {
+    const { id } = await make();
+    await app.call("DELETE", `/v1/workspaces/${app.workspaceA}`, undefined, { key: app.adminKey });
+    await purge(app.ctx);
+    expect(find(app.ctx, id)).toMatchObject({ status: "deleted", secrets: "" });
+  });
+});
+
+describe("deliveries", () => {
+  test("are listed newest first, fifty of them, each with its attempts in order", async () => {
+    const { id } = await make();
+    for (let i = 0; i < 52; i++) {
+      await post(`/${id}/test`);
+      clock.advance(1);
+    }
+    const newest = rows().at(-1)!;
+    const attempt = { attemptedAt: 1, trigger: "test", durationMs: 7, responseBody: "no", errorCode: null } as const;
+    for (const number of Array.from({ length: 60 }, (_, i) => i + 1))
+      app.ctx.db
+        .insert(webhookAttempts)
+        .values({ ...attempt, deliveryId: newest.id, number, responseCode: 500, errorMessage: null })
+        .run();
+    const { data, has_more } = await get(`${id}/deliveries`);
+    expect([data.length, has_more, data[0].id]).toEqual([50, true, newest.id]);
+    expect(data[0].attempts.map((each: { number: number }) => each.number)).toEqual(
+      Array.from({ length: 50 }, (_, i) => i + 11),
+    );
+    expect(data[1].attempts).toEqual([]);
+  });
+
+  test("are sent again by hand, whatever became of them; those of another endpoint are unknown", async () => {
+    const [a, b] = [await make(), await make()];
+    const { id: delivery } = (await post(`/${a.id}/test`)).body;
+    settle(rows()[0]!, "exhaust");
+    expect((await get(`${a.id}/deliveries`)).data[0]).toMatchObject({ exhausted: true, next_attempt_at: null });
+    clock.advance(5 * DAY);
+    const again = await post(`/${a.id}/deliveries/${delivery}/resend`);
+    expect(again).toMatchObject({ status: 202, body: { status: "exhausted" } });
+    expect(Date.parse(again.body.next_attempt_at)).toBe(clock.now());
+    expect(rows()[0]?.resendAt).toBe(clock.now());
+    expect((await post(`/${b.id}/deliveries/${delivery}/resend`)).status).toBe(404);
+  });
+});
+
+describe("recovery", () => {
+  test("sends again what did not arrive since then, and nothing else", async () => {
+    const { id } = await make();
+    const actions = ["fail", "cancel", "exhaust", "succeed"] as const;
+    for (const [i, action] of actions.entries()) {
+      clock.advance(1000);
+      await post(`/${id}/test`);
+      settle(rows()[i]!, action);
+    }
+    await post(`/${id}/test`);
+    const since = new Date(rows()[1]!.eventCreatedAt).toISOString();
+    const answer = await post(`/${id}/recover`, { since });
+    expect(answer).toMatchObject({
+      status: 202,
+      body: { object: "webhook_recovery", endpoint_id: id, since, count: 2 },
+    });
+    expect(rows().map((row) => row.resendAt !== null)).toEqual([false, true, true, false, false]);
+    expect((await post(`/${id}/recover`, { since: "yesterday" })).body.error.param).toBe("/since");
+  });
+
+  test("brings back the events that came while it was disabled, each once", async () => {
+    await snapshot(); // before it was there
+    clock.advance(1000);
+    const { id } = await make({ event_types: ["dataset.rows_appended"] });
+    clock.advance(1000);
+    await patch(id, { enabled: false });
+    clock.advance(1000);
+    await snapshot();
+    await fanOut(app.ctx);
+    clock.advance(4 * DAY);
+    await snapshot();
+    await fanOut(app.ctx);
+    expect(rows().filter((row) => row.status === "pending")).toEqual([]);
+    await patch(id, { enabled: true });
+    await snapshot(); // not fanned out yet
+    const since = "2020-01-01T00:00:00Z";
+    expect((await post(`/${id}/recover`, { since })).body.count).toBe(2);
+    expect(rows().map((row) => [row.status, row.resendAt === null])).toEqual([
+      ["cancelled", false],
+      ["pending", true],
+    ]);
+    await fanOut(app.ctx);
+    expect(rows()).toHaveLength(3);
+    app.ctx.db.$client.run("UPDATE webhook_deliveries SET resend_at = NULL, status = 'succeeded', due_at = NULL");
+    expect((await post(`/${id}/recover`, { since })).body.count).toBe(0);
+  });
+});
