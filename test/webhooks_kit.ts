@@ -113,3 +113,28 @@ export function dieAt(n: number): { isDead: () => boolean; revive: () => void } 
   };
   return { isDead: () => left <= 0, revive: () => void delete failpoints.hit };
 }
+
+const TLS = join(import.meta.dir, "fixtures/tls");
+/** For a server that may send to the receivers below. */
+export const TLS_FLAGS = { "network.allow": ["127.0.0.1"], "network.ca_file": join(TLS, "ca.pem") };
+export const TLS_SERVER = { cert: Bun.file(join(TLS, "server.pem")), key: Bun.file(join(TLS, "server.key")) };
+
+export type Got = { path: string; headers: Headers; body: string; port: number | undefined };
+type Reply = (got: Got, count: number) => Response | Promise<Response>;
+
+/** A real receiver over TLS on a free port of this machine. */
+export function startTlsReceiver(reply: Reply = () => new Response(null, { status: 204 })) {
+  const got: Got[] = [];
+  const server = Bun.serve({
+    hostname: "127.0.0.1",
+    port: 0,
+    tls: TLS_SERVER,
+    async fetch(request, self) {
+      const port = self.requestIP(request)?.port; // of the connection
+      const item = { path: new URL(request.url).pathname, headers: request.headers, body: await request.text(), port };
+      got.push(item);
+      return reply(item, got.length - 1);
+    },
+  });
+  return { url: `https://127.0.0.1:${server.port}`, got, stop: () => server.stop(true) };
+}
