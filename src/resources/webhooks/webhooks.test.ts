@@ -2,6 +2,7 @@ import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { fakeClock, type TestApp, testApp } from "../../../test/harness.ts";
 import { transition } from "../../events/lifecycle.ts";
 import { events } from "../../events/table.ts";
+import { KINDS } from "../../lib/webhooks/kinds.ts";
 import { signingSecrets } from "../../lib/webhooks/rotation.ts";
 import { keyOf, maskSecret } from "../../lib/webhooks/signature.ts";
 import { write } from "../../platform/db.ts";
@@ -9,6 +10,7 @@ import { purge } from "../workspaces/purge.ts";
 import { cancelRest, cancelWaiting } from "./cancel.ts";
 import { fanOut } from "./fan_out.ts";
 import { requireReachable } from "./guard.ts";
+import { PUBLISHED } from "./kinds.ts";
 import { deliveryMachine } from "./machine.ts";
 import { openSecrets } from "./sealing.ts";
 import { find } from "./service.ts";
@@ -128,6 +130,10 @@ describe("an endpoint", () => {
     });
     expect((await post("", { url: URL })).status).toBe(201);
   });
+});
+
+test("the kinds that the command line knows are those of the catalogue", () => {
+  expect([...KINDS].sort()).toEqual([...PUBLISHED].sort());
 });
 
 describe("a rotation", () => {
