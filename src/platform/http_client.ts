@@ -1,11 +1,11 @@
 import { readFileSync } from "node:fs";
-import { getCACertificates } from "node:tls";
 import { UsageError } from "../lib/errors.ts";
 import { formatListen } from "../lib/listen.ts";
 import { DialError, judgeUrl, type Lookup, networkPolicy, type Policy, resolveChecked } from "./address.ts";
 import type { Config } from "./config.ts";
 import { failpoint } from "./failpoint.ts";
 import { errorCode } from "./files.ts";
+import { trusting } from "./trust.ts";
 
 /**
  * The only way out for anything a user may aim: webhooks, image URLs, connectors, the tracker. The address that was
@@ -174,31 +174,22 @@ async function send(url: URL, name: string | undefined, address: string, request
 
   failpoint("http.before_send");
   try {
-    const response = await fetch(pinned, {
-      method: request.method ?? "GET",
-      headers,
-      body: request.body ?? null,
-      redirect: "manual",
-      keepalive: request.keepAlive ?? false,
-      decompress: false, // a small answer must not unpack into a large one
-      signal,
-      tls: {
-        ...(name === undefined ? {} : { servername: name }),
-        ...(request.ca === undefined ? {} : { ca: trusted(request.ca) }),
-      },
-    });
+    const response = await trusting(url.host, request.ca, (ca) =>
+      fetch(pinned, {
+        method: request.method ?? "GET",
+        headers,
+        body: request.body ?? null,
+        redirect: "manual",
+        keepalive: request.keepAlive ?? false,
+        decompress: false, // a small answer must not unpack into a large one
+        signal,
+        tls: { ...(name === undefined ? {} : { servername: name }), ...(ca === undefined ? {} : { ca }) },
+      }),
+    );
     return { response, address };
   } catch (cause) {
     throw failureOf(cause, url, address);
   }
-}
-
-let trustedNow: { ca: string; all: string[] } | undefined;
-
-/** Hundreds of texts, the same for every request of a server. */
-function trusted(ca: string): string[] {
-  if (trustedNow?.ca !== ca) trustedNow = { ca, all: [...getCACertificates("default"), ca] };
-  return trustedNow.all;
 }
 
 function failureOf(cause: unknown, url: URL, address: string): DialError {
