@@ -5,7 +5,7 @@ import { tempDir } from "../harness.ts";
 import { HOUR, SECOND, World } from "../webhooks_world.ts";
 
 /** Each takes 72 hours and more of its own time. What happened is checked against the specification's words. */
-const HISTORIES = Number(process.env["VERK_TEST_WEBHOOK_HISTORIES"] ?? 40);
+const HISTORIES = Number(process.env["VERK_TEST_WEBHOOK_HISTORIES"] ?? 150);
 const WAITS = [5, 60, 600, 3600, 21_600, 43_200].map((seconds) => seconds * SECOND);
 type Rows = ReturnType<World["rows"]>;
 

@@ -9,7 +9,7 @@ import { webhookAttempts, webhookDeliveries, webhookEndpoints } from "../../src/
 import { Crash, fakeClock, tempDir } from "../harness.ts";
 import { addEndpoint, answerOf, dieAt, emitCompleted, fragile, openRig, type Rig } from "../webhooks_kit.ts";
 
-const KILLS = Number(process.env["VERK_TEST_WEBHOOK_KILLS"] ?? 300);
+const KILLS = Number(process.env["VERK_TEST_WEBHOOK_KILLS"] ?? 5_000);
 const never = new AbortController().signal;
 const random = openRandom(20_260_103);
 
