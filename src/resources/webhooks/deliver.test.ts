@@ -3,7 +3,9 @@ import { eq } from "drizzle-orm";
 import { fakeClock, type TestApp, testApp, until } from "../../../test/harness.ts";
 import { addEndpoint, emitCompleted, startTlsReceiver, TLS_FLAGS } from "../../../test/webhooks_kit.ts";
 import { verify } from "../../lib/webhooks/signature.ts";
+import { failpoints } from "../../platform/failpoint.ts";
 import { deliver } from "./deliver.ts";
+import { readLanes } from "./due.ts";
 import { fanOut } from "./fan_out.ts";
 import { close, liveOf, quiet } from "./live.ts";
 import { prune } from "./prune.ts";
@@ -210,6 +212,24 @@ test("what is under way when the server stops leaves no trace, and is made again
   expect(deliveries()).toMatchObject([{ status: "pending", attemptCount: 0, dueAt: expect.any(Number) }]);
 });
 
+test("while ends cannot be written down, nothing is sent again and again", async () => {
+  const { got, url } = receiver(() => {
+    failpoints.hit = (name) => {
+      if (name === "db.before_commit") throw new Error("the disk is full");
+    };
+    return new Response(null, { status: 200 });
+  });
+  add(url);
+  happen();
+  await sendAll();
+  delete failpoints.hit;
+  expect(deliveries()).toMatchObject([{ status: "pending", attemptCount: 0 }]);
+  expect(liveOf(app.ctx.db).restUntil).toBeGreaterThan(performance.now());
+  liveOf(app.ctx.db).restUntil = 0;
+  await sendAll().finally(() => delete failpoints.hit);
+  expect(got).toHaveLength(2);
+});
+
 test("one by hand is one attempt, whatever the delivery is, and a test goes to its endpoint alone", async () => {
   const { got, url } = receiver();
   const { id } = add(`${url}/one`, ["job.failed"]);
@@ -241,4 +261,19 @@ test("what settled long ago is forgotten, with its bytes and with endpoints nobo
   expect(attempts()).toEqual([]);
   expect(app.ctx.db.select().from(webhookBodies).all()).toHaveLength(1);
   expect(app.ctx.db.select().from(webhookEndpoints).all()).toMatchObject([{ status: "enabled" }]);
+});
+
+test("however many endpoints wait, each is looked at in its turn, a thousand at a time", async () => {
+  const { ctx } = app;
+  const live = liveOf(ctx.db);
+  const ids = Array.from({ length: 1_500 }, () => add("https://127.0.0.2:9/hook").id).sort();
+  happen();
+  await fanOut(ctx);
+  const first = readLanes(ctx.db, live, clock.now());
+  expect([first.lanes.length, first.isCut]).toEqual([1_000, true]);
+  const second = readLanes(ctx.db, live, clock.now());
+  expect([second.lanes.length, second.isCut]).toEqual([500, false]);
+  expect([...first.lanes, ...second.lanes].map(({ endpointId }) => endpointId)).toEqual(ids);
+  expect(first.lanes.every(({ due }) => due.length === 1)).toBe(true);
+  expect(readLanes(ctx.db, live, clock.now()).lanes).toHaveLength(1_000);
 });

@@ -6,7 +6,7 @@
 import type { Ctx } from "../../context.ts";
 import { chooseStarts, paceAfter } from "../../lib/webhooks/fairness.ts";
 import { dueAction, type Trigger } from "../../lib/webhooks/verdict.ts";
-import { durable, isDirty, write } from "../../platform/db.ts";
+import { durable, isDirty, openCommit, write } from "../../platform/db.ts";
 import { type Tried, tryOnce } from "./attempt.ts";
 import { cancelRest } from "./cancel.ts";
 import { bodyOf, deliveryById, endpointById, laneOf, readLanes } from "./due.ts";
@@ -17,7 +17,7 @@ import type { DeliveryRow, EndpointRow } from "./table.ts";
 
 const SWEEP_MS = 1_000;
 const CHEAP_MS = 2; // a look that costs more is followed by a rest of four times its length
-const TROUBLE_MS = 5_000; // between attempts whose ends cannot be written down
+const TROUBLE_MS = 30_000; // between attempts whose ends cannot be written down
 
 export async function deliver(ctx: Ctx, signal: AbortSignal): Promise<void> {
   const live = liveOf(ctx.db);
@@ -29,10 +29,11 @@ export async function deliver(ctx: Ctx, signal: AbortSignal): Promise<void> {
     await cancelRest(ctx);
   }
   const begun = performance.now();
-  const lanes = readLanes(ctx.db, live, ctx.clock.now());
+  const { lanes, isCut } = readLanes(ctx.db, live, ctx.clock.now());
   const { chosen, turn } = chooseStarts(lanes, live.turn, live.limits);
   const costMs = performance.now() - begun;
   live.restUntil = costMs > CHEAP_MS ? begun + 5 * costMs : 0;
+  if (isCut) ctx.wake(DELIVER_LOOP);
   if (chosen.length === 0) return;
   live.turn = turn;
   if (isDirty(ctx.db)) await durable(ctx.db); // nothing is sent that a power cut could take back
@@ -82,6 +83,7 @@ async function fly(ctx: Ctx, live: Live, { delivery, endpoint, trigger }: Flight
     const warm = lane.pace.standing === "quick";
     const tried = await tryOnce(ctx, { endpoint, eventId: delivery.eventId, body, warm }, signal);
     end(ctx, delivery.id, trigger, tried);
+    await openCommit(ctx.db); // one that is lost is trouble too
     const succeeded = tried.responseCode !== null && tried.responseCode >= 200 && tried.responseCode < 300;
     const durationMs = tried.endedAt - tried.attemptedAt;
     lane.pace = paceAfter(lane.pace, { succeeded, durationMs }, live.limits);

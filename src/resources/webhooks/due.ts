@@ -29,13 +29,17 @@ const oldestDue = prepared((db) =>
   ),
 );
 
-/** Every endpoint with something due or under way, and of each no more than it may start now. */
-export function readLanes(db: Db, live: Live, now: number): FairLane<string>[] {
+const LOOK_LANES = 1_000; // at a time, a few milliseconds: the next look goes on behind them
+
+/**
+ * The endpoints with something due or under way, and of each no more than it may start now. `isCut`: there are more,
+ * for the next look.
+ */
+export function readLanes(db: Db, live: Live, now: number): { lanes: FairLane<string>[]; isCut: boolean } {
   const found = new Map<string, FairLane<string>>();
-  const next = nextWaiting(db);
-  for (let at = next.get(""); at; at = next.get(at.endpoint_id)) {
-    const endpointId = at.endpoint_id;
-    if (at.next_at > now) continue;
+  const waiting = someWaiting(db, live.lookedTo);
+  for (const { endpoint_id: endpointId, next_at } of waiting) {
+    if (next_at > now) continue;
     const lane = laneOf(db, live, endpointId);
     const due = dueOf(db, { endpointId, lane, now, live });
     found.set(endpointId, { endpointId, pace: paceNow(lane, now), running: lane.running.size, due });
@@ -43,7 +47,17 @@ export function readLanes(db: Db, live: Live, now: number): FairLane<string>[] {
   for (const [endpointId, lane] of live.lanes)
     if (lane.running.size > 0 && !found.has(endpointId))
       found.set(endpointId, { endpointId, pace: paceNow(lane, now), running: lane.running.size, due: [] });
-  return [...found.values()];
+  const isCut = waiting.length >= LOOK_LANES;
+  live.lookedTo = isCut ? (waiting.at(-1)?.endpoint_id ?? "") : "";
+  return { lanes: [...found.values()], isCut };
+}
+
+/** Behind `after` in the order of their ids. */
+function someWaiting(db: Db, after: string): Waiting[] {
+  const next = nextWaiting(db);
+  const found: Waiting[] = [];
+  for (let at = next.get(after); at && found.length < LOOK_LANES; at = next.get(at.endpoint_id)) found.push(at);
+  return found;
 }
 
 export function laneOf(db: Db, { lanes }: Live, endpointId: string): Lane {

@@ -15,6 +15,8 @@ export type Live = {
   /** Aborts what is under way, when the server stops. */
   readonly closing: AbortController;
   turn: Turn;
+  /** The endpoint that the last look ended with; empty: the next one begins with the first. */
+  lookedTo: string;
   limits: Limits;
   /** Of `performance.now()`: a look at very many lanes is followed by a rest. */
   restUntil: number;
@@ -28,6 +30,7 @@ export const liveOf: (db: Db) => Live = oncePer(
     flights: new Set(),
     closing: new AbortController(),
     turn: FIRST_TURN,
+    lookedTo: "",
     limits: LIMITS,
     restUntil: 0,
     sweptAt: 0,
