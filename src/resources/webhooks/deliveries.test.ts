@@ -1,9 +1,11 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
-import { fakeClock, type TestApp, testApp } from "../../../test/harness.ts";
+import { fakeClock, type TestApp, testApp, until } from "../../../test/harness.ts";
+import { emitCompleted, startTlsReceiver, TLS_FLAGS } from "../../../test/webhooks_kit.ts";
 import { transition } from "../../events/lifecycle.ts";
 import { write } from "../../platform/db.ts";
 import { fanOut } from "./fan_out.ts";
 import { deliveryMachine } from "./machine.ts";
+import type { Delivery } from "./schema.ts";
 import { type DeliveryRow, webhookAttempts, webhookDeliveries } from "./table.ts";
 
 const URL = "https://203.0.114.7/hook"; // public, and nobody dials it here
@@ -114,4 +116,37 @@ describe("recovery", () => {
     app.ctx.db.$client.run("UPDATE webhook_deliveries SET resend_at = NULL, status = 'succeeded', due_at = NULL");
     expect((await post(`/${id}/recover`, { since })).body.count).toBe(0);
   });
+});
+
+test("an endpoint that said it is gone gets everything once it is back, over the real loops and the real network", async () => {
+  let status = 410;
+  const receiver = startTlsReceiver(() => new Response("so", { status }));
+  const real = testApp({ loops: ["webhooks.fan_out", "webhooks.deliver"], flags: TLS_FLAGS });
+  try {
+    const call = async (method: string, path: string, json?: unknown) =>
+      (await real.call(method, `/v1/webhooks${path}`, json)).body;
+    const { id } = await call("POST", "", { url: `${receiver.url}/hook` });
+    const complete = () => emitCompleted(real.ctx, real.workspaceA);
+    const sent = [complete()];
+    await until("it to be disabled", async () => (await call("GET", `/${id}`)).disabled_at);
+    expect(await call("GET", `/${id}`)).toMatchObject({ enabled: false, disabled_reason: "gone" });
+    sent.push(complete());
+    await fanOut(real.ctx);
+    status = 200;
+    await call("PATCH", `/${id}`, { enabled: true });
+    expect((await call("POST", `/${id}/recover`, { since: "2020-01-01T00:00:00Z" })).count).toBe(2);
+    const list = async () => (await call("GET", `/${id}/deliveries`)).data as Delivery[];
+    await until("both to arrive", async () => (await list()).every((each) => each.status === "succeeded"));
+    const byEvent = new Map((await list()).map((each) => [each.event_id, each]));
+    expect([...byEvent.keys()].sort()).toEqual([...sent].sort());
+    expect(byEvent.get(sent[0]!)?.attempts).toMatchObject([
+      { number: 1, trigger: "scheduled", response_code: 410, response_body: "so" },
+      { number: 2, trigger: "manual", response_code: 200 },
+    ]);
+    expect(receiver.got.map(({ headers }) => headers.get("webhook-id")).sort()).toEqual([sent[0]!, ...sent].sort());
+  } finally {
+    await real.close();
+    real.remove();
+    receiver.stop();
+  }
 });

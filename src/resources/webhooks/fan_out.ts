@@ -17,14 +17,14 @@ const BATCH = 200;
  * place in the outbox move in one commit, so wherever the process dies no event is fanned out twice or not at all.
  */
 export async function fanOut(ctx: Ctx, signal?: AbortSignal): Promise<void> {
-  const now = ctx.clock.now();
   let made = 0;
   const take = () =>
     consume(
       ctx.db,
       FAN_OUT_LOOP,
-      now,
+      ctx.clock.now(),
       (tx, batch) => {
+        const now = ctx.clock.now(); // not before: a delivery is no older than its event
         for (const event of batch) if (isFannedOut(event.type)) made += deliverTo(tx, event, now);
       },
       BATCH,

@@ -15,6 +15,7 @@ import * as endpoints from "./service.ts";
 import { type DeliveryRow, type EndpointRow, webhookDeliveries } from "./table.ts";
 
 const PAGE_ROWS = 1_000; // a few milliseconds
+const CLOCK_MS = 3_600_000;
 
 /** How many are sent again. */
 export async function recover(ctx: Ctx, workspaceId: string, endpointId: string, sinceMs: number): Promise<number> {
@@ -45,7 +46,7 @@ const UNDELIVERED: readonly string[] = ["failed", "exhausted", "cancelled"] sati
 
 function recoverEnded(ctx: Ctx, { id: endpointId }: EndpointRow, sinceMs: number): Promise<number> {
   const { id, createdAt, eventCreatedAt, status } = webhookDeliveries;
-  const first: Place = { createdAt: sinceMs, id: "" }; // a row is no older than its event
+  const first: Place = { createdAt: sinceMs - CLOCK_MS, id: "" }; // a row is no older than its event, but for a clock set back
   return pageByPage(ctx, first, (tx, last) => {
     const found = tx
       .select({ id, createdAt, eventCreatedAt, status })
