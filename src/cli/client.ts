@@ -15,7 +15,12 @@ export class ApiError extends Error {
 export type Answer<T> = { status: number; body: T; headers: Headers };
 export type ServerEvent = { id: string | undefined; event: string; data: unknown };
 type Method = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
-type StreamOptions = { body?: unknown; onComment?: (text: string) => void };
+type StreamOptions = {
+  body?: unknown;
+  onComment?: (text: string) => void;
+  /** The server has answered: what happens from here on is in the stream. */
+  onOpen?: () => void;
+};
 /** What is sent as it is, of any length: a stream is read as fast as the server takes it. */
 export type Body = Uint8Array<ArrayBuffer> | ReadableStream<Uint8Array<ArrayBuffer>>;
 type CallOptions = { headers?: Record<string, string>; signal?: AbortSignal; raw?: Body };
@@ -54,10 +59,11 @@ export function createClient({ url, key }: { url: string; key?: string }): Clien
     async *download(path, signal) {
       yield* bytesOf(await send(path, { headers: headersOf(), signal, timeout: false }), signal);
     },
-    async *stream(path, signal, { body, onComment } = {}) {
+    async *stream(path, signal, { body, onComment, onOpen } = {}) {
       const headers = headersOf({ accept: "text/event-stream", "content-type": "application/json" });
       const post = body === undefined ? {} : { method: "POST", body: JSON.stringify(body) };
       const response = await send(path, { headers, signal, ...post, timeout: false }); // a wake takes as long as it takes
+      onOpen?.();
       try {
         if (response.body) yield* readEvents(response.body, onComment);
       } catch (cause) {

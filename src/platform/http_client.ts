@@ -1,11 +1,11 @@
 import { readFileSync } from "node:fs";
-import { getCACertificates } from "node:tls";
 import { UsageError } from "../lib/errors.ts";
 import { formatListen } from "../lib/listen.ts";
 import { DialError, judgeUrl, type Lookup, networkPolicy, type Policy, resolveChecked } from "./address.ts";
 import type { Config } from "./config.ts";
 import { failpoint } from "./failpoint.ts";
 import { errorCode } from "./files.ts";
+import { trusting } from "./trust.ts";
 
 /**
  * The only way out for anything a user may aim: webhooks, image URLs, connectors, the tracker. The address that was
@@ -22,6 +22,12 @@ export type GuardedRequest = {
   body?: string | Uint8Array<ArrayBuffer>;
   maxResponseBytes?: number;
   allowHttp?: boolean;
+  /**
+   * The connection may be one that is open, and stays open. One pool per dialled address, port, name in SNI and trusted
+   * authorities: what was checked for one name never carries a request for another. A receiver may close an idle
+   * connection at the moment of a request, so only for what may be sent twice.
+   */
+  keepAlive?: boolean;
   /** PEM text of authorities to trust beside the public ones: `readCaFile(config.network.ca_file)`. */
   ca?: string | undefined;
   lookup?: Lookup;
@@ -168,19 +174,18 @@ async function send(url: URL, name: string | undefined, address: string, request
 
   failpoint("http.before_send");
   try {
-    const response = await fetch(pinned, {
-      method: request.method ?? "GET",
-      headers,
-      body: request.body ?? null,
-      redirect: "manual",
-      keepalive: false, // a pooled connection was checked for another name
-      decompress: false, // a small answer must not unpack into a large one
-      signal,
-      tls: {
-        ...(name === undefined ? {} : { servername: name }),
-        ...(request.ca === undefined ? {} : { ca: [...getCACertificates("default"), request.ca] }),
-      },
-    });
+    const response = await trusting(url.host, request.ca, (ca) =>
+      fetch(pinned, {
+        method: request.method ?? "GET",
+        headers,
+        body: request.body ?? null,
+        redirect: "manual",
+        keepalive: request.keepAlive ?? false,
+        decompress: false, // a small answer must not unpack into a large one
+        signal,
+        tls: { ...(name === undefined ? {} : { servername: name }), ...(ca === undefined ? {} : { ca }) },
+      }),
+    );
     return { response, address };
   } catch (cause) {
     throw failureOf(cause, url, address);

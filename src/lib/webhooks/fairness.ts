@@ -21,7 +21,8 @@ export type Limits = Record<Standing, number> & { perEndpoint: number; total: nu
 /** The endpoints served last: the next in order of id comes next. */
 export type Turn = Record<Standing, string>;
 
-export const LIMITS: Limits = { perEndpoint: 16, quick: 192, fresh: 32, slow: 64, total: 384 };
+/** Bun holds every request of the process back while 256 are under way, those of chats included: well below that. */
+export const LIMITS: Limits = { perEndpoint: 16, quick: 64, fresh: 16, slow: 24, total: 128 };
 export const FIRST_TURN: Turn = { quick: "", fresh: "", slow: "" };
 export const SLOW_MS = 2000;
 

@@ -1,0 +1,106 @@
+import { eq, sql } from "drizzle-orm";
+import { transition } from "../../events/lifecycle.ts";
+import { type Lane as FairLane, firstPace, roomOf } from "../../lib/webhooks/fairness.ts";
+import { type Db, prepared, write } from "../../platform/db.ts";
+import { preparedRow } from "../../platform/row.ts";
+import { EXPIRED } from "./enqueue.ts";
+import { type Lane, type Live, paceNow } from "./live.ts";
+import { deliveryMachine } from "./machine.ts";
+import { webhookBodies, webhookDeliveries, webhookEndpoints } from "./table.ts";
+
+export const deliveryById = preparedRow(webhookDeliveries, eq(webhookDeliveries.id, sql.placeholder("id")));
+export const endpointById = preparedRow(webhookEndpoints, eq(webhookEndpoints.id, sql.placeholder("id")));
+export const bodyOf = preparedRow(webhookBodies, eq(webhookBodies.eventId, sql.placeholder("eventId")));
+
+type Waiting = { endpoint_id: string; next_at: number };
+type Due = { id: string; expires_at: number; resend_at: number | null };
+
+/** One step of the index per endpoint, however many deliveries wait for it. */
+const nextWaiting = prepared((db) =>
+  db.$client.prepare<Waiting, [string]>(
+    `SELECT endpoint_id, next_at FROM webhook_deliveries
+     WHERE next_at IS NOT NULL AND endpoint_id > ? ORDER BY endpoint_id, next_at LIMIT 1`,
+  ),
+);
+const oldestDue = prepared((db) =>
+  db.$client.prepare<Due, [string, number, number]>(
+    `SELECT id, expires_at, resend_at FROM webhook_deliveries
+     WHERE endpoint_id = ? AND next_at <= ? ORDER BY next_at LIMIT ?`,
+  ),
+);
+
+const LOOK_LANES = 1_000; // at a time, a few milliseconds: the next look goes on behind them
+
+/**
+ * The endpoints with something due or under way, and of each no more than it may start now. `isCut`: there are more,
+ * for the next look.
+ */
+export function readLanes(db: Db, live: Live, now: number): { lanes: FairLane<string>[]; isCut: boolean } {
+  const found = new Map<string, FairLane<string>>();
+  const waiting = someWaiting(db, live.lookedTo);
+  for (const { endpoint_id: endpointId, next_at } of waiting) {
+    if (next_at > now) continue;
+    const lane = laneOf(db, live, endpointId);
+    const due = dueOf(db, { endpointId, lane, now, live });
+    found.set(endpointId, { endpointId, pace: paceNow(lane, now), running: lane.running.size, due });
+  }
+  for (const [endpointId, lane] of live.lanes)
+    if (lane.running.size > 0 && !found.has(endpointId))
+      found.set(endpointId, { endpointId, pace: paceNow(lane, now), running: lane.running.size, due: [] });
+  const isCut = waiting.length >= LOOK_LANES;
+  live.lookedTo = isCut ? (waiting.at(-1)?.endpoint_id ?? "") : "";
+  return { lanes: [...found.values()], isCut };
+}
+
+/** Behind `after` in the order of their ids. */
+function someWaiting(db: Db, after: string): Waiting[] {
+  const next = nextWaiting(db);
+  const found: Waiting[] = [];
+  for (let at = next.get(after); at && found.length < LOOK_LANES; at = next.get(at.endpoint_id)) found.push(at);
+  return found;
+}
+
+export function laneOf(db: Db, { lanes }: Live, endpointId: string): Lane {
+  const known = lanes.get(endpointId);
+  if (known) return known;
+  const lane: Lane = {
+    pace: firstPace(endpointById(db, { id: endpointId })?.consecutiveFailures ?? 0),
+    running: new Map(),
+  };
+  lanes.set(endpointId, lane);
+  return lane;
+}
+
+type Where = { endpointId: string; lane: Lane; now: number; live: Live };
+
+function dueOf(db: Db, where: Where): string[] {
+  const { endpointId, lane, now, live } = where;
+  const room = roomOf({ pace: paceNow(lane, now), running: lane.running.size }, live.limits);
+  const read = () =>
+    oldestDue(db)
+      .all(endpointId, now, room + lane.running.size)
+      .filter(({ id }) => !lane.running.has(id));
+  let due = room > 0 ? read() : [];
+  if (due.some((each) => hasExpired(each, now))) {
+    expireSome(db, where);
+    due = read();
+  }
+  return due.slice(0, room).map(({ id }) => id);
+}
+
+const EXPIRED_ROWS = 200; // at a time: the rest comes with the next look
+
+/** Those that nobody acknowledged in time need no place and no turn. */
+function expireSome(db: Db, { endpointId, lane, now }: Where) {
+  const oldest = oldestDue(db).all(endpointId, now, EXPIRED_ROWS + lane.running.size);
+  write(db, (tx) => {
+    for (const each of oldest) {
+      if (!hasExpired(each, now) || lane.running.has(each.id)) continue;
+      const lastError = deliveryById(tx, { id: each.id })?.lastError ?? EXPIRED;
+      transition(tx, deliveryMachine, "exhaust", { id: each.id, now }, { dueAt: null, lastError });
+    }
+  });
+}
+
+/** One that is wanted by hand may still be sent. */
+const hasExpired = ({ expires_at, resend_at }: Due, now: number) => resend_at === null && expires_at <= now;
