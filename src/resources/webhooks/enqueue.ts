@@ -20,9 +20,15 @@ const insertBody = prepared((db) =>
   ),
 );
 
-/** The one way a delivery comes about. One to an endpoint that is not enabled is cancelled from the start, and told so. */
-export function enqueue(tx: Tx, event: Queued, { endpoint, trigger, now }: To): DeliveryRow {
-  keepBody(tx, event);
+/** The one way deliveries come about. One to an endpoint that is not enabled is cancelled from the start, and told so. */
+export function enqueueAll(tx: Tx, event: Queued, tos: readonly To[]): DeliveryRow[] {
+  if (tos.length > 0) keepBody(tx, event);
+  return tos.map((to) => insertDelivery(tx, event, to));
+}
+
+export const enqueue = (tx: Tx, event: Queued, to: To): DeliveryRow => enqueueAll(tx, event, [to])[0] as DeliveryRow;
+
+function insertDelivery(tx: Tx, event: Queued, { endpoint, trigger, now }: To): DeliveryRow {
   const id = newId("dlv", now);
   const fresh = newDelivery(id, event.createdAt);
   const open = endpoint.status === "enabled";
