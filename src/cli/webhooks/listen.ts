@@ -2,10 +2,10 @@
 import { UsageError } from "../../lib/errors.ts";
 import { KINDS } from "../../lib/webhooks/kinds.ts";
 import { deliveryHeaders, mintSecret } from "../../lib/webhooks/signature.ts";
-import { command, EXIT, JSON_FLAG, SERVER_FLAGS } from "../args.ts";
+import { command, JSON_FLAG, SERVER_FLAGS } from "../args.ts";
 import { ApiError, type Client } from "../client.ts";
 import { connect } from "../connect.ts";
-import { interruptible } from "../interrupt.ts";
+import { INTERRUPTED, interruptible } from "../interrupt.ts";
 import { note, paint, print, printJson } from "../output.ts";
 import { SECRET_FLAGS, secretOf } from "./secret.ts";
 
@@ -30,7 +30,7 @@ export const listen = command({
     "verk webhooks listen --forward http://localhost:3000/hooks",
     "verk webhooks listen --event job.completed --event job.failed --endpoint whk_… --forward http://localhost:3000",
   ],
-  exits: { 1: "failed: the server was lost for a minute", 130: "ended with Ctrl-C" },
+  exits: { 1: "failed: the server was lost for a minute", [INTERRUPTED]: "ended with Ctrl-C" },
   async run({ json, forward, event, after, endpoint, "secret-file": file, ...where }) {
     const target = forward === undefined ? undefined : targetOf(forward);
     const types = event.map(kindOf);
@@ -47,7 +47,7 @@ export const listen = command({
         if (json) printJson({ object: "webhook_forward", event: told, ...result });
         else print(lineOf(told, result));
       }
-      return EXIT.ok;
+      return INTERRUPTED; // nothing else ends it
     });
   },
 });
@@ -63,7 +63,7 @@ function kindOf(text: string): string {
   throw new UsageError(`--event: there is no kind ${JSON.stringify(text)}. There are: ${KINDS.join(", ")}.`);
 }
 
-/** Goes on behind the last event when the connection breaks. */
+/** Goes on where it was when the connection breaks: behind the last event, or where it began if there was none. */
 async function* feed(
   client: Client,
   { types, after, onOpen }: { types: readonly string[]; after: string; onOpen: () => void },
@@ -73,8 +73,14 @@ async function* feed(
   for (let lost = 0; !signal.aborted; ) {
     try {
       const query = new URLSearchParams({ stream: "1", types: types.join(","), after: last });
-      for await (const { id, data } of client.stream(`/v1/events?${query}`, signal, { onOpen })) {
+      const opened = () => {
         lost = 0;
+        onOpen();
+      };
+      const onPlace = (id: string) => {
+        last = id;
+      };
+      for await (const { id, data } of client.stream(`/v1/events?${query}`, signal, { onOpen: opened, onPlace })) {
         yield data as Told;
         last = id ?? last;
       }

@@ -39,6 +39,14 @@ export function seqOf(ctx: Ctx, workspaceId: string, id: string | undefined): nu
   return row.seq;
 }
 
+/** The id of the event that is in this place: a reader comes back with it. */
+export const idAt = (ctx: Ctx, workspaceId: string, seq: number): string | undefined =>
+  ctx.db
+    .select({ id: events.id })
+    .from(events)
+    .where(and(eq(events.seq, seq), eq(events.workspaceId, workspaceId)))
+    .get()?.id;
+
 export function typesOf(list: string | undefined): string[] | undefined {
   if (list === undefined || list === "") return undefined;
   const types = list.split(",").map((type) => type.trim());
