@@ -16,3 +16,7 @@ test("a request is its headers, an empty line, and a body that keeps every byte"
 test("a body alone is no request", () => {
   expect([parse('{"a":1}'), parse('{\n"a":1\n}\n\n{}'), parse("")]).toEqual([undefined, undefined, undefined]);
 });
+
+test("any name a header may have is one, and any bytes are a value: what is wrong with them the check says", () => {
+  expect(parse("x_a.b!: 1\nx: \0\nWEBHOOK-ID: evt_1\n\n{}")).toEqual(["evt_1", "{}"]);
+});

@@ -19,7 +19,15 @@ export async function readAll(path: string, mostBytes: number): Promise<Uint8Arr
   return new Uint8Array(Buffer.concat(parts));
 }
 
-export type Message = { headers: Headers; body: Uint8Array };
+export type Message = { headers: { get(name: string): string | null }; body: Uint8Array };
+
+/** As they are: `Headers` throws at a value that is none, and what is to be checked may be anything. */
+export function headersOf(given: Iterable<readonly [name: string, value: string]>): Message["headers"] {
+  const known = new Map(Array.from(given, ([name, value]) => [name.toLowerCase(), value]));
+  return { get: (name) => known.get(name) ?? null };
+}
+
+const HEADER = /^([\w!#$%&'*+.^`|~-]+):[ \t]*(.*?)[ \t]*$/;
 
 /** A request as it is on the wire: lines of headers, an empty line, the body. Undefined: it is none. */
 export function parseMessage(bytes: Uint8Array): Message | undefined {
@@ -27,11 +35,11 @@ export function parseMessage(bytes: Uint8Array): Message | undefined {
   const [gap] = /\r?\n\r?\n/.exec(text) ?? [];
   if (gap === undefined) return undefined;
   const end = text.indexOf(gap);
-  const headers = new Headers();
+  const headers: [string, string][] = [];
   for (const [i, line] of text.slice(0, end).split(/\r?\n/).entries()) {
-    const [, name, value] = /^([A-Za-z0-9-]+):[ \t]*(.*?)[ \t]*$/.exec(line) ?? [];
-    if (name !== undefined && value !== undefined) headers.set(name, value);
+    const [, name, value] = HEADER.exec(line) ?? [];
+    if (name !== undefined && value !== undefined) headers.push([name, value]);
     else if (i > 0) return undefined; // the first may be the request line
   }
-  return { headers, body: bytes.subarray(end + gap.length) };
+  return { headers: headersOf(headers), body: bytes.subarray(end + gap.length) };
 }

@@ -2,7 +2,7 @@ import { UsageError } from "../../lib/errors.ts";
 import { type Refusal, TOLERANCE_SECONDS, verify } from "../../lib/webhooks/signature.ts";
 import { command, EXIT, JSON_FLAG, SERVER_FLAGS, wholeOf } from "../args.ts";
 import { note, print, printJson } from "../output.ts";
-import { type Message, parseMessage, readAll } from "./input.ts";
+import { headersOf, type Message, parseMessage, readAll } from "./input.ts";
 import { NO_SECRET, SECRET_FLAGS, secretOf } from "./secret.ts";
 
 const MOST_BYTES = 16 << 20;
@@ -31,7 +31,7 @@ function messageOf(bytes: Uint8Array, { id, timestamp, signature }: Given): Mess
   }
   const missing = given.find(([, value]) => value === undefined)?.[0];
   if (missing !== undefined) throw new UsageError(`--${missing} is missing: it goes with the others`);
-  return { headers: new Headers(given.map(([name, value]) => [`webhook-${name}`, value ?? ""])), body: bytes };
+  return { headers: headersOf(given.map(([name, value]) => [`webhook-${name}`, value ?? ""])), body: bytes };
 }
 
 export const verifyDelivery = command({
