@@ -1,5 +1,6 @@
 import { join } from "node:path";
 import type { Ctx } from "../src/context.ts";
+import { lastSeq } from "../src/events/consume.ts";
 import { emit } from "../src/events/emit.ts";
 import { newId } from "../src/lib/ids.ts";
 import { mintSecret } from "../src/lib/webhooks/signature.ts";
@@ -72,6 +73,7 @@ export function addEndpoint(ctx: Ctx, given: NewEndpoint = {}): { id: string; se
     disabledAt: null,
     disabledReason: null,
     metadata: {},
+    afterSeq: lastSeq(ctx.db),
     createdAt: now,
     updatedAt: now,
     deletedAt: null,

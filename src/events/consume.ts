@@ -1,4 +1,4 @@
-import { asc, eq, gt, lt, lte, min } from "drizzle-orm";
+import { asc, eq, gt, lt, lte, max, min } from "drizzle-orm";
 import { type Db, durable, type Tx, write } from "../platform/db.ts";
 import { gradually } from "../platform/gradually.ts";
 import { type EventRow, eventCursors, events } from "./table.ts";
@@ -30,6 +30,13 @@ export async function consume(
     return batch.length;
   });
 }
+
+/** Of the newest event there is. */
+export const lastSeq = (db: Db): number =>
+  db
+    .select({ seq: max(events.seq) })
+    .from(events)
+    .get()?.seq ?? 0;
 
 /** Forgets events older than `before` that every consumer has passed. */
 export function prune(db: Db, before: number): Promise<number> {

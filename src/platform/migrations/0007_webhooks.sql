@@ -13,6 +13,7 @@ CREATE TABLE webhook_endpoints (
   disabled_at          INTEGER, -- by its failures, not by hand
   disabled_reason      TEXT,
   metadata             TEXT NOT NULL,
+  after_seq            INTEGER NOT NULL, -- of the outbox when it was made: it gets what comes behind, whatever the clock says
   created_at           INTEGER NOT NULL,
   updated_at           INTEGER NOT NULL,
   deleted_at           INTEGER -- the row stays as long as its deliveries

@@ -6,6 +6,7 @@
 import type { Ctx } from "../../context.ts";
 import { chooseStarts, paceAfter } from "../../lib/webhooks/fairness.ts";
 import { dueAction, type Trigger } from "../../lib/webhooks/verdict.ts";
+import { systemClock } from "../../platform/clock.ts";
 import { durable, isDirty, openCommit, write } from "../../platform/db.ts";
 import { type Tried, tryOnce } from "./attempt.ts";
 import { cancelRest } from "./cancel.ts";
@@ -21,10 +22,9 @@ const TROUBLE_MS = 30_000; // between attempts whose ends cannot be written down
 
 export async function deliver(ctx: Ctx, signal: AbortSignal): Promise<void> {
   const live = liveOf(ctx.db);
-  const restMs = live.restUntil - performance.now();
-  if (restMs > 0) await rest(restMs, signal);
+  for (let ms = restOf(live); ms > 0 && !signal.aborted; ms = restOf(live)) await systemClock.sleep(ms, signal);
   if (signal.aborted) return;
-  if (ctx.clock.now() - live.sweptAt >= SWEEP_MS) {
+  if (Math.abs(ctx.clock.now() - live.sweptAt) >= SWEEP_MS) {
     live.sweptAt = ctx.clock.now();
     await cancelRest(ctx);
   }
@@ -32,7 +32,7 @@ export async function deliver(ctx: Ctx, signal: AbortSignal): Promise<void> {
   const { lanes, isCut } = readLanes(ctx.db, live, ctx.clock.now());
   const { chosen, turn } = chooseStarts(lanes, live.turn, live.limits);
   const costMs = performance.now() - begun;
-  live.restUntil = costMs > CHEAP_MS ? begun + 5 * costMs : 0;
+  if (costMs > CHEAP_MS) live.restUntil = Math.max(live.restUntil, begun + 5 * costMs);
   if (isCut) ctx.wake(DELIVER_LOOP);
   if (chosen.length === 0) return;
   live.turn = turn;
@@ -40,15 +40,7 @@ export async function deliver(ctx: Ctx, signal: AbortSignal): Promise<void> {
   if (!signal.aborted) for (const id of chosen) start(ctx, live, id);
 }
 
-const rest = (ms: number, signal: AbortSignal) =>
-  new Promise<void>((resolve) => {
-    const timer = setTimeout(resolve, ms);
-    const cut = () => {
-      clearTimeout(timer);
-      resolve();
-    };
-    signal.addEventListener("abort", cut, { once: true });
-  });
+const restOf = ({ restUntil }: Live) => restUntil - performance.now();
 
 /** Both rows are read again: much may have happened since they were found. */
 function start(ctx: Ctx, live: Live, id: string) {

@@ -71,8 +71,8 @@ export function resend(ctx: Ctx, workspaceId: string, endpointId: string, delive
   return row;
 }
 
-/** The first wish counts until it is granted. */
+/** The first wish counts until it is granted, but for a clock set back. */
 export const asked = ({ clock }: Ctx) => ({
-  resendAt: sql<number>`coalesce(${webhookDeliveries.resendAt}, ${clock.now()})`,
+  resendAt: sql<number>`min(coalesce(${webhookDeliveries.resendAt}, ${clock.now()}), ${clock.now()})`,
   updatedAt: clock.now(),
 });

@@ -38,10 +38,12 @@ const LOOK_LANES = 1_000; // at a time, a few milliseconds: the next look goes o
 export function readLanes(db: Db, live: Live, now: number): { lanes: FairLane<string>[]; isCut: boolean } {
   const found = new Map<string, FairLane<string>>();
   const waiting = someWaiting(db, live.lookedTo);
+  let isExpiring = false;
   for (const { endpoint_id: endpointId, next_at } of waiting) {
     if (next_at > now) continue;
     const lane = laneOf(db, live, endpointId);
-    const due = dueOf(db, { endpointId, lane, now, live });
+    const { due, hasMore } = dueOf(db, { endpointId, lane, now, live });
+    isExpiring ||= hasMore;
     found.set(endpointId, { endpointId, pace: paceNow(lane, now), running: lane.running.size, due });
   }
   for (const [endpointId, lane] of live.lanes)
@@ -49,7 +51,7 @@ export function readLanes(db: Db, live: Live, now: number): { lanes: FairLane<st
       found.set(endpointId, { endpointId, pace: paceNow(lane, now), running: lane.running.size, due: [] });
   const isCut = waiting.length >= LOOK_LANES;
   live.lookedTo = isCut ? (waiting.at(-1)?.endpoint_id ?? "") : "";
-  return { lanes: [...found.values()], isCut };
+  return { lanes: [...found.values()], isCut: isCut || isExpiring };
 }
 
 /** Behind `after` in the order of their ids. */
@@ -73,7 +75,8 @@ export function laneOf(db: Db, { lanes }: Live, endpointId: string): Lane {
 
 type Where = { endpointId: string; lane: Lane; now: number; live: Live };
 
-function dueOf(db: Db, where: Where): string[] {
+/** `hasMore`: of those that have expired. */
+function dueOf(db: Db, where: Where): { due: string[]; hasMore: boolean } {
   const { endpointId, lane, now, live } = where;
   const room = roomOf({ pace: paceNow(lane, now), running: lane.running.size }, live.limits);
   const read = () =>
@@ -85,7 +88,8 @@ function dueOf(db: Db, where: Where): string[] {
     expireSome(db, where);
     due = read();
   }
-  return due.slice(0, room).map(({ id }) => id);
+  const living = due.filter((each) => !hasExpired(each, now));
+  return { due: living.slice(0, room).map(({ id }) => id), hasMore: living.length < due.length };
 }
 
 const EXPIRED_ROWS = 200; // at a time: the rest comes with the next look

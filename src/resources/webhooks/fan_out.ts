@@ -1,10 +1,10 @@
-import { and, eq, gt, lte, or } from "drizzle-orm";
+import { and, eq, gt, lt, or, sql } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { consume } from "../../events/consume.ts";
 import { onEvents } from "../../events/emit.ts";
 import type { EventRow } from "../../events/table.ts";
-import type { Tx } from "../../platform/db.ts";
-import { DELIVER_LOOP, enqueue } from "./enqueue.ts";
+import { prepared, type Tx } from "../../platform/db.ts";
+import { DELIVER_LOOP, enqueueAll } from "./enqueue.ts";
 import { isFannedOut, wants } from "./kinds.ts";
 import { webhookEndpoints } from "./table.ts";
 
@@ -32,15 +32,22 @@ export async function fanOut(ctx: Ctx, signal?: AbortSignal): Promise<void> {
   while (!signal?.aborted && (await take()) > 0) if (made > 0) ctx.wake(DELIVER_LOOP);
 }
 
+/** One that has been disabled or deleted since the event was to get it: that it will not is written down. */
+const thereThen = prepared((db) => {
+  const { workspaceId, status, afterSeq, updatedAt, eventTypes, id } = webhookEndpoints;
+  const at = sql.placeholder("createdAt");
+  const there = and(eq(workspaceId, sql.placeholder("workspaceId")), lt(afterSeq, sql.placeholder("seq")));
+  const open = or(eq(status, "enabled"), gt(updatedAt, at));
+  return db.select({ id, status, eventTypes }).from(webhookEndpoints).where(and(there, open)).prepare();
+});
+
 function deliverTo(tx: Tx, event: EventRow, now: number): number {
-  const { workspaceId, status, createdAt, updatedAt, eventTypes, id } = webhookEndpoints;
-  const there = and(eq(workspaceId, event.workspaceId), lte(createdAt, event.createdAt));
-  // One that has been disabled or deleted since was to get it: that it will not is written down.
-  const open = or(eq(status, "enabled"), gt(updatedAt, event.createdAt));
-  const endpoints = tx.select({ id, status, eventTypes }).from(webhookEndpoints).where(and(there, open)).all();
-  const wanting = endpoints.filter((endpoint) => wants(endpoint.eventTypes, event.type));
-  for (const endpoint of wanting) enqueue(tx, event, { endpoint, trigger: "scheduled", now });
-  return wanting.length;
+  const { workspaceId, seq, createdAt, type } = event;
+  const wanting = thereThen(tx)
+    .all({ workspaceId, seq, createdAt })
+    .filter(({ eventTypes }) => wants(eventTypes, type));
+  const tos = wanting.map((endpoint) => ({ endpoint, trigger: "scheduled" as const, now }));
+  return enqueueAll(tx, event, tos).length;
 }
 
 const BELL_MS = 50;

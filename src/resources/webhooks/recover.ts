@@ -15,14 +15,16 @@ import * as endpoints from "./service.ts";
 import { type DeliveryRow, type EndpointRow, webhookDeliveries } from "./table.ts";
 
 const PAGE_ROWS = 1_000; // a few milliseconds
-const CLOCK_MS = 3_600_000;
+const CLOCK_MS = 3_600_000; // by which it may have been set back, and order and times still agree
+const DAY_MS = 86_400_000;
 
 /** How many are sent again. */
 export async function recover(ctx: Ctx, workspaceId: string, endpointId: string, sinceMs: number): Promise<number> {
   const endpoint = endpoints.mustBeEnabled(ctx, workspaceId, endpointId);
-  const from = Math.max(sinceMs, endpoint.createdAt);
-  const ended = await recoverEnded(ctx, endpoint, from);
-  const missed = await recoverMissed(ctx, endpoint, from);
+  const ended = await recoverEnded(ctx, endpoint, sinceMs);
+  // Of events before that it may be forgotten that they arrived.
+  const remembered = ctx.clock.now() - ctx.config.webhooks.retention_days * DAY_MS;
+  const missed = await recoverMissed(ctx, endpoint, Math.max(sinceMs, remembered));
   ctx.wake(DELIVER_LOOP);
   return ended + missed;
 }
@@ -46,7 +48,7 @@ const UNDELIVERED: readonly string[] = ["failed", "exhausted", "cancelled"] sati
 
 function recoverEnded(ctx: Ctx, { id: endpointId }: EndpointRow, sinceMs: number): Promise<number> {
   const { id, createdAt, eventCreatedAt, status } = webhookDeliveries;
-  const first: Place = { createdAt: sinceMs - CLOCK_MS, id: "" }; // a row is no older than its event, but for a clock set back
+  const first: Place = { createdAt: sinceMs - CLOCK_MS, id: "" }; // a row is no older than its event
   return pageByPage(ctx, first, (tx, last) => {
     const found = tx
       .select({ id, createdAt, eventCreatedAt, status })
@@ -74,7 +76,7 @@ function again(ctx: Ctx, tx: Tx, rows: readonly Pick<DeliveryRow, "id">[]) {
 
 /** One whose window is over gets a single attempt; the others are retried like any other. */
 function recoverMissed(ctx: Ctx, endpoint: EndpointRow, sinceMs: number): Promise<number> {
-  return pageByPage(ctx, seqBefore(ctx, sinceMs), (tx, last) => {
+  return pageByPage(ctx, Math.max(endpoint.afterSeq, seqBefore(ctx, sinceMs - CLOCK_MS)), (tx, last) => {
     const found = tx
       .select()
       .from(events)

@@ -1,6 +1,7 @@
 /** Webhook endpoints: where events are sent. What is sent there, and how it went, is in the modules beside. */
 import { and, count, eq, ne, sql } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
+import { lastSeq } from "../../events/consume.ts";
 import { emit } from "../../events/emit.ts";
 import { transition } from "../../events/lifecycle.ts";
 import type { Once } from "../../http/idempotency.ts";
@@ -80,6 +81,7 @@ function add(ctx: Ctx, tx: Tx, workspaceId: string, input: CreateWebhookEndpoint
     disabledAt: null,
     disabledReason: null,
     metadata: input.metadata,
+    afterSeq: lastSeq(tx),
     createdAt: now,
     updatedAt: now,
     deletedAt: null,

@@ -25,6 +25,8 @@ export const webhookEndpoints = sqliteTable("webhook_endpoints", {
   disabledAt: integer("disabled_at"),
   disabledReason: text("disabled_reason", { enum: DISABLED_REASONS }),
   metadata: text("metadata", { mode: "json" }).$type<Record<string, string>>().notNull(),
+  /** Of the outbox when it was made: it gets what comes behind, whatever the clock says. */
+  afterSeq: integer("after_seq").notNull(),
   createdAt: integer("created_at").notNull(),
   updatedAt: integer("updated_at").notNull(),
   deletedAt: integer("deleted_at"),
