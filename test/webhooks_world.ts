@@ -1,148 +1,286 @@
+/**
+ * Many histories side by side over real rows and real loops, with a clock that jumps. Receivers stand at the edge of
+ * `ctx.dial`. A crash is at a failpoint: from there on nothing is sent or written, and the rows are opened again later.
+ * What happened is told in one order, `step`, and judged elsewhere.
+ */
 import { asc } from "drizzle-orm";
+import { emit } from "../src/events/emit.ts";
+import { events } from "../src/events/table.ts";
 import { openRandom, type Random } from "../src/lib/training/random.ts";
 import { DialError } from "../src/platform/address.ts";
+import { openCommit, write } from "../src/platform/db.ts";
+import { failpoint } from "../src/platform/failpoint.ts";
 import type { Dial, GuardedResponse } from "../src/platform/http_client.ts";
 import { deliver } from "../src/resources/webhooks/deliver.ts";
 import { fanOut } from "../src/resources/webhooks/fan_out.ts";
 import { liveOf } from "../src/resources/webhooks/live.ts";
+import * as endpoints from "../src/resources/webhooks/service.ts";
 import { webhookAttempts, webhookDeliveries, webhookEndpoints } from "../src/resources/webhooks/table.ts";
-import { addEndpoint, answerOf, emitCompleted, openRig, type Rig } from "./webhooks_kit.ts";
+import { workspaces } from "../src/resources/workspaces/table.ts";
+import { addEndpoint, answerOf, dieAt, openRig, type Rig } from "./webhooks_kit.ts";
+import { type Answer, type Deed, HOUR, MINUTE, SECOND, type Seed } from "./webhooks_seed.ts";
 
-export const SECOND = 1000;
-export const HOUR = 3600 * SECOND;
-export const START = Date.UTC(2026, 0, 1);
 const TICK_MS = 500; // as in the table of loops
+/** Histories must not hold each other up: that endpoints do not is tested elsewhere. */
+const LIMITS = { perEndpoint: 16, quick: 5_000, fresh: 5_000, slow: 5_000, total: 5_000 };
 
-/** A request that reached a receiver; the process that sent it may have died before it knew the answer. */
-export type Sent = {
+/** A request that reached a receiver; the process may have died before it wrote the answer down. */
+export type Sent = Answer & {
   endpointId: string;
   eventId: string;
-  body: string;
+  body: Uint8Array;
   startedAt: number;
   endsAt: number;
-  status: number;
+  beganStep: number;
+  /** Undefined: the process did not live to be answered. */
+  endedStep?: number;
 };
-type Nature = { succeeds: number; gone: number; asks: number; lasts: number };
-type Open = { endsAt: number; answer: () => void };
-type Deed = { at: number; does: "event" | "crash" };
+export type Happened = { id: string; subject: string; at: number; step: number };
+export type Enabled = { endpointId: string; at: number; step: number };
+/** While the process lived. */
+export type Up = { from: number; to: number };
+type Open = { sent: Sent; answer: () => void };
 
-/** Real rows and real loops over a clock that jumps: receivers fail, the process dies and comes back. */
 export class World {
-  now = START;
+  now: number;
   readonly sent: Sent[] = [];
-  readonly restarts: number[] = [START];
-  readonly events: string[] = [];
-  readonly endpoints: string[] = [];
-  private readonly natures = new Map<string, Nature>();
+  readonly happened: Happened[] = [];
+  readonly enabled: Enabled[] = [];
+  readonly up: Up[] = [];
+  private step = 0;
   private readonly random: Random;
-  private readonly deeds: Deed[];
-  private readonly never = new AbortController().signal;
+  private readonly seedOf = new Map<string, { seed: Seed; endpointId: string }>(); // by URL
+  private deeds: Deed[];
+  private fresh: Deed[] = []; // of this moment: a crash may undo them
   private open: Open[] = [];
+  private death: ReturnType<typeof dieAt> | undefined;
+  private isNews = true; // the outbox is to be looked at
+  private isWoken = false;
   private rig: Rig;
 
   constructor(
     private readonly dir: string,
-    seed: number,
+    readonly seeds: readonly Seed[],
+    startMs: number,
   ) {
-    this.random = openRandom(20_260_102, seed);
+    this.now = startMs;
+    this.random = openRandom(20_260_103, seeds[0]!.number);
+    this.deeds = inOrder(seeds.flatMap(({ deeds }) => deeds));
     this.rig = this.start();
-    const pick = (of: readonly number[]) => of[this.below(of.length)]!;
-    for (let i = 0; i < 1 + this.below(2); i++) {
-      const { id } = addEndpoint(this.rig.ctx);
-      this.endpoints.push(id);
-      const nature = { succeeds: pick([0, 0.05, 0.3, 0.9]), gone: pick([0, 0, 0, 0.02]), asks: pick([0, 0.3]) };
-      this.natures.set(id, { ...nature, lasts: pick([0, 30, 100]) });
+    const { ctx } = this.rig;
+    const made = { name: "lab", status: "active" as const, metadata: {}, createdAt: startMs, updatedAt: startMs };
+    for (const seed of seeds) {
+      const { workspaceId: id } = seed;
+      const row = { ...made, id, name: id, paymentCustomerId: `cus_s${seed.number}` };
+      write(ctx.db, (tx) => void tx.insert(workspaces).values(row).run());
+      for (const endpointId of seed.endpoints) {
+        const url = `https://${endpointId.replaceAll("_", "-")}.example/hook`;
+        this.seedOf.set(url, { seed, endpointId });
+        addEndpoint(ctx, { id: endpointId, url, workspaceId: id });
+      }
     }
-    const some = (count: number, does: Deed["does"], within: number) =>
-      Array.from({ length: count }, (): Deed => ({ at: START + 1 + this.below(within), does }));
-    const deeds = [...some(1 + this.below(5), "event", HOUR), ...some(this.below(4), "crash", 80 * HOUR)];
-    this.deeds = deeds.sort((a, b) => b.at - a.at); // the next one last
-  }
-
-  private below(limit: number) {
-    return Math.floor(this.random() * limit);
   }
 
   private start(): Rig {
     const clock = { now: () => this.now, sleep: () => new Promise<void>(() => {}) };
-    return openRig({ dir: this.dir, clock, dial: this.dial });
+    const rig = openRig({ dir: this.dir, clock, dial: this.dial });
+    Object.assign(rig.ctx, { wake: this.wake });
+    liveOf(rig.ctx.db).limits = LIMITS;
+    this.up.push({ from: this.now, to: Infinity });
+    return rig;
   }
 
-  private readonly dial: Dial = (url, { signal, body, headers }) => {
-    const endpointId = new URL(url).hostname.replace(".example", "").replace("-", "_");
-    const nature = this.natures.get(endpointId)!;
-    const status = this.random() < nature.gone ? 410 : this.random() < nature.succeeds ? 200 : 503;
-    const hangsUp = status === 503 && this.below(2) === 0;
-    const asked = this.random() < nature.asks ? { "retry-after": String(this.below(30 * 3600)) } : {};
-    const endsAt = this.now + this.below(nature.lasts + 1);
-    const text = new TextDecoder().decode(body as Uint8Array);
-    this.sent.push({ endpointId, eventId: headers!["webhook-id"]!, body: text, startedAt: this.now, endsAt, status });
-    const { promise, resolve, reject } = Promise.withResolvers<GuardedResponse>();
-    signal?.addEventListener("abort", () => reject(signal.reason));
-    const answer = () =>
-      hangsUp ? reject(new DialError("connection", "it hung up")) : resolve(answerOf(status, asked));
-    this.open.push({ endsAt, answer });
-    return promise;
+  private readonly wake = () => {
+    this.isWoken = true;
   };
 
-  /** Until everything has settled and every deed is done. Closes the rows when `look` has seen them. */
-  async run<T>(look: (rows: ReturnType<World["rows"]>) => T): Promise<T> {
-    for (let rounds = 0; ; rounds++) {
-      if (rounds > 5_000) throw new Error("The history does not end");
-      const next = this.nextTime();
-      if (next === undefined) break;
-      this.now = Math.max(this.now, next);
-      while ((this.deeds.at(-1)?.at ?? Number.POSITIVE_INFINITY) <= this.now) await this.act(this.deeds.pop()!.does);
-      await this.tick();
+  private readonly dial: Dial = async (url, { signal, body, headers }) => {
+    failpoint("http.before_send");
+    const { seed, endpointId } = this.seedOf.get(String(url))!;
+    const answer = seed.answer(this.now);
+    const sent: Sent = {
+      ...answer,
+      endpointId,
+      eventId: headers!["webhook-id"]!,
+      body: body as Uint8Array,
+      startedAt: this.now,
+      endsAt: this.now + answer.lastsMs,
+      beganStep: ++this.step,
+    };
+    this.sent.push(sent);
+    const { promise, resolve, reject } = Promise.withResolvers<GuardedResponse>();
+    signal?.addEventListener("abort", () => reject(signal.reason));
+    const { status, error, asks } = answer;
+    const tell = () =>
+      status === null
+        ? reject(new DialError(error!, "as scripted"))
+        : resolve(answerOf(status, asks === null ? {} : { "retry-after": asks }));
+    this.open.push({ sent, answer: tell });
+    try {
+      return await promise;
+    } finally {
+      failpoint("http.after_send");
     }
-    const seen = look(this.rows());
-    await this.rig.close();
-    return seen;
+  };
+
+  /** Until everything has settled and every deed is done. */
+  async run(): Promise<void> {
+    const { getRandomValues } = crypto;
+    const { setTimeout } = globalThis;
+    crypto.getRandomValues = this.fill; // ids decide the jitter: the same seed, the same history
+    globalThis.setTimeout = AT_ONCE; // a millisecond that something is held back for is none of this clock's
+    try {
+      for (let next = this.nextTime(); next !== undefined; next = this.nextTime()) {
+        this.now = next;
+        await this.moment();
+      }
+    } finally {
+      crypto.getRandomValues = getRandomValues;
+      globalThis.setTimeout = setTimeout;
+      this.death?.revive();
+    }
   }
 
-  rows() {
+  private readonly fill = <T>(array: T): T => {
+    const bytes = array as Uint8Array;
+    for (let i = 0; i < bytes.length; i++) bytes[i] = Math.floor(this.random() * 256);
+    return array;
+  };
+
+  /** What the judge is shown; closes the rows. */
+  async rows() {
     const { db } = this.rig.ctx;
-    return {
+    const rows = {
+      events: db.select().from(events).all(),
       deliveries: db.select().from(webhookDeliveries).all(),
       attempts: db.select().from(webhookAttempts).orderBy(asc(webhookAttempts.number)).all(),
       endpoints: db.select().from(webhookEndpoints).all(),
     };
+    await this.rig.close();
+    return rows;
   }
 
   private nextTime(): number | undefined {
-    const times = [this.deeds.at(-1)?.at, ...this.open.map(({ endsAt }) => endsAt)].filter((at) => at !== undefined);
-    const running = [...liveOf(this.rig.ctx.db).lanes.values()].flatMap(({ running }) => [...running.keys()]);
-    for (const { id, dueAt } of this.rows().deliveries)
-      if (dueAt !== null && !running.includes(id)) times.push(Math.max(this.now + 1, this.onTick(dueAt)));
-    return times.length === 0 ? undefined : Math.min(...times);
+    if (this.isNews) return this.now;
+    let next = this.deeds.at(-1)?.at ?? Infinity;
+    for (const { sent } of this.open) next = Math.min(next, sent.endsAt);
+    const due = this.dueAfter(this.now);
+    if (due != null) {
+      const { from } = this.up.at(-1)!;
+      next = Math.min(next, from + Math.ceil((due - from) / TICK_MS) * TICK_MS);
+    }
+    return next === Infinity ? undefined : Math.max(this.now, next);
   }
 
-  private onTick(at: number) {
-    const origin = this.restarts.at(-1)!;
-    return origin + Math.ceil((at - origin) / TICK_MS) * TICK_MS;
+  private dueAfter(ms: number): number | null | undefined {
+    const sql = "SELECT min(next_at) at FROM webhook_deliveries WHERE next_at > ?";
+    return this.rig.ctx.db.$client.query<{ at: number | null }, [number]>(sql).get(ms)?.at;
   }
 
-  private async act(does: Deed["does"]) {
-    if (does === "event") return void this.events.push(emitCompleted(this.rig.ctx));
+  private async moment() {
+    try {
+      while ((this.deeds.at(-1)?.at ?? Infinity) <= this.now) await this.act(this.deeds.pop()!);
+      await this.tick();
+    } catch (error) {
+      if (!this.death?.isDead()) throw error;
+    }
+    if (this.death?.isDead()) await this.restart();
+    this.fresh = [];
+  }
+
+  private async act(deed: Deed) {
+    if (deed.does === "crash") {
+      this.death ??= dieAt(1 + Math.floor(this.random() * 12));
+      return;
+    }
+    const { ctx } = this.rig;
+    const { workspaceId } = deed.seed;
+    if (deed.does === "enable" && endpoints.find(ctx, deed.endpointId)?.status !== "disabled") return;
+    this.fresh.push(deed);
+    const when = { at: this.now, step: ++this.step };
+    if (deed.does === "event") {
+      const told = { object: "job" as const, id: deed.subject, status: "completed", model: "verk-tiny" };
+      const id = write(ctx.db, (tx) => emit(tx, "job.completed", { workspaceId, now: this.now }, told));
+      this.happened.push({ id, subject: deed.subject, ...when });
+      this.isNews = true;
+    } else {
+      this.enabled.push({ endpointId: deed.endpointId, ...when });
+      await endpoints.update(ctx, workspaceId, deed.endpointId, { enabled: true });
+    }
+  }
+
+  private async restart() {
+    this.up.at(-1)!.to = this.now;
     await this.rig.close();
+    this.death?.revive();
+    this.death = undefined;
     this.open = [];
-    this.now += this.below([1, 20 * SECOND, 6 * HOUR, 90 * HOUR][this.below(4)]!);
+    const away = this.random();
+    const most = away < 0.5 ? SECOND : away < 0.8 ? MINUTE : away < 0.98 ? 6 * HOUR : 90 * HOUR;
+    this.now += 1 + Math.floor(this.random() * most);
     this.rig = this.start();
-    this.restarts.push(this.now);
+    this.isNews = true;
+    const undone = this.fresh.filter((deed) => !this.isDone(deed));
+    this.deeds = inOrder([...this.deeds, ...undone.map((deed) => ({ ...deed, at: this.now }))]);
+  }
+
+  /** Whoever got no answer looks whether it was done; what was not is done again. */
+  private isDone(deed: Deed): boolean {
+    if (deed.does === "crash") return true;
+    const [type, of] = deed.does === "event" ? ["job.completed", deed.subject] : [ENABLED, deed.endpointId];
+    const found = this.rig.ctx.db.$client.query("SELECT 1 FROM events WHERE type = ? AND subject_id = ?").get(type, of);
+    if (found) return true;
+    if (deed.does === "event")
+      this.happened.splice(
+        this.happened.findIndex(({ subject }) => subject === of),
+        1,
+      );
+    else
+      this.enabled.splice(
+        this.enabled.findIndex(({ endpointId }) => endpointId === of),
+        1,
+      );
+    return false;
   }
 
   private async tick() {
     const { ctx } = this.rig;
     const live = liveOf(ctx.db);
-    await fanOut(ctx);
-    for (let before = -1; before !== this.sent.length; ) {
-      before = this.sent.length;
-      const ending = this.open.filter(({ endsAt }) => endsAt <= this.now);
-      this.open = this.open.filter(({ endsAt }) => endsAt > this.now);
-      for (const { answer } of ending) answer();
+    if (this.isNews) await fanOut(ctx);
+    this.isNews = false;
+    for (let isMoving = true; isMoving; ) {
+      const ending = this.takeEnding();
+      for (const { sent, answer } of ending) {
+        sent.endedStep = ++this.step;
+        answer();
+      }
       while (live.flights.size > this.open.length) await new Promise(setImmediate);
-      live.restUntil = 0;
-      await deliver(ctx, this.never);
+      const before = this.sent.length;
+      this.isWoken = false;
+      if ((this.dueAfter(0) ?? Infinity) <= this.now) {
+        live.restUntil = 0;
+        if (live.sweptAt > 0) live.sweptAt = this.now; // once in a process: there is never more than one commit can hold
+        await deliver(ctx, NEVER);
+      }
+      isMoving = this.isWoken || ending.length > 0 || this.sent.length > before;
     }
+    await openCommit(ctx.db);
+  }
+
+  /** One for each endpoint at a time, so that the order of their ends is known. */
+  private takeEnding(): Open[] {
+    const chosen = new Map<string, Open>();
+    for (const each of this.open)
+      if (each.sent.endsAt <= this.now && !chosen.has(each.sent.endpointId)) chosen.set(each.sent.endpointId, each);
+    const ending = new Set(chosen.values());
+    if (ending.size > 0) this.open = this.open.filter((each) => !ending.has(each));
+    return [...ending];
   }
 }
+
+const ENABLED = "webhook_endpoint.enabled"; // a history does it once at most
+const AT_ONCE = ((fn: () => void, _ms?: number, ...given: []) =>
+  setImmediate(fn, ...given)) as unknown as typeof setTimeout;
+const NEVER = new AbortController().signal;
+/** The next one last. */
+const inOrder = (deeds: Deed[]) => deeds.sort((a, b) => b.at - a.at);
