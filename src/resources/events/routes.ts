@@ -43,7 +43,9 @@ async function* messages(
   signal: AbortSignal,
 ): AsyncGenerator<SseMessage> {
   const id = feed.idAt(ctx, at.workspaceId, at.afterSeq);
-  await durable(ctx.db); // a cursor never names a lost event
-  if (id !== undefined) yield { id }; // who is cut off before the first event comes back to this place
+  if (id !== undefined) {
+    await durable(ctx.db); // a cursor never names a lost event
+    yield { id }; // who is cut off before the first event comes back to this place
+  }
   for await (const row of feed.follow(ctx, at, signal)) yield { id: row.id, event: row.type, data: present(row) };
 }
