@@ -88,6 +88,8 @@ describe("recovery", () => {
     });
     expect(rows().map((row) => row.resendAt !== null)).toEqual([false, true, true, false, false]);
     expect((await post(`/${id}/recover`, { since: "yesterday" })).body.error.param).toBe("/since");
+    for (const far of ["9999-12-31T23:59:59-23:59", "0000-01-01T00:00:00+23:59"]) // in UTC in a year of other digits
+      expect((await post(`/${id}/recover`, { since: far })).status).toBe(202);
   });
 
   test("brings back the events that came while it was disabled, each once", async () => {

@@ -140,7 +140,7 @@ const delivering = (ctx: Ctx) => {
     .post(
       "/:id/recover",
       async ({ principal, params, body, set }) => {
-        const since = Date.parse(body.since);
+        const since = Math.min(Math.max(0, Date.parse(body.since)), ctx.clock.now()); // no event is beyond
         const count = await recover(ctx, principal.workspaceId, params.id, since);
         set.status = 202;
         return { object: "webhook_recovery", endpoint_id: params.id, since: isoTime(since), count };
