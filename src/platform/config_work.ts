@@ -68,7 +68,7 @@ export const webhooks = section("Webhooks.", {
     .min(4)
     .max(36_500)
     .default(30)
-    .describe("Deliveries that settled longer ago than this are removed."),
+    .describe("Deliveries made longer ago than this are removed once they have settled."),
 });
 
 export const billing = section("What things cost.", {
