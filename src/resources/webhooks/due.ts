@@ -29,6 +29,7 @@ const oldestDue = prepared((db) =>
   ),
 );
 
+const EXPIRED_ROWS = 200; // in one look: the rest comes with the next one
 const LOOK_LANES = 1_000; // at a time, a few milliseconds: the next look goes on behind them
 
 /**
@@ -39,10 +40,11 @@ export function readLanes(db: Db, live: Live, now: number): { lanes: FairLane<st
   const found = new Map<string, FairLane<string>>();
   const waiting = someWaiting(db, live.lookedTo);
   let isExpiring = false;
+  const spare = { rows: EXPIRED_ROWS };
   for (const { endpoint_id: endpointId, next_at } of waiting) {
     if (next_at > now) continue;
     const lane = laneOf(db, live, endpointId);
-    const { due, hasMore } = dueOf(db, { endpointId, lane, now, live });
+    const { due, hasMore } = dueOf(db, { endpointId, lane, now, live, spare });
     isExpiring ||= hasMore;
     found.set(endpointId, { endpointId, pace: paceNow(lane, now), running: lane.running.size, due });
   }
@@ -73,7 +75,8 @@ export function laneOf(db: Db, { lanes }: Live, endpointId: string): Lane {
   return lane;
 }
 
-type Where = { endpointId: string; lane: Lane; now: number; live: Live };
+/** `spare`: so many may still be ended for having expired, of all lanes. */
+type Where = { endpointId: string; lane: Lane; now: number; live: Live; spare: { rows: number } };
 
 /** `hasMore`: of those that have expired. */
 function dueOf(db: Db, where: Where): { due: string[]; hasMore: boolean } {
@@ -84,7 +87,7 @@ function dueOf(db: Db, where: Where): { due: string[]; hasMore: boolean } {
       .all(endpointId, now, room + lane.running.size)
       .filter(({ id }) => !lane.running.has(id));
   let due = room > 0 ? read() : [];
-  if (due.some((each) => hasExpired(each, now))) {
+  if (where.spare.rows > 0 && due.some((each) => hasExpired(each, now))) {
     expireSome(db, where);
     due = read();
   }
@@ -92,14 +95,13 @@ function dueOf(db: Db, where: Where): { due: string[]; hasMore: boolean } {
   return { due: living.slice(0, room).map(({ id }) => id), hasMore: living.length < due.length };
 }
 
-const EXPIRED_ROWS = 200; // at a time: the rest comes with the next look
-
 /** Those that nobody acknowledged in time need no place and no turn. */
-function expireSome(db: Db, { endpointId, lane, now }: Where) {
-  const oldest = oldestDue(db).all(endpointId, now, EXPIRED_ROWS + lane.running.size);
+function expireSome(db: Db, { endpointId, lane, now, spare }: Where) {
+  const oldest = oldestDue(db).all(endpointId, now, spare.rows);
   write(db, (tx) => {
     for (const each of oldest) {
       if (!hasExpired(each, now) || lane.running.has(each.id)) continue;
+      spare.rows--;
       const lastError = deliveryById(tx, { id: each.id })?.lastError ?? EXPIRED;
       transition(tx, deliveryMachine, "exhaust", { id: each.id, now }, { dueAt: null, lastError });
     }

@@ -119,6 +119,16 @@ test("many that nobody acknowledged in time are done with in one go, not a few e
   expect(rows().filter(({ status }) => status === "succeeded")).toMatchObject([{ eventId: fresh }]);
 });
 
+test("a look ends a few of those at most, of however many endpoints", async () => {
+  for (let i = 0; i < 10; i++) await make();
+  for (let i = 0; i < 100; i++) happen();
+  await fanOut(app.ctx);
+  clock.advance(3 * DAY);
+  await deliver(app.ctx, never);
+  const ended = rows().filter(({ status }) => status === "exhausted").length;
+  expect([ended > 0, ended <= 200]).toEqual([true, true]);
+});
+
 test("what is under way while its workspace goes ends by its own outcome, and nothing more is sent", async () => {
   await make();
   answered = Promise.withResolvers();
