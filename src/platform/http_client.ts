@@ -55,8 +55,7 @@ export function guardedDial(network: Config["network"]): Dial {
 export async function guardedFetch(input: string | URL, request: GuardedRequest): Promise<GuardedResponse> {
   const target = judgeUrl(input, request.policy, { allowHttp: request.allowHttp ?? false });
   if (!target.allowed) throw new DialError("address_refused", `The URL is not allowed: ${target.reason}`);
-  const deadline = AbortSignal.timeout(request.timeoutMs);
-  const signal = request.signal ? AbortSignal.any([deadline, request.signal]) : deadline;
+  const { signal, isLate, end } = deadlineOf(request);
   try {
     const addresses = await orAborted(resolveChecked(target.host, request.policy, request.lookup), signal);
     const name = target.literal ? undefined : target.host;
@@ -65,10 +64,29 @@ export async function guardedFetch(input: string | URL, request: GuardedRequest)
     return answer;
   } catch (error) {
     if (request.signal?.aborted) throw request.signal.reason;
-    if (deadline.aborted)
-      throw new DialError("timeout", `No complete answer within ${request.timeoutMs} ms`, { cause: error });
+    if (isLate()) throw new DialError("timeout", `No complete answer within ${request.timeoutMs} ms`, { cause: error });
     throw error;
+  } finally {
+    end();
   }
+}
+
+/** Aborts in time or with the caller, whichever is first. Ended by hand: thousands of timers a second would add up. */
+function deadlineOf({ timeoutMs, signal: caller }: GuardedRequest) {
+  const over = new AbortController();
+  let late = false;
+  const timer = setTimeout(() => {
+    late = true;
+    over.abort();
+  }, timeoutMs);
+  const leave = () => over.abort(caller?.reason);
+  if (caller?.aborted) leave();
+  caller?.addEventListener("abort", leave, { once: true });
+  const end = () => {
+    clearTimeout(timer);
+    caller?.removeEventListener("abort", leave);
+  };
+  return { signal: over.signal, isLate: () => late, end };
 }
 
 export type OpenedResponse = {
@@ -166,11 +184,9 @@ async function dial(url: URL, name: string | undefined, address: string, request
 }
 
 async function send(url: URL, name: string | undefined, address: string, request: GuardedRequest, signal: AbortSignal) {
+  const headers = headersOf(url, request);
   const pinned = new URL(url);
   pinned.hostname = address.includes(":") ? `[${address}]` : address;
-  const headers = new Headers({ "user-agent": "Verk", "accept-encoding": "identity", ...request.headers });
-  for (const hop of ["connection", "content-length", "transfer-encoding"]) headers.delete(hop);
-  headers.set("host", hostHeader(url));
 
   failpoint("http.before_send");
   try {
@@ -206,6 +222,18 @@ function withoutAddress(cause: unknown): Error {
   const plain = Object.assign(new Error(message.replaceAll(/\?[^\s"']*/g, "")), { name, code: errorCode(cause) });
   delete plain.stack; // it repeats the message
   return plain;
+}
+
+const OURS = new Set(["connection", "content-length", "transfer-encoding", "host"]);
+
+function headersOf(url: URL, { headers = {} }: GuardedRequest): Record<string, string> {
+  const sent: Record<string, string> = { "user-agent": "Verk", "accept-encoding": "identity" };
+  for (const name of Object.keys(headers)) {
+    const lower = name.toLowerCase();
+    if (!OURS.has(lower)) sent[lower] = headers[name] as string;
+  }
+  sent["host"] = hostHeader(url);
+  return sent;
 }
 
 /** The name as the caller wrote it, without a trailing dot, which servers do not know themselves by. */

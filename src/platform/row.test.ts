@@ -4,7 +4,7 @@ import { testApp } from "../../test/harness.ts";
 import { apiKeys } from "../resources/api_keys/table.ts";
 import { workspaces } from "../resources/workspaces/table.ts";
 import { write } from "./db.ts";
-import { changeRow, isPlain, preparedRow } from "./row.ts";
+import { changeRow, isPlain, preparedRow, setRow } from "./row.ts";
 
 test("a prepared row is what drizzle itself would give, nulls and JSON included", async () => {
   const app = testApp();
@@ -36,5 +36,19 @@ test("a changed row is what the database holds then, and changes only from the s
   const key = write(app.ctx.db, (tx) => changeRow(tx, apiKeys, { id: first!.id, from: ["active"], set }));
   expect(key).toEqual(first);
   expect([isPlain(set), isPlain({ ...set, name: sql`'x'` })]).toEqual([true, false]);
+  await app.close().then(app.remove);
+});
+
+test("a row that is set without being read is changed as one that is read, and only from the states given", async () => {
+  const app = testApp();
+  const id = app.workspaceA;
+  const stored = () => app.ctx.db.select().from(workspaces).where(eq(workspaces.id, id)).get();
+  const put = (from: string[], set: Record<string, unknown>) =>
+    write(app.ctx.db, (tx) => setRow(tx, workspaces, { id, from, set }));
+  const before = stored();
+  expect(put(["suspended", "deleted"], { status: "active", metadata: {} })).toBe(false);
+  expect(stored()).toEqual(before);
+  expect(put(["active", "suspended"], { status: "suspended", metadata: { a: "1" }, name: undefined })).toBe(true);
+  expect(stored()).toEqual({ ...before!, status: "suspended", metadata: { a: "1" } });
   await app.close().then(app.remove);
 });

@@ -1,4 +1,4 @@
-import type { SQLQueryBindings } from "bun:sqlite";
+import type { SQLQueryBindings, Statement } from "bun:sqlite";
 import { Column, getTableColumns, getTableName, is, Placeholder, SQL } from "drizzle-orm";
 import type { SQLiteTable } from "drizzle-orm/sqlite-core";
 import { type Db, prepared, type Tx } from "./db.ts";
@@ -52,36 +52,48 @@ type Change = { id: string; from: readonly string[]; set: Record<string, unknown
  * Sets columns of the row `id` while its status is one of `from`, and gives the row as it is then. One statement for
  * each table, set of columns and `from`, so no builder runs. Values only: `isPlain` says whether they are.
  */
-export function changeRow<T extends Stateful>(tx: Tx, table: T, { id, from, set }: Change) {
+export function changeRow<T extends Stateful>(tx: Tx, table: T, change: Change) {
+  const { statement, rowOf, bound } = changing(tx, table, change, true);
+  const found = statement.values(...bound)[0];
+  return found && (rowOf(found) as T["$inferSelect"]);
+}
+
+/** As `changeRow`, without the row: whether it was in one of the states. Twice as quick. */
+export function setRow(tx: Tx, table: Stateful, change: Change): boolean {
+  const { statement, bound } = changing(tx, table, change, false);
+  return statement.run(...bound).changes > 0;
+}
+
+function changing(tx: Tx, table: Stateful, { id, from, set }: Change, isRead: boolean) {
   const columns = getTableColumns(table as SQLiteTable);
   const keys = Object.keys(set).filter((key) => set[key] !== undefined);
-  const { statement, rowOf } = changesOf(tx).get(table, keys, from);
-  const bound = keys.map((key) => (set[key] === null ? null : (columns[key] as Column).mapToDriverValue(set[key])));
-  const found = statement.values(...(bound as SQLQueryBindings[]), id, ...from)[0];
-  return found && (rowOf(found) as T["$inferSelect"]);
+  const { statement, rowOf } = changesOf(tx).get(table, keys, from, isRead);
+  const values = keys.map((key) => (set[key] === null ? null : (columns[key] as Column).mapToDriverValue(set[key])));
+  return { statement, rowOf, bound: [...values, id, ...from] as SQLQueryBindings[] };
 }
 
 /** No expression among them that the database has to compute. */
 export const isPlain = (set: Record<string, unknown>) => !Object.values(set).some((value) => is(value, SQL));
 
 type ChangeStatement = {
-  statement: { values: (...bound: SQLQueryBindings[]) => unknown[][] };
+  statement: Pick<Statement<unknown, SQLQueryBindings[]>, "values" | "run">;
   rowOf: (values: readonly unknown[]) => unknown;
 };
 
 const changesOf = prepared((db: Db) => {
   const made = new Map<string, ChangeStatement>();
   return {
-    get(table: SQLiteTable, keys: readonly string[], from: readonly string[]): ChangeStatement {
+    get(table: SQLiteTable, keys: readonly string[], from: readonly string[], isRead: boolean): ChangeStatement {
       const name = getTableName(table);
-      const key = `${name} ${from.length} ${keys.join()}`;
+      const key = `${name} ${isRead} ${from.length} ${keys.join()}`;
       let change = made.get(key);
       if (!change) {
         const columns = getTableColumns(table);
         const sets = keys.map((each) => `"${(columns[each] as Column).name}" = ?`).join(", ");
         const states = from.map(() => "?").join(", ");
         const all = Object.values(columns).map((column) => `"${column.name}"`);
-        const sql = `UPDATE "${name}" SET ${sets} WHERE "id" = ? AND "status" IN (${states}) RETURNING ${all.join(", ")}`;
+        const update = `UPDATE "${name}" SET ${sets} WHERE "id" = ? AND "status" IN (${states})`;
+        const sql = isRead ? `${update} RETURNING ${all.join(", ")}` : update;
         change = { statement: db.$client.prepare<unknown, SQLQueryBindings[]>(sql), rowOf: decoderOf(table) };
         made.set(key, change);
       }

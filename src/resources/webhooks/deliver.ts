@@ -7,14 +7,14 @@ import type { Ctx } from "../../context.ts";
 import { chooseStarts, paceAfter } from "../../lib/webhooks/fairness.ts";
 import { dueAction, type Trigger } from "../../lib/webhooks/verdict.ts";
 import { systemClock } from "../../platform/clock.ts";
-import { durable, isDirty, openCommit, write } from "../../platform/db.ts";
-import { type Tried, tryOnce } from "./attempt.ts";
+import { durable, isDirty, shareSnapshot } from "../../platform/db.ts";
+import { tryOnce } from "./attempt.ts";
 import { cancelRest } from "./cancel.ts";
-import { bodyOf, deliveryById, endpointById, laneOf, readLanes } from "./due.ts";
+import { laneOf, readLanes } from "./due.ts";
 import { DELIVER_LOOP } from "./enqueue.ts";
-import { type Live, liveOf } from "./live.ts";
-import { deliveryOf, endpointOf, record } from "./record.ts";
-import type { DeliveryRow, EndpointRow } from "./table.ts";
+import { type Facts, parcelOf, type Sealed } from "./facts.ts";
+import { land } from "./land.ts";
+import { type Lane, type Live, liveOf } from "./live.ts";
 
 const SWEEP_MS = 1_000;
 const CHEAP_MS = 2; // a look that costs more is followed by a rest of four times its length
@@ -29,29 +29,31 @@ export async function deliver(ctx: Ctx, signal: AbortSignal): Promise<void> {
     await cancelRest(ctx);
   }
   const begun = performance.now();
-  const { lanes, isCut } = readLanes(ctx.db, live, ctx.clock.now());
-  const { chosen, turn } = chooseStarts(lanes, live.turn, live.limits);
+  shareSnapshot(ctx.db);
+  const look = readLanes(ctx.db, live, ctx.clock.now());
+  const { chosen, turn } = chooseStarts(look.lanes, live.turn, live.limits);
   const costMs = performance.now() - begun;
   if (costMs > CHEAP_MS) live.restUntil = Math.max(live.restUntil, begun + 5 * costMs);
-  if (isCut) ctx.wake(DELIVER_LOOP);
+  if (look.isCut) ctx.wake(DELIVER_LOOP);
   if (chosen.length === 0) return;
   live.turn = turn;
   if (isDirty(ctx.db)) await durable(ctx.db); // nothing is sent that a power cut could take back
-  if (!signal.aborted) for (const id of chosen) start(ctx, live, id);
+  if (signal.aborted) return;
+  shareSnapshot(ctx.db);
+  for (const id of chosen) start(ctx, live, id);
 }
 
 const restOf = ({ restUntil }: Live) => restUntil - performance.now();
 
-/** Both rows are read again: much may have happened since they were found. */
+/** The rows are read again: much may have happened since they were found. */
 function start(ctx: Ctx, live: Live, id: string) {
   const now = ctx.clock.now();
-  const delivery = deliveryById(ctx.db, { id });
-  const endpoint = delivery && endpointById(ctx.db, { id: delivery.endpointId });
-  const trigger = endpoint && triggerOf(delivery, endpoint, now);
+  const parcel = parcelOf(ctx.db, id);
+  const trigger = parcel && triggerOf(parcel, now);
   if (!trigger) return;
-  const lane = laneOf(ctx.db, live, endpoint.id);
+  const lane = laneOf(ctx.db, live, parcel.endpointId);
   lane.running.set(id, now);
-  const flight = fly(ctx, live, { delivery, endpoint, trigger }).finally(() => {
+  const flight = fly(ctx, live, { parcel, lane, trigger }).finally(() => {
     lane.running.delete(id);
     live.flights.delete(flight);
     ctx.wake(DELIVER_LOOP);
@@ -59,23 +61,21 @@ function start(ctx: Ctx, live: Live, id: string) {
   live.flights.add(flight);
 }
 
-function triggerOf(delivery: DeliveryRow, endpoint: EndpointRow, now: number): Trigger | undefined {
-  if (delivery.resendAt !== null && delivery.resendAt <= now)
-    return endpoint.status === "enabled" ? "manual" : undefined;
-  return dueAction(deliveryOf(delivery), endpointOf(endpoint), now) === "attempt" ? delivery.trigger : undefined;
+function triggerOf({ delivery, endpoint, trigger, resendAt }: Facts, now: number): Trigger | undefined {
+  if (resendAt !== null && resendAt <= now) return endpoint.status === "enabled" ? "manual" : undefined;
+  return dueAction(delivery, endpoint, now) === "attempt" ? trigger : undefined;
 }
 
-type Flight = { delivery: DeliveryRow; endpoint: EndpointRow; trigger: Trigger };
+type Flight = { parcel: Facts & Sealed; lane: Lane; trigger: Trigger };
 
-async function fly(ctx: Ctx, live: Live, { delivery, endpoint, trigger }: Flight): Promise<void> {
+async function fly(ctx: Ctx, live: Live, { parcel, lane, trigger }: Flight): Promise<void> {
   const { signal } = live.closing;
-  const lane = laneOf(ctx.db, live, endpoint.id);
+  const { delivery, endpointId, eventId, url, secrets } = parcel;
   try {
-    const body = bodyOf(ctx.db, { eventId: delivery.eventId })?.body as Uint8Array<ArrayBuffer> | undefined;
+    const endpoint = { id: endpointId, url, secrets };
     const warm = lane.pace.standing === "quick";
-    const tried = await tryOnce(ctx, { endpoint, eventId: delivery.eventId, body, warm }, signal);
-    end(ctx, delivery.id, trigger, tried);
-    await openCommit(ctx.db); // one that is lost is trouble too
+    const tried = await tryOnce(ctx, { endpoint, eventId, body: parcel.body ?? undefined, warm }, signal);
+    await land(ctx, { id: delivery.id, trigger, tried });
     const succeeded = tried.responseCode !== null && tried.responseCode >= 200 && tried.responseCode < 300;
     const durationMs = tried.endedAt - tried.attemptedAt;
     lane.pace = paceAfter(lane.pace, { succeeded, durationMs }, live.limits);
@@ -84,12 +84,4 @@ async function fly(ctx: Ctx, live: Live, { delivery, endpoint, trigger }: Flight
     live.restUntil = performance.now() + TROUBLE_MS;
     ctx.log.error("the end of a webhook could not be written down", { delivery: delivery.id, error });
   }
-}
-
-function end(ctx: Ctx, id: string, trigger: Trigger, tried: Tried) {
-  write(ctx.db, (tx) => {
-    const delivery = deliveryById(tx, { id });
-    const endpoint = delivery && endpointById(tx, { id: delivery.endpointId });
-    if (endpoint) record(tx, { delivery, endpoint }, trigger, tried); // else: its workspace is gone
-  });
 }

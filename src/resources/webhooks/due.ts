@@ -6,11 +6,10 @@ import { preparedRow } from "../../platform/row.ts";
 import { EXPIRED } from "./enqueue.ts";
 import { type Lane, type Live, paceNow } from "./live.ts";
 import { deliveryMachine } from "./machine.ts";
-import { webhookBodies, webhookDeliveries, webhookEndpoints } from "./table.ts";
+import { webhookDeliveries, webhookEndpoints } from "./table.ts";
 
 export const deliveryById = preparedRow(webhookDeliveries, eq(webhookDeliveries.id, sql.placeholder("id")));
 export const endpointById = preparedRow(webhookEndpoints, eq(webhookEndpoints.id, sql.placeholder("id")));
-export const bodyOf = preparedRow(webhookBodies, eq(webhookBodies.eventId, sql.placeholder("eventId")));
 
 type Waiting = { endpoint_id: string; next_at: number };
 type Due = { id: string; expires_at: number; resend_at: number | null };
@@ -32,28 +31,58 @@ const oldestDue = prepared((db) =>
 const EXPIRED_ROWS = 200; // in one look: the rest comes with the next one
 const LOOK_LANES = 1_000; // at a time, a few milliseconds: the next look goes on behind them
 
-/**
- * The endpoints with something due or under way, and of each no more than it may start now. `isCut`: there are more,
- * for the next look.
- */
-export function readLanes(db: Db, live: Live, now: number): { lanes: FairLane<string>[]; isCut: boolean } {
+export type Look = {
+  lanes: FairLane<string>[];
+  /** There is more, for the next look. To be asked once the starts are chosen. */
+  readonly isCut: boolean;
+};
+
+/** The endpoints with something due or under way. What is due is read of those whose turn comes, no more than may start. */
+export function readLanes(db: Db, live: Live, now: number): Look {
   const found = new Map<string, FairLane<string>>();
   const waiting = someWaiting(db, live.lookedTo);
   let isExpiring = false;
   const spare = { rows: EXPIRED_ROWS };
+  const read = (endpointId: string, lane: Lane) => {
+    const { due, hasMore } = dueOf(db, { endpointId, lane, now, live, spare });
+    isExpiring ||= hasMore;
+    return due;
+  };
   for (const { endpoint_id: endpointId, next_at } of waiting) {
     if (next_at > now) continue;
     const lane = laneOf(db, live, endpointId);
-    const { due, hasMore } = dueOf(db, { endpointId, lane, now, live, spare });
-    isExpiring ||= hasMore;
-    found.set(endpointId, { endpointId, pace: paceNow(lane, now), running: lane.running.size, due });
+    found.set(
+      endpointId,
+      fairLane(endpointId, lane, now, () => read(endpointId, lane)),
+    );
   }
   for (const [endpointId, lane] of live.lanes)
     if (lane.running.size > 0 && !found.has(endpointId))
-      found.set(endpointId, { endpointId, pace: paceNow(lane, now), running: lane.running.size, due: [] });
-  const isCut = waiting.length >= LOOK_LANES;
-  live.lookedTo = isCut ? (waiting.at(-1)?.endpoint_id ?? "") : "";
-  return { lanes: [...found.values()], isCut: isCut || isExpiring };
+      found.set(
+        endpointId,
+        fairLane(endpointId, lane, now, () => []),
+      );
+  const isFull = waiting.length >= LOOK_LANES;
+  live.lookedTo = isFull ? (waiting.at(-1)?.endpoint_id ?? "") : "";
+  return {
+    lanes: [...found.values()],
+    get isCut() {
+      return isFull || isExpiring;
+    },
+  };
+}
+
+function fairLane(endpointId: string, lane: Lane, now: number, read: () => string[]): FairLane<string> {
+  let due: string[] | undefined;
+  return {
+    endpointId,
+    pace: paceNow(lane, now),
+    running: lane.running.size,
+    get due() {
+      due ??= read();
+      return due;
+    },
+  };
 }
 
 /** Behind `after` in the order of their ids. */

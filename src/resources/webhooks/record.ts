@@ -1,27 +1,13 @@
 import { eq } from "drizzle-orm";
-import { transition } from "../../events/lifecycle.ts";
-import { type Delivery, type DeliveryStatus, type Endpoint, judge, type Trigger } from "../../lib/webhooks/verdict.ts";
+import { advance, transition } from "../../events/lifecycle.ts";
+import { type DeliveryStatus, type Endpoint, judge, type Trigger } from "../../lib/webhooks/verdict.ts";
 import type { Tx } from "../../platform/db.ts";
 import { preparedInsert } from "../../platform/row.ts";
 import type { Tried } from "./attempt.ts";
 import { cancelWaiting } from "./cancel.ts";
+import type { Facts } from "./facts.ts";
 import { deliveryMachine, machine } from "./machine.ts";
-import { type DeliveryRow, type EndpointRow, webhookAttempts, webhookDeliveries, webhookEndpoints } from "./table.ts";
-
-export const deliveryOf = (row: DeliveryRow): Delivery => ({
-  id: row.id,
-  status: row.status,
-  attemptCount: row.attemptCount,
-  scheduledCount: row.scheduledCount,
-  createdAtMs: row.eventCreatedAt,
-  dueAtMs: row.dueAt,
-});
-
-export const endpointOf = (row: EndpointRow): Endpoint => ({
-  status: row.status,
-  consecutiveFailures: row.consecutiveFailures,
-  disabledAtMs: row.disabledAt,
-});
+import { webhookAttempts, webhookDeliveries, webhookEndpoints } from "./table.ts";
 
 const STEPS = {
   pending: "retry",
@@ -33,17 +19,11 @@ const STEPS = {
 
 const insertAttempt = preparedInsert(webhookAttempts);
 
-/** The end of an attempt: its row, the delivery and the endpoint in one commit. Both rows are as of now. */
-export function record(
-  tx: Tx,
-  { delivery, endpoint }: { delivery: DeliveryRow; endpoint: EndpointRow },
-  trigger: Trigger,
-  tried: Tried,
-): void {
+/** The end of an attempt: its row, the delivery and the endpoint in one commit. The facts are as of now. */
+export function record(tx: Tx, { delivery, endpoint, endpointId }: Facts, trigger: Trigger, tried: Tried): void {
   const { attemptedAt, endedAt, outcome, ...told } = tried;
   const now = endedAt;
-  const attempt = { trigger, endedAtMs: endedAt, outcome };
-  const after = judge(deliveryOf(delivery), endpointOf(endpoint), attempt);
+  const after = judge(delivery, endpoint, { trigger, endedAtMs: endedAt, outcome });
   const { attemptCount, scheduledCount, dueAtMs: dueAt } = after.delivery;
   const durationMs = Math.max(0, endedAt - attemptedAt);
   insertAttempt(tx, { deliveryId: delivery.id, number: attemptCount, attemptedAt, trigger, durationMs, ...told });
@@ -58,22 +38,24 @@ export function record(
   };
   const { status } = after.delivery;
   if (status !== delivery.status || status === "pending")
-    transition(tx, deliveryMachine, STEPS[status], { id: delivery.id, now }, patch);
+    advance(tx, deliveryMachine, STEPS[status], { id: delivery.id, now }, patch);
   else
     tx.update(webhookDeliveries)
       .set({ ...patch, updatedAt: now })
       .where(eq(webhookDeliveries.id, delivery.id))
       .run();
-  recordEndpoint(tx, endpoint, after.endpoint, { gone: tried.responseCode === 410, now });
-  if (after.cancelOthers) cancelWaiting(tx, endpoint.id, now);
+  recordEndpoint(tx, endpointId, endpoint, { after: after.endpoint, gone: tried.responseCode === 410, now });
+  if (after.cancelOthers) cancelWaiting(tx, endpointId, now);
 }
 
-function recordEndpoint(tx: Tx, before: EndpointRow, after: Endpoint, { gone, now }: { gone: boolean; now: number }) {
+type Change = { after: Endpoint; gone: boolean; now: number };
+
+function recordEndpoint(tx: Tx, id: string, before: Endpoint, { after, gone, now }: Change) {
   const { consecutiveFailures } = after;
   if (after.status === "disabled" && before.status === "enabled") {
     const disabledReason = gone ? "gone" : "consecutive_failures";
     const patch = { consecutiveFailures, disabledAt: after.disabledAtMs, disabledReason } as const;
-    transition(tx, machine, "disable", { id: before.id, now }, patch);
+    transition(tx, machine, "disable", { id, now }, patch);
   } else if (consecutiveFailures !== before.consecutiveFailures)
-    tx.update(webhookEndpoints).set({ consecutiveFailures }).where(eq(webhookEndpoints.id, before.id)).run();
+    tx.update(webhookEndpoints).set({ consecutiveFailures }).where(eq(webhookEndpoints.id, id)).run();
 }
