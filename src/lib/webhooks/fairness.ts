@@ -21,7 +21,7 @@ export type Limits = Record<Standing, number> & { perEndpoint: number; total: nu
 /** The endpoints served last: the next in order of id comes next. */
 export type Turn = Record<Standing, string>;
 
-/** Bun holds every request of the process back while 256 are under way, those of chats included: well below that. */
+/** Well below what a process may have under way, chats included: 256 where `main.ts` could not raise it. */
 export const LIMITS: Limits = { perEndpoint: 16, quick: 64, fresh: 16, slow: 24, total: 128 };
 export const FIRST_TURN: Turn = { quick: "", fresh: "", slow: "" };
 export const SLOW_MS = 2000;
