@@ -11,6 +11,7 @@ import { webhookEndpoints } from "./table.ts";
 /** Its place in the outbox, and the loop. */
 export const FAN_OUT_LOOP = "webhooks.fan_out";
 const BATCH = 200;
+const COMMIT_ROWS = 1_000; // a commit takes no further event: others get their turn
 
 /**
  * Events become deliveries: one for each endpoint that was there before the event and wants it. The deliveries and the
@@ -25,7 +26,10 @@ export async function fanOut(ctx: Ctx, signal?: AbortSignal): Promise<void> {
       ctx.clock.now(),
       (tx, batch) => {
         const now = ctx.clock.now(); // not before: a delivery is no older than its event
-        for (const event of batch) if (isFannedOut(event.type)) made += deliverTo(tx, event, now);
+        let [taken, rows] = [0, 0];
+        for (; taken < batch.length && rows < COMMIT_ROWS; taken++) rows += deliverTo(tx, batch[taken]!, now);
+        made += rows;
+        return taken;
       },
       BATCH,
     );
@@ -43,6 +47,7 @@ const thereThen = prepared((db) => {
 
 function deliverTo(tx: Tx, event: EventRow, now: number): number {
   const { workspaceId, seq, createdAt, type } = event;
+  if (!isFannedOut(type)) return 0;
   const wanting = thereThen(tx)
     .all({ workspaceId, seq, createdAt })
     .filter(({ eventTypes }) => wants(eventTypes, type));

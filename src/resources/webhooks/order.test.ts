@@ -1,6 +1,8 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { fakeClock, type TestApp, testApp } from "../../../test/harness.ts";
-import { answerOf, emitCompleted } from "../../../test/webhooks_kit.ts";
+import { addEndpoint, answerOf, emitCompleted } from "../../../test/webhooks_kit.ts";
+import { durable } from "../../platform/db.ts";
+import { failpoints } from "../../platform/failpoint.ts";
 import { purge } from "../workspaces/purge.ts";
 import { deliver } from "./deliver.ts";
 import { fanOut } from "./fan_out.ts";
@@ -127,6 +129,24 @@ test("a look ends a few of those at most, of however many endpoints", async () =
   await deliver(app.ctx, never);
   const ended = rows().filter(({ status }) => status === "exhausted").length;
   expect([ended > 0, ended <= 200]).toEqual([true, true]);
+});
+
+test("many events for many endpoints become deliveries a thousand or so to a commit, each once", async () => {
+  for (let i = 0; i < 30; i++) addEndpoint(app.ctx, { workspaceId: app.workspaceA });
+  for (let i = 0; i < 100; i++) happen();
+  await durable(app.ctx.db);
+  const sizes: number[] = [];
+  let before = 0;
+  failpoints.hit = (name) => {
+    if (name !== "db.before_commit") return;
+    const { length } = rows();
+    sizes.push(length - before);
+    before = length;
+  };
+  await fanOut(app.ctx).then(() => durable(app.ctx.db));
+  delete failpoints.hit;
+  expect(rows()).toHaveLength(3_000);
+  expect(Math.max(...sizes)).toBeLessThanOrEqual(1_030);
 });
 
 test("what is under way while its workspace goes ends by its own outcome, and nothing more is sent", async () => {
