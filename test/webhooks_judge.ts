@@ -5,14 +5,28 @@
  */
 import type { EventRow } from "../src/events/table.ts";
 import type { AttemptRow, DeliveryRow, EndpointRow } from "../src/resources/webhooks/table.ts";
-import { HOUR, MINUTE, SECOND, type Seed } from "./webhooks_seed.ts";
-import type { Enabled, Happened, Sent, Up } from "./webhooks_world.ts";
+import { type Answer, HOUR, MINUTE, SECOND, type Seed } from "./webhooks_seed.ts";
 
 const WAITS = [5 * SECOND, MINUTE, 10 * MINUTE, HOUR, 6 * HOUR, 12 * HOUR]; // the last one repeats
 const WINDOW = 72 * HOUR;
 const OFF_MS = SECOND; // that an attempt may be late
 const ROUNDED_MS = 1;
 
+/** A request that reached a receiver; the process may have died before it wrote the answer down. */
+export type Sent = Answer & {
+  endpointId: string;
+  eventId: string;
+  body: Uint8Array;
+  startedAt: number;
+  endsAt: number;
+  beganStep: number;
+  /** Undefined: the process did not live to be answered. */
+  endedStep?: number;
+};
+export type Happened = { id: string; subject: string; at: number; step: number };
+export type Enabled = { endpointId: string; at: number; step: number };
+/** While the process lived. */
+export type Up = { from: number; to: number };
 export type Seen = {
   up: readonly Up[];
   sent: ReadonlyMap<string, readonly Sent[]>; // by endpoint, as are the next ones

@@ -108,12 +108,15 @@ export const fragile =
   };
 
 /** Dies at the n-th failpoint from now: that one throws and so does every one after it, so nothing is written any more. */
-export function dieAt(n: number): { isDead: () => boolean; revive: () => void } {
+export function dieAt(n: number): { isDead: () => boolean; where: () => string; revive: () => void } {
   let left = n;
+  let where = "";
   failpoints.hit = (name) => {
-    if (--left <= 0) throw new Crash(name);
+    if (--left > 0) return;
+    where ||= name;
+    throw new Crash(name);
   };
-  return { isDead: () => left <= 0, revive: () => void delete failpoints.hit };
+  return { isDead: () => left <= 0, where: () => where, revive: () => void delete failpoints.hit };
 }
 
 const TLS = join(import.meta.dir, "fixtures/tls");

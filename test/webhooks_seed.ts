@@ -38,7 +38,11 @@ const NATURES: readonly Nature[] = [
   { ...usual, succeeds: 0.3, gone: 0.2, events: 4, spreadMs: 20 * HOUR, returns: true },
 ];
 const FIFTY: Nature = { ...usual, succeeds: 0.004, events: 6, spreadMs: MINUTE, returns: true };
-const FIFTIES = 0.04;
+const FIFTIES = 0.02;
+
+/** Most events come together with those of other seeds. */
+const BURSTS = 0.8;
+const BURST_MS = 10 * MINUTE;
 
 const GOOD = [200, 201, 204, 299];
 const BAD = [301, 400, 404, 429, 500, 503];
@@ -73,7 +77,10 @@ export class Seed {
     const deeds: Deed[] = [];
     const add = (at: number) =>
       deeds.push({ at, does: "event", subject: `job_${this.number}_${deeds.length}`, seed: this });
-    for (let i = 0; i < events; i++) add(startMs + 1 + this.below(spreadMs));
+    for (let i = 0; i < events; i++) {
+      const at = this.below(spreadMs);
+      add(startMs + 1 + (this.random() < BURSTS ? at - (at % BURST_MS) : at));
+    }
     if (returns && this.random() < 0.7)
       for (const endpointId of this.endpoints) {
         const at = startMs + HOUR + this.below(70 * HOUR);
@@ -81,7 +88,7 @@ export class Seed {
         add(at + 1 + this.below(HOUR));
       }
     const soon = this.random() < 0.5;
-    if (this.random() < 0.2)
+    if (this.random() < 0.12)
       deeds.push({ at: startMs + 2 + this.below(soon ? HOUR : 80 * HOUR), does: "crash", seed: this });
     return deeds;
   }

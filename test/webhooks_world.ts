@@ -17,28 +17,15 @@ import { liveOf } from "../src/resources/webhooks/live.ts";
 import * as endpoints from "../src/resources/webhooks/service.ts";
 import { webhookAttempts, webhookDeliveries, webhookEndpoints } from "../src/resources/webhooks/table.ts";
 import { workspaces } from "../src/resources/workspaces/table.ts";
+import type { Enabled, Happened, Sent, Up } from "./webhooks_judge.ts";
 import { addEndpoint, answerOf, dieAt, openRig, type Rig } from "./webhooks_kit.ts";
-import { type Answer, type Deed, HOUR, MINUTE, SECOND, type Seed } from "./webhooks_seed.ts";
+import { type Deed, HOUR, MINUTE, SECOND, type Seed } from "./webhooks_seed.ts";
 
+const ENDLESS = 10_000; // of some two thousand
 const TICK_MS = 500; // as in the table of loops
 /** Histories must not hold each other up: that endpoints do not is tested elsewhere. */
 const LIMITS = { perEndpoint: 16, quick: 5_000, fresh: 5_000, slow: 5_000, total: 5_000 };
 
-/** A request that reached a receiver; the process may have died before it wrote the answer down. */
-export type Sent = Answer & {
-  endpointId: string;
-  eventId: string;
-  body: Uint8Array;
-  startedAt: number;
-  endsAt: number;
-  beganStep: number;
-  /** Undefined: the process did not live to be answered. */
-  endedStep?: number;
-};
-export type Happened = { id: string; subject: string; at: number; step: number };
-export type Enabled = { endpointId: string; at: number; step: number };
-/** While the process lived. */
-export type Up = { from: number; to: number };
 type Open = { sent: Sent; answer: () => void };
 
 export class World {
@@ -47,7 +34,10 @@ export class World {
   readonly happened: Happened[] = [];
   readonly enabled: Enabled[] = [];
   readonly up: Up[] = [];
+  /** The failpoints. */
+  readonly deaths: string[] = [];
   private step = 0;
+  private rounds = 0;
   private readonly random: Random;
   private readonly seedOf = new Map<string, { seed: Seed; endpointId: string }>(); // by URL
   private deeds: Deed[];
@@ -68,7 +58,7 @@ export class World {
     this.deeds = inOrder(seeds.flatMap(({ deeds }) => deeds));
     this.rig = this.start();
     const { ctx } = this.rig;
-    const made = { name: "lab", status: "active" as const, metadata: {}, createdAt: startMs, updatedAt: startMs };
+    const made = { status: "active" as const, metadata: {}, createdAt: startMs, updatedAt: startMs };
     for (const seed of seeds) {
       const { workspaceId: id } = seed;
       const row = { ...made, id, name: id, paymentCustomerId: `cus_s${seed.number}` };
@@ -212,7 +202,8 @@ export class World {
   private async restart() {
     this.up.at(-1)!.to = this.now;
     await this.rig.close();
-    this.death?.revive();
+    this.deaths.push(this.death!.where());
+    this.death!.revive();
     this.death = undefined;
     this.open = [];
     const away = this.random();
@@ -249,6 +240,7 @@ export class World {
     if (this.isNews) await fanOut(ctx);
     this.isNews = false;
     for (let isMoving = true; isMoving; ) {
+      if (++this.rounds > ENDLESS) throw new Error("These histories do not end");
       const ending = this.takeEnding();
       for (const { sent, answer } of ending) {
         sent.endedStep = ++this.step;
