@@ -7,8 +7,8 @@ const ENDPOINTS = 20;
 const TARPITS = 10;
 const ROUNDS = 3;
 const SIZES = {
-  full: { events: 500, loop: 3_000, slowLoop: 200, paced: 200 },
-  quick: { events: 100, loop: 500, slowLoop: 50, paced: 40 },
+  full: { events: 500, loop: 3_000, slowLoop: 200, paced: 200, warmSeconds: 8 },
+  quick: { events: 100, loop: 500, slowLoop: 50, paced: 40, warmSeconds: 1 },
 };
 const PACE_MS = 40;
 
@@ -83,29 +83,38 @@ async function burst(bench: Bench, events: number): Promise<number> {
   return count / seconds;
 }
 
-async function loop({ dir, hooks }: Bench, path: string, count: number, connections: "kept" | "fresh") {
+type Plain = { path: string; count: number; connections: "kept" | "fresh"; warmSeconds: number };
+
+async function loop({ dir, hooks }: Bench, { path, count, connections, warmSeconds }: Plain) {
   const db = join(dir, `loop-${crypto.randomUUID()}.db`);
-  const args = [db, `${hooks}/${path}`, join(TLS, "ca.pem"), String(count), connections];
+  const args = [db, `${hooks}/${path}`, join(TLS, "ca.pem"), String(count), connections, String(warmSeconds)];
   const script = join(ROOT, "bench/peers/webhook_loop.ts");
   const child = Bun.spawn([process.execPath, script, ...args], { stderr: "inherit" });
   return Number(await new Response(child.stdout).text());
 }
 
+/** The compiler is done with the hot paths by then; the plain loop is given as long. */
+async function warm(bench: Bench, { events, warmSeconds }: (typeof SIZES)["full"]) {
+  const until = performance.now() + 1000 * warmSeconds;
+  while (performance.now() < until) await burst(bench, events);
+}
+
 async function throughput(bench: Bench, sizes: (typeof SIZES)["full"]): Promise<Row[]> {
+  const { loop: count, slowLoop, warmSeconds } = sizes;
   const found = { ours: [] as number[], kept: [] as number[], fresh: [] as number[] };
   const slow = { ours: [] as number[], kept: [] as number[] };
   for (let round = 0; round < ROUNDS; round++) {
     const quickOnes = await addEndpoints(bench, "hook", ENDPOINTS);
-    await burst(bench, 10); // connections, windows
+    await (round === 0 ? warm(bench, sizes) : burst(bench, 10)); // connections, windows
     found.ours.push(await burst(bench, sizes.events));
     await removeAll(bench, quickOnes);
-    found.kept.push(await loop(bench, "hook", sizes.loop, "kept"));
-    found.fresh.push(await loop(bench, "hook", sizes.loop, "fresh"));
+    found.kept.push(await loop(bench, { path: "hook", count, connections: "kept", warmSeconds }));
+    found.fresh.push(await loop(bench, { path: "hook", count, connections: "fresh", warmSeconds }));
     const slowOnes = await addEndpoints(bench, "slow", ENDPOINTS);
     await burst(bench, 10);
     slow.ours.push(await burst(bench, sizes.events));
     await removeAll(bench, slowOnes);
-    slow.kept.push(await loop(bench, "slow", sizes.slowLoop, "kept"));
+    slow.kept.push(await loop(bench, { path: "slow", count: slowLoop, connections: "kept", warmSeconds: 0 }));
   }
   const [ours, kept, fresh] = [median(found.ours), median(found.kept), median(found.fresh)];
   const [oursSlow, keptSlow] = [median(slow.ours), median(slow.kept)];
@@ -118,9 +127,9 @@ async function throughput(bench: Bench, sizes: (typeof SIZES)["full"]): Promise<
     );
   return [
     row(`signed deliveries to ${ENDPOINTS} endpoints`, `${Math.round(ours)}/s`, "≥ 1500/s", ours >= 1500),
-    against("one after another, a connection each", ours, fresh),
+    against("one after another, a connection each", ours, fresh, "8"),
     against("one after another, the connection kept", ours, kept),
-    against("one after another, at a receiver that takes 10 ms", oursSlow, keptSlow, "8"),
+    against("one after another, kept, at a receiver that takes 10 ms", oursSlow, keptSlow),
   ];
 }
 
