@@ -27,7 +27,6 @@ CREATE TABLE webhook_bodies (
   body         BLOB NOT NULL,
   created_at   INTEGER NOT NULL
 ) STRICT;
-CREATE INDEX webhook_bodies_workspace ON webhook_bodies (workspace_id);
 
 CREATE TABLE webhook_deliveries (
   id                 TEXT PRIMARY KEY,
@@ -53,7 +52,6 @@ CREATE UNIQUE INDEX webhook_deliveries_once ON webhook_deliveries (event_id, end
 CREATE INDEX webhook_deliveries_next ON webhook_deliveries (endpoint_id, next_at) WHERE next_at IS NOT NULL;
 CREATE INDEX webhook_deliveries_list ON webhook_deliveries (endpoint_id, created_at, id);
 CREATE INDEX webhook_deliveries_old ON webhook_deliveries (created_at);
-CREATE INDEX webhook_deliveries_workspace ON webhook_deliveries (workspace_id);
 
 CREATE TABLE webhook_attempts (
   delivery_id   TEXT NOT NULL REFERENCES webhook_deliveries (id) ON DELETE CASCADE,
