@@ -6,6 +6,8 @@ const TLS = join(ROOT, "test/fixtures/tls");
 const ENDPOINTS = 20;
 const TARPITS = 10;
 const ROUNDS = 3;
+const BURSTS = 3;
+const FAIR_ROUNDS = 5;
 const SIZES = {
   full: { events: 500, loop: 3_000, slowLoop: 200, paced: 200, warmSeconds: 8 },
   quick: { events: 100, loop: 500, slowLoop: 50, paced: 40, warmSeconds: 1 },
@@ -103,19 +105,21 @@ async function throughput(bench: Bench, sizes: (typeof SIZES)["full"]): Promise<
   const { loop: count, slowLoop, warmSeconds } = sizes;
   const found = { ours: [] as number[], kept: [] as number[], fresh: [] as number[] };
   const slow = { ours: [] as number[], kept: [] as number[] };
+  const quickOnes = await addEndpoints(bench, "hook", ENDPOINTS);
+  await warm(bench, sizes);
   for (let round = 0; round < ROUNDS; round++) {
-    const quickOnes = await addEndpoints(bench, "hook", ENDPOINTS);
-    await (round === 0 ? warm(bench, sizes) : burst(bench, 10)); // connections, windows
-    found.ours.push(await burst(bench, sizes.events));
-    await removeAll(bench, quickOnes);
+    for (let i = 0; i < BURSTS; i++) found.ours.push(await burst(bench, sizes.events));
     found.kept.push(await loop(bench, { path: "hook", count, connections: "kept", warmSeconds }));
     found.fresh.push(await loop(bench, { path: "hook", count, connections: "fresh", warmSeconds }));
-    const slowOnes = await addEndpoints(bench, "slow", ENDPOINTS);
-    await burst(bench, 10);
+  }
+  await removeAll(bench, quickOnes);
+  const slowOnes = await addEndpoints(bench, "slow", ENDPOINTS);
+  await burst(bench, 10); // connections, windows
+  for (let round = 0; round < ROUNDS; round++) {
     slow.ours.push(await burst(bench, sizes.events));
-    await removeAll(bench, slowOnes);
     slow.kept.push(await loop(bench, { path: "slow", count: slowLoop, connections: "kept", warmSeconds: 0 }));
   }
+  await removeAll(bench, slowOnes);
   const [ours, kept, fresh] = [median(found.ours), median(found.kept), median(found.fresh)];
   const [oursSlow, keptSlow] = [median(slow.ours), median(slow.kept)];
   const against = (name: string, mine: number, theirs: number, target = "") =>
@@ -145,11 +149,14 @@ async function fairness(bench: Bench, sizes: (typeof SIZES)["full"]): Promise<Ro
   await paced(bench, 20);
   const alone: Seen[] = [];
   const among: Seen[] = [];
-  for (let round = 0; round < ROUNDS; round++) {
-    alone.push(await paced(bench, sizes.paced));
+  for (let round = 0; round < FAIR_ROUNDS; round++) {
+    const before = await paced(bench, sizes.paced);
     const tarpits = await addEndpoints(bench, "tarpit", TARPITS);
-    among.push(await paced(bench, sizes.paced));
+    const beside = await paced(bench, sizes.paced);
     await removeAll(bench, tarpits);
+    if (round === 0) continue; // the first of each warms
+    alone.push(before);
+    among.push(beside);
   }
   const p99 = (seen: readonly Seen[]) => median(seen.map(({ p99Ms }) => p99Ms));
   const shift = p99(among) / p99(alone) - 1;
