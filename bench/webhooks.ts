@@ -7,24 +7,27 @@ const ENDPOINTS = 20;
 const TARPITS = 10;
 const ROUNDS = 3;
 const BURSTS = 3;
-const FAIR_ROUNDS = 5;
+const FAIR_ROUNDS = 4;
 const SIZES = {
   full: { events: 500, loop: 3_000, slowLoop: 200, paced: 200, warmSeconds: 8 },
   quick: { events: 100, loop: 500, slowLoop: 50, paced: 40, warmSeconds: 1 },
 };
-const PACE_MS = 40;
+const PACE_MS = 20;
 
 type Seen = { count: number; seconds: number; p50Ms: number; p99Ms: number };
-type Bench = { dir: string; verk: Running; key: string; hooks: string; seen: string; dataset: string };
+type Bench = { dir: string; verk: Running; key: string; hooks: string; traps: string; seen: string; dataset: string };
 
 export async function run({ quick = false } = {}): Promise<Row[]> {
   const dir = tempDir();
-  const receiver = await startPeer("webhook_receiver.ts", [join(TLS, "server.pem"), join(TLS, "server.key")]);
+  const certificate = [join(TLS, "server.pem"), join(TLS, "server.key")];
+  const receiver = await startPeer("webhook_receiver.ts", certificate);
   const [hooks = "", seen = ""] = receiver.url.split(" ");
+  const trapper = await startPeer("webhook_receiver.ts", certificate); // its handshakes must not delay the others'
+  const [traps = ""] = trapper.url.split(" ");
   const config = join(dir, "bench.toml");
   await Bun.write(config, `[network]\nallow = ["127.0.0.1"]\nca_file = "${join(TLS, "ca.pem")}"\n`);
   const verk = await startVerk(dir, [], ["--config", config]);
-  const bench: Bench = { dir, verk, key: await makeKey(dir, "*"), hooks, seen, dataset: "" };
+  const bench: Bench = { dir, verk, key: await makeKey(dir, "*"), hooks, traps, seen, dataset: "" };
   try {
     bench.dataset = (await call<{ id: string }>(bench, "POST", "/datasets", { name: "b", format: "prompt" })).id;
     const sizes = SIZES[quick ? "quick" : "full"];
@@ -32,6 +35,7 @@ export async function run({ quick = false } = {}): Promise<Row[]> {
   } finally {
     await verk.stop();
     await receiver.stop();
+    await trapper.stop();
     remove(dir);
   }
 }
@@ -55,7 +59,13 @@ async function call<T>({ verk, key }: Bench, method: string, path: string, body?
 async function addEndpoints(bench: Bench, path: string, count: number): Promise<string[]> {
   const ids: string[] = [];
   for (let i = 0; i < count; i++)
-    ids.push((await call<{ id: string }>(bench, "POST", "/webhooks", { url: `${bench.hooks}/${path}?${i}` })).id);
+    ids.push(
+      (
+        await call<{ id: string }>(bench, "POST", "/webhooks", {
+          url: `${path === "tarpit" ? bench.traps : bench.hooks}/${path}?${i}`,
+        })
+      ).id,
+    );
   return ids;
 }
 
