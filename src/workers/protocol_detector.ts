@@ -4,6 +4,7 @@
  * worker and not the server. Requests that come together are scored together.
  */
 import { z } from "zod";
+import { Done, Failed, Heartbeat, Ready } from "./protocol.ts";
 
 export const IMAGE_MODELS = ["detector_v0", "detector_v1"] as const;
 export const AUDIO_MODELS = ["detector_audio_v0"] as const;
@@ -82,3 +83,25 @@ export const Refused = z.strictObject({
   error: z.string(),
 });
 export type Refused = z.infer<typeof Refused>;
+
+/** Over ipc, once: HTTP is to be opened on the socket when the models are loaded. */
+export const ToDetector = z.discriminatedUnion("type", [
+  z.strictObject({
+    type: z.literal("open"),
+    data_dir: z.string(),
+    threads: z.int().positive(),
+    /** Of one image; a larger one is refused before it is decoded. */
+    max_pixels: z.int().positive(),
+  }),
+]);
+export type ToDetector = z.infer<typeof ToDetector>;
+
+export const FromDetector = z.discriminatedUnion("type", [
+  Ready,
+  Heartbeat,
+  Failed,
+  Done,
+  /** HTTP is open on the socket. `versions`: of the models that could be loaded. */
+  z.strictObject({ type: z.literal("opened"), versions: z.partialRecord(ModelName, z.string()) }),
+]);
+export type FromDetector = z.infer<typeof FromDetector>;
