@@ -1,46 +1,16 @@
 /**
  * Server ⇄ detector, over the worker's own socket: `POST /score?models=a,b&robustness=1` with the bytes of one image or
- * clip as the body, and a `Scored` (200) or a `Refused` (422) back. The worker decodes, so a file that breaks a decoder ends the
+ * clip as the body, and a `Scored` or a `Refused` back. The worker decodes, so a file that breaks a decoder ends the
  * worker and not the server. Requests that come together are scored together.
  */
 import { z } from "zod";
-import { Done, Done, Failed, Failed, Heartbeat, Heartbeat, Ready, Ready } from "./protocol.ts";
+import { Done, Failed, Heartbeat, Ready } from "./protocol.ts";
 
 export const IMAGE_MODELS = ["detector_v0", "detector_v1"] as const;
 export const AUDIO_MODELS = ["detector_audio_v0"] as const;
 export const MODELS = [...IMAGE_MODELS, ...AUDIO_MODELS] as const;
 export const ModelName = z.enum(MODELS);
 export type ModelName = z.infer<typeof ModelName>;
-
-/** Server → worker, once, before anything is asked of it. */
-export const ToDetector = z.discriminatedUnion("type", [
-  z.strictObject({
-    type: z.literal("load"),
-    data_dir: z.string(),
-    /** Batches that are scored at the same time, each on one thread. */
-    threads: z.int().positive(),
-    /** Of one image, and of all that are decoded at the same time. */
-    max_megapixels: z.number().positive(),
-    /** Where the models are; null: inside the executable. */
-    models_dir: z.string().nullable(),
-  }),
-]);
-export type ToDetector = z.infer<typeof ToDetector>;
-
-export const FromDetector = z.discriminatedUnion("type", [
-  Ready,
-  Heartbeat,
-  Failed,
-  Done,
-  /** HTTP is open on the socket. A model that is in neither of the two was not looked for. */
-  z.strictObject({
-    type: z.literal("loaded"),
-    versions: z.partialRecord(ModelName, z.string()),
-    errors: z.partialRecord(ModelName, z.string()),
-    load_ms: z.number(),
-  }),
-]);
-export type FromDetector = z.infer<typeof FromDetector>;
 
 export const ModelResult = z.strictObject({
   /** Calibrated, 0 to 1; higher: more likely generated. Null: it failed. */
@@ -122,6 +92,8 @@ export const ToDetector = z.discriminatedUnion("type", [
     threads: z.int().positive(),
     /** Of one image; a larger one is refused before it is decoded. */
     max_pixels: z.int().positive(),
+    /** Where other models lie than those inside the executable. */
+    models_dir: z.string().optional(),
   }),
 ]);
 export type ToDetector = z.infer<typeof ToDetector>;
