@@ -45,15 +45,15 @@ def quantise(plane, table):
 
 def jpeg(x, quality, halved):
     """x (B, 3, H, W) in 0..255, H and W multiples of 16; halved (B,) bool: 4:2:0. Rounds to bytes."""
-    ycc = torch.einsum("dc,bchw->bdhw", torch.tensor(TO_YCC, device=x.device), x.round())
+    ycc = torch.einsum("dc,bchw->bdhw", torch.tensor(TO_YCC, device=x.device), x.round()).round()
     table = tables(quality, x.device)
-    y = quantise(ycc[:, 0] - 128, table[:, 0]) + 128
+    y = (quantise(ycc[:, 0] - 128, table[:, 0]) + 128).round().clamp(0, 255)
     chroma = []
     for c in (1, 2):
         full = quantise(ycc[:, c], table[:, c])
         small = quantise(F.avg_pool2d(ycc[:, c, None], 2)[:, 0], table[:, c])
         wide = F.interpolate(small[:, None], scale_factor=2, mode="bilinear", align_corners=False)[:, 0]
-        chroma.append(torch.where(halved.view(-1, 1, 1), wide, full))
+        chroma.append(torch.where(halved.view(-1, 1, 1), wide, full).round())
     out = torch.einsum("dc,bchw->bdhw", torch.tensor(TO_RGB, dtype=torch.float32, device=x.device),
                        torch.stack([y, *chroma], 1))
     return out.round().clamp(0, 255)
