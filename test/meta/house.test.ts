@@ -40,6 +40,7 @@ const MAY: Record<string, string[]> = {
     "context",
     "workers/protocol",
     "workers/protocol_trainer",
+    "workers/protocol_detector",
     "sandbox",
   ],
   cli: ["lib", "platform", "cli", "app", "native/embedded", "sandbox"],

@@ -21,8 +21,17 @@ const insertBody = prepared((db) =>
 );
 
 /** The one way a delivery comes about. One to an endpoint that is not enabled is cancelled from the start, and told so. */
-export function enqueue(tx: Tx, event: Queued, { endpoint, trigger, now }: To): DeliveryRow {
-  keepBody(tx, event);
+export function enqueue(tx: Tx, event: Queued, to: To): DeliveryRow {
+  const { id, workspaceId, type, createdAt, data } = event;
+  const body = bodyOf({ id, type, createdAtMs: createdAt, data: data as Record<string, unknown> }); // emit() takes objects only
+  return enqueueBody(tx, { id, workspaceId, type, createdAt, body }, to);
+}
+
+type Worded = Pick<EventRow, "id" | "workspaceId" | "type" | "createdAt"> & { body: Uint8Array };
+
+/** What is sent in the words of whoever sends it. */
+export function enqueueBody(tx: Tx, event: Worded, { endpoint, trigger, now }: To): DeliveryRow {
+  insertBody(tx).run(event.id, event.workspaceId, event.body, event.createdAt);
   const id = newId("dlv", now);
   const fresh = newDelivery(id, event.createdAt);
   const open = endpoint.status === "enabled";
@@ -50,8 +59,3 @@ export function enqueue(tx: Tx, event: Queued, { endpoint, trigger, now }: To): 
 
 export const CANCELLED = "The endpoint was disabled or deleted before it was delivered";
 export const EXPIRED = "It was not acknowledged within 72 hours of its event";
-
-function keepBody(tx: Tx, { id, workspaceId, type, createdAt, data }: Queued) {
-  const body = bodyOf({ id, type, createdAtMs: createdAt, data: data as Record<string, unknown> }); // emit() takes objects only
-  insertBody(tx).run(id, workspaceId, body, createdAt);
-}

@@ -33,8 +33,9 @@ export async function fanOut(ctx: Ctx, signal?: AbortSignal): Promise<void> {
 }
 
 function deliverTo(tx: Tx, event: EventRow, now: number): number {
-  const { workspaceId, status, createdAt, updatedAt, eventTypes, id } = webhookEndpoints;
-  const there = and(eq(workspaceId, event.workspaceId), lte(createdAt, event.createdAt));
+  const { workspaceId, status, createdAt, updatedAt, eventTypes, id, scheme } = webhookEndpoints;
+  const mine = and(eq(workspaceId, event.workspaceId), eq(scheme, "standard"));
+  const there = and(mine, lte(createdAt, event.createdAt));
   // One that has been disabled or deleted since was to get it: that it will not is written down.
   const open = or(eq(status, "enabled"), gt(updatedAt, event.createdAt));
   const endpoints = tx.select({ id, status, eventTypes }).from(webhookEndpoints).where(and(there, open)).all();
