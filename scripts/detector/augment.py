@@ -1,7 +1,7 @@
 """Training views, on the GPU: both classes go through the same draw, so nothing here tells them apart.
 
-A view: a window of a region, flipped or turned, resampled (scale 0.5 to 1 and a little above, one of six kernels; blur
-is part of the same matrices), colour, noise, JPEG at a random grid phase, cut to `size` and rounded to bytes.
+A view: a window of a region, flipped or turned, resampled (mostly made smaller, by one of five kernels; blur is part of
+the same matrices), colour, noise, JPEG at a random grid phase, cut to `size` and rounded to bytes.
 """
 import math
 
@@ -115,7 +115,16 @@ def turned(x):
     return torch.cat(parts)
 
 
-def recipe(count, strength, lowest_scale, device):
+def bands(count, lowest_scale):
+    """[(count, lowest scale, highest)]: a batch in parts of like scale, so that few windows are wider than they need."""
+    plain, light, enlarged = round(count * 0.4), round(count * 0.28), round(count * 0.08)
+    middle = max(lowest_scale, 0.68)
+    parts = ((plain, 1.0, 1.0), (light, middle, 1.0), (enlarged, 1.0, 1.4),
+             (count - plain - light - enlarged, lowest_scale, middle))
+    return [part for part in parts if part[0]]
+
+
+def recipe(count, strength, scales, device):
     """What happens to each of `count` images: tensors (count,). The crops of one image share it."""
     zero, one = torch.zeros(count, device=device), torch.ones(count, device=device)
 
@@ -123,7 +132,7 @@ def recipe(count, strength, lowest_scale, device):
         return torch.where(chance(count, p, device), between(count, low, high, device), otherwise)
 
     return {
-        "scale": sometimes(0.55, lowest_scale, 1.0, one),
+        "scale": between(count, *scales, device),
         "kernel": torch.randint(0, 5, (count,), device=device),
         "narrow": chance(count, 0.15, device),
         "sigma": sometimes(0.2 * strength, -0.8, 1.2, zero),

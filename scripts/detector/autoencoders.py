@@ -3,6 +3,7 @@
 A reconstruction has the content of its original, so only the traces of the decoder tell the two apart. Several factors
 of downsampling and kinds of upsampling, since generators differ in them; each is re-encoded as its original was.
 """
+import os
 import time
 
 import numpy as np
@@ -121,18 +122,31 @@ def encoded_alike(x, row):
     return augment.jpeg(x, torch.tensor([float(quality)], device=x.device), halved)[:, :, :h, :w]
 
 
-def reconstructions(real, seconds, device, batch=48, copies=1, seed=0):
-    """A set of regions, label ai and source `recon-<kind>`, one for each real region and copy."""
-    rng = np.random.default_rng(seed)
+def kept(real, seconds, device, path, batch):
+    """The networks of `path`, which are trained and written there when it does not exist."""
+    if os.path.exists(path):
+        states = torch.load(path, map_location=device, weights_only=True)
+        nets = [Autoencoder(*kind[1:]).to(device, memory_format=torch.channels_last).eval() for kind in KINDS]
+        for net, kind in zip(nets, KINDS):
+            net.load_state_dict(states[kind[0]])
+        return nets
     nets = [fitted(kind, real, seconds / len(KINDS), device, batch) for kind in KINDS]
+    torch.save({kind[0]: net.state_dict() for net, kind in zip(nets, KINDS)}, path + ".tmp")
+    os.replace(path + ".tmp", path)
+    return nets
+
+
+def reconstructions(real, nets, device, seed=0):
+    """A set of regions, label ai and source `recon-<kind>`, one for each real region."""
+    rng = np.random.default_rng(seed)
     rows, arrays = [], []
-    for _ in range(copies):
-        for i, row in enumerate(real.rows):
-            pick = int(rng.integers(len(KINDS)))
-            start, h, w = int(real.start[i]), int(real.height[i]), int(real.width[i])
-            pixels = real.pixels[start : start + h * w].view(h, w, 3)
-            share = 1.0 if rng.random() < 0.7 else float(rng.uniform(0.6, 1.0))
+    for i, row in enumerate(real.rows):
+        pick = int(rng.integers(len(KINDS)))
+        start, h, w = int(real.start[i]), int(real.height[i]), int(real.width[i])
+        pixels = real.pixels[start : start + h * w].view(h, w, 3)
+        share = 1.0 if rng.random() < 0.7 else float(rng.uniform(0.6, 1.0))
+        with torch.backends.cudnn.flags(benchmark=False):  # every region has its own size
             out = encoded_alike(passed(nets[pick], pixels, KINDS[pick][1], device, share), row)
-            arrays.append(out[0].permute(1, 2, 0).to(torch.uint8).cpu().numpy())
-            rows.append({**row, "label": "ai", "source": f"recon-{KINDS[pick][0]}", "family": "recon"})
+        arrays.append(out[0].permute(1, 2, 0).to(torch.uint8).cpu().numpy())
+        rows.append({**row, "label": "ai", "source": f"recon-{KINDS[pick][0]}", "family": "recon"})
     return packs.Regions(rows, arrays, device)

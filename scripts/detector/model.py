@@ -1,9 +1,9 @@
 """The two image detectors: crops of 256 × 256 in, one logit a crop out.
 
-Both see no colours as such but what is left of the picture when its smooth part is taken away, since that is what
-carries over to generators that training has not seen.
-  detector_v0  neighbouring-pixel differences and SRM residuals, clipped; a small convolutional network.
-  detector_v1  the same residuals less sharply clipped and the local spectrum: logarithms of 8 × 8 DCT magnitudes.
+Both see not the picture but what is left of it when its smooth part is taken away, since that is what carries over to
+generators that training has not seen.
+  detector_v0  fixed neighbouring-pixel differences and SRM residuals, clipped at a few levels.
+  detector_v1  learned high-pass filters beside the local spectrum: logarithms of 8 × 8 DCT magnitudes.
 """
 import math
 
@@ -83,24 +83,18 @@ class Small(nn.Module):
 
 
 class Spectrum(nn.Module):
-    """(N, 3, H, W) → (N, 96, H/4, W/4): log magnitudes of overlapping 8 × 8 DCTs of luma, of 4 × 4 ones of chroma."""
+    """(N, 3, H, W) → (N, 64, H/8, W/8): log magnitudes of the 8 × 8 DCTs of green, the sharpest colour."""
 
-    channels = 64 + 32
+    channels = 64
 
     def __init__(self):
         super().__init__()
-        luma, red, blue = torch.tensor([LUMA, (1, 0, 0), (0, 0, 1)], dtype=torch.float32)
-        self.register_buffer("planes", torch.stack([luma, red - luma, blue - luma])[:, :, None, None], persistent=False)
-        self.register_buffer("large", cosines(8)[:, None], persistent=False)
-        self.register_buffer("small", cosines(4)[:, None], persistent=False)
+        self.register_buffer("waves", cosines(8)[:, None], persistent=False)
 
     def forward(self, x):
         # Small coefficients are differences of large sums: half precision would drown them.
         with torch.autocast(x.device.type, enabled=False):
-            x = F.conv2d(x.float() - 128, self.planes)
-            maps = [F.conv2d(x[:, :1], self.large, stride=4, padding=2)]
-            maps += [F.conv2d(x[:, c : c + 1], self.small, stride=4) for c in (1, 2)]
-            return torch.log(torch.cat(maps, 1).abs() + 0.5) * 0.5
+            return torch.log(F.conv2d(x[:, 1:2].float() - 128, self.waves, stride=8).abs() + 0.5)
 
 
 def cosines(n):
@@ -111,35 +105,36 @@ def cosines(n):
     return torch.einsum("ai,bj->abij", d, d).reshape(n * n, n, n)
 
 
-class Spectral(nn.Module):
-    """The spectrum alone."""
+class HighPass(nn.Module):
+    """Learned filters of which every colour's weights sum to zero: they cannot see brightness, only its changes."""
 
-    def __init__(self, drop=0.2):
+    def __init__(self, cout, k=5, stride=2):
         super().__init__()
-        self.spectrum = Spectrum()
-        self.stem = nn.Sequential(conv(96, 48, 1), nn.ReLU())
-        self.body = nn.Sequential(Block(48, 96, 2), Block(96, 144, 2))
-        self.head = nn.Sequential(nn.Dropout(drop), nn.Linear(288, 1))
+        self.weight = nn.Parameter(torch.randn(cout, 3, k, k) / 40)
+        self.norm = nn.BatchNorm2d(cout)
+        self.stride, self.padding = stride, k // 2
 
-    def forward(self, pixels):
-        x = pixels.permute(0, 3, 1, 2).float()
-        return self.head(statistics(self.body(self.stem(self.spectrum(x)))))[:, 0]
+    def forward(self, x):
+        with torch.autocast(x.device.type, enabled=False):
+            weight = self.weight - self.weight.mean((2, 3), keepdim=True)
+            x = F.conv2d(x.float() - 128, weight, stride=self.stride, padding=self.padding)
+        return self.norm(x).clamp(-2.5, 2.5)
 
 
 class Wide(nn.Module):
     """detector_v1."""
 
-    def __init__(self, limit=24.0, drop=0.2):
+    def __init__(self, drop=0.2):
         super().__init__()
-        self.residuals, self.spectrum = Residuals(limit), Spectrum()
-        self.near = nn.Sequential(conv(16, 16, 3, 2), nn.ReLU(), conv(16, 32, 3, 2), nn.ReLU())
-        self.far = nn.Sequential(conv(96, 32, 1), nn.ReLU())
-        self.body = nn.Sequential(Block(64, 80, 2), Block(80, 160, 2))
-        self.head = nn.Sequential(nn.Dropout(drop), nn.Linear(320, 1))
+        self.spectrum = Spectrum()
+        self.near = nn.Sequential(HighPass(32), conv(32, 32, 3, 2), nn.ReLU(), Block(32, 64, 2))
+        self.far = nn.Sequential(conv(64, 64, 1), nn.ReLU(), conv(64, 64, 1), nn.ReLU())
+        self.body = nn.Sequential(Block(128, 128, 2), Block(128, 192, 2))
+        self.head = nn.Sequential(nn.Dropout(drop), nn.Linear(384, 1))
 
     def forward(self, pixels):
         x = pixels.permute(0, 3, 1, 2).float()
-        x = torch.cat([self.near(self.residuals(x)), self.far(self.spectrum(x))], 1)
+        x = torch.cat([self.near(x), self.far(self.spectrum(x))], 1)
         return self.head(statistics(self.body(x)))[:, 0]
 
 
@@ -150,10 +145,12 @@ def multiply_adds(model, size=256):
             total.append(out[0].numel() * m.weight[0].numel())
         elif isinstance(m, nn.Linear):
             total.append(m.weight.numel())
+        elif isinstance(m, HighPass):
+            total.append(out[0].numel() * m.weight[0].numel())
         elif isinstance(m, Residuals):
             total.append(out[0].numel() * 27)
         elif isinstance(m, Spectrum):
-            total.append(out[0, 0].numel() * (64 * 64 + 32 * 16))
+            total.append(out[0].numel() * 64)
     hooks = [m.register_forward_hook(count) for m in model.modules()]
     model.eval()(torch.zeros(1, size, size, 3, dtype=torch.uint8))
     for h in hooks:

@@ -7,7 +7,7 @@ import csv
 import io
 import os
 import tarfile
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import torch
@@ -102,12 +102,8 @@ def load(folders, device, keep, webp_share=0.0, workers=1, limit=0):
     rng = np.random.default_rng(0)
     qualities = [int(rng.integers(50, 96)) if rng.random() < webp_share else 0 for _ in rows]
     jobs = [(*row["at"], q) for row, q in zip(rows, qualities)]
-    if workers > 1:
-        with ProcessPoolExecutor(workers) as pool:
-            arrays = list(pool.map(opened, jobs, chunksize=16))
-    else:
-        arrays = [opened(job) for job in jobs]
-    return Regions(rows, arrays, device)
+    with ThreadPoolExecutor(workers) as pool:  # decoders let go of the interpreter
+        return Regions(rows, list(pool.map(opened, jobs)), device)
 
 
 def drawn(regions, weights, recipe, bag, size):
@@ -118,7 +114,7 @@ def drawn(regions, weights, recipe, bag, size):
     count, device = len(recipe["scale"]), regions.device
     which = torch.multinomial(weights, count, replacement=True)
     short = torch.minimum(regions.height[which], regions.width[which]).float()
-    scale = torch.maximum(recipe["scale"], size / short).clamp(max=1)
+    scale = torch.maximum(recipe["scale"], (size / short).clamp(max=1))
     crops = {name: value.repeat_interleave(bag) for name, value in {**recipe, "scale": scale}.items()}
     of = which.repeat_interleave(bag)
     need = (size / crops["scale"]).ceil().long()

@@ -5,7 +5,8 @@
 
 --packs: folders with index.csv and files or *.tar (packs.py), or folders of such folders. Rows of fold `fit` are
 learned from, those of fold `val` (other sources) are only looked at. Nothing is chosen by the validation: the weights
-kept are the running mean of the last ones. Writes OUT/detector_v{0,1}.pt as it goes and OUT/log.jsonl.
+kept are the running mean of the last ones. Writes OUT/detector_v{0,1}.pt as it goes and OUT/log.jsonl; autoencoders in
+OUT/autoencoders.pt are used again. Longer than one command may run: --models detector_v0, then detector_v1, or --start.
 
 First autoencoders are trained on the real regions for a moment, whose reconstructions are fakes too. Then each model:
 single crops, every source alike in the draw; then bags of crops of one image, judged by the mean of their logits, so
@@ -26,7 +27,7 @@ import metrics
 import model
 import packs
 import views
-from augment import MARGIN, augmented, recipe
+from augment import MARGIN, augmented, bands, recipe
 
 MODELS = {"detector_v0": model.Small, "detector_v1": model.Wide}
 SHARES = {"detector_v0": 0.45, "detector_v1": 0.55}
@@ -40,7 +41,8 @@ def arguments():
     p.add_argument("--minutes", type=float, required=True)
     p.add_argument("--device", default="cuda")
     p.add_argument("--models", nargs="+", default=list(MODELS), choices=list(MODELS))
-    p.add_argument("--batch", type=int, default=256)
+    p.add_argument("--start", help="folder of weights to go on from")
+    p.add_argument("--batch", type=int, default=252, help="crops; a multiple of --bag")
     p.add_argument("--bag", type=int, default=6)
     p.add_argument("--bag_share", type=float, default=0.3, help="of a model's time, for bags")
     p.add_argument("--rate", type=float, default=2e-3)
@@ -125,14 +127,23 @@ def rate_at(share, args, step):
     return args.rate * 0.1 * (1 - (share - first) / args.bag_share)
 
 
+def views_of(regions, weights, args, bag):
+    """Which images (B,), and `bag` training views of each, (B · bag, 256, 256, 3)."""
+    which, pixels = [], []
+    for count, low, high in bands(max(2, args.batch // bag), args.lowest_scale):
+        draw = recipe(count, args.strength, (low, high), args.device)
+        of, windows, crops = packs.drawn(regions, weights, draw, bag, views.CROP + MARGIN)
+        which.append(of)
+        pixels.append(augmented(windows, crops, views.CROP))
+    return torch.cat(which), torch.cat(pixels)
+
+
 def loss_of(run, regions, weights, args, bag):
     """Binary cross-entropy of the crops, and of the mean of each bag."""
-    images = max(2, args.batch // bag)
-    draw = recipe(images, args.strength, args.lowest_scale, args.device)
-    which, windows, crops = packs.drawn(regions, weights, draw, bag, views.CROP + MARGIN)
-    pixels = augmented(windows, crops, views.CROP)
+    with torch.no_grad():
+        which, pixels = views_of(regions, weights, args, bag)
     with torch.autocast(args.device, torch.bfloat16):
-        logits = run(pixels).float().view(images, bag)
+        logits = run(pixels).float().view(-1, bag)
     target = regions.label[which] * (1 - 2 * SMOOTHING) + SMOOTHING
     single = F.binary_cross_entropy_with_logits(logits, target[:, None].expand(-1, bag))
     if bag == 1:
@@ -156,12 +167,15 @@ def compiled(net, args):
 
 
 def trained(name, fit, weights, validation, args, minutes):
+    begun, step, seen, average, looked = time.time(), 0, 0, 0.0, 0
     torch.manual_seed(args.seed)
-    net = MODELS[name]().to(args.device, memory_format=torch.channels_last)
+    net = MODELS[name]()
+    if args.start:
+        net.load_state_dict(torch.load(os.path.join(args.start, f"{name}.pt"), weights_only=True))
+    net = net.to(args.device, memory_format=torch.channels_last)
     kept = MODELS[name]().to(args.device)
     run = compiled(net, args)
     optimiser, mean = optimiser_of(net, args), Mean(net)
-    begun, step, seen, average, looked = time.time(), 0, 0, 0.0, 0
     while (share := (time.time() - begun) / (60 * minutes)) < 1:
         bag = 1 if share < 1 - args.bag_share else args.bag
         for group in optimiser.param_groups:
@@ -209,8 +223,9 @@ def main():
     print(f"{len(fit)} regions to learn from, {len(val)} to look at, {time.time() - begun:.0f} s", flush=True)
     if args.recon > 0:
         real = packs.chosen(fit, [i for i, r in enumerate(fit.rows) if r["label"] != "ai"])
-        fakes = autoencoders.reconstructions(real, 60 * min(args.recon_minutes, args.minutes / 6), args.device,
-                                              2 if args.dry else 48)
+        seconds = 60 * min(args.recon_minutes, args.minutes / 6)
+        nets = autoencoders.kept(real, seconds, args.device, os.path.join(args.out, "autoencoders.pt"), 2 if args.dry else 48)
+        fakes = autoencoders.reconstructions(real, nets, args.device)
         fit = packs.joined(fit, fakes)
         print(f"{len(fakes)} reconstructions, {time.time() - begun:.0f} s", flush=True)
     weights = packs.balanced(fit, args.recon)
