@@ -4,6 +4,7 @@ A reconstruction has the content of its original, so only the traces of the deco
 of downsampling and kinds of upsampling, since generators differ in them; each is re-encoded as its original was.
 """
 import os
+import re
 import time
 
 import numpy as np
@@ -23,6 +24,7 @@ KINDS = [
     ("f4-bilinear", 4, 4, "bilinear"),
     ("f16-shuffle", 16, 48, "shuffle"),
 ]
+COMMON_QUALITY = 95  # of packs: JPEG 4:4:4 for both labels
 WIDTHS = (32, 64, 96, 128, 128)
 
 
@@ -111,15 +113,22 @@ def passed(net, pixels, factor, device, share=1.0):
     return ((y[:, :, :h, :w] + 1) * 127.5).round().clamp(0, 255)
 
 
-def encoded_alike(x, row):
-    """As its original was stored: the quality and chroma of the index where it names them. x (1, 3, H, W)."""
-    quality = row.get("jpeg_q") or ""
-    if not quality.isdigit():
-        return x
+def encoded_at(x, quality, halved, shift):
+    """JPEG whose block grid lies `shift` pixels off. x (1, 3, H, W)."""
     h, w = x.shape[2:]
-    x = F.pad(x, (0, -w % 16, 0, -h % 16), mode="replicate")
-    halved = torch.tensor([row.get("subsampling") == "420"], device=x.device)
-    return augment.jpeg(x, torch.tensor([float(quality)], device=x.device), halved)[:, :, :h, :w]
+    x = F.pad(x, (shift, -(w + shift) % 16, shift, -(h + shift) % 16), mode="replicate")
+    x = augment.jpeg(x, torch.tensor([float(quality)], device=x.device), torch.tensor([halved], device=x.device))
+    return x[:, :, shift : shift + h, shift : shift + w]
+
+
+def encoded_alike(x, row, rng):
+    """As its original was: the index names the quality, or the steps before a common one (`history`). x (1, 3, H, W)."""
+    if (row.get("jpeg_q") or "").isdigit():
+        return encoded_at(x, row["jpeg_q"], row.get("subsampling") == "420", 0)
+    for step in re.findall(r"jpeg(\d+)", row.get("history") or ""):
+        if float(row.get("scale") or 1) == 1:  # a grid from before a resize is gone
+            x = encoded_at(x, step, rng.random() < 0.5, int(rng.integers(1, 8)))
+    return encoded_at(x, COMMON_QUALITY, False, 0)
 
 
 def kept(real, seconds, device, path, batch):
@@ -146,7 +155,7 @@ def reconstructions(real, nets, device, seed=0):
         pixels = real.pixels[start : start + h * w].view(h, w, 3)
         share = 1.0 if rng.random() < 0.7 else float(rng.uniform(0.6, 1.0))
         with torch.backends.cudnn.flags(benchmark=False):  # every region has its own size
-            out = encoded_alike(passed(nets[pick], pixels, KINDS[pick][1], device, share), row)
+            out = encoded_alike(passed(nets[pick], pixels, KINDS[pick][1], device, share), row, rng)
         arrays.append(out[0].permute(1, 2, 0).to(torch.uint8).cpu().numpy())
         rows.append({**row, "label": "ai", "source": f"recon-{KINDS[pick][0]}", "family": "recon"})
     return packs.Regions(rows, arrays, device)

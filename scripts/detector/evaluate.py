@@ -1,6 +1,7 @@
 """Every figure of the cards, from the committed weights.
 
-    python3 scripts/detector/evaluate.py --models models --data ../shared/data/images [--whole DIR] [--json FILE]
+    python3 scripts/detector/evaluate.py --models models --data ../shared/data/images \
+        [--whole DIR/val_whole --swap DIR/codec_swap] [--json FILE]
 
 --data: single crops with index.csv; --whole: whole images of unseen sources with index.csv, made by prepare.py. Rows of
 fold val are used, all of sources the weights have not seen. Two readings of each score: `as shipped` with the tables in
@@ -16,6 +17,7 @@ import numpy as np
 
 import calibrate
 import metrics
+import packs
 import scoring
 
 AI_TIER = 0.85
@@ -65,21 +67,34 @@ def figures(score, label, rows):
     return out
 
 
-def swaps(rows, models, made, limit):
+def members_and_mean(logits, made):
+    out = {}
+    for name, each in logits.items():
+        pooled = np.array([calibrate.pool(z, made[name]["pooling"]) for z in each])
+        out[name] = calibrate.applied(pooled, made[name]["temperature"], made[name]["isotonic"])
+    return {**out, "ensemble": np.mean(list(out.values()), 0)}
+
+
+def variants(folder):
+    """{variant: rows}, the same pictures in the same order."""
+    rows = sorted(packs.listed(folder), key=lambda r: r["origin"])
+    return {v: [r for r in rows if r["variant"] == v] for v in sorted({r["variant"] for r in rows})}
+
+
+def swaps(rows, models, made, args):
     """AUROC between two encodings of the same real images: one half means the encoder is not seen."""
-    real = [r for r in rows if r["label"] != "ai"][:limit]
-    scores = {}
-    for kind, change in scoring.SWAPS.items():
-        logits = scoring.logits_of(real, models, change)
-        pooled = {n: np.array([calibrate.pool(z, made[n]["pooling"]) for z in each]) for n, each in logits.items()}
-        pooled["ensemble"] = np.mean([calibrate.applied(p, made[n]["temperature"], made[n]["isotonic"])
-                                      for n, p in pooled.items()], 0)
-        scores[kind] = pooled
-    kinds = list(scoring.SWAPS)
-    pairs = [(a, b) for i, a in enumerate(kinds) for b in kinds[i + 1 :]]
-    label = np.repeat([0.0, 1.0], len(real))
-    return {f"{a} against {b}": {n: metrics.auroc(label, np.concatenate([scores[a][n], scores[b][n]]))
-                                 for n in scores[a]} for a, b in pairs} | {"images": len(real)}
+    if args.swap:
+        given = variants(args.swap)
+        scores = {v: scoring.logits_of(mine[: args.swap_limit], models, lambda x: x) for v, mine in given.items()}
+    else:
+        real = [r for r in rows if r["label"] != "ai"][: args.swap_limit]
+        scores = {kind: scoring.logits_of(real, models, change) for kind, change in scoring.SWAPS.items()}
+    scores = {kind: members_and_mean(logits, made) for kind, logits in scores.items()}
+    kinds, out = list(scores), {}
+    for a, b in ((a, b) for i, a in enumerate(kinds) for b in kinds[i + 1 :]):
+        label = np.repeat([0.0, 1.0], [len(scores[a]["ensemble"]), len(scores[b]["ensemble"])])
+        out[f"{a} against {b}"] = {n: metrics.auroc(label, np.concatenate([scores[a][n], scores[b][n]])) for n in scores[a]}
+    return out
 
 
 def judged(folder, models, made, args):
@@ -91,7 +106,7 @@ def judged(folder, models, made, args):
         scores = scores_of(scoring.logits_of(rows, models, change), made, label, source)
         out["conditions"][condition] = {name: figures(s, label, rows) for name, s in scores.items()}
         print(f"  {condition}: done", flush=True)
-    out["codec swap"] = swaps(rows, models, made, args.swap_limit)
+    out["codec swap"] = swaps(rows, models, made, args)
     return out
 
 
@@ -117,8 +132,7 @@ def shown(title, result):
         line(f"auroc after {condition}", lambda n: result["conditions"][condition][n]["auroc"])
         line("  of clean", lambda n: result["conditions"][condition][n]["auroc"] / clean[n]["auroc"])
     for pair, values in result["codec swap"].items():
-        if pair != "images":
-            line(pair, lambda n: values[n])
+        line(pair, lambda n: values[n])
 
 
 def main():
@@ -126,6 +140,7 @@ def main():
     p.add_argument("--models", required=True)
     p.add_argument("--data", help="folder of single crops")
     p.add_argument("--whole", help="folder of whole images")
+    p.add_argument("--swap", help="folder of real photos, each in several encodings; made from the images when not given")
     p.add_argument("--json", help="write all figures here")
     p.add_argument("--limit", type=int, default=0, help="images a folder, 0: all")
     p.add_argument("--swap_limit", type=int, default=300)
