@@ -19,9 +19,9 @@ TO_YCC = [[0.299, 0.587, 0.114], [-0.168736, -0.331264, 0.5], [0.5, -0.418688, -
 TO_RGB = [[1, 0, 1.402], [1, -0.344136, -0.714136], [1, 1.772, 0]]
 
 
-def dct_matrix(device):
-    k = torch.arange(8, dtype=torch.float32)
-    d = torch.cos((2 * k[None] + 1) * k[:, None] * math.pi / 16) * 0.5
+def dct_matrix(n, device):
+    k = torch.arange(n, dtype=torch.float32)
+    d = torch.cos((2 * k[None] + 1) * k[:, None] * math.pi / (2 * n)) * math.sqrt(2 / n)
     d[0] *= math.sqrt(0.5)
     return d.to(device)
 
@@ -34,29 +34,54 @@ def tables(quality, device):
 
 
 def quantise(plane, table):
-    """plane (B, H, W) around zero, H and W multiples of 8; table (B, 8, 8)."""
-    b, h, w = plane.shape
-    d = dct_matrix(plane.device)
-    blocks = plane.view(b, h // 8, 8, w // 8, 8).permute(0, 1, 3, 2, 4)  # (B, h, w, 8, 8)
-    q = table.view(b, 1, 1, 8, 8)
+    """plane (B, H, W) around zero, H and W multiples of n; table (B, n, n)."""
+    (b, h, w), n = plane.shape, table.shape[-1]
+    d = dct_matrix(n, plane.device)
+    blocks = plane.view(b, h // n, n, w // n, n).permute(0, 1, 3, 2, 4)  # (B, h, w, n, n)
+    q = table.view(b, 1, 1, n, n)
     coefficients = torch.round(d @ blocks @ d.T / q) * q
     return (d.T @ coefficients @ d).permute(0, 1, 3, 2, 4).reshape(b, h, w)
 
 
-def jpeg(x, quality, halved):
-    """x (B, 3, H, W) in 0..255, H and W multiples of 16; halved (B,) bool: 4:2:0. Rounds to bytes."""
+def in_planes(x, halved, luma, chroma):
+    """x (B, 3, H, W) in 0..255, H and W multiples of 16, through `luma` and `chroma` in YCbCr; halved (B,): 4:2:0."""
     ycc = torch.einsum("dc,bchw->bdhw", torch.tensor(TO_YCC, device=x.device), x.round()).round()
-    table = tables(quality, x.device)
-    y = (quantise(ycc[:, 0] - 128, table[:, 0]) + 128).round().clamp(0, 255)
-    chroma = []
+    planes = [(luma(ycc[:, 0] - 128) + 128).round().clamp(0, 255)]
     for c in (1, 2):
-        full = quantise(ycc[:, c], table[:, c])
-        small = quantise(F.avg_pool2d(ycc[:, c, None], 2)[:, 0], table[:, c])
+        small = chroma(F.avg_pool2d(ycc[:, c, None], 2)[:, 0])
         wide = F.interpolate(small[:, None], scale_factor=2, mode="bilinear", align_corners=False)[:, 0]
-        chroma.append(torch.where(halved.view(-1, 1, 1), wide, full).round())
-    out = torch.einsum("dc,bchw->bdhw", torch.tensor(TO_RGB, dtype=torch.float32, device=x.device),
-                       torch.stack([y, *chroma], 1))
+        planes.append(torch.where(halved.view(-1, 1, 1), wide, chroma(ycc[:, c])).round())
+    out = torch.einsum("dc,bchw->bdhw", torch.tensor(TO_RGB, dtype=torch.float32, device=x.device), torch.stack(planes, 1))
     return out.round().clamp(0, 255)
+
+
+def jpeg(x, quality, halved):
+    table = tables(quality, x.device)
+    return in_planes(x, halved, lambda y: quantise(y, table[:, 0]), lambda c: quantise(c, table[:, 1]))
+
+
+def webp_like(x, quality):
+    """What lossy WebP leaves, roughly: flat quantisation of 4 × 4 blocks, then small steps between blocks smoothed."""
+    step = (2 + (100 - quality) * 0.32).view(-1, 1, 1)
+    table = step * torch.ones(1, 4, 4, device=x.device)
+    table[:, 0, 0] *= 0.6
+
+    def coded(plane):
+        return smoothed(smoothed(quantise(plane, table), step).mT, step).mT
+
+    return in_planes(x, torch.ones(len(x), dtype=torch.bool, device=x.device), coded, coded)
+
+
+def smoothed(plane, step):
+    """Across the borders of columns of 4 pixels, where the jump is no larger than the quantiser could have made it."""
+    b, h, w = plane.shape
+    left, right = plane[:, :, 3:-1:4], plane[:, :, 4::4]  # (B, H, W/4 - 1)
+    jump = right - left
+    move = torch.where(jump.abs() < 2 * step, jump * 0.35, torch.zeros_like(jump))
+    out = plane.clone()
+    out[:, :, 3:-1:4] += move
+    out[:, :, 4::4] -= move
+    return out
 
 
 def kernel_value(t, kind):
@@ -145,6 +170,7 @@ def recipe(count, strength, scales, device):
         "noise": sometimes(0.15 * strength, 0, 5, zero),
         "quality": sometimes(0.7, 50, 98, 101 * one).round(),  # 101: not encoded
         "halved": chance(count, 0.5, device),
+        "webp": chance(count, 0.3, device),
     }
 
 
@@ -170,7 +196,8 @@ def augmented(windows, r, size):
     x = torch.einsum("boj,bcij->bcio", matrix, x).clamp(0, 255)
     x = coloured(x, r)
     x = (x + torch.randn_like(x) * r["noise"].view(-1, 1, 1, 1)).round().clamp(0, 255)
-    encoded = jpeg(x, r["quality"].clamp(max=100), r["halved"])
+    quality = r["quality"].clamp(max=100)
+    encoded = torch.where(r["webp"].view(-1, 1, 1, 1), webp_like(x, quality), jpeg(x, quality, r["halved"]))
     x = torch.where((r["quality"] > 100).view(-1, 1, 1, 1), x, encoded)
     return cut(x, size).to(torch.uint8).permute(0, 2, 3, 1)
 

@@ -10,7 +10,7 @@ OUT/autoencoders.pt are used again. Longer than one command may run: --models de
 
 First autoencoders are trained on the real regions for a moment, whose reconstructions are fakes too. Then each model:
 single crops, every source alike in the draw; then bags of crops of one image, judged by the mean of their logits, so
-that a crop without evidence learns to say 0.
+that a crop without evidence learns to say 0; each bag is seen after two encodings, which should not matter.
 """
 import argparse
 import json
@@ -42,8 +42,9 @@ def arguments():
     p.add_argument("--device", default="cuda")
     p.add_argument("--models", nargs="+", default=list(MODELS), choices=list(MODELS))
     p.add_argument("--start", help="folder of weights to go on from")
-    p.add_argument("--batch", type=int, default=252, help="crops; a multiple of --bag")
+    p.add_argument("--batch", type=int, default=252, help="crops; a multiple of twice --bag")
     p.add_argument("--bag", type=int, default=6)
+    p.add_argument("--steady", type=float, default=0.05, help="weight of the difference between two encodings")
     p.add_argument("--bag_share", type=float, default=0.3, help="of a model's time, for bags")
     p.add_argument("--rate", type=float, default=2e-3)
     p.add_argument("--strength", type=float, default=1.0, help="of the augmentation")
@@ -127,28 +128,38 @@ def rate_at(share, args, step):
     return args.rate * 0.1 * (1 - (share - first) / args.bag_share)
 
 
-def views_of(regions, weights, args, bag):
-    """Which images (B,), and `bag` training views of each, (B · bag, 256, 256, 3)."""
-    which, pixels = [], []
-    for count, low, high in bands(max(2, args.batch // bag), args.lowest_scale):
+def views_of(regions, weights, args, bag, times):
+    """Which images (B,), and `bag` training views of each, `times` over: (times · B · bag, 256, 256, 3).
+
+    The later times show the same windows after another draw of everything but the scale.
+    """
+    which, pixels = [], [[] for _ in range(times)]
+    for count, low, high in bands(max(4, args.batch // (bag * times)), args.lowest_scale):
         draw = recipe(count, args.strength, (low, high), args.device)
         of, windows, crops = packs.drawn(regions, weights, draw, bag, views.CROP + MARGIN)
         which.append(of)
-        pixels.append(augmented(windows, crops, views.CROP))
-    return torch.cat(which), torch.cat(pixels)
+        for i in range(times):
+            if i > 0:
+                other = recipe(count, args.strength, (low, high), args.device)
+                crops = {k: v.repeat_interleave(bag) for k, v in other.items()} | {"scale": crops["scale"]}
+            pixels[i].append(augmented(windows, crops, views.CROP))
+    return torch.cat(which), torch.cat([p for part in pixels for p in part])
 
 
 def loss_of(run, regions, weights, args, bag):
-    """Binary cross-entropy of the crops, and of the mean of each bag."""
+    """Binary cross-entropy of the crops; of bags also that of their means, which shall not hang on the encoding."""
+    times = 1 if bag == 1 else 2
     with torch.no_grad():
-        which, pixels = views_of(regions, weights, args, bag)
+        which, pixels = views_of(regions, weights, args, bag, times)
     with torch.autocast(args.device, torch.bfloat16):
-        logits = run(pixels).float().view(-1, bag)
-    target = regions.label[which] * (1 - 2 * SMOOTHING) + SMOOTHING
-    single = F.binary_cross_entropy_with_logits(logits, target[:, None].expand(-1, bag))
+        logits = run(pixels).float().view(times, -1, bag)
+    target = (regions.label[which] * (1 - 2 * SMOOTHING) + SMOOTHING).expand(times, -1)
+    single = F.binary_cross_entropy_with_logits(logits, target[:, :, None].expand(-1, -1, bag))
     if bag == 1:
         return single
-    return 0.3 * single + 0.7 * F.binary_cross_entropy_with_logits(logits.mean(1) * 2, target)
+    means = logits.mean(2)
+    apart = (means[0] - means[1]).square().mean()
+    return 0.3 * single + 0.7 * F.binary_cross_entropy_with_logits(means * 2, target) + args.steady * apart
 
 
 def compiled(net, args):
@@ -187,7 +198,7 @@ def trained(name, fit, weights, validation, args, minutes):
         torch.nn.utils.clip_grad_norm_(net.parameters(), 2.0)
         optimiser.step()
         mean.update()
-        step, seen = step + 1, seen + args.batch // bag * bag
+        step, seen = step + 1, seen + args.batch
         if step % 20 == 1:
             average = loss.item() if step == 1 else 0.8 * average + 0.2 * loss.item()
         if share * 8 >= looked + 1:
@@ -217,7 +228,7 @@ def main():
     begun, where = time.time(), folders(args.packs)
     limit = 60 if args.dry else 0
     if args.dry:
-        args.batch, args.bag = 12, 3
+        args.batch, args.bag = 12, 2
     fit = packs.load(where, args.device, lambda r: r["fold"] == "fit", 0.25, args.workers, limit)
     val = packs.load(where, args.device, lambda r: r["fold"] == "val", 0.0, args.workers, limit)
     print(f"{len(fit)} regions to learn from, {len(val)} to look at, {time.time() - begun:.0f} s", flush=True)
