@@ -3,7 +3,7 @@
  * start, the last for all further ones; every start adds a line to `<script>.starts`. What is done with a file the
  * file says itself: whatever follows its first bytes as JSON is a `Wish`.
  */
-import { appendFileSync, existsSync, readFileSync } from "node:fs";
+import { appendFileSync, existsSync, readFileSync, rmSync } from "node:fs";
 import { runHosted } from "../host.ts";
 import {
   type FromDetector,
@@ -27,7 +27,7 @@ export type Wish = {
   /** These fail, with these words. */
   errors?: Partial<Record<ModelName, string>>;
   refuse?: Refused;
-  /** Ends the process over it, or only while this file exists. */
+  /** Ends the process over it: always, or once, taking this file along. */
   die?: true | string;
   /** Answers only when this file exists. */
   gate?: string;
@@ -63,7 +63,9 @@ async function answer(request: Request, versions: Scored["versions"], script: st
   const models = (query.get("models") ?? "").split(",") as ModelName[];
   const wish = wishOf(bytes);
   appendFileSync(`${script}.scored`, `${models.join()}\n`);
-  if (wish.die === true || (wish.die && existsSync(wish.die))) process.kill(process.pid, "SIGKILL");
+  const dies = wish.die === true || (wish.die !== undefined && existsSync(wish.die));
+  if (typeof wish.die === "string") rmSync(wish.die, { force: true });
+  if (dies) process.kill(process.pid, "SIGKILL");
   while (wish.gate !== undefined && !existsSync(wish.gate)) await Bun.sleep(2);
   if (wish.lie) return Response.json({ nonsense: true });
   if (wish.refuse) return Response.json(Refused.parse(wish.refuse), { status: 422 });
