@@ -34,13 +34,15 @@ def tables(quality, device):
 
 
 def quantise(plane, table):
-    """plane (B, H, W) around zero, H and W multiples of n; table (B, n, n)."""
+    """plane (B, H, W) around zero, H and W multiples of n; table (B, n, n). Down and across in turn: few, large products."""
     (b, h, w), n = plane.shape, table.shape[-1]
     d = dct_matrix(n, plane.device)
-    blocks = plane.view(b, h // n, n, w // n, n).permute(0, 1, 3, 2, 4)  # (B, h, w, n, n)
-    q = table.view(b, 1, 1, n, n)
-    coefficients = torch.round(d @ blocks @ d.T / q) * q
-    return (d.T @ coefficients @ d).permute(0, 1, 3, 2, 4).reshape(b, h, w)
+    q = table.view(b, 1, n, 1, n)
+
+    def both(x, down, across):
+        return ((down @ x.reshape(b * h // n, n, w)).view(b * h * w // n, n) @ across).view(b, h // n, n, w // n, n)
+
+    return both(torch.round(both(plane, d, d.T) / q) * q, d.T, d).reshape(b, h, w)
 
 
 def in_planes(x, halved, luma, chroma):
@@ -197,8 +199,9 @@ def augmented(windows, r, size):
     x = coloured(x, r)
     x = (x + torch.randn_like(x) * r["noise"].view(-1, 1, 1, 1)).round().clamp(0, 255)
     quality = r["quality"].clamp(max=100)
-    encoded = torch.where(r["webp"].view(-1, 1, 1, 1), webp_like(x, quality), jpeg(x, quality, r["halved"]))
-    x = torch.where((r["quality"] > 100).view(-1, 1, 1, 1), x, encoded)
+    webp, other = (r["webp"] & (r["quality"] <= 100)).nonzero()[:, 0], (~r["webp"] & (r["quality"] <= 100)).nonzero()[:, 0]
+    x[webp] = webp_like(x[webp], quality[webp])
+    x[other] = jpeg(x[other], quality[other], r["halved"][other])
     return cut(x, size).to(torch.uint8).permute(0, 2, 3, 1)
 
 

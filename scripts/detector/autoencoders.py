@@ -154,8 +154,7 @@ def reconstructions(real, nets, device, seed=0):
         start, h, w = int(real.start[i]), int(real.height[i]), int(real.width[i])
         pixels = real.pixels[start : start + h * w].view(h, w, 3)
         share = 1.0 if rng.random() < 0.7 else float(rng.uniform(0.6, 1.0))
-        with torch.backends.cudnn.flags(benchmark=False):  # every region has its own size
-            out = encoded_alike(passed(nets[pick], pixels, KINDS[pick][1], device, share), row, rng)
+        out = encoded_alike(passed(nets[pick], pixels, KINDS[pick][1], device, share), row, rng)
         arrays.append(out[0].permute(1, 2, 0).to(torch.uint8).cpu().numpy())
         rows.append({**row, "label": "ai", "source": f"recon-{KINDS[pick][0]}", "family": "recon"})
     return packs.Regions(rows, arrays, device)

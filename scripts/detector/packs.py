@@ -106,8 +106,8 @@ def load(folders, device, keep, webp_share=0.0, workers=1, limit=0):
         return Regions(rows, list(pool.map(opened, jobs)), device)
 
 
-def drawn(regions, weights, recipe, bag, size):
-    """Windows for `bag` crops of each image of the recipe: which (B,), windows (B · bag, n, n, 3), recipe (B · bag,).
+def drawn(regions, weights, recipe, bag, size, widest):
+    """Windows of `widest` pixels for `bag` crops of each image of the recipe: which (B,), windows (B · bag, n, n, 3), recipe (B · bag,).
 
     A region too small for its scale gets the smallest scale it has the pixels for.
     """
@@ -120,7 +120,7 @@ def drawn(regions, weights, recipe, bag, size):
     need = (size / crops["scale"]).ceil().long()
     top = torch.rand(count * bag, device=device) * ((regions.height[of] - need).clamp(min=0) + 1)
     left = torch.rand(count * bag, device=device) * ((regions.width[of] - need).clamp(min=0) + 1)
-    return which, regions.windows(of, top.long(), left.long(), int(need.max())), crops
+    return which, regions.windows(of, top.long(), left.long(), widest), crops
 
 
 def balanced(regions, recon, least=30):

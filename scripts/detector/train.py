@@ -136,7 +136,8 @@ def views_of(regions, weights, args, bag, times):
     which, pixels = [], [[] for _ in range(times)]
     for count, low, high in bands(max(4, args.batch // (bag * times)), args.lowest_scale):
         draw = recipe(count, args.strength, (low, high), args.device)
-        of, windows, crops = packs.drawn(regions, weights, draw, bag, views.CROP + MARGIN)
+        wide = views.CROP + MARGIN
+        of, windows, crops = packs.drawn(regions, weights, draw, bag, wide, math.ceil(wide / low))
         which.append(of)
         for i in range(times):
             if i > 0:
@@ -223,7 +224,6 @@ def report(name, kept, mean, validation, args, line):
 def main():
     args = arguments()
     os.makedirs(args.out, exist_ok=True)
-    torch.backends.cudnn.benchmark = True
     torch.backends.cudnn.allow_tf32 = False  # the fixed filters need all their digits; the rest is bf16 anyway
     begun, where = time.time(), folders(args.packs)
     limit = 60 if args.dry else 0
@@ -243,6 +243,7 @@ def main():
     left = args.minutes - (time.time() - begun) / 60
     total = sum(SHARES[name] for name in args.models)
     validation = Validation(val)
+    torch.backends.cudnn.benchmark = True  # not before: regions that are reconstructed have many sizes
     for name in args.models:
         trained(name, fit, weights, validation, args, max(0.2, left * SHARES[name] / total))
 
