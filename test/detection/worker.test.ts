@@ -7,6 +7,7 @@ import { sigmoid } from "../../src/lib/detection/calibration.ts";
 import { tempDir, until } from "../harness.ts";
 import { Detector } from "./detector.ts";
 import { brightness, calibration, FAKES, writeModels } from "./fake_models.ts";
+import { wavOf } from "./sounds.ts";
 
 const modelsDir = writeModels(join(tempDir(), "models"), FAKES);
 const detector = new Detector({ modelsDir });
@@ -129,6 +130,16 @@ describe("what cannot be scored is refused with words", () => {
     expect(both.scored?.models.detector_audio_v0).toMatchObject({ status: "error", score: null });
     expect(both.scored?.models.detector_v0?.status).toBe("success");
   });
+});
+
+test("a clip is heard in windows, by the detector that can", async () => {
+  const bytes = wavOf({ seconds: 10, channels: 2, bits: 16, rate: 44_100 });
+  const { scored } = await detector.score(bytes, { models: ["detector_audio_v0", "detector_v0"] });
+  expect(scored?.media).toEqual({ kind: "audio", format: "wav", seconds: 10, sample_rate: 44_100, channels: 2 });
+  expect(scored?.models.detector_audio_v0?.score).toBeWithin(sigmoid(20 * 0.18 - 4), sigmoid(20 * 0.24 - 4));
+  expect(scored?.models.detector_v0).toMatchObject({ status: "error", score: null });
+  const broken = await detector.score(bytes.slice(0, 60), { models: ["detector_audio_v0"] });
+  expect(broken.refused?.code).toBe("INVALID_IMAGE");
 });
 
 test("requests that come together are scored together, each with its own answer", async () => {

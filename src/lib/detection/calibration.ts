@@ -30,7 +30,7 @@ type Point = readonly [x: number, y: number];
 const isRising = (table: readonly Point[]) =>
   table.every(([x, y], i) => {
     const before = table[i - 1];
-    return before === undefined || (x > before[0] && y >= before[1]);
+    return before === undefined || (x >= before[0] && y >= before[1]);
   });
 
 export function pool(logits: ArrayLike<number>, pooling: Pooling): number {
