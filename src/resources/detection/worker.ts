@@ -201,7 +201,7 @@ async function tryOnce(ctx: Ctx, state: State, ask: Ask): Promise<Scored | typeo
   } catch {
     ask.signal.throwIfAborted();
     if (state.child === child) state.child = undefined; // nobody else goes there
-    await child.worker.stop("it did not answer");
+    void child.worker.stop("it did not answer"); // another takes its place meanwhile
     return DIED;
   }
   if (status === 200) return answerOf(ctx, Scored.safeParse(body));
