@@ -123,20 +123,37 @@ def drawn(regions, weights, recipe, bag, size, widest):
     return which, regions.windows(of, top.long(), left.long(), widest), crops
 
 
-def balanced(regions, recon, least=30):
-    """(R,) weights of a draw: classes alike, and inside a class every source alike; few regions count for less.
+def balanced(regions, recon, content, least=30):
+    """(R,) weights of a draw: the classes alike, and inside a class every source alike; few regions count for less.
 
-    Reconstructions have the share `recon` of the generated half.
+    Reconstructions have the share `recon` of the generated half. Of the draws, the part `content` has the same kinds of
+    content in both classes, so that a photograph is not real because few generated ones are at hand: where a kind has
+    no generated source, reconstructions stand in.
     """
-    counts = torch.bincount(regions.source, minlength=len(regions.sources)).to(regions.device)
-    weights = 1 / counts[regions.source].clamp(min=least).float()
+    counts = torch.bincount(regions.source, minlength=len(regions.sources))
+    alike = 1 / counts[regions.source].clamp(min=least).double()
     made = torch.tensor([r["family"] == "recon" for r in regions.rows], device=regions.device)
+    kinds = sorted({r["content"] for r in regions.rows})
+    kind = torch.tensor([kinds.index(r["content"]) for r in regions.rows], device=regions.device)
     ai = regions.label == 1
-    halves = [(~ai, 1.0), (ai & ~made, 1 - recon if made.any() else 1.0), (made, recon)]
-    for mine, share in halves:
-        if mine.any():
-            weights[mine] *= share / weights[mine].sum()
-    return weights
+
+    def shared(mine, share):
+        """Weights of the regions `mine` that sum to `share`, reconstructions to their part of it."""
+        out = torch.zeros_like(alike)
+        parts = [(mine & ~made, 1 - recon), (mine & made, recon)]
+        parts = [(m, p) for m, p in parts if p > 0 and alike[m].sum() > 0]
+        for m, p in parts:
+            out[m] = alike[m] / alike[m].sum() * share * p / sum(p for _, p in parts)
+        return out
+
+    by_source = shared(ai, 1.0) + shared(~ai, 1.0)
+    by_content = torch.zeros_like(alike)
+    for k in range(len(kinds)):
+        both = [(kind == k) & ai, (kind == k) & ~ai]
+        if all(m.any() for m in both):
+            share = by_source[kind == k].sum() / 2
+            by_content += sum(shared(m, share) for m in both)
+    return ((1 - content) * by_source + content * by_content / by_content.sum() * 2).float()
 
 
 def chosen(regions, indices):

@@ -50,6 +50,7 @@ def arguments():
     p.add_argument("--strength", type=float, default=1.0, help="of the augmentation")
     p.add_argument("--lowest_scale", type=float, default=0.4)
     p.add_argument("--recon", type=float, default=0.25, help="share of the reconstructions among the fakes")
+    p.add_argument("--content", type=float, default=0.5, help="share of the draws with the same content in both classes")
     p.add_argument("--recon_minutes", type=float, default=1.5)
     p.add_argument("--workers", type=int, default=os.cpu_count())
     p.add_argument("--seed", type=int, default=7)
@@ -202,6 +203,8 @@ def trained(name, fit, weights, validation, args, minutes):
         step, seen = step + 1, seen + args.batch
         if step % 20 == 1:
             average = loss.item() if step == 1 else 0.8 * average + 0.2 * loss.item()
+        if step in (50, 500):
+            print(f"{name}: {seen / (time.time() - begun):.0f} crops a second, loss {average:.3f}", flush=True)
         if share * 8 >= looked + 1:
             looked = int(share * 8)
             report(name, kept, mean, validation, args, {"step": step, "seen": seen, "seconds": round(time.time() - begun),
@@ -239,7 +242,7 @@ def main():
         fakes = autoencoders.reconstructions(real, nets, args.device)
         fit = packs.joined(fit, fakes)
         print(f"{len(fakes)} reconstructions, {time.time() - begun:.0f} s", flush=True)
-    weights = packs.balanced(fit, args.recon)
+    weights = packs.balanced(fit, args.recon, args.content)
     left = args.minutes - (time.time() - begun) / 60
     total = sum(SHARES[name] for name in args.models)
     validation = Validation(val)
