@@ -57,7 +57,7 @@ def rising(probability, label, weight, bins=12):
         mass, images = w[mine].sum(), mine.sum()
         mean = float((w[mine] * y[mine]).sum() / mass)
         blocks.append([mass, float((w[mine] * p[mine]).sum() / mass), (mean * images + 1) / (images + 2)])
-        while len(blocks) > 1 and (blocks[-2][2] >= blocks[-1][2] or blocks[-2][1] >= blocks[-1][1]):
+        while len(blocks) > 1 and (blocks[-2][2] >= blocks[-1][2] or blocks[-2][1] + 2e-5 >= blocks[-1][1]):
             (m2, x2, y2), (m1, x1, y1) = blocks.pop(), blocks.pop()
             m = m1 + m2
             blocks.append([m, (m1 * x1 + m2 * x2) / m, (m1 * y1 + m2 * y2) / m])
