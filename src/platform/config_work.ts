@@ -98,6 +98,10 @@ export const detect = section("Detection of generated images and speech.", {
     .max(1_073_741_824)
     .default(134_217_728)
     .describe("Largest body of one batch; of addresses or in several batches there can be more."),
+  models_dir: z
+    .string()
+    .default("")
+    .describe("Where detector_*.onnx and their .json lie that are used instead of the built-in ones; empty = those."),
   threads: z.int().min(0).max(1024).default(0).describe("CPU threads of the detector; 0 = all this server may use."),
   parallel: z.int().min(1).max(256).default(16).describe("Images in the detector at the same time; others wait."),
   wait_ms: milliseconds.default(10_000).describe("How long a request waits for its turn before it is refused."),

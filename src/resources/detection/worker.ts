@@ -151,8 +151,9 @@ function open(ctx: Ctx, state: State): Child {
   state.child = child;
   const { data_dir, detect } = ctx.config;
   const threads = detect.threads || availableParallelism();
+  const other = detect.models_dir === "" ? {} : { models_dir: detect.models_dir };
   worker.ready.then(
-    () => worker.send({ type: "open", data_dir, threads, max_pixels: detect.max_pixels }),
+    () => worker.send({ type: "open", data_dir, threads, max_pixels: detect.max_pixels, ...other }),
     () => {}, // its end is told above
   );
   void stopUnlessOpen(ctx, child);
