@@ -1,16 +1,15 @@
 /** A recording's bytes → what the detector hears: one channel, 16 kHz, windows of three seconds. */
-import { AudioError, type Clip, checkShape, Recorder } from "../../lib/detection/clip.ts";
+import { AudioError, type Clip } from "../../lib/detection/clip.ts";
 import { readFlac } from "../../lib/detection/flac.ts";
 import { resample, resampledLength } from "../../lib/detection/resample.ts";
-import { type AudioFormat, afterId3, sniff } from "../../lib/detection/sniff.ts";
+import { type AudioFormat, sniff } from "../../lib/detection/sniff.ts";
 import { readWav } from "../../lib/detection/wav.ts";
 import { planWindows, RATE, WINDOW } from "../../lib/detection/windows.ts";
 import type { Heard } from "./messages.ts";
+import { readMp3 } from "./mp3.ts";
 import { Refusal } from "./refusal.ts";
 
 const LEAST_SAMPLES = RATE / 4;
-const CHUNK_BYTES = 64 << 10;
-const MONO = 3; // the mode of an MPEG frame
 
 const READERS: Record<AudioFormat, (bytes: Uint8Array) => Clip | Promise<Clip>> = {
   wav: readWav,
@@ -42,31 +41,4 @@ export function cutWindows({ samples, sampleRate, channels }: Clip): Omit<Heard,
       windows.set(heard.subarray(0, Math.min(heard.length, WINDOW - at)), i * WINDOW + at);
   }
   return { windows, count: starts.length, seconds: samples.length / sampleRate, sampleRate, channels };
-}
-
-/** The decoder gives two channels, alike where there was one. */
-async function readMp3(bytes: Uint8Array): Promise<Clip> {
-  const { MPEGDecoder } = await import("mpg123-decoder");
-  const decoder = new MPEGDecoder();
-  await decoder.ready;
-  const recorder = new Recorder();
-  let sampleRate = 0;
-  try {
-    for (let at = 0; at < bytes.length; at += CHUNK_BYTES) {
-      const decoded = decoder.decode(bytes.subarray(at, at + CHUNK_BYTES));
-      const [left, right] = decoded.channelData;
-      if (decoded.samplesDecoded === 0 || !left || !right) continue;
-      if (sampleRate !== 0 && decoded.sampleRate !== sampleRate)
-        throw new AudioError("The MP3 changes its sample rate in the middle");
-      sampleRate = decoded.sampleRate;
-      const room = recorder.extend(decoded.samplesDecoded);
-      for (let i = 0; i < room.length; i++) room[i] = (left[i]! + right[i]!) / 2;
-    }
-  } finally {
-    decoder.free();
-  }
-  if (recorder.samples.length === 0) throw new AudioError("The MP3 has no samples");
-  const channels = (bytes[afterId3(bytes) + 3] ?? 0) >> 6 === MONO ? 1 : 2;
-  checkShape(sampleRate, channels);
-  return { samples: recorder.samples, sampleRate, channels };
 }

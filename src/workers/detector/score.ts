@@ -14,6 +14,7 @@ import type { World } from "./world.ts";
 export type Ask = { models: readonly ModelName[]; robustness: boolean; signal: AbortSignal };
 
 const CROP_BYTES = CROP * CROP * 3;
+const LARGE_PIXELS = 16e6;
 const NOTHING_WRITTEN = { software: null, camera: null, generator: null };
 
 export async function score(world: World, bytes: Uint8Array<ArrayBuffer>, ask: Ask): Promise<Scored> {
@@ -56,6 +57,7 @@ async function scoreImage(world: World, bytes: Uint8Array, ask: Ask): Promise<Sc
       },
     };
   } finally {
+    if (width * height > LARGE_PIXELS) Bun.gc(true); // before the next one is let in, not some time after
     leave();
   }
 }
