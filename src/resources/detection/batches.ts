@@ -31,6 +31,8 @@ export const batchFile = (ctx: Pick<Ctx, "config">, id: string) => join(batchesD
 /** What only this process knows: files whose row is still to come, and a bell for the loop. */
 export const liveOf = oncePer((_db: Db) => ({ writing: new Set<string>(), bell: Promise.withResolvers<void>() }));
 
+const WRITE_BYTES = 1 << 20;
+
 const insertBatch = preparedInsert(detectionBatches);
 const insertItem = preparedInsert(detectionItems);
 
@@ -75,6 +77,8 @@ function itemsOf(batchId: string, { images }: CreateBatch): ItemRow[] {
 /** One after the other, each where its item says. A bad one is the end of its item and of nothing else. */
 async function* imagesOf(ctx: Ctx, { images }: CreateBatch, items: ItemRow[]): AsyncGenerator<Uint8Array> {
   let offset = 0;
+  let waiting: Uint8Array[] = []; // a write for each small image would take longer than all of them
+  let from = 0;
   for (const [number, { image }] of images.entries()) {
     const item = items[number] as ItemRow;
     if (image === undefined) continue;
@@ -82,13 +86,18 @@ async function* imagesOf(ctx: Ctx, { images }: CreateBatch, items: ItemRow[]): A
       const bytes = decodeFile(ctx, image);
       Object.assign(item, { offset, sizeBytes: bytes.length });
       offset += bytes.length;
-      yield bytes;
+      waiting.push(bytes);
     } catch (error) {
       if (!(error instanceof AppError)) throw error;
       const finishedAt = ctx.clock.now();
       Object.assign(item, { errorCode: serviceCodeOf(error.code), error: error.message, finishedAt });
     }
+    if (offset - from < WRITE_BYTES) continue;
+    yield Buffer.concat(waiting);
+    waiting = [];
+    from = offset;
   }
+  yield Buffer.concat(waiting);
 }
 
 type New = { workspaceId: string; id: string; named: ModelName[]; items: readonly ItemRow[] };

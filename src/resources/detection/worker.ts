@@ -24,6 +24,8 @@ type State = {
   failures: number;
   notBefore: number;
   busy: number;
+  /** Of files that are in it or wait for it. */
+  heldBytes: number;
   idle: AbortController;
   readonly deadly: Set<string>;
   readonly gate: ReturnType<typeof createGate>;
@@ -37,6 +39,7 @@ const stateOf = oncePer(
     failures: 0,
     notBefore: 0,
     busy: 0,
+    heldBytes: 0,
     idle: new AbortController(),
     deadly: new Set(),
     gate: createGate(),
@@ -44,6 +47,7 @@ const stateOf = oncePer(
 );
 
 const LINE = 8; // waiting, for each that can be in it
+const MOST_HELD_BYTES = 512 << 20;
 const MOST_DEADLY = 10_000;
 const OPEN_MS = 60_000;
 const STOP_MS = 1_000;
@@ -84,6 +88,16 @@ export async function versionsOf(ctx: Ctx): Promise<Versions> {
 export async function score(ctx: Ctx, ask: Ask): Promise<Scored> {
   const state = stateOf(ctx.db);
   if (state.deadly.has(ask.hash)) throw deadly();
+  if (state.heldBytes + ask.bytes.length > MOST_HELD_BYTES) throw full();
+  state.heldBytes += ask.bytes.length;
+  try {
+    return await inTurn(ctx, state, ask);
+  } finally {
+    state.heldBytes -= ask.bytes.length;
+  }
+}
+
+async function inTurn(ctx: Ctx, state: State, ask: Ask): Promise<Scored> {
   const patience = { clock: ctx.clock, ms: ctx.config.detect.wait_ms };
   const giveBack = await takeWithin(patience, placesOf(ctx, state), ask, 1);
   if (!giveBack) throw full();
