@@ -38,7 +38,7 @@ SWAPS = {
 
 
 def validation_rows(folders, limit=0, fold="val"):
-    rows = [r for folder in folders for r in packs.listed(folder) if r["fold"] == fold]
+    rows = [r for folder in folders for r in packs.listed(folder) if r.get("fold") == fold]
     if not rows:
         raise SystemExit(f"no rows of fold {fold} in {', '.join(folders)}")
     if limit:

@@ -43,6 +43,7 @@ def arguments():
     p.add_argument("--models", nargs="+", default=list(MODELS), choices=list(MODELS))
     p.add_argument("--start", help="folder of weights to go on from")
     p.add_argument("--batch", type=int, default=252, help="crops; a multiple of twice --bag")
+    p.add_argument("--size", type=int, default=192, help="of a training crop; many regions are smaller than 256")
     p.add_argument("--bag", type=int, default=6)
     p.add_argument("--steady", type=float, default=0.05, help="weight of the difference between two encodings")
     p.add_argument("--bag_share", type=float, default=0.3, help="of a model's time, for bags")
@@ -130,21 +131,21 @@ def rate_at(share, args, step):
 
 
 def views_of(regions, weights, args, bag, times):
-    """Which images (B,), and `bag` training views of each, `times` over: (times · B · bag, 256, 256, 3).
+    """Which images (B,), and `bag` training views of each, `times` over: (times · B · bag, size, size, 3).
 
     The later times show the same windows after another draw of everything but the scale.
     """
     which, pixels = [], [[] for _ in range(times)]
     for count, low, high in bands(max(4, args.batch // (bag * times)), args.lowest_scale):
         draw = recipe(count, args.strength, (low, high), args.device)
-        wide = views.CROP + MARGIN
+        wide = args.size + MARGIN
         of, windows, crops = packs.drawn(regions, weights, draw, bag, wide, math.ceil(wide / low))
         which.append(of)
         for i in range(times):
             if i > 0:
                 other = recipe(count, args.strength, (low, high), args.device)
                 crops = {k: v.repeat_interleave(bag) for k, v in other.items()} | {"scale": crops["scale"]}
-            pixels[i].append(augmented(windows, crops, views.CROP))
+            pixels[i].append(augmented(windows, crops, args.size))
     return torch.cat(which), torch.cat([p for part in pixels for p in part])
 
 
@@ -171,7 +172,7 @@ def compiled(net, args):
     try:
         fast = torch.compile(net)
         with torch.autocast("cuda", torch.bfloat16):
-            fast(torch.zeros(args.batch, 256, 256, 3, dtype=torch.uint8, device="cuda")).sum().backward()
+            fast(torch.zeros(args.batch, args.size, args.size, 3, dtype=torch.uint8, device="cuda")).sum().backward()
         net.zero_grad(set_to_none=True)
         return fast
     except Exception as error:  # a machine without a compiler still trains
@@ -232,8 +233,8 @@ def main():
     limit = 60 if args.dry else 0
     if args.dry:
         args.batch, args.bag = 12, 2
-    fit = packs.load(where, args.device, lambda r: r["fold"] == "fit", 0.25, args.workers, limit)
-    val = packs.load(where, args.device, lambda r: r["fold"] == "val", 0.0, args.workers, limit)
+    fit = packs.load(where, args.device, lambda r: r.get("fold") == "fit", 0.25, args.workers, limit)
+    val = packs.load(where, args.device, lambda r: r.get("fold") == "val", 0.0, args.workers, limit)
     print(f"{len(fit)} regions to learn from, {len(val)} to look at, {time.time() - begun:.0f} s", flush=True)
     if args.recon > 0:
         real = packs.chosen(fit, [i for i, r in enumerate(fit.rows) if r["label"] != "ai"])
