@@ -55,7 +55,7 @@ export class Detector {
     const answer = await this.ask(`/score?${query}`, init);
     const body: unknown = await answer.json();
     if (answer.status === 200) return { status: 200, scored: Scored.parse(body) };
-    return { status: answer.status, refused: Refused.parse(body) };
+    return answer.status === 422 ? { status: 422, refused: Refused.parse(body) } : { status: answer.status };
   }
 
   async ask(path: string, init: RequestInit = {}): Promise<Response> {

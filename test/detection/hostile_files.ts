@@ -1,4 +1,5 @@
 /** Files that somebody made to do harm, or that the way here has broken. From a seed: the same again every time. */
+import { join } from "node:path";
 import { deflateSync } from "node:zlib";
 import sharp from "sharp";
 import type { ModelName } from "../../src/workers/protocol_detector.ts";
@@ -10,6 +11,8 @@ export type Hostile = { name: string; bytes: Uint8Array; models: readonly ModelN
 type Maker = (good: Good, draw: Draw) => Uint8Array;
 type Good = Record<"jpeg" | "png" | "webp" | "gif" | "cmyk" | "deep" | "profile" | "alpha" | "animated", Uint8Array> & {
   wav: Uint8Array;
+  flac: Uint8Array;
+  mp3: Uint8Array;
 };
 
 const IMAGE: readonly ModelName[] = ["detector_v0", "detector_v1"];
@@ -35,9 +38,16 @@ export async function goodFiles(): Promise<Good> {
   const made = await Promise.all(
     Object.entries(good).map(async ([name, file]) => [name, Uint8Array.from(await file.toBuffer())]),
   );
-  return { ...(Object.fromEntries(made) as Omit<Good, "wav">), wav: wavOf({ seconds: 1, channels: 2, bits: 16 }) };
+  return {
+    ...(Object.fromEntries(made) as Omit<Good, (typeof SOUNDS)[number]>),
+    wav: wavOf({ seconds: 1, channels: 2, bits: 16 }),
+    flac: await Bun.file(join(FIXTURES, "stereo_16.flac")).bytes(),
+    mp3: await Bun.file(join(FIXTURES, "mono.mp3")).bytes(),
+  };
 }
 
+const SOUNDS = ["wav", "flac", "mp3"] as const;
+const FIXTURES = join(import.meta.dir, "../fixtures/audio");
 const KINDS = ["jpeg", "png", "webp", "gif", "cmyk", "deep", "profile", "alpha", "animated"] as const;
 type Kind = (typeof KINDS)[number];
 const junk = (draw: Draw, length: number) => Uint8Array.from({ length }, () => below(draw, 256));
@@ -138,8 +148,8 @@ export async function* hostileFiles(seed: number, count: number): AsyncGenerator
   for (let i = 0; i < count; i++) {
     const draw = drawFrom(seed + i);
     if (draw() < 0.05) {
-      const mutation = pick(draw, Object.values(evil.MUTATIONS));
-      yield { name: `wav ${seed + i}`, bytes: mutation(good.wav, draw), models: ["detector_audio_v0"] };
+      const [mutation, sound] = [pick(draw, Object.values(evil.MUTATIONS)), pick(draw, SOUNDS)];
+      yield { name: `${sound} ${seed + i}`, bytes: mutation(good[sound], draw), models: ["detector_audio_v0"] };
       continue;
     }
     const [name, make] = drawMaker(draw);

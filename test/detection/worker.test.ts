@@ -172,6 +172,15 @@ test("whoever leaves is forgotten: nothing waits, no pixel is held", async () =>
   });
 });
 
+test("after a crash the next question finds another worker", async () => {
+  const before = detector.starts;
+  process.kill((await detector.open()).pid, "SIGSEGV");
+  await until("the end to be told", () => detector.exits.length > 0);
+  expect(detector.exits.at(-1)).toContain("died of SIGSEGV");
+  expect((await detector.score(await flat(200).png().toBuffer())).status).toBe(200);
+  expect(detector.starts).toBe(before + 1);
+});
+
 test("a model that does not load, cannot run or has a damaged calibration costs only itself", async () => {
   const dir = writeModels(join(tempDir(), "models"), {
     detector_v0: { weights: Buffer.from("no model") },

@@ -1,6 +1,11 @@
-/** The detectors inside the executable: weights and calibration, by the name they are asked for. */
+/** The detectors inside the executable, by the name they are asked for. */
 import type { ModelName } from "../protocol_detector.ts";
 
-export type EmbeddedModel = { weights: string; calibration: string };
+export type StoredModel = {
+  /** Path of the ONNX file, which may be inside the executable. */
+  weights: string;
+  /** What lies beside it, as it was parsed. */
+  calibration: unknown;
+};
 
-export const EMBEDDED: Readonly<Partial<Record<ModelName, EmbeddedModel>>> = {};
+export const EMBEDDED: Readonly<Partial<Record<ModelName, StoredModel>>> = {};

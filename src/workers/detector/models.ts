@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { z } from "zod";
 import { Calibration } from "../../lib/detection/calibration.ts";
 import { MODELS, type ModelName } from "../protocol_detector.ts";
-import { EMBEDDED, type EmbeddedModel } from "./embedded_models.ts";
+import { EMBEDDED, type StoredModel } from "./embedded_models.ts";
 
 export type Model = { weights: Uint8Array; calibration: Calibration };
 export type Models = {
@@ -17,7 +17,7 @@ export async function findModels(dir: string | undefined): Promise<Models> {
   const models: Models = { found: new Map(), errors: new Map() };
   for (const name of MODELS) {
     try {
-      models.found.set(name, await readModel(dir === undefined ? embedded(name) : inDirectory(dir, name)));
+      models.found.set(name, await readModel(dir === undefined ? embedded(name) : await inDirectory(dir, name)));
     } catch (error) {
       models.errors.set(name, error instanceof Error ? error.message : String(error));
     }
@@ -25,19 +25,19 @@ export async function findModels(dir: string | undefined): Promise<Models> {
   return models;
 }
 
-const inDirectory = (dir: string, name: ModelName): EmbeddedModel => ({
+const inDirectory = async (dir: string, name: ModelName): Promise<StoredModel> => ({
   weights: join(dir, `${name}.onnx`),
-  calibration: join(dir, `${name}.json`),
+  calibration: await Bun.file(join(dir, `${name}.json`)).json(),
 });
 
-function embedded(name: ModelName): EmbeddedModel {
+function embedded(name: ModelName): StoredModel {
   const model = EMBEDDED[name];
   if (!model) throw new Error(`This build of verk carries no ${name}`);
   return model;
 }
 
-async function readModel({ weights, calibration }: EmbeddedModel): Promise<Model> {
-  const parsed = Calibration.safeParse(await Bun.file(calibration).json());
+async function readModel({ weights, calibration }: StoredModel): Promise<Model> {
+  const parsed = Calibration.safeParse(calibration);
   if (!parsed.success) throw new Error(`Its calibration is damaged: ${z.prettifyError(parsed.error)}`);
   return { weights: await Bun.file(weights).bytes(), calibration: parsed.data };
 }
