@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, test } from "bun:test";
+import { join } from "node:path";
 import { imageOf, manyDetecting } from "../../../test/detection_kit.ts";
-import { fakeClock } from "../../../test/harness.ts";
+import { fakeClock, until } from "../../../test/harness.ts";
 import { write } from "../../platform/db.ts";
 import { accountOf, charge } from "./accounts.ts";
 import { alertsOf, allowanceOf, monthOf, planOf, untilNextMonth } from "./policy.ts";
@@ -114,6 +115,20 @@ describe("credit", () => {
     const [refused] = answers.filter(({ status }) => status === 402);
     expect(refused?.body).toMatchObject({ code: "INSUFFICIENT_CREDITS", error: expect.stringContaining("0 are left") });
     expect((await app.call("GET", "/v1/config")).body.credits).toBe(0);
+  });
+
+  test("is given back by whoever leaves before the answer", async () => {
+    const app = open({ flags: { "detect.initial_credits": 1 } });
+    const leaving = new AbortController();
+    const body = JSON.stringify({ image: imageOf({ gate: join(app.dir, "never") }) });
+    const headers = { "x-api-key": app.keyA, "content-type": "application/json" };
+    const url = "http://localhost/api/detect";
+    const left = app.handle(new Request(url, { method: "POST", headers, body, signal: leaving.signal }));
+    await until("it to be under way", () => app.scored() === 1);
+    expect((await app.detect()).status).toBe(402);
+    leaving.abort();
+    expect((await left).status).toBe(400);
+    expect((await app.detect()).status).toBe(200);
   });
 
   test("every line is told once, as it is crossed downwards", () => {

@@ -94,7 +94,7 @@ export async function examine(
     id: newId("det", now),
     workspaceId,
     imageHash: hash,
-    cacheKey: isWhole ? (keyOf(scored.versions) ?? null) : null,
+    cacheKey: (account.cacheEnabled && isWhole && keyOf(scored.versions)) || null,
     threshold: account.defaultThreshold,
     sizeBytes: bytes.length,
     scored,

@@ -47,7 +47,7 @@ const stateOf = oncePer(
 );
 
 const LINE = 8; // waiting, for each that can be in it
-const MOST_HELD_BYTES = 512 << 20;
+const MOST_HELD_BYTES = 256 << 20; // and as much again as text
 const MOST_DEADLY = 10_000;
 const OPEN_MS = 60_000;
 const STOP_MS = 1_000;
