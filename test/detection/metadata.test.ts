@@ -65,6 +65,14 @@ describe("generators are known by what they leave", () => {
   ])("%s is none", (_name, said) => expect(readOrigin(said).generator).toBeNull());
 });
 
+test("a text made to keep the patterns busy does not", () => {
+  for (const piece of ["Steps: 1, ", ":CreatorTool ", '"nodes" ', "DigitalSourceType>", "Job ID: 0123456789ab-"]) {
+    const text = piece.repeat(200_000 / piece.length);
+    const said = readOrigin({ xmp: text, comments: ["parameters", "workflow"].map((keyword) => ({ keyword, text })) });
+    expect(said.generator).toBeNull();
+  }
+});
+
 test("what is printed has no control characters and an end", () => {
   const { software } = readOrigin(png("Software", `evil\u001b[31m\n${"x".repeat(5_000)}`));
   expect(software).toStartWith("evil [31m x");

@@ -60,7 +60,9 @@ function fromJpeg(bytes: Uint8Array): Uint8Array | null {
     if (latin(body.subarray(HEAD + 4, HEAD + 8)) !== "jumb") continue;
     const view = viewOf(body);
     const instance = view.getUint16(2);
-    packets.set(instance, [...(packets.get(instance) ?? []), { number: view.getUint32(4), body }]);
+    const parts = packets.get(instance) ?? [];
+    parts.push({ number: view.getUint32(4), body });
+    packets.set(instance, parts);
     total += body.length;
     if (total > MAX_STORE_BYTES) return null;
   }

@@ -29,7 +29,7 @@ const hasParameters =
 const SIGNS: readonly Sign[] = [
   ["SwarmUI",                   hasParameters(/"sui_image_params"/)],
   ["Fooocus",                   (said) => said.comments.has("fooocus_scheme") || /"?Version"?: ?"?Fooocus/.test(said.parameters)],
-  ["Stable Diffusion web UI",   hasParameters(/\bSteps: \d+, .*\b(Sampler|CFG scale|Seed): /s)],
+  ["Stable Diffusion web UI",   hasParameters(/\bSteps: \d{1,6}, .{0,300}\b(Sampler|CFG scale|Seed): /s)],
   ["ComfyUI",                   ({ comments }) => /"class_type"/.test(comments.get("prompt") ?? "") || /"nodes"\s*:/.test(comments.get("workflow") ?? "")],
   ["InvokeAI",                  has("invokeai_metadata", "invokeai_graph", "invokeai_workflow", "sd-metadata", "dream")],
   ["Easy Diffusion",            has("use_stable_diffusion_model", "stable_diffusion_model")],
