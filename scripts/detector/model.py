@@ -70,7 +70,7 @@ def statistics(x):
 class Small(nn.Module):
     """detector_v0."""
 
-    def __init__(self, limit=8.0, drop=0.2):
+    def __init__(self, limit=3.0, drop=0.2):
         super().__init__()
         self.residuals = Residuals(limit)
         self.stem = nn.Sequential(conv(16, 16, 3, 2), nn.ReLU(), conv(16, 32, 3, 2), nn.ReLU())
@@ -108,26 +108,26 @@ def cosines(n):
 class HighPass(nn.Module):
     """Learned filters of which every colour's weights sum to zero: they cannot see brightness, only its changes."""
 
-    def __init__(self, cout, k=5, stride=2):
+    def __init__(self, cout, limit, k=5, stride=2):
         super().__init__()
         self.weight = nn.Parameter(torch.randn(cout, 3, k, k) / 40)
         self.norm = nn.BatchNorm2d(cout)
-        self.stride, self.padding = stride, k // 2
+        self.stride, self.padding, self.limit = stride, k // 2, limit
 
     def forward(self, x):
         with torch.autocast(x.device.type, enabled=False):
             weight = self.weight - self.weight.mean((2, 3), keepdim=True)
             x = F.conv2d(x.float() - 128, weight, stride=self.stride, padding=self.padding)
-        return self.norm(x).clamp(-2.5, 2.5)
+        return self.norm(x).clamp(-self.limit, self.limit)
 
 
 class Wide(nn.Module):
     """detector_v1."""
 
-    def __init__(self, drop=0.2):
+    def __init__(self, limit=2.5, drop=0.2):
         super().__init__()
         self.spectrum = Spectrum()
-        self.near = nn.Sequential(HighPass(32), conv(32, 32, 3, 2), nn.ReLU(), Block(32, 64, 2))
+        self.near = nn.Sequential(HighPass(32, limit), conv(32, 32, 3, 2), nn.ReLU(), Block(32, 64, 2))
         self.far = nn.Sequential(conv(64, 64, 1), nn.ReLU(), conv(64, 64, 1), nn.ReLU())
         self.body = nn.Sequential(Block(128, 128, 2), Block(128, 192, 2))
         self.head = nn.Sequential(nn.Dropout(drop), nn.Linear(384, 1))
