@@ -43,7 +43,19 @@ const MAY: Record<string, string[]> = {
     "workers/protocol_detector",
     "sandbox",
   ],
-  cli: ["lib", "platform", "cli", "app", "native/embedded", "sandbox"],
+  cli: [
+    "lib",
+    "platform",
+    "cli",
+    "app",
+    "native/embedded",
+    "sandbox",
+    // `verk detect` asks the detector as the server does, without the server
+    "workers/protocol_detector",
+    "resources/detection/policy",
+    "resources/detection/schema",
+    "resources/detection/worker",
+  ],
 };
 
 /** Where the parts are put together; `offline` is the command line's way to the services when no server runs. */

@@ -30,7 +30,8 @@ test("a set has figures as a whole, of each model and of each source against the
     ["real", "film", 1, 2 / 3],
     ["real", "phone", 1, 1],
   ]);
-  expect([all.worst_source, all.mean_over_sources]).toEqual(["ai/draw", (0.5 + 1 + 2 / 3 + 1) / 4]);
+  expect(all.worst_source).toEqual({ label: "ai", source: "draw", auroc: 0.5 });
+  expect(all.mean_over_sources).toBe((0.5 + 1 + 2 / 3 + 1) / 4);
   const paint = sources[1];
   expect([paint?.mean_score, paint?.accuracy]).toEqual([0.7, 1]);
   expect(paint?.tiers).toEqual({ ai: 1, likely_ai: 0, uncertain: 1, likely_real: 0, real: 0 });

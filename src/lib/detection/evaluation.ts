@@ -44,7 +44,7 @@ export type Evaluation = {
   ece: number | null;
   ece_evened: number | null;
   mean_over_sources: number | null;
-  worst_source: string | null;
+  worst_source: Pick<SourceFigures, "label" | "source" | "auroc"> | null;
   models: Record<string, Ranking>;
   /** `of_clean`: as a share of the same files' AUROC without the treatment. */
   robustness: Record<string, Ranking & { of_clean: number | null }>;
@@ -69,7 +69,7 @@ export function evaluate(samples: readonly Sample[], threshold: number): Evaluat
     ece: calibrationError(bins),
     ece_evened: calibrationError(calibrationBins(even)),
     mean_over_sources: ranked.length === 0 ? null : mean(ranked.map((each) => each.auroc!)),
-    worst_source: worst ? `${worst.label}/${worst.source}` : null,
+    worst_source: worst ? { label: worst.label, source: worst.source, auroc: worst.auroc } : null,
     models: rankings(samples, ({ models }) => models),
     robustness: robustnessOf(samples),
     calibration: bins.map(({ weight: _, ...bin }) => bin),

@@ -4,15 +4,18 @@
  * alone: whoever ends it then is at fault, and is known by its hash from then on.
  */
 import { availableParallelism } from "node:os";
+import { resolve } from "node:path";
 import type { Ctx } from "../../context.ts";
 import { AppError } from "../../lib/errors.ts";
 import { oncePer } from "../../lib/once_per.ts";
-import type { Db } from "../../platform/db.ts";
 import { createPlaces, type Places, takeWithin } from "../../platform/places.ts";
+import type { Supervisor } from "../../platform/supervisor.ts";
 import type { Exit, Worker } from "../../platform/worker.ts";
 import { FromDetector, type ModelName, Refused, Scored, type ToDetector } from "../../workers/protocol_detector.ts";
 import { createGate } from "./gate.ts";
 
+/** What is needed of a server; the command line has as much. */
+export type Room = Pick<Ctx, "config" | "clock" | "log" | "supervisor" | "closing">;
 export type Versions = Partial<Record<ModelName, string>>;
 type Child = { worker: Worker<FromDetector, ToDetector>; opened: Promise<Versions> };
 type State = {
@@ -32,7 +35,7 @@ type State = {
 };
 
 const stateOf = oncePer(
-  (_db: Db): State => ({
+  (_of: Supervisor): State => ({
     places: undefined,
     child: undefined,
     versions: undefined,
@@ -64,15 +67,15 @@ export type Ask = {
   signal: AbortSignal;
 };
 
-function placesOf({ config }: Ctx, state: State): Places {
+function placesOf({ config }: Room, state: State): Places {
   const total = config.detect.parallel;
   state.places ??= createPlaces({ total, maxWaiting: total * LINE });
   return state.places;
 }
 
 /** 503 where even the line is full: before a body is read that would have to wait for nothing. */
-export function requireLine(ctx: Ctx) {
-  const places = placesOf(ctx, stateOf(ctx.db));
+export function requireLine(ctx: Room) {
+  const places = placesOf(ctx, stateOf(ctx.supervisor));
   if (places.waiting >= ctx.config.detect.parallel * LINE) throw full();
 }
 
@@ -80,13 +83,13 @@ const full = () =>
   new AppError("no_capacity", "The detector is busy and its line is full: try again soon", { retryAfterSeconds: 1 });
 
 /** Of the models as they are now; asks a detector where none has said it yet. */
-export async function versionsOf(ctx: Ctx): Promise<Versions> {
-  const state = stateOf(ctx.db);
+export async function versionsOf(ctx: Room): Promise<Versions> {
+  const state = stateOf(ctx.supervisor);
   return state.versions ?? (await inUse(ctx, state, () => open(ctx, state).opened));
 }
 
-export async function score(ctx: Ctx, ask: Ask): Promise<Scored> {
-  const state = stateOf(ctx.db);
+export async function score(ctx: Room, ask: Ask): Promise<Scored> {
+  const state = stateOf(ctx.supervisor);
   if (state.deadly.has(ask.hash)) throw deadly();
   if (state.heldBytes + ask.bytes.length > MOST_HELD_BYTES) throw full();
   state.heldBytes += ask.bytes.length;
@@ -97,7 +100,7 @@ export async function score(ctx: Ctx, ask: Ask): Promise<Scored> {
   }
 }
 
-async function inTurn(ctx: Ctx, state: State, ask: Ask): Promise<Scored> {
+async function inTurn(ctx: Room, state: State, ask: Ask): Promise<Scored> {
   const patience = { clock: ctx.clock, ms: ctx.config.detect.wait_ms };
   const giveBack = await takeWithin(patience, placesOf(ctx, state), ask, 1);
   if (!giveBack) throw full();
@@ -119,7 +122,7 @@ async function inTurn(ctx: Ctx, state: State, ask: Ask): Promise<Scored> {
 const deadly = () => new AppError("invalid_image", "The file cannot be decoded: the decoder broke on it twice");
 
 /** Nobody is left: it ends after a while, unless somebody comes. */
-async function inUse<T>(ctx: Ctx, state: State, work: () => Promise<T>): Promise<T> {
+async function inUse<T>(ctx: Room, state: State, work: () => Promise<T>): Promise<T> {
   state.busy++;
   state.idle.abort();
   try {
@@ -129,7 +132,7 @@ async function inUse<T>(ctx: Ctx, state: State, work: () => Promise<T>): Promise
   }
 }
 
-async function endWhenIdle(ctx: Ctx, state: State) {
+async function endWhenIdle(ctx: Room, state: State) {
   const idle = new AbortController();
   state.idle = idle;
   const signal = AbortSignal.any([idle.signal, ctx.closing]);
@@ -140,7 +143,7 @@ async function endWhenIdle(ctx: Ctx, state: State) {
   await child?.worker.stop("nobody needs it");
 }
 
-function open(ctx: Ctx, state: State): Child {
+function open(ctx: Room, state: State): Child {
   if (state.child) return state.child;
   const waitMs = state.notBefore - ctx.clock.now();
   if (waitMs > 0) throw unavailable("it could not be started", waitMs);
@@ -165,7 +168,7 @@ function open(ctx: Ctx, state: State): Child {
   state.child = child;
   const { data_dir, detect } = ctx.config;
   const threads = detect.threads || availableParallelism();
-  const other = detect.models_dir === "" ? {} : { models_dir: detect.models_dir };
+  const other = detect.models_dir === "" ? {} : { models_dir: resolve(detect.models_dir) };
   worker.ready.then(
     () => worker.send({ type: "open", data_dir, threads, max_pixels: detect.max_pixels, ...other }),
     () => {}, // its end is told above
@@ -174,7 +177,7 @@ function open(ctx: Ctx, state: State): Child {
   return child;
 }
 
-function spawn(ctx: Ctx, onExit: (exit: Exit) => void, onMessage: (message: FromDetector) => void) {
+function spawn(ctx: Room, onExit: (exit: Exit) => void, onMessage: (message: FromDetector) => void) {
   const options = { kind: "detector", incoming: FromDetector, graceMs: STOP_MS, onMessage, onExit };
   try {
     return ctx.supervisor.spawn<FromDetector, ToDetector>(options);
@@ -183,7 +186,7 @@ function spawn(ctx: Ctx, onExit: (exit: Exit) => void, onMessage: (message: From
   }
 }
 
-async function stopUnlessOpen(ctx: Ctx, { worker, opened }: Child) {
+async function stopUnlessOpen(ctx: Room, { worker, opened }: Child) {
   const over = new AbortController();
   const settled = opened.then(
     () => over.abort(),
@@ -196,7 +199,7 @@ async function stopUnlessOpen(ctx: Ctx, { worker, opened }: Child) {
 const unavailable = (why: string, waitMs = FIRST_PAUSE_MS) =>
   new AppError("detector_unavailable", `The detector is not available: ${why}`, { retryAfterSeconds: waitMs / 1000 });
 
-async function tryOnce(ctx: Ctx, state: State, ask: Ask): Promise<Scored | typeof DIED> {
+async function tryOnce(ctx: Room, state: State, ask: Ask): Promise<Scored | typeof DIED> {
   ask.signal.throwIfAborted();
   const child = open(ctx, state);
   await child.opened;
@@ -233,7 +236,7 @@ const CODES = {
   UNKNOWN_MODEL: "unknown_model",
 } as const;
 
-function answerOf<T>(ctx: Ctx, parsed: { success: true; data: T } | { success: false; error: Error }): T {
+function answerOf<T>(ctx: Room, parsed: { success: true; data: T } | { success: false; error: Error }): T {
   if (parsed.success) return parsed.data;
   ctx.log.error("the detector gave an answer outside its protocol", { error: parsed.error });
   throw new AppError("all_models_failed", "The detector gave an answer that cannot be understood");
