@@ -70,7 +70,7 @@ def statistics(x):
 class Small(nn.Module):
     """detector_v0."""
 
-    def __init__(self, limit=3.0, drop=0.2):
+    def __init__(self, limit=1.5, drop=0.2):
         super().__init__()
         self.residuals = Residuals(limit)
         self.stem = nn.Sequential(conv(16, 16, 3, 2), nn.ReLU(), conv(16, 32, 3, 2), nn.ReLU())
@@ -106,28 +106,31 @@ def cosines(n):
 
 
 class HighPass(nn.Module):
-    """Learned filters of which every colour's weights sum to zero: they cannot see brightness, only its changes."""
+    """Learned filters of which every colour's weights sum to zero: they cannot see brightness, only its changes.
 
-    def __init__(self, cout, limit, k=5, stride=2):
+    They begin as the fixed ones and as those two pixels wide; clipped at ±limit levels, to ±1, like them.
+    """
+
+    def __init__(self, limit, stride=2):
         super().__init__()
-        self.weight = nn.Parameter(torch.randn(cout, 3, k, k) / 40)
-        self.norm = nn.BatchNorm2d(cout)
-        self.stride, self.padding, self.limit = stride, k // 2, limit
+        near, far = torch.zeros(16, 3, 5, 5), torch.zeros(16, 3, 5, 5)
+        near[:, :, 1:4, 1:4], far[:, :, ::2, ::2] = bank(), bank()
+        self.weight = nn.Parameter(torch.cat([near, far]) + 0.02 * torch.randn(32, 3, 5, 5))
+        self.stride, self.limit = stride, limit
 
     def forward(self, x):
         with torch.autocast(x.device.type, enabled=False):
-            weight = self.weight - self.weight.mean((2, 3), keepdim=True)
-            x = F.conv2d(x.float() - 128, weight, stride=self.stride, padding=self.padding)
-        return self.norm(x).clamp(-self.limit, self.limit)
+            weight = (self.weight - self.weight.mean((2, 3), keepdim=True)) / self.limit
+            return F.conv2d(x.float() - 128, weight, stride=self.stride, padding=2).clamp(-1, 1)
 
 
 class Wide(nn.Module):
     """detector_v1."""
 
-    def __init__(self, limit=2.5, drop=0.2):
+    def __init__(self, limit=2.0, drop=0.2):
         super().__init__()
         self.spectrum = Spectrum()
-        self.near = nn.Sequential(HighPass(32, limit), conv(32, 32, 3, 2), nn.ReLU(), Block(32, 64, 2))
+        self.near = nn.Sequential(HighPass(limit), conv(32, 32, 3, 2), nn.ReLU(), Block(32, 64, 2))
         self.far = nn.Sequential(conv(64, 64, 1), nn.ReLU(), conv(64, 64, 1), nn.ReLU())
         self.body = nn.Sequential(Block(128, 128, 2), Block(128, 192, 2))
         self.head = nn.Sequential(nn.Dropout(drop), nn.Linear(384, 1))
