@@ -11,7 +11,7 @@ type Told = Exclude<Outcome, { status: "left_out" }>;
 export type Columns = { models: readonly ModelName[]; robustness: boolean };
 
 const RANGE = "OVER RE-ENCODES";
-const WIDTHS = { score: 5, prediction: 11, range: RANGE.length };
+const WIDTHS = { score: 5, prediction: 11, range: "0.000–0.000 flips".length };
 const COLORS = { ai: "red", likely_ai: "red", uncertain: "yellow", likely_real: "green", real: "green" } as const;
 
 const figure = (score: number | null | undefined) => (score === null || score === undefined ? "-" : score.toFixed(3));
@@ -29,7 +29,7 @@ export const headerOf = (columns: Columns): string =>
     "SCORE",
     "PREDICTION".padEnd(WIDTHS.prediction),
     ...shownModels(columns),
-    ...(columns.robustness ? [RANGE] : []),
+    ...(columns.robustness ? [RANGE.padEnd(WIDTHS.range)] : []),
     "FILE",
   ].join("  ");
 
