@@ -100,6 +100,20 @@ describe("verk detect", () => {
     expect((await verk(["white.png", "black.png", "--threshold", "0.94"])).code).toBe(0);
   }, 30_000);
 
+  test("a detector that dies in the middle is started again, and no file is missed", async () => {
+    const args = [...Array.from({ length: 20 }, () => "set/real"), "--json", "--robustness"];
+    const child = spawn(args, { env: { VERK_DETECT__MODELS_DIR: models } });
+    const [reading, told] = child.stdout.tee();
+    await reading.getReader().read(); // it is at work
+    const children = readFileSync(`/proc/${child.pid}/task/${child.pid}/children`, "utf8").trim();
+    process.kill(Number(children.split(" ")[0]), "SIGKILL");
+    const lines = (await new Response(told).text()).trim().split("\n");
+    await child.exited;
+    const codes = lines.map((line) => JSON.parse(line).code);
+    expect([lines.length, codes.filter((code) => code !== undefined && code !== "INVALID_IMAGE")]).toEqual([120, []]);
+    expect(codes.filter((code) => code === "INVALID_IMAGE")).toHaveLength(20); // the broken one, each time
+  }, 30_000);
+
   test("Ctrl-C in the middle exits 130 and leaves neither a process nor a file", async () => {
     const args = Array.from({ length: 200 }, () => "set");
     const child = spawn([...args, "--robustness"], { env: { VERK_DETECT__MODELS_DIR: models } });

@@ -2,10 +2,9 @@ import { command, EXIT, type Group, JSON_FLAG } from "../args.ts";
 import type { Detector } from "../detect/detector.ts";
 import { evaluation } from "../detect/eval.ts";
 import { type Found, findFiles } from "../detect/files.ts";
-import { chosenModels, FLAGS, namedModels, settingsHere, thresholdOf } from "../detect/input.ts";
+import { chosenModels, EXITS, FLAGS, namedModels, settingsHere, thresholdOf } from "../detect/input.ts";
 import { type Columns, type Counts, count, headerOf, jsonOf, lineOf, newCounts, summaryOf } from "../detect/report.ts";
 import { outcomes, withDetector } from "../detect/run.ts";
-import { INTERRUPTED } from "../interrupt.ts";
 import { note, print, printJson } from "../output.ts";
 
 const files = command({
@@ -17,12 +16,7 @@ const files = command({
     json: { ...JSON_FLAG, doc: "Print a line of JSON for each file, or all figures as one" },
   },
   examples: ["verk detect photo.jpg", "verk detect ~/pictures --robustness", "verk detect upload.png --threshold 0.85"],
-  exits: {
-    0: "every file was scored",
-    1: "failed: a file could not be scored, or there was none",
-    5: "a file's score is at least the --threshold that was given",
-    [INTERRUPTED]: "interrupted",
-  },
+  exits: EXITS,
   async run({ models, threshold, robustness, json, ...where }, ...paths) {
     const named = namedModels(models);
     const limit = thresholdOf(threshold);

@@ -3,12 +3,11 @@ import { join, relative, sep } from "node:path";
 import { evaluate, type Sample } from "../../lib/detection/evaluation.ts";
 import { UsageError } from "../../lib/errors.ts";
 import { command, EXIT, JSON_FLAG } from "../args.ts";
-import { INTERRUPTED } from "../interrupt.ts";
 import { note, print, printJson } from "../output.ts";
 import { type Detector, type Outcome, takersOf } from "./detector.ts";
 import { evaluationText } from "./eval_report.ts";
 import { type Found, findFiles } from "./files.ts";
-import { chosenModels, FLAGS, namedModels, settingsHere, thresholdOf } from "./input.ts";
+import { chosenModels, EXITS, FLAGS, namedModels, settingsHere, thresholdOf } from "./input.ts";
 import { oneLine } from "./report.ts";
 import { outcomes, withDetector } from "./run.ts";
 
@@ -24,11 +23,7 @@ export const evaluation = command({
     json: { ...JSON_FLAG, doc: "Print a line of JSON for each file, or all figures as one" },
   },
   examples: ["verk detect eval ./labelled", "verk detect eval ./voices --audio --json > figures.json"],
-  exits: {
-    0: "there are figures, maybe without some files that could not be scored",
-    1: "failed: no file of one of the labels could be scored",
-    [INTERRUPTED]: "interrupted",
-  },
+  exits: EXITS,
   async run({ models, threshold, audio, json, ...where }, dir = "") {
     const takers = takersOf(audio ? "audio" : "image");
     const named = namedModels(models);

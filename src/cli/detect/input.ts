@@ -5,6 +5,7 @@ import { type Config, configFile, loadConfig } from "../../platform/config.ts";
 import type { Versions } from "../../resources/detection/worker.ts";
 import { MODELS, type ModelName } from "../../workers/protocol_detector.ts";
 import { CONFIG_FLAG, DATA_FLAG } from "../args.ts";
+import { INTERRUPTED } from "../interrupt.ts";
 
 export const FLAGS = {
   models: {
@@ -12,10 +13,22 @@ export const FLAGS = {
     value: "NAMES",
     doc: "Whose mean is the score, separated by commas (default: all there are)",
   },
-  threshold: { type: "string", value: "SCORE", doc: "From 0 to 1 (default 0.5)" },
+  threshold: {
+    type: "string",
+    value: "SCORE",
+    doc: "From 0 to 1 (default 0.5); with files: exit 5 when one scores so much",
+  },
   data: DATA_FLAG,
   config: CONFIG_FLAG,
 } as const;
+
+/** One table for both: the help of `verk detect` shows it once. */
+export const EXITS = {
+  0: "every file was scored; eval: there are figures, maybe without files that could not be scored",
+  1: "failed: a file could not be scored, or there was none; eval: none of one of the labels",
+  5: "a file's score is at least the --threshold that was given (not eval)",
+  [INTERRUPTED]: "interrupted",
+};
 
 const DEFAULT_THRESHOLD = 0.5;
 
