@@ -54,7 +54,11 @@ async function build() {
     nativesEmbedded = true;
   };
   const result = await Bun.build({
-    entrypoints: [flags.entry, join(root, "src/workers/serving/engine/thread.ts")], // a thread starts from a file
+    // a thread starts from a file
+    entrypoints: [
+      flags.entry,
+      ...["serving/engine/thread.ts", "detector/lane.ts"].map((file) => join(root, "src/workers", file)),
+    ],
     root: join(root, "src"),
     compile: { outfile: temp, autoloadDotenv: false, autoloadBunfig: false },
     format: "esm",

@@ -188,6 +188,8 @@ export function openContext(config: Config, db: Db, log: Log, clock: Clock): Ope
   return { ctx, loops: running, closing };
 }
 
+const UNKNOWN_REQUEST = new Request("http://localhost/");
+
 function listen(ctx: Ctx): Bun.Server<undefined> {
   const { hostname, port } = parseListen(ctx.config.http.listen) ?? { hostname: "127.0.0.1", port: 0 };
   const handle = createHandler(ctx, mount(ctx));
@@ -200,7 +202,7 @@ function listen(ctx: Ctx): Bun.Server<undefined> {
       idleTimeout: ctx.config.http.idle_timeout_seconds,
       maxRequestBodySize: Number.MAX_SAFE_INTEGER, // each route has its own limit and answers with the envelope
       fetch: (request) => handle(request),
-      error: (error) => errorResponse(toAppError(ctx, error, new Request("http://localhost/"))),
+      error: (error) => errorResponse(toAppError(ctx, error, UNKNOWN_REQUEST), UNKNOWN_REQUEST),
     });
   } catch (error) {
     if ((error as { code?: unknown }).code !== "EADDRINUSE") throw error;

@@ -8,6 +8,8 @@ import { cutDue } from "./resources/datasets/snapshots.ts";
 import { sweep as sweepDatasets } from "./resources/datasets/sweep.ts";
 import { reconcile } from "./resources/deployments/reconcile.ts";
 import { pruneRequests } from "./resources/deployments/service.ts";
+import { runBatches } from "./resources/detection/runner.ts";
+import { prune as pruneDetections } from "./resources/detection/service.ts";
 import { scan } from "./resources/models/folder.ts";
 import { hashNew } from "./resources/models/hash.ts";
 import { pullAll } from "./resources/models/pull.ts";
@@ -37,6 +39,8 @@ export const loops = (ctx: Ctx): LoopSpec[] => [
   { name: "training_jobs.reconcile", schedule: { everyMs: 1_000 }, tick: () => reconcileTrainingJobs(ctx) },
   { name: "training_jobs.sweep", schedule: { everyMs: 3_600_000 }, tick: (signal) => sweepTrainingJobs(ctx, signal) },
   { name: "volumes.sweep", schedule: { everyMs: 60_000 }, tick: (signal) => sweepVolumes(ctx, signal) },
+  { name: "detection.batches", schedule: { everyMs: 1_000 }, tick: (signal) => runBatches(ctx, signal) },
+  { name: "detection.prune", schedule: "7 4 * * *", tick: () => pruneDetections(ctx) },
   { name: "webhooks.fan_out", schedule: { everyMs: 1_000 }, tick: (signal) => fanOut(ctx, signal) },
   { name: "webhooks.deliver", schedule: { everyMs: 500 }, tick: (signal) => deliver(ctx, signal) },
   { name: "webhooks.prune", schedule: "57 3 * * *", tick: () => pruneWebhooks(ctx) },

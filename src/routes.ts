@@ -6,6 +6,7 @@ import { routes as codeArtifacts } from "./resources/code_artifacts/routes.ts";
 import { routes as connectedDatasets } from "./resources/datasets/connected_routes.ts";
 import { routes as datasets } from "./resources/datasets/routes.ts";
 import { routes as deployments } from "./resources/deployments/routes.ts";
+import { routes as detection } from "./resources/detection/routes.ts";
 import { routes as docs } from "./resources/docs/routes.ts";
 import { routes as events } from "./resources/events/routes.ts";
 import { routes as gpu } from "./resources/gpu/routes.ts";
@@ -48,5 +49,6 @@ export const mount = (ctx: Ctx) => (app: AnyElysia) =>
     .use(trainingLogs(ctx))
     .use(trainingModels(ctx))
     .use(gpu(ctx))
+    .use(detection(ctx))
     .use(webhooks(ctx))
     .use(events(ctx));

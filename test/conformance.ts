@@ -2,6 +2,7 @@ import { Ajv2020, type ValidateFunction } from "ajv/dist/2020";
 import addFormats from "ajv-formats";
 import type { AnyElysia } from "elysia";
 import { openapi } from "../src/http/openapi.ts";
+import { isServicePath } from "../src/http/service_errors.ts";
 
 type Operation = { path: string; method: string; parts: string[]; answers: Map<string, ValidateFunction> };
 type Document = {
@@ -14,6 +15,7 @@ type Document = {
 
 let operations: Operation[] | undefined;
 let envelope: ValidateFunction | undefined;
+let serviceError: ValidateFunction | undefined;
 
 function compile(app: AnyElysia): Operation[] {
   const document = openapi(app, { closed: true }) as Document;
@@ -22,6 +24,7 @@ function compile(app: AnyElysia): Operation[] {
   ajv.addSchema({ $id: "api", components: document.components });
   const validator = (schema: object) => ajv.compile(JSON.parse(JSON.stringify(schema).replaceAll('"#/', '"api#/')));
   envelope = validator({ $ref: "#/components/schemas/Error" });
+  serviceError = validator({ $ref: "#/components/schemas/DetectionError" });
   return Object.entries(document.paths).flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, { responses }]) => ({
       path,
@@ -40,8 +43,10 @@ function compile(app: AnyElysia): Operation[] {
 /** Fails when a JSON answer is not what the document says of this route. Errors must have the envelope. */
 export function conforms(app: AnyElysia, method: string, path: string, status: number, body: unknown) {
   operations ??= compile(app);
-  if (status >= 400) return check(envelope as ValidateFunction, `${method} ${path} → ${status}`, body);
-  const segments = (path.split("?")[0] as string).replace(/(?<=.)\/$/, "").split("/"); // a slash at the end is forgiven
+  const bare = path.split("?")[0] as string;
+  const failure = isServicePath(bare) ? serviceError : envelope;
+  if (status >= 400) return check(failure as ValidateFunction, `${method} ${path} → ${status}`, body);
+  const segments = bare.replace(/(?<=.)\/$/, "").split("/"); // a slash at the end is forgiven
   const found = operations.find(
     (o) =>
       o.method === method.toLowerCase() &&

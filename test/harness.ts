@@ -4,6 +4,7 @@ import { join, resolve } from "node:path";
 import { openContext } from "../src/app.ts";
 import type { Ctx, SCOPES } from "../src/context.ts";
 import { createHandler } from "../src/http/server.ts";
+import { isServicePath } from "../src/http/service_errors.ts";
 import { loops } from "../src/loops.ts";
 import { type Clock, systemClock } from "../src/platform/clock.ts";
 import { type Config, loadConfig } from "../src/platform/config.ts";
@@ -91,7 +92,10 @@ export function testApp(options: Options = {}) {
   const admin = keyOf("operators", ["admin"]);
   async function call(method: string, path: string, json?: unknown, options: CallOptions = {}): Promise<Answer> {
     const key = options.key === undefined ? a.key : options.key;
-    const headers = new Headers({ ...(key === null ? {} : { authorization: `Bearer ${key}` }), ...options.headers });
+    const named = isServicePath(path.split("?")[0] ?? "")
+      ? { "x-api-key": `${key}` }
+      : { authorization: `Bearer ${key}` };
+    const headers = new Headers({ ...(key === null ? {} : named), ...options.headers } as Record<string, string>);
     const body = options.raw ?? (json === undefined ? undefined : JSON.stringify(json));
     if (json !== undefined && !headers.has("content-type")) headers.set("content-type", "application/json");
     const request = new Request(`http://localhost${path}`, {

@@ -77,6 +77,7 @@ export function addEndpoint(ctx: Ctx, given: NewEndpoint = {}): { id: string; se
     createdAt: now,
     updatedAt: now,
     deletedAt: null,
+    scheme: "standard",
     ...given,
   };
   write(ctx.db, (tx) => void tx.insert(webhookEndpoints).values(row).run());

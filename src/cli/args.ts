@@ -34,7 +34,12 @@ export type Command<F extends Flags = Flags> = {
   exits?: Readonly<Record<number, string>>;
   run: (flags: Given<F>, ...positionals: string[]) => Promise<number> | number;
 };
-export type Group = { summary: string; subcommands: Readonly<Record<string, Command>> };
+export type Group = {
+  summary: string;
+  subcommands: Readonly<Record<string, Command>>;
+  /** Runs where the first word is none of them: `verk detect FILE`. */
+  otherwise?: Command;
+};
 
 /** Types the flags that `run` receives by the flags declared beside it. */
 export const command = <const F extends Flags>(spec: Command<F>): Command => spec as unknown as Command; // the parser keeps the promise

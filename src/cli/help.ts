@@ -31,11 +31,14 @@ export const helpOf = (name: string, entry: Command | Group): string =>
   isGroup(entry) ? groupHelp(name, entry) : commandHelp(name, entry);
 
 function groupHelp(name: string, group: Group): string {
-  const each = Object.entries(group.subcommands);
+  const { otherwise } = group;
+  const each: [sub: string, Command][] = Object.entries(group.subcommands);
+  if (otherwise) each.unshift([otherwise.takes?.join(" ") ?? "", otherwise]);
+  const called = (sub: string, spec: Command) => (spec === otherwise ? name : `${name} ${sub}`);
   return `${group.summary}
 
 Usage:
-${each.map(([sub, spec]) => `  ${usage(`${name} ${sub}`, spec)}`).join("\n")}
+${each.map(([sub, spec]) => `  ${usage(called(sub, spec), spec)}`).join("\n")}
 
 Commands:
 ${indented(each.map(([sub, { summary }]) => [sub, summary]))}

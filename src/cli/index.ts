@@ -49,6 +49,11 @@ const COMMANDS: readonly Row[] = [
     load: async () => (await import("./commands/sessions.ts")).sessions,
   },
   {
+    name: "detect",
+    summary: "Say whether images and speech were generated; measure that on your own files",
+    load: async () => (await import("./commands/detect.ts")).detect,
+  },
+  {
     name: "webhooks",
     summary: "Send events to your servers; listen and verify while you build one",
     load: async () => (await import("./commands/webhooks.ts")).webhooks,
@@ -119,10 +124,13 @@ function descend(name: string, entry: Command | Group, argv: readonly string[], 
   const end = argv.indexOf("--");
   const wantsHelp = argv.slice(0, end < 0 ? undefined : end).some((each) => each === "--help" || each === "-h");
   const [sub] = argv;
-  if (!isGroup(entry) || sub === undefined || (wantsHelp && sub.startsWith("-")))
+  if (!isGroup(entry)) return { name, entry, argv, wantsHelp };
+  const named = sub !== undefined && Object.hasOwn(entry.subcommands, sub) ? entry.subcommands[sub] : undefined;
+  if (!named && entry.otherwise && !wantsHelp && !asksHelp) return { name, entry: entry.otherwise, argv, wantsHelp };
+  if (sub === undefined || (wantsHelp && (sub.startsWith("-") || (!named && entry.otherwise))))
     return { name, entry, argv, wantsHelp };
   const inner =
-    entry.subcommands[sub] ??
+    named ??
     unknownCommand(
       `${name} ${sub}`,
       Object.keys(entry.subcommands).map((each) => `${name} ${each}`),

@@ -18,6 +18,10 @@ export function printTable(header: readonly string[], rows: readonly (readonly s
   for (const line of columns([header, ...rows])) print(line);
 }
 
+/** Words of other people must not steer the terminal. Lines and tabs stay. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is taken out
+export const plain = (text: string) => text.replaceAll(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g, "\ufffd");
+
 const CODES = { green: 32, yellow: 33, red: 31, dim: 2, bold: 1 } as const;
 
 /** Colour only where a terminal shows it and nobody asked for none (NO_COLOR). */

@@ -47,6 +47,13 @@ const job = subject("job", { status: z.string(), model: z.string().nullable() })
 
 const webhookEndpoint = subject("webhook_endpoint", { status: z.string() });
 
+const detectionBatch = subject("detection_batch", {
+  status: z.string(),
+  total: z.int(),
+  success_count: z.int(),
+  failure_count: z.int(),
+});
+
 export const CATALOG = {
   "workspace.created": { webhook: false, data: workspace },
   "workspace.updated": { webhook: false, data: workspace },
@@ -104,6 +111,9 @@ export const CATALOG = {
   "job.completed": { webhook: true, data: job },
   "job.failed": { webhook: true, data: job },
   "job.deleted": { webhook: false, data: job },
+  "detection_batch.created": { webhook: false, data: detectionBatch },
+  "detection_batch.completed": { webhook: false, data: detectionBatch },
+  "detection_batch.cancelled": { webhook: false, data: detectionBatch },
   "webhook_endpoint.created": { webhook: false, data: webhookEndpoint },
   "webhook_endpoint.updated": { webhook: false, data: webhookEndpoint },
   "webhook_endpoint.enabled": { webhook: false, data: webhookEndpoint },

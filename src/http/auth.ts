@@ -1,7 +1,7 @@
 import { Elysia } from "elysia";
 import type { z } from "zod";
 import type { Ctx, Principal } from "../context.ts";
-import { AppError } from "../lib/errors.ts";
+import { AppError, type ErrorCode } from "../lib/errors.ts";
 import { type Area, allows } from "../lib/scopes.ts";
 import { readJson } from "./body.ts";
 import type { RateLimiter } from "./rate_limit.ts";
@@ -16,12 +16,24 @@ function bearerOf(header: string | null): string | undefined {
   return SCHEME.exec(header)?.[1] ?? "";
 }
 
-function admit(ctx: Ctx, limiter: RateLimiter, area: Area, request: Request): Principal {
-  const principal = ctx.authenticate(bearerOf(request.headers.get("authorization")));
+/** How callers come in: where their key is, and what more is asked of them before a body is read. */
+export type Door = {
+  /** Undefined: none was sent. */
+  keyOf: (request: Request) => string | undefined;
+  admit?: (principal: Principal, request: Request) => void;
+};
+
+const bearer: Door = { keyOf: (request) => bearerOf(request.headers.get("authorization")) };
+
+type Way = { limiter: RateLimiter; area: Area; door: Door };
+
+function admit(ctx: Ctx, { limiter, area, door }: Way, request: Request): Principal {
+  const principal = ctx.authenticate(door.keyOf(request));
   limiter.spend(principal.keyId);
   const { method } = request;
   if (!allows(principal.scopes, area, method === "GET" || method === "HEAD"))
     throw new AppError("missing_scope", `This key lacks the scope for ${area}: it has ${principal.scopes.join(", ")}`);
+  door.admit?.(principal, request);
   return principal;
 }
 
@@ -36,26 +48,37 @@ export function isStillAdmitted(ctx: Pick<Ctx, "authenticate">, request: Request
   }
 }
 
+/** `exactly`: a field of rows whose numbers keep their digits. `tooLarge`: what a body is called that is. */
+type Reading = { exactly?: string; maxBytes?: number; tooLarge?: ErrorCode };
+
+async function readAs(request: Request, maxBytes: number, { exactly, tooLarge }: Reading): Promise<unknown> {
+  try {
+    return await readJson(request, maxBytes, exactly);
+  } catch (error) {
+    if (tooLarge === undefined || !(error instanceof AppError) || error.code !== "payload_too_large") throw error;
+    throw new AppError(tooLarge, error.message, { cause: error });
+  }
+}
+
 /**
  * Key → principal, before the body is read and before anything is validated: a stranger gets 401 whatever it
  * sends, and cannot make us buffer a body. Elysia parses before `derive`, so a route with a body admits in its
  * parser: `.use(authed)` on the resource, `...takes(Schema)` on each route that has a body.
  */
-export function area(ctx: Ctx, name: Area) {
-  const limiter = rateLimiterOf(ctx);
+export function area(ctx: Ctx, name: Area, door: Door = bearer) {
+  const way = { limiter: rateLimiterOf(ctx), area: name, door };
   const admitted = new WeakMap<Request, Principal>(); // filled only where a body is read
   const authed = new Elysia().derive({ as: "scoped" }, ({ request }) => ({
-    principal: admitted.get(request) ?? admit(ctx, limiter, name, request),
+    principal: admitted.get(request) ?? admit(ctx, way, request),
   }));
   const parsing =
-    (exactly?: string) =>
+    (reading: Reading) =>
     ({ request }: { request: Request }) => {
-      admitted.set(request, admit(ctx, limiter, name, request));
-      return readJson(request, ctx.config.http.max_body_bytes, exactly);
+      admitted.set(request, admit(ctx, way, request));
+      return readAs(request, reading.maxBytes ?? ctx.config.http.max_body_bytes, reading);
     };
   return {
     authed,
-    /** `exactly`: a field of rows whose numbers keep their digits. */
-    takes: <S extends z.ZodType>(body: S, exactly?: string) => ({ body, parse: [parsing(exactly)] }),
+    takes: <S extends z.ZodType>(body: S, reading: Reading = {}) => ({ body, parse: [parsing(reading)] }),
   };
 }

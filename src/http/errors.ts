@@ -5,7 +5,8 @@ import { AppError } from "../lib/errors.ts";
 import { StorageError } from "../platform/files.ts";
 import { NO_BODY } from "./body.ts";
 import { deepest, type Issue, schemaError } from "./issues.ts";
-import { requestIdOf } from "./request_log.ts";
+import { pathOf, requestIdOf } from "./request_log.ts";
+import { isServicePath, serviceErrorResponse } from "./service_errors.ts";
 
 export const ErrorEnvelope = z
   .object({
@@ -18,8 +19,9 @@ export const ErrorEnvelope = z
   })
   .meta({ id: "Error" });
 
-/** The one error envelope. Every 4xx and 5xx leaves through here. */
-export function errorResponse(error: AppError): Response {
+/** The one error envelope, but for the interface that has its own. Every 4xx and 5xx leaves through here. */
+export function errorResponse(error: AppError, request: Request): Response {
+  if (isServicePath(pathOf(request.url))) return serviceErrorResponse(error);
   const { type, code, message, param } = error;
   return Response.json({ error: { type, code, message, param } }, { status: error.status, headers: error.headers });
 }
@@ -51,23 +53,23 @@ function validationError(where: string, issue: Issue | undefined): AppError {
 
 export const errorEnvelope = (ctx: Ctx, methodsOf: (path: string) => readonly string[]) =>
   new Elysia({ name: "errors" }).onError({ as: "global" }, ({ error, code, request, path }) => {
+    const answer = (known: AppError) => errorResponse(known, request);
     if (code === "VALIDATION" && error instanceof ValidationError && error.type !== "response") {
-      if (error.value === NO_BODY)
-        return errorResponse(new AppError("invalid_json", "The body is empty: send a JSON object"));
+      if (error.value === NO_BODY) return answer(new AppError("invalid_json", "The body is empty: send a JSON object"));
       const issue = error.valueError as Issue | undefined; // a zod issue; Elysia types it as its own kind
-      return errorResponse(validationError(error.type, issue && deepest(issue)));
+      return answer(validationError(error.type, issue && deepest(issue)));
     }
     if (code === "PARSE" && !(error.cause instanceof AppError))
-      return errorResponse(new AppError("invalid_json", "The body is not valid JSON"));
+      return answer(new AppError("invalid_json", "The body is not valid JSON"));
     if (code === "NOT_FOUND") {
       const allowed = methodsOf(path);
       if (allowed.length === 0)
-        return errorResponse(new AppError("route_not_found", `No route ${request.method} ${path}; see /docs`));
-      return errorResponse(
+        return answer(new AppError("route_not_found", `No route ${request.method} ${path}; see /docs`));
+      return answer(
         new AppError("method_not_allowed", `${path} takes ${allowed.join(", ")}`, {
           headers: { allow: allowed.join(", ") },
         }),
       );
     }
-    return errorResponse(toAppError(ctx, code === "PARSE" ? error.cause : error, request));
+    return answer(toAppError(ctx, code === "PARSE" ? error.cause : error, request));
   });

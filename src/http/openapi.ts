@@ -2,6 +2,7 @@ import type { AnyElysia } from "elysia";
 import { z } from "zod";
 import { VERSION } from "../lib/version.ts";
 import { ErrorEnvelope } from "./errors.ts";
+import { isServicePath, ServiceError } from "./service_errors.ts";
 
 type Json = Record<string, unknown>;
 type Answers = Record<number, z.ZodType | string>;
@@ -45,12 +46,12 @@ export function openapi(app: AnyElysia, { closed = false } = {}): Json {
     }
     return shown(json) as Json;
   };
-  const failure = { $ref: "#/components/responses/Error" };
   const paths: Record<string, Json> = {};
   for (const route of app.routes) {
     const detail = route.hooks.detail as Detail | undefined;
     if (!detail?.answers) continue; // pages and the document itself
     const path = route.path.replaceAll(/:(\w+)/g, "{$1}").replaceAll("/*", "/{path}");
+    const isService = isServicePath(path);
     const ok = Object.entries(detail.answers).map(([status, answer]) => [status, answerOf(status, answer, schemaOf)]);
     paths[path] ??= {};
     paths[path][route.method.toLowerCase()] = {
@@ -58,16 +59,20 @@ export function openapi(app: AnyElysia, { closed = false } = {}): Json {
       summary: detail.summary,
       ...(detail.description ? { description: detail.description } : {}),
       tags: detail.tags ?? ["System"],
-      ...(detail.security ? { security: detail.security } : {}),
+      ...(detail.security || isService ? { security: detail.security ?? [{ api_key: [] }] } : {}),
       parameters: [
         ...parametersOf("path", route.hooks.params, path, schemaOf),
         ...parametersOf("query", route.hooks.query, path, schemaOf),
       ],
       ...bodyOf(route.hooks.body as z.ZodType | undefined, detail.accepts, schemaOf),
-      responses: { ...Object.fromEntries(ok), default: failure },
+      responses: {
+        ...Object.fromEntries(ok),
+        default: { $ref: `#/components/responses/${isService ? "DetectionError" : "Error"}` },
+      },
     };
   }
   schemaOf(ErrorEnvelope, "output");
+  schemaOf(ServiceError, "output");
   return {
     openapi: "3.1.0",
     info: { title: "Verk", version: VERSION, license: { name: "Apache-2.0", identifier: "Apache-2.0" } },
@@ -77,15 +82,21 @@ export function openapi(app: AnyElysia, { closed = false } = {}): Json {
     components: {
       schemas: sorted(components),
       responses: {
-        Error: {
-          description: "What went wrong, which field, and how to mend it",
-          content: { "application/json": { schema: { $ref: "#/components/schemas/Error" } } },
-        },
+        Error: failure("Error", "What went wrong, which field, and how to mend it"),
+        DetectionError: failure("DetectionError", "What went wrong and how to mend it"),
       },
-      securitySchemes: { bearer: { type: "http", scheme: "bearer", description: "An API key (vk_…)" } },
+      securitySchemes: {
+        bearer: { type: "http", scheme: "bearer", description: "An API key (vk_…)" },
+        api_key: { type: "apiKey", in: "header", name: "X-API-Key", description: "An API key (vk_…)" },
+      },
     },
   };
 }
+
+const failure = (schema: string, description: string) => ({
+  description,
+  content: { "application/json": { schema: { $ref: `#/components/schemas/${schema}` } } },
+});
 
 function bodyOf(
   body: z.ZodType | undefined,

@@ -41,7 +41,7 @@ export function createHandler(ctx: Ctx, routes: (app: AnyElysia) => AnyElysia): 
       answer = await (begun ?? app.fetch(request));
       if (isPromise(request)) await written?.(); // acknowledged means on the disk
     } catch (error) {
-      answer = errorResponse(toAppError(ctx, error, request));
+      answer = errorResponse(toAppError(ctx, error, request), request);
     }
     return finish(request, answer, startedAt);
   }
@@ -54,7 +54,7 @@ export function createHandler(ctx: Ctx, routes: (app: AnyElysia) => AnyElysia): 
       const answer = app.fetch(request);
       return answer instanceof Response ? finish(request, answer, startedAt) : handleLater(request, startedAt, answer);
     } catch (error) {
-      return finish(request, errorResponse(toAppError(ctx, error, request)), startedAt);
+      return finish(request, errorResponse(toAppError(ctx, error, request), request), startedAt);
     }
   };
   return Object.assign(handle, { app });

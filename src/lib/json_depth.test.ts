@@ -9,6 +9,9 @@ test.each([
   ['{"\\"[":"\\\\","x":[1]}', 2],
   ["[".repeat(1000), 1000],
   ["[][][]", 1],
+  [`["${"[".repeat(9_000)}",[]]`, 2],
+  [`["${"[".repeat(9_000)}\\"${"[".repeat(9_000)}\\\\",[]]`, 2],
+  [`["${"[".repeat(5_000)}`, 1],
 ])("%s is %d deep", (text, depth) => {
   expect(jsonDepth(new TextEncoder().encode(text))).toBe(depth);
 });

@@ -71,6 +71,45 @@ export const webhooks = section("Webhooks.", {
     .describe("Deliveries made longer ago than this are removed once they have settled."),
 });
 
+const isPlanOf = (text: string) => /^[^=]+=(free|pro|enterprise)$/.test(text);
+
+export const detect = section("Detection of generated images and speech.", {
+  default_plan: z
+    .enum(["free", "pro", "enterprise"])
+    .default("enterprise")
+    .describe("free (10 a second, 1,000 a month), pro (100 a second, 50,000 a month) or enterprise."),
+  plans: z
+    .array(z.string().refine(isPlanOf, 'expected a workspace and its plan, such as "lab=pro"'))
+    .default([])
+    .describe("Workspaces with another plan than that, by name or id."),
+  enterprise_per_second: z.int().min(0).max(100_000).default(0).describe("Requests a second of enterprise; 0 = any."),
+  enterprise_per_month: z.int().min(0).default(0).describe("Requests a month of enterprise; 0 = any."),
+  initial_credits: z
+    .int()
+    .min(0)
+    .max(1e15)
+    .default(1_000_000_000)
+    .describe("Credits of a workspace; raise it to grant more. One detection takes one, one from the cache none."),
+  max_image_bytes: z.int().min(1024).max(10_485_760).default(10_485_760).describe("Largest image or clip."),
+  max_pixels: z.int().min(65_536).default(100_000_000).describe("Largest image, in pixels."),
+  max_batch_bytes: z
+    .int()
+    .min(1024)
+    .max(1_073_741_824)
+    .default(134_217_728)
+    .describe("Largest body of one batch; of addresses or in several batches there can be more."),
+  models_dir: z
+    .string()
+    .default("")
+    .describe("Where detector_*.onnx and their .json lie that are used instead of the built-in ones; empty = those."),
+  threads: z.int().min(0).max(1024).default(0).describe("CPU threads of the detector; 0 = all this server may use."),
+  parallel: z.int().min(1).max(256).default(16).describe("Images in the detector at the same time; others wait."),
+  wait_ms: milliseconds.default(10_000).describe("How long a request waits for its turn before it is refused."),
+  timeout_ms: milliseconds.default(60_000).describe("A detector that has not answered by then is ended."),
+  idle_seconds: z.int().min(1).default(600).describe("A detector that nobody used for this long is ended."),
+  retention_days: z.int().min(1).max(36_500).default(30).describe("Results older than this are removed."),
+});
+
 export const billing = section("What things cost.", {
   initial_credit_usd: z.number().min(0).max(1e9).default(100).describe("Credit of a new workspace, in dollars."),
   local_rate_usd_per_hour: z

@@ -3,9 +3,11 @@ import { UsageError } from "../lib/errors.ts";
 
 const KINDS: Record<string, (args: string[]) => Promise<unknown>> = {
   fake: async (args) => (await import("./fake/main.ts")).runFake(args),
+  fake_detector: async (args) => (await import("./fake/detector.ts")).runFakeDetector(args[0] ?? ""),
   fake_serving: async (args) => (await import("./fake/serving.ts")).runFakeServing(args[0] ?? ""),
   fake_trainer: async (args) => (await import("./fake/trainer.ts")).runFakeTrainer(args[0] ?? ""),
   connector: async () => (await import("./connector/main.ts")).runConnector(),
+  detector: async () => (await import("./detector/main.ts")).runDetector(),
   inspector: async () => (await import("./inspector/main.ts")).runInspector(),
   reward: async (args) => (await import("./reward/main.ts")).runReward(args[0] ?? "", args[1] ?? ""),
   serving: async () => (await import("./serving/main.ts")).runServing(),

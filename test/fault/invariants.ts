@@ -44,6 +44,12 @@ const LAST_EVENT: Record<string, Record<string, string[]>> = {
     failed: ["job.failed"],
     cancelled: ["job.cancelled"],
   },
+  detection_batches: {
+    queued: ["detection_batch.created"],
+    processing: ["detection_batch.created"],
+    completed: ["detection_batch.completed"],
+    cancelled: ["detection_batch.cancelled"],
+  },
   webhook_endpoints: {
     enabled: ["webhook_endpoint.created", "webhook_endpoint.updated", "webhook_endpoint.enabled", "webhook.test"],
     disabled: ["webhook_endpoint.disabled", "webhook_endpoint.updated"],
@@ -85,6 +91,7 @@ export function violations(dir: string): string[] {
     session: "sessions",
     job: "training_jobs",
     reward_function: "reward_functions",
+    detection_batch: "detection_batches",
     webhook_endpoint: "webhook_endpoints",
   };
   for (const [object, table] of Object.entries(tables)) {

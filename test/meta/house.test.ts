@@ -40,9 +40,22 @@ const MAY: Record<string, string[]> = {
     "context",
     "workers/protocol",
     "workers/protocol_trainer",
+    "workers/protocol_detector",
     "sandbox",
   ],
-  cli: ["lib", "platform", "cli", "app", "native/embedded", "sandbox"],
+  cli: [
+    "lib",
+    "platform",
+    "cli",
+    "app",
+    "native/embedded",
+    "sandbox",
+    // `verk detect` asks the detector as the server does, without the server
+    "workers/protocol_detector",
+    "resources/detection/policy",
+    "resources/detection/schema",
+    "resources/detection/worker",
+  ],
 };
 
 /** Where the parts are put together; `offline` is the command line's way to the services when no server runs. */

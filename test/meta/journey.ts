@@ -6,6 +6,7 @@ import { type TestApp, tempDir } from "../harness.ts";
 import { makeModel } from "../models.ts";
 import { pretendServing } from "../pretend_replica.ts";
 import { DATASETS, readSources } from "./journey_datasets.ts";
+import { DETECTION, runDetection } from "./journey_detection.ts";
 import { JOBS, runJobs } from "./journey_jobs.ts";
 import { REWARDS } from "./journey_rewards.ts";
 import { endSessions, SESSIONS } from "./journey_sessions.ts";
@@ -222,6 +223,7 @@ export const JOURNEY: Step[] = [
   { operation: "DELETE /v1/code_artifacts/{id}", own: artifact },
   ...SESSIONS,
   ...WEBHOOKS,
+  ...DETECTION,
   ...REWARDS,
   ...JOBS,
   { operation: "POST /v1/deployments", json: { model: "journey/served", name: "journey" } },
@@ -254,6 +256,7 @@ export async function meanwhile(app: TestApp) {
   endSessions(app);
   await toggleEndpoint(app);
   await runJobs(app);
+  await runDetection(app);
   const { id } = await deployment(app);
   pretendServing(app, id);
   for (const step of ["park", "sicken", "fail"] as const) moves.move(app.ctx, id, step);

@@ -1,7 +1,7 @@
 /** Rewards for people: a row for each sample, then what they amount to. */
 import type { Language, Rejection } from "../../lib/rewards/contract.ts";
 import type { Scored, ScoredBatch, ScoreSummary } from "../../sandbox/scorer_types.ts";
-import { paint, print, printTable } from "../output.ts";
+import { paint, plain, print, printTable } from "../output.ts";
 
 const MESSAGE_CHARS = 160;
 
@@ -28,10 +28,6 @@ export function printReport({ results, summary, stdout, lines, layers, missing }
   print(`sandbox   ${layers.join(", ")}${missing.length > 0 ? ` (not here: ${missing.join(", ")})` : ""}`);
   if (stdout !== "") print(`\nprinted by the code:\n${plain(stdout.trimEnd())}`);
 }
-
-/** Words of other people's code must not steer the terminal. */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is taken out
-const plain = (text: string) => text.replaceAll(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g, "\ufffd");
 
 const figure = (value: number | null) => (value === null ? "-" : String(Number(value.toPrecision(6))));
 

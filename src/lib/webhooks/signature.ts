@@ -63,6 +63,13 @@ export const deliveryHeaders = (message: Message, secrets: readonly string[]) =>
   "webhook-signature": sign(message, secrets),
 });
 
+/** The other scheme: hex of HMAC-SHA256 over the body alone, by the text of the newest secret. */
+export const serviceHeaders = ({ id, body }: Message, [secret]: readonly string[]): Record<string, string> => {
+  if (secret === undefined) throw new Error("There is no secret to sign with");
+  const mac = macOf(new TextEncoder().encode(secret), body).toString("hex");
+  return { "content-type": "application/json", "webhook-id": id, "x-service-signature": `sha256=${mac}` };
+};
+
 export type Refusal =
   | "missing_headers"
   | "malformed_id"

@@ -73,7 +73,7 @@ export const routes = (ctx: Ctx) => {
         return run(ctx, { workspaceId, signal: leaving(ctx, request), parts, rows });
       },
       {
-        ...takes(schema.RunRewards, "rows"),
+        ...takes(schema.RunRewards, { exactly: "rows" }),
         detail: describe(
           "Run code, or several reward functions with weights, over rows",
           { 200: schema.RewardRun },
@@ -111,7 +111,7 @@ export const routes = (ctx: Ctx) => {
         return run(ctx, { workspaceId, signal: leaving(ctx, request), parts, rows });
       },
       {
-        ...takes(schema.RunRewardFunction, "rows"),
+        ...takes(schema.RunRewardFunction, { exactly: "rows" }),
         detail: describe(
           "Run a reward function over rows",
           { 200: schema.RewardRun },

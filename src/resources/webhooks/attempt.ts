@@ -1,7 +1,7 @@
 import type { Ctx } from "../../context.ts";
 import { signingSecrets } from "../../lib/webhooks/rotation.ts";
 import { parseRetryAfter } from "../../lib/webhooks/schedule.ts";
-import { deliveryHeaders } from "../../lib/webhooks/signature.ts";
+import { deliveryHeaders, serviceHeaders } from "../../lib/webhooks/signature.ts";
 import type { Outcome } from "../../lib/webhooks/verdict.ts";
 import { DialError } from "../../platform/address.ts";
 import { errorCode } from "../../platform/files.ts";
@@ -14,7 +14,7 @@ const READ_BYTES = 65_536;
 const KEPT_BYTES = 1_024;
 
 export type Parcel = {
-  endpoint: Pick<EndpointRow, "id" | "url" | "secrets">;
+  endpoint: Pick<EndpointRow, "id" | "url" | "secrets" | "scheme">;
   eventId: string;
   /** Undefined: it is lost, and the attempt fails. */
   body: Uint8Array<ArrayBuffer> | undefined;
@@ -62,7 +62,8 @@ async function send(ctx: Ctx, parcel: Parcel, now: number, signal: AbortSignal):
   const { endpoint, eventId, body } = parcel;
   if (body === undefined) throw new Error(`The body of ${eventId} is missing`);
   const secrets = signingSecrets(openSecrets(ctx, endpoint), now);
-  const headers = deliveryHeaders({ id: eventId, timestampSeconds: Math.floor(now / 1000), body }, secrets);
+  const message = { id: eventId, timestampSeconds: Math.floor(now / 1000), body };
+  const headers = (endpoint.scheme === "service" ? serviceHeaders : deliveryHeaders)(message, secrets);
   const request = { method: "POST", headers, body, maxResponseBytes: READ_BYTES, signal };
   const begun = performance.now();
   try {

@@ -70,9 +70,9 @@ type Flight = { parcel: Facts & Sealed; lane: Lane; trigger: Trigger };
 
 async function fly(ctx: Ctx, live: Live, { parcel, lane, trigger }: Flight): Promise<void> {
   const { signal } = live.closing;
-  const { delivery, endpointId, eventId, url, secrets } = parcel;
+  const { delivery, endpointId, eventId, url, secrets, scheme } = parcel;
   try {
-    const endpoint = { id: endpointId, url, secrets };
+    const endpoint = { id: endpointId, url, secrets, scheme };
     const warm = lane.pace.standing === "quick";
     const tried = await tryOnce(ctx, { endpoint, eventId, body: parcel.body ?? undefined, warm }, signal);
     await land(ctx, { id: delivery.id, trigger, tried });

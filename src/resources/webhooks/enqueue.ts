@@ -22,13 +22,24 @@ const insertBody = prepared((db) =>
 
 /** The one way deliveries come about. One to an endpoint that is not enabled is cancelled from the start, and told so. */
 export function enqueueAll(tx: Tx, event: Queued, tos: readonly To[]): DeliveryRow[] {
-  if (tos.length > 0) keepBody(tx, event);
-  return tos.map((to) => insertDelivery(tx, event, to));
+  const { id, workspaceId, type, createdAt, data } = event;
+  if (tos.length === 0) return [];
+  const body = bodyOf({ id, type, createdAtMs: createdAt, data: data as Record<string, unknown> }); // emit() takes objects only
+  return enqueueBody(tx, { id, workspaceId, type, createdAt, body }, tos);
 }
 
 export const enqueue = (tx: Tx, event: Queued, to: To): DeliveryRow => enqueueAll(tx, event, [to])[0] as DeliveryRow;
 
-function insertDelivery(tx: Tx, event: Queued, { endpoint, trigger, now }: To): DeliveryRow {
+type Addressed = Pick<EventRow, "id" | "workspaceId" | "type" | "createdAt">;
+type Worded = Addressed & { body: Uint8Array };
+
+/** What is sent in the words of whoever sends it. */
+export function enqueueBody(tx: Tx, event: Worded, tos: readonly To[]): DeliveryRow[] {
+  insertBody(tx).run(event.id, event.workspaceId, event.body, event.createdAt);
+  return tos.map((to) => insertDelivery(tx, event, to));
+}
+
+function insertDelivery(tx: Tx, event: Addressed, { endpoint, trigger, now }: To): DeliveryRow {
   const id = newId("dlv", now);
   const fresh = newDelivery(id, event.createdAt);
   const open = endpoint.status === "enabled";
@@ -56,8 +67,3 @@ function insertDelivery(tx: Tx, event: Queued, { endpoint, trigger, now }: To): 
 
 export const CANCELLED = "The endpoint was disabled or deleted before it was delivered";
 export const EXPIRED = "It was not acknowledged within 72 hours of its event";
-
-function keepBody(tx: Tx, { id, workspaceId, type, createdAt, data }: Queued) {
-  const body = bodyOf({ id, type, createdAtMs: createdAt, data: data as Record<string, unknown> }); // emit() takes objects only
-  insertBody(tx).run(id, workspaceId, body, createdAt);
-}

@@ -1,5 +1,6 @@
 import type { Delivery, Endpoint, Trigger } from "../../lib/webhooks/verdict.ts";
 import { type Db, prepared } from "../../platform/db.ts";
+import type { EndpointRow } from "./table.ts";
 
 /** What decides about an attempt, and what its end changes: of a delivery and its endpoint, in one read. */
 export type Facts = {
@@ -13,7 +14,7 @@ export type Facts = {
   endpoint: Endpoint;
 };
 /** What an attempt sends, and where. */
-export type Sealed = { url: string; secrets: string; body: Uint8Array<ArrayBuffer> | null };
+export type Sealed = Pick<EndpointRow, "url" | "secrets" | "scheme"> & { body: Uint8Array<ArrayBuffer> | null };
 
 type Row = Pick<Facts, "endpointId" | "eventId" | "trigger" | "resendAt"> &
   Omit<Delivery, "id"> & { endpointStatus: Endpoint["status"] } & Omit<Endpoint, "status">;
@@ -27,7 +28,7 @@ const BOTH = "webhook_deliveries d JOIN webhook_endpoints e ON e.id = d.endpoint
 const byId = prepared((db) => db.$client.prepare<Row, [string]>(`SELECT ${FACTS} FROM ${BOTH} WHERE d.id = ?`));
 const toSend = prepared((db) =>
   db.$client.prepare<Row & Sealed, [string]>(
-    `SELECT ${FACTS}, e.url, e.secrets, b.body FROM ${BOTH}
+    `SELECT ${FACTS}, e.url, e.secrets, e.scheme, b.body FROM ${BOTH}
      LEFT JOIN webhook_bodies b ON b.event_id = d.event_id WHERE d.id = ?`,
   ),
 );
@@ -42,8 +43,8 @@ export function factsOf(db: Db, deliveryId: string): Facts | undefined {
 export function parcelOf(db: Db, deliveryId: string): (Facts & Sealed) | undefined {
   const row = toSend(db).get(deliveryId);
   if (!row) return undefined;
-  const { url, secrets, body } = row;
-  return { ...factsIn(row, deliveryId), url, secrets, body };
+  const { url, secrets, scheme, body } = row;
+  return { ...factsIn(row, deliveryId), url, secrets, scheme, body };
 }
 
 function factsIn(row: Row, id: string): Facts {

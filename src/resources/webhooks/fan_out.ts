@@ -38,9 +38,10 @@ export async function fanOut(ctx: Ctx, signal?: AbortSignal): Promise<void> {
 
 /** One that has been disabled or deleted since the event was to get it: that it will not is written down. */
 const thereThen = prepared((db) => {
-  const { workspaceId, status, afterSeq, updatedAt, eventTypes, id } = webhookEndpoints;
+  const { workspaceId, status, afterSeq, updatedAt, eventTypes, id, scheme } = webhookEndpoints;
   const at = sql.placeholder("createdAt");
-  const there = and(eq(workspaceId, sql.placeholder("workspaceId")), lt(afterSeq, sql.placeholder("seq")));
+  const mine = and(eq(workspaceId, sql.placeholder("workspaceId")), eq(scheme, "standard"));
+  const there = and(mine, lt(afterSeq, sql.placeholder("seq")));
   const open = or(eq(status, "enabled"), gt(updatedAt, at));
   return db.select({ id, status, eventTypes }).from(webhookEndpoints).where(and(there, open)).prepare();
 });

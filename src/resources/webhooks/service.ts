@@ -8,11 +8,13 @@ import type { Once } from "../../http/idempotency.ts";
 import { type PageQuery, page } from "../../http/pagination.ts";
 import { AppError } from "../../lib/errors.ts";
 import { newId } from "../../lib/ids.ts";
+import { isoTime } from "../../lib/time.ts";
 import { rotate, type Secrets } from "../../lib/webhooks/rotation.ts";
 import { maskSecret, mintSecret } from "../../lib/webhooks/signature.ts";
-import { type Tx, write } from "../../platform/db.ts";
+import { afterCommit, type Tx, write } from "../../platform/db.ts";
 import { preparedInsert, preparedRow } from "../../platform/row.ts";
 import { cancelWaiting } from "./cancel.ts";
+import { DELIVER_LOOP, enqueueBody } from "./enqueue.ts";
 import { requireReachable } from "./guard.ts";
 import { machine, report } from "./machine.ts";
 import { type CreateWebhookEndpoint, present, type UpdateWebhookEndpoint, type WebhookEndpoint } from "./schema.ts";
@@ -27,7 +29,7 @@ export const find = (ctx: Pick<Ctx, "db">, id: string): EndpointRow | undefined 
 
 export function mustGet(ctx: Pick<Ctx, "db">, workspaceId: string, id: string): EndpointRow {
   const row = find(ctx, id);
-  if (row?.workspaceId !== workspaceId || row.status === "deleted")
+  if (row?.workspaceId !== workspaceId || row.status === "deleted" || row.scheme !== "standard")
     throw new AppError("resource_not_found", `No webhook endpoint ${id.slice(0, 80)}`, { param: "id" });
   return row;
 }
@@ -41,8 +43,10 @@ export function mustBeEnabled(ctx: Pick<Ctx, "db">, workspaceId: string, id: str
 export const shown = (ctx: Ctx, row: EndpointRow): WebhookEndpoint =>
   present(row, maskSecret(openSecrets(ctx, row).current));
 
-const livingOf = (workspaceId: string) =>
-  and(eq(webhookEndpoints.workspaceId, workspaceId), ne(webhookEndpoints.status, "deleted"));
+const livingOf = (workspaceId: string, scheme: EndpointRow["scheme"] = "standard") => {
+  const table = webhookEndpoints;
+  return and(eq(table.workspaceId, workspaceId), ne(table.status, "deleted"), eq(table.scheme, scheme));
+};
 
 export const list = (ctx: Ctx, workspaceId: string, query: PageQuery) =>
   page(ctx.db, webhookEndpoints, livingOf(workspaceId), query, (row) => shown(ctx, row));
@@ -66,7 +70,9 @@ export async function create(
   });
 }
 
-function add(ctx: Ctx, tx: Tx, workspaceId: string, input: CreateWebhookEndpoint & { secrets: Secrets }): EndpointRow {
+type NewEndpoint = CreateWebhookEndpoint & { secrets: Secrets; scheme?: EndpointRow["scheme"] };
+
+function add(ctx: Ctx, tx: Tx, workspaceId: string, input: NewEndpoint): EndpointRow {
   const now = ctx.clock.now();
   const id = newId("whk", now);
   const row = insert(tx, {
@@ -85,6 +91,7 @@ function add(ctx: Ctx, tx: Tx, workspaceId: string, input: CreateWebhookEndpoint
     createdAt: now,
     updatedAt: now,
     deletedAt: null,
+    scheme: input.scheme ?? "standard",
   });
   emit(tx, "webhook_endpoint.created", { workspaceId, now }, report(row));
   return row;
@@ -157,16 +164,65 @@ export const revealSecret = (ctx: Ctx, workspaceId: string, id: string) => ({
 
 /** Its deliveries stay until they are old. */
 export function remove(ctx: Ctx, workspaceId: string, id: string) {
-  const now = ctx.clock.now();
   write(ctx.db, (tx) => {
     mustGet(ctx, workspaceId, id);
-    transition(tx, machine, "delete", { id, now }, { secrets: "", deletedAt: now });
-    cancelWaiting(tx, id, now);
+    close(ctx, tx, id);
   });
+}
+
+function close(ctx: Ctx, tx: Tx, id: string) {
+  const now = ctx.clock.now();
+  transition(tx, machine, "delete", { id, now }, { secrets: "", deletedAt: now });
+  cancelWaiting(tx, id, now);
 }
 
 /** For a workspace that goes. */
 export function removeAll(ctx: Ctx, workspaceId: string) {
-  const living = ctx.db.select({ id: webhookEndpoints.id }).from(webhookEndpoints).where(livingOf(workspaceId)).all();
-  for (const { id } of living) remove(ctx, workspaceId, id);
+  write(ctx.db, (tx) => {
+    const living = tx.select({ id: webhookEndpoints.id }).from(webhookEndpoints).where(livingOf(workspaceId)).all();
+    for (const { id } of living) close(ctx, tx, id);
+    pointService(ctx, tx, workspaceId, null);
+  });
 }
+
+export const servicePoint = ({ db }: Pick<Ctx, "db">, workspaceId: string): EndpointRow | undefined =>
+  db.select().from(webhookEndpoints).where(livingOf(workspaceId, "service")).get();
+
+/**
+ * Where the service of detection tells this workspace of batches and credit; null: nowhere. Returns the secret of an
+ * address that is new. What waits for the former one goes to the new one. The address was judged: `requireReachable`.
+ */
+export function pointService(ctx: Ctx, tx: Tx, workspaceId: string, url: string | null): string | undefined {
+  const known = servicePoint(ctx, workspaceId);
+  if (url === null) {
+    if (known) close(ctx, tx, known.id);
+    return undefined;
+  }
+  if (known?.status === "disabled") toggle(ctx, tx, known.id, true);
+  if (known?.url === url) return undefined;
+  const secrets: Secrets = { current: mintSecret(), replaced: [] };
+  if (known) {
+    const sealed = { secrets: sealSecrets(ctx, known.id, secrets) };
+    tx.update(webhookEndpoints).set(sealed).where(eq(webhookEndpoints.id, known.id)).run();
+    change(ctx, tx, known.id, { url });
+  } else {
+    const input = { url, description: null, event_types: [], metadata: {}, secrets, scheme: "service" as const };
+    add(ctx, tx, workspaceId, input);
+  }
+  return secrets.current;
+}
+
+/** In one commit with what it tells of. Nothing happens where nobody is to be told. */
+export function tellService(ctx: Ctx, tx: Tx, workspaceId: string, told: { event: string; data: object }) {
+  const endpoint = servicePoint(ctx, workspaceId);
+  if (!endpoint) return;
+  const now = ctx.clock.now();
+  const body = new TextEncoder().encode(
+    JSON.stringify({ event: told.event, timestamp: isoTime(now), data: told.data }),
+  );
+  const event = { id: newId("evt", now), workspaceId, type: told.event, createdAt: now, body };
+  enqueueBody(tx, event, [{ endpoint, trigger: "scheduled", now }]);
+  afterCommit(tx, () => ctx.wake(DELIVER_LOOP));
+}
+
+export { requireReachable };

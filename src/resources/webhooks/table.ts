@@ -6,6 +6,8 @@ import { workspaces } from "../workspaces/table.ts";
 export const ENDPOINT_STATUSES = ["enabled", "disabled", "deleted"] as const;
 export const DISABLED_REASONS = ["consecutive_failures", "gone", "by_hand"] as const;
 export type DisabledReason = (typeof DISABLED_REASONS)[number];
+/** How it is signed and by whom it is told: by the platform, or by the service of detection. */
+export const SCHEMES = ["standard", "service"] as const;
 export const TRIGGERS = ["scheduled", "manual", "test"] as const;
 
 export const webhookEndpoints = sqliteTable("webhook_endpoints", {
@@ -30,6 +32,7 @@ export const webhookEndpoints = sqliteTable("webhook_endpoints", {
   createdAt: integer("created_at").notNull(),
   updatedAt: integer("updated_at").notNull(),
   deletedAt: integer("deleted_at"),
+  scheme: text("scheme", { enum: SCHEMES }).notNull(),
 });
 export type EndpointRow = typeof webhookEndpoints.$inferSelect;
 

@@ -5,6 +5,7 @@ import { idempotencyKeys } from "../../http/idempotency.ts";
 import * as codeArtifacts from "../code_artifacts/service.ts";
 import * as datasets from "../datasets/service.ts";
 import * as deployments from "../deployments/service.ts";
+import * as detection from "../detection/service.ts";
 import * as models from "../models/service.ts";
 import * as rewardFunctions from "../reward_functions/service.ts";
 import * as secrets from "../secrets/service.ts";
@@ -17,7 +18,7 @@ import * as webhooks from "../webhooks/service.ts";
 /**
  * A deleted workspace keeps its row, so that old ids and events keep their meaning, but nothing that could be
  * opened or that costs: its deployments, jobs and sessions stop, its datasets, models, files, code, webhook endpoints,
- * secrets, private keys and stored answers go. Driven by the event, so a kill only delays it.
+ * results of detections, secrets, private keys and stored answers go. Driven by the event, so a kill only delays it.
  */
 export async function purge(ctx: Ctx) {
   const take = () =>
@@ -25,6 +26,7 @@ export async function purge(ctx: Ctx) {
       for (const { type, workspaceId } of batch) {
         if (type !== "workspace.deleted") continue;
         deployments.stopAll(ctx, workspaceId);
+        detection.removeAll(ctx, workspaceId);
         sessions.removeAll(ctx, workspaceId);
         trainingJobs.removeAll(ctx, workspaceId);
         models.removeAll(ctx, workspaceId);

@@ -1,0 +1,62 @@
+import { command, EXIT, type Group, JSON_FLAG } from "../args.ts";
+import type { Detector } from "../detect/detector.ts";
+import { evaluation } from "../detect/eval.ts";
+import { type Found, findFiles } from "../detect/files.ts";
+import { chosenModels, EXITS, FLAGS, namedModels, settingsHere, thresholdOf } from "../detect/input.ts";
+import { type Columns, type Counts, count, headerOf, jsonOf, lineOf, newCounts, summaryOf } from "../detect/report.ts";
+import { outcomes, withDetector } from "../detect/run.ts";
+import { note, print, printJson } from "../output.ts";
+
+const files = command({
+  summary: "Score images and speech, without a server; of a folder all that is below it",
+  takes: ["file…"],
+  flags: {
+    ...FLAGS,
+    robustness: { type: "boolean", doc: "Score re-encodes and rescales of images too: does the answer stand?" },
+    json: { ...JSON_FLAG, doc: "Print a line of JSON for each file, or all figures as one" },
+  },
+  examples: ["verk detect photo.jpg", "verk detect ~/pictures --robustness", "verk detect upload.png --threshold 0.85"],
+  exits: EXITS,
+  async run({ models, threshold, robustness, json, ...where }, ...paths) {
+    const named = namedModels(models);
+    const limit = thresholdOf(threshold);
+    const config = settingsHere(where);
+    const found = await findFiles(paths);
+    return await withDetector(config, async (detector, signal) => {
+      const columns: Columns = { models: chosenModels(named, detector.versions), robustness };
+      const counts = await score(detector, { found, columns, limit, json, signal });
+      return exitOf(counts, threshold !== undefined);
+    });
+  },
+});
+
+type Work = { found: readonly Found[]; columns: Columns; limit: number; json: boolean; signal: AbortSignal };
+
+async function score(detector: Detector, { found, columns, limit, json, signal }: Work): Promise<Counts> {
+  const counts = newCounts();
+  let isFirst = true;
+  for await (const outcome of outcomes(detector, found, { ...columns, signal })) {
+    count(counts, outcome, limit);
+    if (outcome.status === "left_out") continue;
+    if (json) printJson(jsonOf(outcome, limit, Date.now()));
+    else {
+      if (isFirst) print(headerOf(columns));
+      print(lineOf(outcome, columns));
+    }
+    isFirst = false;
+  }
+  if (!json && found.length !== 1) note(summaryOf(counts));
+  return counts;
+}
+
+/** A find is told before a failure: it will not go away. */
+function exitOf({ predictions, above, failed }: Counts, isCheck: boolean): number {
+  if (isCheck && above > 0) return EXIT.check;
+  return failed > 0 || predictions.size === 0 ? EXIT.failed : EXIT.ok;
+}
+
+export const detect: Group = {
+  summary: "Say whether images and speech were generated: evidence about a file, not proof about a person",
+  subcommands: { eval: evaluation },
+  otherwise: files,
+};

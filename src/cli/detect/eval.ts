@@ -1,0 +1,99 @@
+import { existsSync, statSync } from "node:fs";
+import { join, relative, sep } from "node:path";
+import { evaluate, type Sample } from "../../lib/detection/evaluation.ts";
+import { UsageError } from "../../lib/errors.ts";
+import { command, EXIT, JSON_FLAG } from "../args.ts";
+import { note, print, printJson } from "../output.ts";
+import { type Detector, type Outcome, takersOf } from "./detector.ts";
+import { evaluationText } from "./eval_report.ts";
+import { type Found, findFiles } from "./files.ts";
+import { chosenModels, EXITS, FLAGS, namedModels, settingsHere, thresholdOf } from "./input.ts";
+import { oneLine } from "./report.ts";
+import { outcomes, withDetector } from "./run.ts";
+
+const LABELS = ["ai", "real"] as const;
+const SHOWN_FAILURES = 5;
+
+export const evaluation = command({
+  summary: "Measure the detector on your own files, in folders ai/ and real/; a folder below those is a source",
+  takes: ["dir"],
+  flags: {
+    ...FLAGS,
+    audio: { type: "boolean", doc: "Speech instead of images" },
+    json: { ...JSON_FLAG, doc: "Print a line of JSON for each file, or all figures as one" },
+  },
+  examples: ["verk detect eval ./labelled", "verk detect eval ./voices --audio --json > figures.json"],
+  exits: EXITS,
+  async run({ models, threshold, audio, json, ...where }, dir = "") {
+    const takers = takersOf(audio ? "audio" : "image");
+    const named = namedModels(models);
+    const unfit = named?.find((model) => !takers.includes(model));
+    if (unfit)
+      throw new UsageError(`--models: ${unfit} takes ${audio ? "images: leave out --audio" : "speech: add --audio"}`);
+    const limit = thresholdOf(threshold);
+    const config = settingsHere(where);
+    const found = await labelled(dir);
+    return await withDetector(config, async (detector, signal) => {
+      const chosen = chosenModels(named, detector.versions, takers);
+      const gathered = await gather(detector, dir, found, { models: chosen, robustness: !audio, signal });
+      return told(gathered, { limit, json, versions: detector.versions, chosen });
+    });
+  },
+});
+
+async function labelled(dir: string): Promise<Found[]> {
+  const folders = LABELS.map((label) => join(dir, label));
+  const isFolder = (path: string) => statSync(path, { throwIfNoEntry: false })?.isDirectory() === true;
+  if (!existsSync(dir)) throw new UsageError(`Cannot read ${dir}: there is no such folder`);
+  const missing = folders.filter((path) => !isFolder(path));
+  if (missing.length > 0)
+    throw new UsageError(
+      `detect eval: there is no folder ${missing.join(" and no ")}: put generated files into ${folders[0]} and real ones into ${folders[1]}`,
+    );
+  return await findFiles(folders);
+}
+
+type Ask = Parameters<typeof outcomes>[2];
+type Failure = { file: string; error: string; code: string };
+type Gathered = { samples: Sample[]; failures: Failure[]; leftOut: number };
+
+async function gather(detector: Detector, dir: string, found: readonly Found[], ask: Ask): Promise<Gathered> {
+  const gathered: Gathered = { samples: [], failures: [], leftOut: 0 };
+  for await (const outcome of outcomes(detector, found, ask)) {
+    if (outcome.status === "left_out") gathered.leftOut++;
+    else if (outcome.status === "scored") gathered.samples.push(sampleOf(dir, outcome));
+    else gathered.failures.push({ file: outcome.file, error: outcome.error, code: outcome.code });
+  }
+  return gathered;
+}
+
+/** `ai/sdxl/portraits/1.png` is of the source `sdxl`. */
+function sampleOf(dir: string, { file, ensemble, scored }: Extract<Outcome, { status: "scored" }>): Sample {
+  const [label, ...rest] = relative(dir, file).split(sep);
+  const models = Object.entries(scored.models).flatMap(([name, { score }]) => (score === null ? [] : [[name, score]]));
+  const views = scored.signals.robustness?.views ?? [];
+  return {
+    isAi: label === "ai",
+    source: rest.length > 1 ? rest[0]! : "",
+    score: ensemble.score,
+    models: Object.fromEntries(models),
+    views: Object.fromEntries(views.filter(({ view }) => view !== "original").map(({ view, score }) => [view, score])),
+  };
+}
+
+type Telling = { limit: number; json: boolean; versions: Detector["versions"]; chosen: Ask["models"] };
+
+function told({ samples, failures, leftOut }: Gathered, { limit, json, versions, chosen }: Telling): number {
+  for (const { file, error } of failures.slice(0, SHOWN_FAILURES)) note(oneLine(`${file}: ${error}`));
+  if (failures.length > SHOWN_FAILURES) note(`… and ${failures.length - SHOWN_FAILURES} more that could not be scored`);
+  const figures = evaluate(samples, limit);
+  const without = LABELS.filter((label) => figures.files[label] === 0);
+  if (without.length > 0) {
+    note(`verk: there is nothing to compare: no file of ${without.join(" and none of ")} could be scored`);
+    return EXIT.failed;
+  }
+  const modelVersions = Object.fromEntries(chosen.map((model) => [model, versions[model]]));
+  if (json) printJson({ object: "detection_evaluation", modelVersions, ...figures, failures, left_out: leftOut });
+  else print(evaluationText(figures, { modelVersions, failed: failures.length, leftOut }));
+  return EXIT.ok;
+}

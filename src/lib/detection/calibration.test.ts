@@ -1,0 +1,50 @@
+import { expect, test } from "bun:test";
+import { Calibration, calibrate, ensemble, type Pooling, pool, sigmoid } from "./calibration.ts";
+
+const LOGITS = [1, -2, 4, 0, 3];
+
+test.each<[string, Pooling, number]>([
+  ["the mean", { kind: "mean" }, 1.2],
+  ["the mean of the two highest", { kind: "top_k", k: 2 }, 3.5],
+  ["all where k is more than there are", { kind: "top_k", k: 9 }, 1.2],
+  ["a fraction is rounded up", { kind: "top_fraction", fraction: 0.5 }, 8 / 3],
+  ["a tiny fraction is one", { kind: "top_fraction", fraction: 0.01 }, 4],
+  ["softmax of nothing is the mean", { kind: "softmax", beta: 0 }, 1.2],
+  ["softmax of much is the maximum", { kind: "softmax", beta: 500 }, 4],
+])("pooling: %s", (_name, pooling, pooled) => expect(pool(LOGITS, pooling)).toBeCloseTo(pooled, 10));
+
+const plain: Calibration = { version: "1", pooling: { kind: "mean" }, temperature: 1, isotonic: [] };
+
+test("without a table a score is the sigmoid of the pooled logit over the temperature", () => {
+  expect(calibrate(LOGITS, plain)).toBeCloseTo(sigmoid(1.2), 12);
+  expect(calibrate(LOGITS, { ...plain, temperature: 4 })).toBeCloseTo(sigmoid(0.3), 12);
+});
+
+test("a table is followed on straight lines and is flat outside", () => {
+  const isotonic: Calibration["isotonic"] = [
+    [0.2, 0.1],
+    [0.6, 0.5],
+    [0.8, 0.5],
+    [0.9, 0.97],
+  ];
+  const at = (p: number) => calibrate([Math.log(p / (1 - p))], { ...plain, isotonic });
+  const seen = [0.01, 0.2, 0.4, 0.6, 0.7, 0.85, 0.99].map((p) => Math.round(at(p) * 1e6) / 1e6);
+  expect(seen).toEqual([0.1, 0.1, 0.3, 0.5, 0.5, 0.735, 0.97]);
+});
+
+test("extreme logits give numbers between 0 and 1, and what is no number is an error", () => {
+  expect(calibrate([1e30], plain)).toBe(1);
+  expect(calibrate([-1e30], plain)).toBe(0);
+  expect(() => calibrate([Number.NaN], plain)).toThrow("no number");
+});
+
+test("a table that falls is refused, extra figures are not", () => {
+  const falling = { ...plain, isotonic: [[0.1, 0.5], [0.2, 0.4]] }; // biome-ignore format: a table
+  expect(Calibration.safeParse(falling).success).toBe(false);
+  expect(Calibration.safeParse({ ...plain, figures: { auroc: 0.9 } }).success).toBe(true);
+});
+
+test("an ensemble is the mean of those that succeeded", () => {
+  expect(ensemble([0.2, null, 0.6])).toBeCloseTo(0.4, 12);
+  expect(ensemble([null])).toBeNull();
+});

@@ -1,0 +1,201 @@
+import { afterEach, describe, expect, test } from "bun:test";
+import { existsSync, readdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { bytesOf, type DetectingApp, imageOf, manyDetecting } from "../../../test/detection_kit.ts";
+import { eventsOf } from "../../../test/fake_replicas.ts";
+import { until } from "../../../test/harness.ts";
+import { startReceiver } from "../../../test/receiver.ts";
+import { accountOf } from "./accounts.ts";
+import { batchFile } from "./batches.ts";
+import { prune } from "./service.ts";
+
+const { open, closeAll } = manyDetecting();
+afterEach(closeAll);
+
+const PATH = "/api/detect/batch";
+const LOOPS = ["detection.batches"];
+const send = async (app: DetectingApp, images: object[], more: object = {}) => {
+  const { status, body } = await app.call("POST", PATH, { images, ...more });
+  expect([status, body]).toMatchObject([202, { totalImages: images.length }]);
+  return body.jobId as string;
+};
+const ended = (app: DetectingApp, id: string, status = "completed") =>
+  until(`${id} to be ${status}`, async () => {
+    const { body } = await app.call("GET", `${PATH}/${id}`);
+    return body.status === status ? body : undefined;
+  });
+const resultsOf = async (app: DetectingApp, id: string, query = "") =>
+  (await app.call("GET", `${PATH}/${id}/results${query}`)).body;
+
+describe("a batch", () => {
+  test("looks at each of its images, robustness included, and tells what it cannot look at", async () => {
+    const app = open({ loops: LOOPS, flags: { "network.allow": ["127.0.0.1"], "detect.initial_credits": 50 } });
+    const server = startReceiver(
+      ({ path }) => new Response(path === "/a" ? new Uint8Array(bytesOf({ score: 0.1 })) : "no"),
+    );
+    const id = await send(
+      app,
+      [
+        { id: "ai", image: imageOf({ score: 0.9 }) },
+        { image: imageOf({ score: 0.5 }) },
+        { id: "address", url: `${server.url}/a` },
+        { id: "page", url: `${server.url}/b` },
+        { id: "inside", url: "http://10.0.0.1/" },
+        { id: "no base64", image: "****" },
+        { id: "deadly", image: imageOf({ die: true }) },
+        { id: "refused", image: imageOf({ refuse: { code: "INVALID_IMAGE", error: "cut off" } }) },
+        { id: "failed", image: imageOf({ errors: { detector_v1: "no" } }) },
+      ],
+      { models: ["detector_v1"] },
+    );
+    const batch = await ended(app, id);
+    expect(batch).toMatchObject({ totalImages: 9, successCount: 3, failureCount: 6 });
+    const { results, hasMore } = await resultsOf(app, id);
+    expect(hasMore).toBe(false);
+    expect(
+      results.map((each: { id: string; status: string; code: string | null }) => [each.id, each.code ?? each.status]),
+    ).toEqual([
+      ["ai", "success"],
+      ["1", "success"],
+      ["address", "success"],
+      ["page", "UNSUPPORTED_FORMAT"],
+      ["inside", "URL_NOT_ALLOWED"],
+      ["no base64", "INVALID_IMAGE"],
+      ["deadly", "INVALID_IMAGE"],
+      ["refused", "INVALID_IMAGE"],
+      ["failed", "ALL_MODELS_FAILED"],
+    ]);
+    expect(results[0].result).toMatchObject({ prediction: "ai", signals: { robustness: { flips: false } } });
+    expect(Object.keys(results[0].result.model_results)).toEqual(["detector_v1"]);
+    expect(accountOf(app.ctx, app.workspaceA)).toMatchObject({ creditsSpent: 3, monthRequests: 3 });
+    expect(eventsOf(app, id)).toEqual(["detection_batch.created", "detection_batch.completed"]);
+    await until("its file to go", () => !existsSync(batchFile(app.ctx, id)));
+    await server.stop();
+  }, 30_000);
+
+  test("its results come in pages, in the order they were sent", async () => {
+    const app = open({ loops: LOOPS });
+    const id = await send(
+      app,
+      Array.from({ length: 7 }, (_, i) => ({ id: `n${i}`, image: imageOf() })),
+    );
+    await ended(app, id);
+    const seen: string[] = [];
+    for (let after = ""; ; ) {
+      const { results, hasMore } = await resultsOf(app, id, `?limit=3${after && `&after=${after}`}`);
+      seen.push(...results.map((each: { id: string }) => each.id));
+      after = seen.at(-1) ?? "";
+      if (!hasMore) break;
+    }
+    expect(seen).toEqual(Array.from({ length: 7 }, (_, i) => `n${i}`));
+    expect((await app.call("GET", `${PATH}/${id}/results?after=other`)).body.code).toBe("INVALID_CURSOR");
+    expect((await app.call("GET", `${PATH}/${id}/results?limit=0`)).body.code).toBe("INVALID_REQUEST");
+  });
+
+  test("is cancelled: what was found stays, what is under way and to come is dropped", async () => {
+    const app = open({ loops: LOOPS, flags: { "detect.parallel": 2 } });
+    const gate = join(app.dir, "gate");
+    const id = await send(app, [
+      { image: imageOf() },
+      ...Array.from({ length: 5 }, () => ({ image: imageOf({ gate }) })),
+    ]);
+    await until("the second to be under way", () => app.scored() === 2);
+    const { body } = await app.call("POST", `${PATH}/${id}/cancel`);
+    expect(body).toMatchObject({ status: "cancelled", successCount: 1 });
+    writeFileSync(gate, "");
+    await until("its file to go", () => !existsSync(batchFile(app.ctx, id)));
+    const { results } = await resultsOf(app, id);
+    expect(results.map((each: { status: string }) => each.status)).toEqual(["success", ...Array(5).fill("cancelled")]);
+    expect(accountOf(app.ctx, app.workspaceA).creditsSpent).toBe(1);
+    expect((await app.call("POST", `${PATH}/${id}/cancel`)).body.status).toBe("cancelled");
+    const done = await send(app, [{ image: imageOf() }]);
+    await ended(app, done);
+    expect((await app.call("POST", `${PATH}/${done}/cancel`)).body.code).toBe("UNSUPPORTED_STATE");
+  });
+
+  test("goes on after a restart, and what was found before is not looked at again", async () => {
+    const first = open({ loops: LOOPS, flags: { "detect.parallel": 2 } });
+    const gate = join(first.dir, "gate");
+    const images = [...Array.from({ length: 4 }, () => ({ image: imageOf() })), { image: imageOf({ gate }) }];
+    const id = await send(first, images);
+    await until("the last to be under way", () => first.scored() === 5);
+    await first.close();
+    writeFileSync(gate, "");
+    const second = open({ dir: first.dir, loops: LOOPS });
+    const batch = await until("its end", async () => {
+      const { body } = await second.call("GET", `${PATH}/${id}`, undefined, { key: first.keyA });
+      return body.status === "completed" && body;
+    });
+    expect(batch.successCount).toBe(5);
+    expect(second.scored()).toBe(6);
+    expect(accountOf(second.ctx, first.workspaceA)).toMatchObject({ creditsSpent: 5, monthRequests: 5 });
+  });
+
+  test("waits for a detector that cannot be started", async () => {
+    const app = open({ loops: LOOPS, lives: [{ fail: "crash" }, { fail: "crash" }, {}] });
+    const id = await send(app, [{ image: imageOf() }, { image: imageOf() }]);
+    expect((await ended(app, id)).successCount).toBe(2);
+  }, 20_000);
+
+  test("of nothing but bad images is over at once", async () => {
+    const app = open();
+    const { body } = await app.call("POST", PATH, { images: [{ image: "*" }, { id: "x", image: "" }] });
+    expect(body).toMatchObject({ status: "completed", failureCount: 2 });
+  });
+
+  test("one workspace does not keep another waiting", async () => {
+    const app = open({ loops: LOOPS, flags: { "detect.parallel": 4 } });
+    const gate = join(app.dir, "gate");
+    const many = await send(
+      app,
+      Array.from({ length: 20 }, () => ({ image: imageOf({ gate }) })),
+    );
+    await until("both places to be taken", () => app.scored() === 2);
+    const images = [{ image: imageOf() }];
+    const other = await app.call("POST", PATH, { images }, { key: app.keyB });
+    writeFileSync(gate, "");
+    await until("the other's end", async () => {
+      const { body } = await app.call("GET", `${PATH}/${other.body.jobId}`, undefined, { key: app.keyB });
+      return body.status === "completed";
+    });
+    const { body } = await app.call("GET", `${PATH}/${many}`);
+    expect(body.successCount).toBeLessThan(20);
+    await ended(app, many);
+  });
+
+  test("old results go, and the batch says no more than that it was", async () => {
+    const app = open({ loops: LOOPS });
+    const id = await send(app, [{ image: imageOf() }]);
+    await ended(app, id);
+    const later = { ...app.ctx.clock, now: () => Date.now() + 31 * 86_400_000 };
+    await prune({ ...app.ctx, clock: later });
+    expect((await resultsOf(app, id)).results).toEqual([]);
+    expect((await app.call("GET", `${PATH}/${id}`)).body.successCount).toBe(1);
+  });
+
+  test("files of batches that never came about are removed", async () => {
+    const app = open();
+    await send(app, [{ image: imageOf() }]);
+    const dir = join(app.dir, "detection");
+    writeFileSync(join(dir, "bat_00000000000000000000000000.images"), "left");
+    const { runBatches } = await import("./runner.ts");
+    await runBatches(app.ctx, new AbortController().signal);
+    expect(readdirSync(dir)).toEqual([]);
+  });
+
+  const image = imageOf();
+  test.each([
+    ["no images", { images: [] }, "images"],
+    ["too many", { images: Array(1001).fill({ image }) }, "images"],
+    ["neither image nor url", { images: [{ id: "a" }] }, "images.0"],
+    ["both", { images: [{ image, url: "https://example.com/" }] }, "images.0"],
+    ["an id twice", { images: [{ id: "1", image }, { image }] }, "images.1.id"],
+    ["a model nobody has", { images: [{ image }], model: "x" }, "detector_v1"],
+  ])("%s is refused as a whole", async (_name, json, words) => {
+    const app = open();
+    const answer = await app.call("POST", PATH, json);
+    expect(answer).toMatchObject({ status: 400, body: { error: expect.stringContaining(words) } });
+    expect(app.ctx.db.$client.query("SELECT 1 FROM detection_batches").all()).toEqual([]);
+    expect(existsSync(join(app.dir, "detection"))).toBe(false);
+  });
+});

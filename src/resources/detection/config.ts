@@ -1,0 +1,47 @@
+import type { Ctx } from "../../context.ts";
+import { AppError } from "../../lib/errors.ts";
+import { write } from "../../platform/db.ts";
+import * as webhooks from "../webhooks/service.ts";
+import { accountOf, change, creditsOf, planFor } from "./accounts.ts";
+import { namedModels } from "./policy.ts";
+import type { ChangeConfig, Config } from "./schema.ts";
+
+export function shown(ctx: Ctx, workspaceId: string): Config {
+  const account = accountOf(ctx, workspaceId);
+  const { plan, customerId } = planFor(ctx, workspaceId);
+  return {
+    customerId,
+    defaultModels: account.defaultModels,
+    defaultThreshold: account.defaultThreshold,
+    webhookUrl: webhooks.servicePoint(ctx, workspaceId)?.url ?? null,
+    cacheEnabled: account.cacheEnabled,
+    plan,
+    credits: creditsOf(ctx, account),
+  };
+}
+
+/** The secret of a new address is in this answer and in no other. */
+export async function update(ctx: Ctx, workspaceId: string, given: ChangeConfig): Promise<Config> {
+  const { webhookUrl, defaultModels, defaultThreshold, cacheEnabled } = given;
+  const changes = {
+    ...(defaultModels === undefined ? {} : { defaultModels: namedModels(defaultModels) }),
+    ...(defaultThreshold === undefined ? {} : { defaultThreshold }),
+    ...(cacheEnabled === undefined ? {} : { cacheEnabled }),
+  };
+  if (typeof webhookUrl === "string") await requireReachable(ctx, webhookUrl);
+  return write(ctx.db, (tx) => {
+    change(ctx, tx, workspaceId, changes);
+    const secret = webhookUrl === undefined ? undefined : webhooks.pointService(ctx, tx, workspaceId, webhookUrl);
+    const config = shown(ctx, workspaceId);
+    return secret === undefined ? config : { ...config, webhookSecret: secret };
+  });
+}
+
+async function requireReachable(ctx: Ctx, url: string) {
+  try {
+    await webhooks.requireReachable(ctx, url);
+  } catch (error) {
+    if (!(error instanceof AppError)) throw error;
+    throw new AppError(error.code, error.message.replace(/^url:/, "webhookUrl:"), { cause: error });
+  }
+}

@@ -1,0 +1,144 @@
+/** The interface of detection: its own header for the key, its own shape of errors (src/http/service_errors.ts). */
+import { Elysia } from "elysia";
+import type { Ctx, Principal } from "../../context.ts";
+import { area, type Door } from "../../http/auth.ts";
+import { describe } from "../../http/openapi.ts";
+import { keepOpen } from "../../http/patience.ts";
+import { asks } from "../../http/query.ts";
+import { AppError } from "../../lib/errors.ts";
+import * as batches from "./batches.ts";
+import * as config from "./config.ts";
+import { decodeFile, fetchFile } from "./files.ts";
+import { namedModels } from "./policy.ts";
+import { spendRate } from "./rate.ts";
+import * as schema from "./schema.ts";
+import * as detections from "./service.ts";
+import { requireLine } from "./worker.ts";
+
+const TAGS = ["Detection"];
+const SLACK_BYTES = 65_536; // of a body, beside the image
+
+const door: Door = {
+  keyOf(request) {
+    const key = request.headers.get("x-api-key")?.trim();
+    if (key) return key;
+    throw new AppError("missing_api_key", "Send an API key in the header X-API-Key (make one with `verk keys create`)");
+  },
+};
+
+export const routes = (ctx: Ctx) => new Elysia().use(detecting(ctx)).use(keeping(ctx)).use(batching(ctx));
+
+type Asked = { model?: string | undefined; models?: string[] | undefined; robustness: boolean };
+type Call = { request: Request; principal: Principal };
+
+const detecting = (ctx: Ctx) => {
+  const limited: Door = {
+    ...door,
+    admit({ workspaceId }) {
+      spendRate(ctx, workspaceId);
+      requireLine(ctx);
+    },
+  };
+  const { authed, takes } = area(ctx, "detect", limited);
+  const maxBytes = Math.ceil(ctx.config.detect.max_image_bytes / 3) * 4 + SLACK_BYTES;
+  const look = async ({ request, principal }: Call, asked: Asked, file: () => Promise<Uint8Array<ArrayBuffer>>) => {
+    const begunAt = performance.now();
+    const named = namedModels(asked.models ?? (asked.model === undefined ? [] : [asked.model]));
+    keepOpen(ctx, request);
+    const bytes = await file();
+    const subject = { bytes, named, robustness: asked.robustness, begunAt, signal: request.signal };
+    return detections.detect(ctx, principal.workspaceId, subject);
+  };
+  const told = { 200: schema.Detection };
+  const app = new Elysia({ tags: TAGS }).use(authed);
+  for (const path of ["/api/detect", "/v1/detect"])
+    app.post(
+      path,
+      ({ request, principal, body }) =>
+        look({ request, principal }, body, async () => decodeFile(ctx, body.image ?? body.audio ?? "")),
+      {
+        ...takes(schema.Detect, { maxBytes, tooLarge: "image_too_large" }),
+        detail: describe("Whether an image, or speech, was generated", told),
+      },
+    );
+  return app.post(
+    "/api/detect/url",
+    ({ request, principal, body }) =>
+      look({ request, principal }, body, () => fetchFile(ctx, body.url, request.signal)),
+    { ...takes(schema.DetectUrl), detail: describe("The same, of a file at an address", told) },
+  );
+};
+
+const keeping = (ctx: Ctx) => {
+  const { authed, takes } = area(ctx, "detect", door);
+  return new Elysia({ tags: TAGS })
+    .use(authed)
+    .get(
+      "/api/detect/:id",
+      ({ principal, params }) => {
+        if (params.id === "url" || params.id === "batch")
+          throw new AppError("method_not_allowed", `/api/detect/${params.id} takes POST`, {
+            headers: { allow: "POST" },
+          });
+        return schema.present(detections.mustGet(ctx, principal.workspaceId, params.id));
+      },
+      { detail: describe("Get a detection", { 200: schema.Detection }) },
+    )
+    .post(
+      "/api/detect/:id/feedback",
+      ({ principal, params, body }) =>
+        schema.present(detections.giveFeedback(ctx, principal.workspaceId, params.id, body)),
+      {
+        ...takes(schema.GiveFeedback),
+        detail: describe("Say what it really was; the last word is kept", { 200: schema.Detection }),
+      },
+    )
+    .get("/v1/config", ({ principal }) => config.shown(ctx, principal.workspaceId), {
+      detail: describe("Get the configuration of the account", { 200: schema.Config }),
+    })
+    .put("/v1/config", ({ principal, body }) => config.update(ctx, principal.workspaceId, body), {
+      ...takes(schema.ChangeConfig),
+      detail: describe("Change the configuration; a new webhookUrl is answered with its secret, once", {
+        200: schema.Config,
+      }),
+    });
+};
+
+const batching = (ctx: Ctx) => {
+  const limited: Door = { ...door, admit: ({ workspaceId }) => spendRate(ctx, workspaceId) };
+  const sending = area(ctx, "detect", limited);
+  const reading = area(ctx, "detect", door);
+  const prefix = "/api/detect/batch";
+  const maxBytes = ctx.config.detect.max_batch_bytes;
+  const accepting = new Elysia({ prefix, tags: TAGS }).use(sending.authed).post(
+    "",
+    async ({ request, principal, body, set }) => {
+      keepOpen(ctx, request);
+      const row = await batches.create(ctx, principal.workspaceId, body);
+      set.status = 202;
+      return batches.presentBatch(row);
+    },
+    {
+      ...sending.takes(schema.CreateBatch, { maxBytes }),
+      detail: describe("Look at up to 1,000 images in the background, robustness included", { 202: schema.Batch }),
+    },
+  );
+  const following = new Elysia({ prefix, tags: TAGS })
+    .use(reading.authed)
+    .get(
+      "/:jobId",
+      ({ principal, params }) => batches.presentBatch(batches.mustGet(ctx, principal.workspaceId, params.jobId)),
+      { detail: describe("Get a batch", { 200: schema.Batch }) },
+    )
+    .get(
+      "/:jobId/results",
+      ({ principal, params, query }) => batches.results(ctx, principal.workspaceId, params.jobId, query),
+      { ...asks(schema.ResultsQuery), detail: describe("List what was found", { 200: schema.BatchResults }) },
+    )
+    .post(
+      "/:jobId/cancel",
+      ({ principal, params }) => batches.presentBatch(batches.cancel(ctx, principal.workspaceId, params.jobId)),
+      { detail: describe("Cancel a batch; what was found stays", { 200: schema.Batch }) },
+    );
+  return new Elysia().use(accepting).use(following);
+};

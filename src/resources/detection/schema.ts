@@ -1,0 +1,207 @@
+import { z } from "zod";
+import { PREDICTIONS, VERDICTS } from "../../lib/detection/tiers.ts";
+import { DateTime, Label } from "../../lib/schema.ts";
+import { isoTime } from "../../lib/time.ts";
+import { MODELS, ModelName, ModelResult, Signals } from "../../workers/protocol_detector.ts";
+import { ensembleOf, PLANS } from "./policy.ts";
+import { BATCH_STATUSES, type DetectionRow, type Feedback as FeedbackRow } from "./table.ts";
+
+const Name = z.string().describe(`One of ${MODELS.join(", ")}`);
+const asked = {
+  model: Name.optional(),
+  models: z.array(Name).min(1).max(16).optional().describe("Several models, whose mean is the score"),
+};
+const robustness = z.boolean().default(false).describe("Score re-encodes and rescales too, which takes longer");
+const oneList = (body: { model?: string | undefined; models?: string[] | undefined }) => !(body.model && body.models);
+const ONE_LIST = { path: ["models"], message: "give model or models, not both" };
+
+const Base64 = z.string().describe("base64; a data: URL is taken too. At most 10 MB");
+
+export const Detect = z
+  .object({
+    image: Base64.optional().describe("JPEG, PNG, WebP or GIF; base64, at most 10 MB"),
+    audio: Base64.optional().describe("WAV, FLAC or MP3; base64, at most 10 MB"),
+    ...asked,
+    robustness,
+  })
+  .refine((body) => body.image !== undefined || body.audio !== undefined, {
+    path: ["image"],
+    message: "send the image as base64, or a clip of speech in audio",
+  })
+  .refine((body) => body.image === undefined || body.audio === undefined, {
+    path: ["audio"],
+    message: "send image or audio, not both",
+  })
+  .refine(oneList, ONE_LIST)
+  .meta({ id: "Detect" });
+
+const Url = z.string().min(1).max(2048);
+
+export const DetectUrl = z
+  .object({ url: Url.describe("http or https, publicly routable"), ...asked, robustness })
+  .refine(oneList, ONE_LIST)
+  .meta({ id: "DetectUrl" });
+
+export const Feedback = z
+  .object({ label: z.enum(["ai", "real"]), comment: z.string().nullable(), timestamp: DateTime })
+  .meta({ id: "DetectionFeedback" });
+
+export const GiveFeedback = z
+  .object({
+    label: z.enum(["ai", "real"]).describe("What it really is"),
+    comment: Label(2000).nullable().default(null),
+  })
+  .meta({ id: "GiveDetectionFeedback" });
+export type GiveFeedback = z.infer<typeof GiveFeedback>;
+
+export const Detection = z
+  .object({
+    id: z.string(),
+    prediction: z.enum(PREDICTIONS),
+    confidence: z.number().min(0).max(1).describe("Twice the distance of the score from 0.5"),
+    ensemble_score: z.number().min(0).max(1).describe("Higher: more likely generated. Of pixels alone"),
+    verdict: z.enum(VERDICTS),
+    models_succeeded: z.int(),
+    models_total: z.int(),
+    model_results: z.partialRecord(ModelName, ModelResult),
+    detection_latency_ms: z.number(),
+    isFake: z.boolean().nullable(),
+    processingTimeMs: z.number(),
+    imageHash: z.string().describe("SHA-256 of the file"),
+    cached: z.boolean(),
+    timestamp: DateTime.describe("Of the detection; of a cached one, when it was made"),
+    aboveThreshold: z.boolean().describe("The score is at least the account's defaultThreshold"),
+    modelVersions: z.partialRecord(ModelName, z.string()),
+    signals: Signals.describe("Inform the reader and never move the score"),
+    image: z
+      .object({ width: z.int(), height: z.int(), format: z.string(), sizeBytes: z.int() })
+      .nullable()
+      .describe("Null for speech"),
+    audio: z
+      .object({
+        seconds: z.number(),
+        sampleRate: z.int(),
+        channels: z.int(),
+        format: z.string(),
+        sizeBytes: z.int(),
+      })
+      .nullable()
+      .describe("Null for images"),
+    feedback: Feedback.nullable(),
+  })
+  .meta({ id: "Detection" });
+export type Detection = z.infer<typeof Detection>;
+
+export const Config = z
+  .object({
+    customerId: z.string(),
+    defaultModels: z.array(ModelName),
+    defaultThreshold: z.number().min(0).max(1),
+    webhookUrl: z.string().nullable(),
+    cacheEnabled: z.boolean(),
+    plan: z.enum(PLANS),
+    credits: z.number(),
+    webhookSecret: z.string().optional().describe("Only in the answer that follows a new webhookUrl"),
+  })
+  .meta({ id: "DetectionConfig" });
+export type Config = z.infer<typeof Config>;
+
+export const ChangeConfig = z
+  .object({
+    defaultModels: z.array(Name).min(1).max(16),
+    defaultThreshold: z.number().min(0).max(1),
+    webhookUrl: Url.nullable().describe("https; null: no notifications"),
+    cacheEnabled: z.boolean(),
+  })
+  .partial()
+  .meta({ id: "ChangeDetectionConfig" });
+export type ChangeConfig = z.infer<typeof ChangeConfig>;
+
+const MOST_ITEMS = 1_000;
+const Item = z
+  .object({
+    id: Label(200).optional().describe("Yours, unique within the batch; the place in the list where there is none"),
+    image: Base64.optional(),
+    url: Url.optional(),
+  })
+  .refine((item) => (item.image === undefined) !== (item.url === undefined), "send image or url, one of them");
+
+export const CreateBatch = z
+  .object({ images: z.array(Item).min(1).max(MOST_ITEMS), ...asked })
+  .refine(oneList, ONE_LIST)
+  .meta({ id: "CreateDetectionBatch" });
+export type CreateBatch = z.infer<typeof CreateBatch>;
+
+export const Batch = z
+  .object({
+    jobId: z.string(),
+    status: z.enum(BATCH_STATUSES),
+    totalImages: z.int(),
+    successCount: z.int(),
+    failureCount: z.int(),
+    createdAt: DateTime,
+    finishedAt: DateTime.nullable(),
+  })
+  .meta({ id: "DetectionBatch" });
+
+export const BatchResult = z
+  .object({
+    id: z.string(),
+    status: z.enum(["pending", "success", "error", "cancelled"]),
+    result: Detection.nullable().describe("Null: none yet, or an error, or older than results are kept"),
+    error: z.string().nullable(),
+    code: z.string().nullable(),
+  })
+  .meta({ id: "DetectionBatchResult" });
+
+export const BatchResults = z
+  .object({ jobId: z.string(), results: z.array(BatchResult), hasMore: z.boolean() })
+  .meta({ id: "DetectionBatchResults" });
+
+export const ResultsQuery = z.object({
+  limit: z.coerce.number().int().min(1).max(MOST_ITEMS).default(100).describe("How many results at most"),
+  after: z.string().optional().describe("Id of the last result of the previous page"),
+});
+export type ResultsQuery = z.infer<typeof ResultsQuery>;
+
+const presentFeedback = (feedback: FeedbackRow) => ({
+  label: feedback.label,
+  comment: feedback.comment,
+  timestamp: isoTime(feedback.atMs),
+});
+
+type Shown = { threshold?: number; cached?: boolean; processingMs?: number };
+
+/** Cached: as it was found, with the time it took now and the threshold of now. */
+export function present(row: DetectionRow, shown: Shown = {}): Detection {
+  const { media, models, versions, signals } = row.scored;
+  const ensemble = ensembleOf(row.scored);
+  if (!ensemble) throw new Error(`Detection ${row.id} was kept without a score`);
+  const { format } = media;
+  const file = { format, sizeBytes: row.sizeBytes };
+  return {
+    id: row.id,
+    prediction: ensemble.prediction,
+    confidence: ensemble.confidence,
+    ensemble_score: ensemble.score,
+    verdict: ensemble.verdict,
+    models_succeeded: ensemble.succeeded,
+    models_total: ensemble.total,
+    model_results: models,
+    detection_latency_ms: row.detectionMs,
+    isFake: ensemble.isFake,
+    processingTimeMs: shown.processingMs ?? row.processingMs,
+    imageHash: row.imageHash,
+    cached: shown.cached ?? false,
+    timestamp: isoTime(row.createdAt),
+    aboveThreshold: ensemble.score >= (shown.threshold ?? row.threshold),
+    modelVersions: versions,
+    signals,
+    image: media.kind === "image" ? { width: media.width, height: media.height, ...file } : null,
+    audio:
+      media.kind === "audio"
+        ? { seconds: media.seconds, sampleRate: media.sample_rate, channels: media.channels, ...file }
+        : null,
+    feedback: row.feedback && presentFeedback(row.feedback),
+  };
+}

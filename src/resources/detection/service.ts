@@ -1,0 +1,177 @@
+/** Detections: a file is looked at once, what was found is kept and found again by its hash. */
+import { and, desc, eq, inArray, lt, sql } from "drizzle-orm";
+import type { Ctx } from "../../context.ts";
+import { sniff } from "../../lib/detection/sniff.ts";
+import { AppError } from "../../lib/errors.ts";
+import { newId } from "../../lib/ids.ts";
+import { prepared, type Tx, write } from "../../platform/db.ts";
+import { sha256Bytes } from "../../platform/files.ts";
+import { gradually } from "../../platform/gradually.ts";
+import { preparedInsert, preparedRow } from "../../platform/row.ts";
+import type { ModelName, Scored } from "../../workers/protocol_detector.ts";
+import { workspaces } from "../workspaces/table.ts";
+import { accountOf, charge, hold } from "./accounts.ts";
+import { cancelAll } from "./batches.ts";
+import { divide, ensembleOf, modelsFor, READ_HERE } from "./policy.ts";
+import { type Detection, type GiveFeedback, present } from "./schema.ts";
+import { type DetectionRow, detectionAccounts, detectionBatches, detectionItems, detections } from "./table.ts";
+import { score, type Versions, versionsOf } from "./worker.ts";
+
+const insert = preparedInsert(detections);
+const byId = preparedRow(detections, eq(detections.id, sql.placeholder("id")));
+const cachedRow = prepared((db) =>
+  db
+    .select()
+    .from(detections)
+    .where(
+      and(
+        eq(detections.workspaceId, sql.placeholder("workspaceId")),
+        eq(detections.cacheKey, sql.placeholder("cacheKey")),
+      ),
+    )
+    .orderBy(desc(detections.createdAt))
+    .limit(1)
+    .prepare(),
+);
+
+/** What is to be looked at, and by whom. */
+export type Subject = {
+  bytes: Uint8Array<ArrayBuffer>;
+  named: readonly ModelName[];
+  robustness: boolean;
+  /** Of `performance.now()`. */
+  begunAt: number;
+  signal: AbortSignal;
+};
+export type Finding = { row: DetectionRow; cached: boolean };
+
+export async function detect(ctx: Ctx, workspaceId: string, subject: Subject): Promise<Detection> {
+  const release: (() => void)[] = [];
+  const pay = (credits: number) => release.push(hold(ctx, workspaceId, { requests: 1, credits }));
+  try {
+    const { row, cached } = await examine(ctx, workspaceId, subject, pay);
+    write(ctx.db, (tx) => keep(ctx, tx, { row, cached }));
+    if (!cached) return present(row);
+    const threshold = accountOf(ctx, workspaceId).defaultThreshold;
+    return present(row, { cached, threshold, processingMs: elapsed(subject) });
+  } finally {
+    for (const each of release) each();
+  }
+}
+
+/** Found and paid in one commit. */
+export function keep(ctx: Ctx, tx: Tx, { row, cached }: Finding) {
+  if (!cached) insert(tx, row);
+  charge(ctx, tx, row.workspaceId, { requests: 1, credits: cached ? 0 : 1 });
+}
+
+/** `pay`: called before anything is done that costs so many credits. Writes nothing. */
+export async function examine(
+  ctx: Ctx,
+  workspaceId: string,
+  subject: Subject,
+  pay: (credits: number) => void,
+): Promise<Finding> {
+  const { bytes, robustness, signal } = subject;
+  const media = sniff(bytes);
+  if (!media) throw new AppError("unsupported_format", `The file is of another kind: ${READ_HERE}`);
+  const account = accountOf(ctx, workspaceId);
+  const models = modelsFor(media.kind, subject.named, account.defaultModels);
+  const hash = sha256Bytes(bytes);
+  const keyOf = (versions: Versions) => cacheKeyOf({ hash, models, versions, robustness });
+  const cached = account.cacheEnabled && findCached(ctx, workspaceId, keyOf(await versionsOf(ctx)));
+  pay(cached ? 0 : 1);
+  if (cached) return { row: cached, cached: true };
+  const { asked, unfit } = divide(media.kind, models);
+  const begun = performance.now();
+  const answer = await score(ctx, { workspaceId, bytes, hash, models: asked, robustness, signal });
+  const scored: Scored = { ...answer, models: { ...answer.models, ...unfit } };
+  const ensemble = ensembleOf(scored);
+  if (!ensemble) throw allFailed(scored);
+  const isWhole = ensemble.succeeded === models.length;
+  const now = ctx.clock.now();
+  const row: DetectionRow = {
+    id: newId("det", now),
+    workspaceId,
+    imageHash: hash,
+    cacheKey: (account.cacheEnabled && isWhole && keyOf(scored.versions)) || null,
+    threshold: account.defaultThreshold,
+    sizeBytes: bytes.length,
+    scored,
+    detectionMs: rounded(performance.now() - begun),
+    processingMs: elapsed(subject),
+    feedback: null,
+    createdAt: now,
+  };
+  return { row, cached: false };
+}
+
+const rounded = (ms: number) => Math.round(ms * 1000) / 1000;
+const elapsed = ({ begunAt }: Subject) => rounded(performance.now() - begunAt);
+
+type Keyed = { hash: string; models: readonly ModelName[]; versions: Versions; robustness: boolean };
+
+/** Undefined: one of the models has no version, so it is not there. */
+function cacheKeyOf({ hash, models, versions, robustness }: Keyed): string | undefined {
+  const parts = [...models].sort().map((model) => versions[model] && `${model}@${versions[model]}`);
+  return parts.includes(undefined) ? undefined : [hash, ...parts, robustness ? "robust" : "plain"].join(" ");
+}
+
+const findCached = (ctx: Ctx, workspaceId: string, cacheKey: string | undefined): DetectionRow | undefined =>
+  cacheKey === undefined ? undefined : cachedRow(ctx.db).get({ workspaceId, cacheKey });
+
+function allFailed({ models }: Scored): AppError {
+  const told = Object.entries(models).map(([model, result]) => `${model}: ${result.error ?? "no score"}`);
+  return new AppError("all_models_failed", `No model gave a score. ${told.join("; ")}`);
+}
+
+export function mustGet(ctx: Ctx, workspaceId: string, id: string): DetectionRow {
+  const row = byId(ctx.db, { id });
+  if (row?.workspaceId !== workspaceId) throw new AppError("resource_not_found", `No detection ${id.slice(0, 80)}`);
+  return row;
+}
+
+/** The last word counts. */
+export function giveFeedback(ctx: Ctx, workspaceId: string, id: string, given: GiveFeedback): DetectionRow {
+  return write(ctx.db, (tx) => {
+    const feedback = { ...given, atMs: ctx.clock.now() };
+    const row = mustGet(ctx, workspaceId, id);
+    tx.update(detections).set({ feedback }).where(eq(detections.id, id)).run();
+    return { ...row, feedback };
+  });
+}
+
+export const PRUNE_LOOP = "detection.prune";
+
+/** For a workspace that goes. What it found is removed by the loop: it may be much. */
+export function removeAll(ctx: Ctx, workspaceId: string) {
+  write(ctx.db, (tx) => {
+    cancelAll(ctx, tx, workspaceId);
+    tx.delete(detectionAccounts).where(eq(detectionAccounts.workspaceId, workspaceId)).run();
+  });
+  ctx.wake(PRUNE_LOOP);
+}
+
+const DAY_MS = 86_400_000;
+
+/** What is old, and what belonged to a workspace that is gone. Batches keep their row, which says that they were. */
+export async function prune(ctx: Ctx): Promise<void> {
+  const before = ctx.clock.now() - ctx.config.detect.retention_days * DAY_MS;
+  const gone = () => ctx.db.select({ id: workspaces.id }).from(workspaces).where(eq(workspaces.status, "deleted"));
+  const found = async (where: () => ReturnType<typeof and>) =>
+    gradually(ctx.db, (tx, rows) => {
+      const some = tx.select({ id: detections.id }).from(detections).where(where()).limit(rows);
+      return tx.delete(detections).where(inArray(detections.id, some)).returning({ id: detections.id }).all().length;
+    });
+  await found(() => lt(detections.createdAt, before));
+  await found(() => inArray(detections.workspaceId, gone()));
+  const { id, finishedAt, workspaceId } = detectionBatches;
+  const over = sql`(${finishedAt} < ${before} OR (${finishedAt} IS NOT NULL AND ${workspaceId} IN ${gone()}))`;
+  const batches = ctx.db
+    .select({ id })
+    .from(detectionBatches)
+    .where(and(over, sql`EXISTS (SELECT 1 FROM detection_items i WHERE i.batch_id = ${id})`))
+    .all();
+  for (const batch of batches)
+    write(ctx.db, (tx) => tx.delete(detectionItems).where(eq(detectionItems.batchId, batch.id)).run());
+}

@@ -1,0 +1,52 @@
+/**
+ * Whatever waits when a lane is free goes together into one run, first come first served, up to a limit. Only what
+ * wants the same models goes together. Whoever left is not computed for.
+ */
+import type { ModelName } from "../protocol_detector.ts";
+import type { Input } from "./messages.ts";
+
+export type Part = { models: readonly ModelName[]; input: Input; count: number };
+
+/** Takes the next batch out of `queue`. One that is over the limit by itself goes alone. */
+export function takeBatch<T extends Part>(queue: T[], limit: number): T[] {
+  const first = queue.shift();
+  if (!first) return [];
+  const batch = [first];
+  let room = limit - first.count;
+  for (let i = 0; i < queue.length && room > 0; ) {
+    const next = queue[i]!;
+    if (next.count <= room && alike(first, next)) {
+      batch.push(...queue.splice(i, 1));
+      room -= next.count;
+    } else i++;
+  }
+  return batch;
+}
+
+const alike = (a: Part, b: Part) =>
+  a.models.length === b.models.length && a.models.every((model, i) => model === b.models[i]);
+
+/** All of one kind, since they want the same models. */
+export function join(parts: readonly Part[]): Input {
+  const [first] = parts;
+  if (!first) throw new Error("An empty batch");
+  if (parts.length === 1) return first.input;
+  const length = parts.reduce((sum, { input }) => sum + input.length, 0);
+  const whole = first.input instanceof Uint8Array ? new Uint8Array(length) : new Float32Array(length);
+  let at = 0;
+  for (const { input } of parts) {
+    whole.set(input, at);
+    at += input.length;
+  }
+  return whole;
+}
+
+/** Which stretch of the batch's answers is whose. */
+export function stretches(parts: readonly Part[]): [from: number, to: number][] {
+  let at = 0;
+  return parts.map(({ count }) => {
+    const from = at;
+    at += count;
+    return [from, at];
+  });
+}

@@ -1,0 +1,51 @@
+/**
+ * How many pixels are in memory at a time. Whoever wants more than there is waits, in order: a large image is not
+ * starved by small ones. One image may have all of it, never more.
+ */
+import { Left } from "./refusal.ts";
+
+type Waiting = { amount: number; admit: () => void };
+
+export type Gate = {
+  /** Returns how to give it back, which is to be called once. */
+  enter: (amount: number, signal: AbortSignal) => Promise<() => void>;
+  readonly used: number;
+};
+
+export function createGate(capacity: number): Gate {
+  const queue: Waiting[] = [];
+  let used = 0;
+  const advance = () => {
+    for (let first = queue[0]; first && used + first.amount <= capacity; first = queue[0]) {
+      queue.shift();
+      used += first.amount;
+      first.admit();
+    }
+  };
+  return {
+    get used() {
+      return used;
+    },
+    async enter(wanted, signal) {
+      const amount = Math.min(wanted, capacity);
+      const entered = Promise.withResolvers<void>();
+      const waiting: Waiting = { amount, admit: entered.resolve };
+      const leave = () => {
+        const at = queue.indexOf(waiting);
+        if (at < 0) return;
+        queue.splice(at, 1);
+        entered.reject(new Left("The client left"));
+        advance();
+      };
+      if (signal.aborted) throw new Left("The client left");
+      signal.addEventListener("abort", leave, { once: true });
+      queue.push(waiting);
+      advance();
+      await entered.promise.finally(() => signal.removeEventListener("abort", leave));
+      return () => {
+        used -= amount;
+        advance();
+      };
+    },
+  };
+}

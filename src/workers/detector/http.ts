@@ -1,0 +1,67 @@
+/** The worker's HTTP on its unix socket: `POST /score`, `GET /health`, `GET /stats`. */
+import { MODELS, ModelName, type Refused } from "../protocol_detector.ts";
+import { Left, Refusal } from "./refusal.ts";
+import { score } from "./score.ts";
+import type { World } from "./world.ts";
+
+const MAX_BYTES = 10 << 20; // the server in front has said no before
+const SLACK_BYTES = 1_000_000; // a little more is read, so that the refusal is ours
+const CLIENT_LEFT = 499; // nobody receives it
+
+export type Fetch = (request: Request) => Promise<Response>;
+
+export function listen(unix: string, fetch: Fetch) {
+  // the runtime knows the option for sockets, its types do not
+  const options = { unix, fetch, idleTimeout: 0, maxRequestBodySize: MAX_BYTES + SLACK_BYTES };
+  return Bun.serve(options as unknown as Bun.Serve.Options<undefined>);
+}
+
+export function createDoor(world: World): Fetch {
+  return async (request) => {
+    const url = new URL(request.url);
+    if (request.method === "GET" && url.pathname === "/health") return Response.json({ ok: true });
+    if (request.method === "GET" && url.pathname === "/stats") return Response.json(statsOf(world));
+    if (request.method !== "POST" || url.pathname !== "/score") return new Response("no such route", { status: 404 });
+    try {
+      const models = modelsOf(url.searchParams.get("models"));
+      const robustness = url.searchParams.get("robustness") === "1";
+      return Response.json(await score(world, await bodyOf(request), { models, robustness, signal: request.signal }));
+    } catch (error) {
+      return answerFor(error);
+    }
+  };
+}
+
+function modelsOf(list: string | null): ModelName[] {
+  const names = [...new Set((list ?? "").split(",").filter((name) => name !== ""))];
+  const models = names.map((name) => {
+    const known = ModelName.safeParse(name);
+    if (known.success) return known.data;
+    throw new Refusal("UNKNOWN_MODEL", `There is no model ${name.slice(0, 100)}; there are ${MODELS.join(", ")}`);
+  });
+  if (models.length > 0) return models;
+  throw new Refusal("UNKNOWN_MODEL", `No model is named; there are ${MODELS.join(", ")}`);
+}
+
+async function bodyOf(request: Request): Promise<Uint8Array<ArrayBuffer>> {
+  const bytes = await request.bytes();
+  if (bytes.length === 0) throw new Refusal("INVALID_IMAGE", "The file is empty");
+  if (bytes.length > MAX_BYTES) throw new Refusal("IMAGE_TOO_LARGE", "The file is larger than 10 MB");
+  return bytes;
+}
+
+function answerFor(error: unknown): Response {
+  if (error instanceof Refusal) {
+    const refused: Refused = { code: error.code, error: error.message };
+    return Response.json(refused, { status: 422 });
+  }
+  if (error instanceof Left) return new Response(null, { status: CLIENT_LEFT });
+  console.error(error instanceof Error ? error.stack : error);
+  return Response.json({ error: "The detector failed; the log has the details" }, { status: 500 });
+}
+
+const statsOf = ({ lanes, gate }: World) => ({
+  ...lanes.stats,
+  pixels_held: gate.used,
+  rss_bytes: process.memoryUsage.rss(),
+});

@@ -1,0 +1,161 @@
+/** The lanes and who waits for one. */
+import { compiled } from "../../native/embedded.ts";
+import type { ModelName } from "../protocol_detector.ts";
+import { join, type Part, stretches, takeBatch } from "./batch.ts";
+import type { FromLane, Heard, Results, ToLane } from "./messages.ts";
+import type { Models } from "./models.ts";
+import { Left, Refusal } from "./refusal.ts";
+
+/** In the executable the thread is an entry of its own, beside the main one (scripts/build.ts). */
+const THREAD = compiled ? "/$bunfs/root/workers/detector/lane.js" : new URL("./lane.ts", import.meta.url);
+const BATCH_LIMIT = 24; // crops: two images; more makes a run longer and no faster
+
+export type LaneOptions = {
+  dataDir: string;
+  threads: number;
+  models: Models;
+  runLimitMs: number;
+  /** A lane that hangs or breaks cannot be mended: the process has to go. */
+  onFatal: (error: Error) => void;
+};
+export type Lanes = {
+  score: (part: Part, signal: AbortSignal) => Promise<Results>;
+  hear: (bytes: Uint8Array<ArrayBuffer>, signal: AbortSignal) => Promise<Heard>;
+  readonly stats: { runs: number; parts: number; waiting: number };
+  close: () => void;
+};
+
+type Waiting<T, W> = { resolve: (result: T) => void; reject: (error: Error) => void } & W;
+type Scoring = Waiting<Results, Part>;
+type Hearing = Waiting<Heard, { bytes: Uint8Array<ArrayBuffer> }>;
+type Lane = { thread: Worker; busy: boolean; answer: (message: FromLane) => void };
+
+/** Resolves when every model was tried on every lane; those that failed on one are among the errors. */
+export async function openLanes(options: LaneOptions): Promise<Lanes> {
+  const { models, dataDir, threads, onFatal } = options;
+  const weights = [...models.found].map(([name, { weights }]) => ({ name, weights }));
+  const lanes = await Promise.all(
+    Array.from({ length: threads }, async () => {
+      const lane = startLane(onFatal);
+      const opened = await ask(lane, { type: "open", dataDir, models: weights });
+      if (opened.type !== "opened") throw new Error(opened.type === "unopened" ? opened.error : "A lane did not open");
+      for (const [name, error] of Object.entries(opened.errors)) {
+        models.found.delete(name as ModelName);
+        models.errors.set(name as ModelName, error);
+      }
+      return lane;
+    }),
+  );
+  return new Pool(lanes, options);
+}
+
+function startLane(onFatal: (error: Error) => void): Lane {
+  const thread = new Worker(THREAD);
+  const lane: Lane = { thread, busy: false, answer: () => {} };
+  thread.onerror = (event) => onFatal(new Error(`A lane broke: ${event.message}`));
+  thread.onmessage = ({ data }: MessageEvent<FromLane>) => lane.answer(data);
+  return lane;
+}
+
+function ask(lane: Lane, message: ToLane, transfer: ArrayBuffer[] = []): Promise<FromLane> {
+  return new Promise((resolve) => {
+    lane.answer = resolve;
+    lane.thread.postMessage(message, transfer);
+  });
+}
+
+class Pool implements Lanes {
+  readonly #lanes: readonly Lane[];
+  readonly #options: LaneOptions;
+  readonly #scoring: Scoring[] = [];
+  readonly #hearing: Hearing[] = [];
+  readonly #counts = { runs: 0, parts: 0 };
+
+  constructor(lanes: readonly Lane[], options: LaneOptions) {
+    this.#lanes = lanes;
+    this.#options = options;
+  }
+
+  get stats() {
+    return { ...this.#counts, waiting: this.#scoring.length + this.#hearing.length };
+  }
+
+  score(part: Part, signal: AbortSignal): Promise<Results> {
+    return this.#wait(this.#scoring, part, signal);
+  }
+
+  hear(bytes: Uint8Array<ArrayBuffer>, signal: AbortSignal): Promise<Heard> {
+    return this.#wait(this.#hearing, { bytes }, signal);
+  }
+
+  close() {
+    for (const { thread } of this.#lanes) thread.terminate();
+  }
+
+  #wait<T, W>(queue: Waiting<T, W>[], what: W, signal: AbortSignal): Promise<T> {
+    if (signal.aborted) return Promise.reject(new Left("The client left"));
+    const { promise, resolve, reject } = Promise.withResolvers<T>();
+    const waiting = { ...what, resolve, reject };
+    const leave = () => {
+      const at = queue.indexOf(waiting);
+      if (at >= 0) queue.splice(at, 1);
+      reject(new Left("The client left"));
+    };
+    signal.addEventListener("abort", leave, { once: true });
+    queue.push(waiting);
+    this.#pump();
+    return promise.finally(() => signal.removeEventListener("abort", leave));
+  }
+
+  #pump() {
+    for (const lane of this.#lanes) {
+      if (lane.busy) continue;
+      const hearing = this.#hearing.shift();
+      if (hearing) void this.#hear(lane, hearing);
+      else if (this.#scoring.length > 0) void this.#run(lane, takeBatch(this.#scoring, BATCH_LIMIT));
+    }
+  }
+
+  async #run(lane: Lane, batch: readonly Scoring[]) {
+    this.#counts.runs++;
+    this.#counts.parts += batch.length;
+    const input = join(batch);
+    const count = batch.reduce((sum, part) => sum + part.count, 0);
+    const models = batch[0]!.models;
+    const answer = await this.#occupy(lane, { type: "run", models, input, count }, input.buffer);
+    if (answer.type !== "ran") {
+      const error = new Error(answer.type === "failed" ? answer.error : "A lane answered something else");
+      for (const { reject } of batch) reject(error);
+      return;
+    }
+    for (const [i, [from, to]] of stretches(batch).entries()) batch[i]!.resolve(cut(answer.results, from, to));
+  }
+
+  async #hear(lane: Lane, { bytes, resolve, reject }: Hearing) {
+    const answer = await this.#occupy(lane, { type: "hear", bytes }, bytes.buffer);
+    if (answer.type === "heard") resolve(answer.heard);
+    else if (answer.type === "refused") reject(new Refusal(answer.code, answer.error));
+    else reject(new Error(answer.type === "failed" ? answer.error : "A lane answered something else"));
+  }
+
+  async #occupy(lane: Lane, message: ToLane, buffer: ArrayBuffer): Promise<FromLane> {
+    const { runLimitMs, onFatal } = this.#options;
+    lane.busy = true;
+    const late = setTimeout(() => onFatal(new Error(`A lane took longer than ${runLimitMs} ms`)), runLimitMs);
+    try {
+      return await ask(lane, message, [buffer]);
+    } finally {
+      clearTimeout(late);
+      lane.busy = false;
+      queueMicrotask(() => this.#pump());
+    }
+  }
+}
+
+function cut(results: Results, from: number, to: number): Results {
+  const entries = Object.entries(results).map(([name, result]) => [
+    name,
+    "logits" in result ? { ...result, logits: result.logits.subarray(from, to) } : result,
+  ]);
+  return Object.fromEntries(entries) as Results;
+}

@@ -1,0 +1,57 @@
+/**
+ * `verk worker detector`: scores images and clips over HTTP on a unix socket until the server asks for the end. Files
+ * are strangers': whatever a decoder does to this process, the server starts another.
+ */
+import { loadSharp } from "../../native/sharp.ts";
+import { type Host, runHosted } from "../host.ts";
+import { WorkerError } from "../protocol.ts";
+import { type FromDetector, MODELS, ToDetector } from "../protocol_detector.ts";
+import { createGate } from "./gate.ts";
+import { createDoor, listen } from "./http.ts";
+import { openLanes } from "./lanes.ts";
+import { findModels } from "./models.ts";
+import type { World } from "./world.ts";
+
+type DetectorHost = Host<ToDetector, FromDetector>;
+type Open = Extract<ToDetector, { type: "open" }>;
+
+const DECODE_SECONDS = 10;
+const RUN_LIMIT_MS = 30_000;
+const DRAIN_MS = 1_000; // requests on their way get their answer
+
+export const runDetector = () => runHosted<ToDetector, FromDetector>(ToDetector, serve);
+
+async function serve(host: DetectorHost): Promise<void> {
+  for await (const message of host.messages) return await serveModels(host, message);
+}
+
+async function serveModels(host: DetectorHost, open: Open): Promise<void> {
+  const fatal = Promise.withResolvers<never>();
+  const world = await openWorld(open, (error) =>
+    fatal.reject(new WorkerError("crashed", error.message, { cause: error })),
+  );
+  const server = listen(host.socketPath, createDoor(world));
+  for (const [name, error] of world.models.errors) console.error(`${name} cannot be used: ${error}`);
+  const versions = MODELS.flatMap((name) => {
+    const model = world.models.found.get(name);
+    return model ? [[name, model.calibration.version]] : [];
+  });
+  host.send({ type: "opened", versions: Object.fromEntries(versions) as Record<string, string> });
+  await Promise.race([ended(host), fatal.promise]);
+  await Promise.race([server.stop(), Bun.sleep(DRAIN_MS)]);
+  await server.stop(true);
+  world.lanes.close();
+}
+
+async function openWorld(open: Open, onFatal: (error: Error) => void): Promise<World> {
+  const { data_dir: dataDir, threads, max_pixels: maxPixels, models_dir: modelsDir } = open;
+  const [sharp, models] = await Promise.all([loadSharp(dataDir), findModels(modelsDir)]);
+  sharp.cache(false); // no image is seen twice
+  sharp.concurrency(1); // images side by side instead
+  const lanes = await openLanes({ dataDir, threads, models, runLimitMs: RUN_LIMIT_MS, onFatal });
+  return { sharp, models, lanes, limits: { maxPixels, seconds: DECODE_SECONDS }, gate: createGate(maxPixels) };
+}
+
+async function ended({ messages }: DetectorHost) {
+  for await (const _ of messages);
+}

@@ -1,0 +1,28 @@
+/** Between the worker's main thread and its lanes. Buffers change hands: whoever sends one no longer has it. */
+import type { ModelName, Refused } from "../protocol_detector.ts";
+
+export type RunResult = { logits: Float32Array; ms: number } | { error: string; ms: number };
+export type Results = Partial<Record<ModelName, RunResult>>;
+/** Uint8Array: pixels (N, 256, 256, 3); Float32Array: samples (N, 48000). */
+export type Input = Uint8Array<ArrayBuffer> | Float32Array<ArrayBuffer>;
+export type Heard = {
+  windows: Float32Array<ArrayBuffer>; // (count, 48000)
+  count: number;
+  format: "wav" | "flac" | "mp3";
+  seconds: number;
+  sampleRate: number;
+  channels: number;
+};
+
+export type ToLane =
+  | { type: "open"; dataDir: string; models: { name: ModelName; weights: Uint8Array }[] }
+  | { type: "run"; models: readonly ModelName[]; input: Input; count: number }
+  | { type: "hear"; bytes: Uint8Array<ArrayBuffer> };
+
+export type FromLane =
+  | { type: "opened"; errors: Partial<Record<ModelName, string>> }
+  | { type: "unopened"; error: string }
+  | { type: "ran"; results: Results }
+  | { type: "heard"; heard: Heard }
+  | { type: "refused"; code: Refused["code"]; error: string }
+  | { type: "failed"; error: string };

@@ -1,0 +1,48 @@
+/** Does the answer stand when the image is saved again or made smaller, as happens to every image that is passed on? */
+import { decodeFrame, type Image, type Pixels, rawPixels, type SharpLibrary } from "./decode.ts";
+
+/** Of a larger image the middle is taken, so that the five views cost what five ordinary images do. */
+const MAX_SIDE = 2_048;
+
+type Sharp = ReturnType<SharpLibrary>;
+type View = { view: string; make: (sharp: SharpLibrary, original: Sharp, side: Sides) => Promise<Pixels> };
+type Sides = { width: number; height: number };
+
+const saved = (view: string, encode: (image: Sharp) => Sharp): View => ({
+  view,
+  async make(sharp, original) {
+    return await rawPixels(sharp(await encode(original).toBuffer()), view);
+  },
+});
+const scaled = (view: string, factor: number): View => ({
+  view,
+  make: (_sharp, original, { width, height }) =>
+    rawPixels(
+      original.resize(Math.max(1, Math.round(width * factor)), Math.max(1, Math.round(height * factor)), {
+        fit: "fill",
+        kernel: "cubic",
+      }),
+      view,
+    ),
+});
+
+export const VIEWS: readonly View[] = [
+  saved("jpeg_80", (image) => image.jpeg({ quality: 80 })),
+  saved("jpeg_60", (image) => image.jpeg({ quality: 60 })),
+  saved("webp_70", (image) => image.webp({ quality: 70, effort: 0 })),
+  scaled("scale_0.75", 0.75),
+  scaled("scale_0.5", 0.5),
+];
+
+/** The image itself first, then the views of it, one at a time. */
+export async function* viewsOf(image: Image): AsyncGenerator<{ view: string; seen: Pixels }> {
+  const { sharp } = image;
+  const whole = await decodeFrame(image, 0);
+  const [width, height] = [Math.min(whole.width, MAX_SIDE), Math.min(whole.height, MAX_SIDE)];
+  const [left, top] = [Math.floor((whole.width - width) / 2), Math.floor((whole.height - height) / 2)];
+  const open = ({ pixels, ...size }: Pixels) => sharp(pixels, { raw: { ...size, channels: 3 } });
+  const isWhole = width === whole.width && height === whole.height;
+  const original = isWhole ? whole : await rawPixels(open(whole).extract({ left, top, width, height }), "middle");
+  yield { view: "original", seen: original };
+  for (const { view, make } of VIEWS) yield { view, seen: await make(sharp, open(original), { width, height }) };
+}

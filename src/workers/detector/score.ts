@@ -1,0 +1,111 @@
+/** One request: bytes in, scores and signals out. Signals inform the reader and move no score. */
+import { readCredentials } from "../../lib/detection/c2pa.ts";
+import { readOrigin } from "../../lib/detection/metadata.ts";
+import { sniff } from "../../lib/detection/sniff.ts";
+import { CROP, cutCrop, planCrops } from "../../lib/detection/views.ts";
+import { AUDIO_MODELS, IMAGE_MODELS, type ModelName, type Scored, type Signals } from "../protocol_detector.ts";
+import { decodeFrame, type Image, type Pixels, readHeader, sampleFrames } from "./decode.ts";
+import type { Results } from "./messages.ts";
+import { Refusal } from "./refusal.ts";
+import { ensembleOf, failure, judge, type ModelResults } from "./results.ts";
+import { viewsOf } from "./robustness.ts";
+import type { World } from "./world.ts";
+
+export type Ask = { models: readonly ModelName[]; robustness: boolean; signal: AbortSignal };
+
+const CROP_BYTES = CROP * CROP * 3;
+const LARGE_PIXELS = 16e6;
+const NOTHING_WRITTEN = { software: null, camera: null, generator: null };
+
+export async function score(world: World, bytes: Uint8Array<ArrayBuffer>, ask: Ask): Promise<Scored> {
+  const sniffed = sniff(bytes);
+  if (!sniffed)
+    throw new Refusal(
+      "UNSUPPORTED_FORMAT",
+      "This is none of the formats that are read: JPEG, PNG, WebP, GIF; for audio WAV, FLAC, MP3",
+    );
+  const able: readonly ModelName[] = sniffed.kind === "image" ? IMAGE_MODELS : AUDIO_MODELS;
+  const asked = ask.models.filter((name) => able.includes(name));
+  if (asked.length === 0)
+    throw new Refusal("UNSUPPORTED_FORMAT", `${ask.models.join(", ")} cannot read ${sniffed.format}`);
+  const scored =
+    sniffed.kind === "image"
+      ? await scoreImage(world, bytes, { ...ask, models: asked })
+      : await scoreAudio(world, bytes, { ...ask, models: asked });
+  const others = ask.models.filter((name) => !able.includes(name));
+  for (const name of others) scored.models[name] = failure(`${name} cannot read ${sniffed.format}`);
+  return scored;
+}
+
+async function scoreImage(world: World, bytes: Uint8Array, ask: Ask): Promise<Scored> {
+  const { sharp, limits } = world;
+  const header = await readHeader(sharp, bytes, limits);
+  const { format, width, height, frames, metadata } = header;
+  const image: Image = { sharp, bytes, header, limits };
+  const leave = await world.gate.enter(pixelsHeld(image, ask), ask.signal);
+  try {
+    const seen: Results[] = [];
+    for (const frame of sampleFrames(header)) seen.push(await look(world, await decodeFrame(image, frame), ask));
+    return {
+      media: { kind: "image", format, width, height, frames },
+      models: judge(world.models, ask.models, seen),
+      versions: versionsOf(world, ask.models),
+      signals: {
+        c2pa: readCredentials(bytes, format),
+        metadata: readOrigin({ exif: metadata.exif, xmp: metadata.xmp?.toString("utf8"), comments: metadata.comments }),
+        robustness: ask.robustness ? await testRobustness(world, image, ask) : null,
+      },
+    };
+  } finally {
+    if (width * height > LARGE_PIXELS) Bun.gc(true); // before the next one is let in, not some time after
+    leave();
+  }
+}
+
+/** What is turned upright is held twice for a while, and so is what its views are made from. */
+function pixelsHeld({ header: { width, height, metadata } }: Image, { robustness }: Ask): number {
+  return width * height * ((metadata.orientation ?? 1) > 1 || robustness ? 2 : 1);
+}
+
+async function look({ lanes, models }: World, image: Pixels, ask: Ask): Promise<Results> {
+  const asked = ask.models.filter((name) => models.found.has(name));
+  if (asked.length === 0) return {};
+  const crops = planCrops(image.width, image.height);
+  const input = new Uint8Array(crops.length * CROP_BYTES);
+  for (const [i, crop] of crops.entries()) cutCrop(image, crop, input, i * CROP_BYTES);
+  return await lanes.score({ models: asked, input, count: crops.length }, ask.signal);
+}
+
+async function testRobustness(world: World, image: Image, ask: Ask): Promise<Signals["robustness"]> {
+  const views: { view: string; score: number }[] = [];
+  for await (const { view, seen } of viewsOf(image)) {
+    const score = ensembleOf(judge(world.models, ask.models, [await look(world, seen, ask)]));
+    if (score === null) return null;
+    views.push({ view, score });
+  }
+  const scores = views.map(({ score }) => score);
+  const [lowest, highest] = [Math.min(...scores), Math.max(...scores)];
+  return { lowest, highest, views, flips: lowest < 0.5 && highest >= 0.5 };
+}
+
+async function scoreAudio(world: World, bytes: Uint8Array<ArrayBuffer>, ask: Ask): Promise<Scored> {
+  const { lanes, models } = world;
+  const { windows, count, format, seconds, sampleRate, channels } = await lanes.hear(bytes, ask.signal);
+  const asked = ask.models.filter((name) => models.found.has(name));
+  const heard = asked.length > 0 ? await lanes.score({ models: asked, input: windows, count }, ask.signal) : {};
+  const results: ModelResults = judge(models, ask.models, [heard]);
+  return {
+    media: { kind: "audio", format, seconds, sample_rate: sampleRate, channels },
+    models: results,
+    versions: versionsOf(world, ask.models),
+    signals: { c2pa: null, metadata: NOTHING_WRITTEN, robustness: null },
+  };
+}
+
+function versionsOf({ models }: World, asked: readonly ModelName[]): Scored["versions"] {
+  const known = asked.flatMap((name) => {
+    const version = models.found.get(name)?.calibration.version;
+    return version === undefined ? [] : [[name, version]];
+  });
+  return Object.fromEntries(known) as Scored["versions"];
+}

@@ -1,0 +1,104 @@
+/**
+ * A detector without models, for tests of everything around one. The script file holds a list of lives, one for each
+ * start, the last for all further ones; every start adds a line to `<script>.starts`. What is done with a file the
+ * file says itself: whatever follows its first bytes as JSON is a `Wish`.
+ */
+import { appendFileSync, existsSync, readFileSync, rmSync } from "node:fs";
+import { runHosted } from "../host.ts";
+import {
+  type FromDetector,
+  type Media,
+  MODELS,
+  type ModelName,
+  type ModelResult,
+  Refused,
+  type Scored,
+  ToDetector,
+} from "../protocol_detector.ts";
+
+export type DetectorLife = {
+  /** Instead of opening. */
+  fail?: "crash";
+  version?: string;
+};
+export type Wish = {
+  /** Of all models, or of each. */
+  score?: number | Partial<Record<ModelName, number>>;
+  /** These fail, with these words. */
+  errors?: Partial<Record<ModelName, string>>;
+  refuse?: Refused;
+  /** Ends the process over it: always, or once, taking this file along. */
+  die?: true | string;
+  /** Answers only when this file exists. */
+  gate?: string;
+  /** Something outside the protocol. */
+  lie?: true;
+};
+
+export const runFakeDetector = (script: string) =>
+  runHosted<ToDetector, FromDetector>(ToDetector, async (host) => {
+    for await (const _open of host.messages) {
+      const life = begin(script);
+      if (life.fail === "crash") process.kill(process.pid, "SIGKILL");
+      const versions = Object.fromEntries(MODELS.map((model) => [model, life.version ?? "1"]));
+      Bun.serve({
+        unix: host.socketPath,
+        maxRequestBodySize: 1e9,
+        fetch: (request) => answer(request, versions, script),
+      });
+      host.send({ type: "opened", versions });
+    }
+  });
+
+function begin(script: string): DetectorLife {
+  appendFileSync(`${script}.starts`, `${process.pid}\n`);
+  const starts = readFileSync(`${script}.starts`, "utf8").trim().split("\n").length;
+  const lives = JSON.parse(readFileSync(script, "utf8")) as DetectorLife[];
+  return lives[Math.min(starts, lives.length) - 1] ?? {};
+}
+
+async function answer(request: Request, versions: Scored["versions"], script: string): Promise<Response> {
+  const bytes = new Uint8Array(await request.arrayBuffer());
+  const query = new URL(request.url).searchParams;
+  const models = (query.get("models") ?? "").split(",") as ModelName[];
+  const wish = wishOf(bytes);
+  appendFileSync(`${script}.scored`, `${models.join()}\n`);
+  const dies = wish.die === true || (wish.die !== undefined && existsSync(wish.die));
+  if (typeof wish.die === "string") rmSync(wish.die, { force: true });
+  if (dies) process.kill(process.pid, "SIGKILL");
+  while (wish.gate !== undefined && !existsSync(wish.gate)) await Bun.sleep(2);
+  if (wish.lie) return Response.json({ nonsense: true });
+  if (wish.refuse) return Response.json(Refused.parse(wish.refuse), { status: 422 });
+  const result = (model: ModelName): ModelResult => {
+    const error = wish.errors?.[model];
+    if (error !== undefined) return { score: null, status: "error", latency_ms: 1, error };
+    const score = typeof wish.score === "object" ? wish.score[model] : wish.score;
+    return { score: score ?? 0.5, status: "success", latency_ms: 1, error: null };
+  };
+  const score = typeof wish.score === "number" ? wish.score : 0.5;
+  const range = { lowest: score, highest: score, views: [{ view: "jpeg_60", score }], flips: false };
+  return Response.json({
+    media: mediaOf(models),
+    models: Object.fromEntries(models.map((model) => [model, result(model)])),
+    versions: Object.fromEntries(models.map((model) => [model, versions[model] ?? "1"])),
+    signals: {
+      c2pa: null,
+      metadata: { software: null, camera: null, generator: null },
+      robustness: query.get("robustness") === "1" ? range : null,
+    },
+  } satisfies Scored);
+}
+
+const mediaOf = ([first]: readonly ModelName[]): Media =>
+  first === "detector_audio_v0"
+    ? { kind: "audio", format: "wav", seconds: 1, sample_rate: 16_000, channels: 1 }
+    : { kind: "image", format: "jpeg", width: 640, height: 480, frames: 1 };
+
+function wishOf(bytes: Uint8Array): Wish {
+  const text = new TextDecoder().decode(bytes);
+  try {
+    return JSON.parse(text.slice(text.indexOf("{"))) as Wish;
+  } catch {
+    return {};
+  }
+}

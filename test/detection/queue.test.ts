@@ -1,0 +1,92 @@
+/** Who is computed for, and when. */
+import { describe, expect, test } from "bun:test";
+import { join, type Part, stretches, takeBatch } from "../../src/workers/detector/batch.ts";
+import { sampleFrames } from "../../src/workers/detector/decode.ts";
+import { createGate } from "../../src/workers/detector/gate.ts";
+import { Left } from "../../src/workers/detector/refusal.ts";
+import type { ModelName } from "../../src/workers/protocol_detector.ts";
+
+const BOTH: ModelName[] = ["detector_v0", "detector_v1"];
+const part = (count: number, models: ModelName[] = BOTH): Part => ({
+  models,
+  count,
+  input: new Uint8Array(count).fill(count),
+});
+
+describe("a batch", () => {
+  const counts = (queue: Part[], limit: number) => takeBatch(queue, limit).map(({ count }) => count);
+
+  test("takes what fits, in order, and leaves the rest", () => {
+    const queue = [part(12), part(6), part(9), part(4)];
+    expect(counts(queue, 24)).toEqual([12, 6, 4]);
+    expect(counts(queue, 24)).toEqual([9]);
+    expect(counts(queue, 24)).toEqual([]);
+  });
+
+  test("has one that is too large alone, rather than never", () =>
+    expect(counts([part(90), part(1)], 24)).toEqual([90]));
+
+  test("has only what wants the same models", () => {
+    const queue = [part(3), part(4, ["detector_v0"]), part(5)];
+    expect(counts(queue, 24)).toEqual([3, 5]);
+    expect(counts(queue, 24)).toEqual([4]);
+  });
+
+  test("is joined in order, and each gets its own stretch back", () => {
+    const parts = [part(2), part(1), part(3)];
+    expect([...join(parts)]).toEqual([2, 2, 1, 3, 3, 3]);
+    expect(stretches(parts)).toEqual([[0, 2], [2, 3], [3, 6]]); // biome-ignore format: pairs
+  });
+});
+
+describe("the gate", () => {
+  const never = new AbortController().signal;
+
+  test("lets in as much as there is, in order: a large one is not overtaken", async () => {
+    const gate = createGate(100);
+    const order: string[] = [];
+    const enter = (name: string, amount: number) =>
+      gate.enter(amount, never).then((leave) => {
+        order.push(name);
+        return leave;
+      });
+    const first = await enter("first", 60);
+    const large = enter("large", 90);
+    const small = enter("small", 10);
+    await Promise.resolve();
+    expect(order).toEqual(["first"]);
+    first();
+    (await large)();
+    (await small)();
+    expect(order).toEqual(["first", "large", "small"]);
+    expect(gate.used).toBe(0);
+  });
+
+  test("gives one that wants more than there is all of it", async () => {
+    const gate = createGate(100);
+    const leave = await gate.enter(1_000, never);
+    expect(gate.used).toBe(100);
+    leave();
+    expect(gate.used).toBe(0);
+  });
+
+  test("forgets who leaves while waiting, and those behind move up", async () => {
+    const gate = createGate(10);
+    const leave = await gate.enter(5, never);
+    const going = new AbortController();
+    const gone = gate.enter(10, going.signal);
+    const behind = gate.enter(5, never);
+    going.abort();
+    expect(gone).rejects.toThrow(Left);
+    (await behind)();
+    leave();
+    expect(gate.used).toBe(0);
+  });
+});
+
+test("frames are spread over an animation, as far as can be reached", () => {
+  expect(sampleFrames({ frames: 1, width: 9, height: 9 })).toEqual([0]);
+  expect(sampleFrames({ frames: 3, width: 9, height: 9 })).toEqual([0, 1, 2]);
+  expect(sampleFrames({ frames: 100, width: 9, height: 9 })).toEqual([0, 20, 40, 60, 80]);
+  expect(sampleFrames({ frames: 100, width: 10_000, height: 10_000 })).toEqual([0, 1, 2, 3]);
+});

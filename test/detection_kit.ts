@@ -1,0 +1,68 @@
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import type { Supervisor } from "../src/platform/supervisor.ts";
+import type { DetectorLife, Wish } from "../src/workers/fake/detector.ts";
+import { startsOf } from "./fake_starts.ts";
+import { type Options, tempDir, testApp } from "./harness.ts";
+
+/** Detectors that do what `lives` says at their start, and then what each file wishes. */
+export function fakeDetectors(script: string) {
+  return (real: Supervisor): Supervisor => ({
+    ...real,
+    spawn: (options) =>
+      real.spawn(options.kind === "detector" ? { ...options, kind: "fake_detector", args: [script] } : options),
+  });
+}
+
+const JPEG = [0xff, 0xd8, 0xff];
+const WAV = Buffer.from("RIFF....WAVE");
+let made = 0;
+
+/** A file that no other is like, in the eyes of whoever looks at its first bytes, and its wish. */
+export const bytesOf = (wish: Wish = {}, start: Uint8Array = Uint8Array.from(JPEG)): Buffer =>
+  Buffer.concat([start, Buffer.from(JSON.stringify({ ...wish, made: made++ }))]);
+export const imageOf = (wish: Wish = {}) => bytesOf(wish).toString("base64");
+export const clipOf = (wish: Wish = {}) => bytesOf(wish, WAV).toString("base64");
+
+type Detecting = Omit<Options, "supervise"> & { lives?: readonly DetectorLife[] };
+
+export function detecting({ lives = [{}], flags = {}, ...options }: Detecting = {}) {
+  const dir = options.dir ?? tempDir();
+  const script = join(dir, "detectors.json");
+  mkdirSync(dir, { recursive: true });
+  writeFileSync(script, JSON.stringify(lives));
+  const quiet = { "workers.silence_ms": 86_400_000 };
+  const app = testApp({ ...options, dir, flags: { ...quiet, ...flags }, supervise: fakeDetectors(script) });
+  return Object.assign(app, {
+    starts: () => startsOf(script),
+    /** How often a detector was asked. */
+    scored: () => {
+      try {
+        return readFileSync(`${script}.scored`, "utf8").split("\n").length - 1;
+      } catch {
+        return 0;
+      }
+    },
+    relive: (next: readonly DetectorLife[]) => writeFileSync(script, JSON.stringify(next)),
+    detect: (wish: Wish = {}, more: object = {}) => app.call("POST", "/api/detect", { image: imageOf(wish), ...more }),
+  });
+}
+
+export type DetectingApp = ReturnType<typeof detecting>;
+
+/** For tests that open several: `const { open, closeAll } = manyDetecting(); afterEach(closeAll)`. */
+export function manyDetecting() {
+  const apps: DetectingApp[] = [];
+  return {
+    open(options: Detecting = {}): DetectingApp {
+      const app = detecting(options);
+      apps.push(app);
+      return app;
+    },
+    async closeAll() {
+      const mine = apps.splice(0);
+      for (const app of mine) await app.close();
+      for (const app of mine) app.remove();
+    },
+  };
+}
