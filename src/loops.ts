@@ -3,6 +3,7 @@ import { prune } from "./events/consume.ts";
 import { pruneIdempotencyKeys } from "./http/idempotency.ts";
 import type { LoopSpec } from "./platform/loop.ts";
 import { recordUses } from "./resources/api_keys/authenticate.ts";
+import { prune as pruneAudit } from "./resources/audit/service.ts";
 import { removeAbandoned } from "./resources/code_artifacts/upload.ts";
 import { cutDue } from "./resources/datasets/snapshots.ts";
 import { sweep as sweepDatasets } from "./resources/datasets/sweep.ts";
@@ -42,6 +43,7 @@ export const loops = (ctx: Ctx): LoopSpec[] => [
   { name: "webhooks.prune", schedule: "57 3 * * *", tick: () => pruneWebhooks(ctx) },
   { name: "code_artifacts.sweep", schedule: "47 * * * *", tick: () => removeAbandoned(ctx) },
   {
+  { name: "audit.prune", schedule: "7 4 * * *", tick: () => pruneAudit(ctx) },
     name: "deployments.prune_requests",
     schedule: "27 3 * * *",
     tick: async () =>

@@ -2,6 +2,8 @@ import type { AnyElysia } from "elysia";
 import type { Ctx } from "./context.ts";
 import { routes as account } from "./resources/account/routes.ts";
 import { routes as apiKeys } from "./resources/api_keys/routes.ts";
+import { routes as audit } from "./resources/audit/routes.ts";
+import { routes as billing, grantRoutes } from "./resources/billing/routes.ts";
 import { routes as codeArtifacts } from "./resources/code_artifacts/routes.ts";
 import { routes as connectedDatasets } from "./resources/datasets/connected_routes.ts";
 import { routes as datasets } from "./resources/datasets/routes.ts";
@@ -11,6 +13,7 @@ import { routes as events } from "./resources/events/routes.ts";
 import { routes as gpu } from "./resources/gpu/routes.ts";
 import { routes as models } from "./resources/models/routes.ts";
 import { routes as regions } from "./resources/regions/routes.ts";
+import { routes as publicRuns } from "./resources/public_runs/routes.ts";
 import { routes as rewardFunctions } from "./resources/reward_functions/routes.ts";
 import { routes as secrets } from "./resources/secrets/routes.ts";
 import { routes as sessions } from "./resources/sessions/routes.ts";
@@ -33,6 +36,7 @@ export const mount = (ctx: Ctx) => (app: AnyElysia) =>
     .use(workspaces(ctx))
     .use(account(ctx))
     .use(apiKeys(ctx))
+    .use(audit(ctx))
     .use(sshKeys(ctx))
     .use(secrets(ctx))
     .use(models(ctx))
@@ -46,6 +50,7 @@ export const mount = (ctx: Ctx) => (app: AnyElysia) =>
     .use(deployments(ctx))
     .use(trainingJobs(ctx))
     .use(trainingLogs(ctx))
+    .use(publicRuns(ctx))
     .use(trainingModels(ctx))
     .use(gpu(ctx))
     .use(webhooks(ctx))

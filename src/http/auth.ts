@@ -3,6 +3,7 @@ import type { z } from "zod";
 import type { Ctx, Principal } from "../context.ts";
 import { AppError } from "../lib/errors.ts";
 import { type Area, allows } from "../lib/scopes.ts";
+import { actsFor } from "./audit.ts";
 import { readJson } from "./body.ts";
 import type { RateLimiter } from "./rate_limit.ts";
 import { rateLimiterOf } from "./rate_limit.ts";
@@ -20,7 +21,9 @@ function admit(ctx: Ctx, limiter: RateLimiter, area: Area, request: Request): Pr
   const principal = ctx.authenticate(bearerOf(request.headers.get("authorization")));
   limiter.spend(principal.keyId);
   const { method } = request;
-  if (!allows(principal.scopes, area, method === "GET" || method === "HEAD"))
+  const reads = method === "GET" || method === "HEAD";
+  if (!reads) actsFor(request, principal);
+  if (!allows(principal.scopes, area, reads))
     throw new AppError("missing_scope", `This key lacks the scope for ${area}: it has ${principal.scopes.join(", ")}`);
   return principal;
 }

@@ -2,6 +2,7 @@ import { type AnyElysia, Elysia } from "elysia";
 import type { Ctx } from "../context.ts";
 import { AppError } from "../lib/errors.ts";
 import { openCommit, shareSnapshot, watchWrites } from "../platform/db.ts";
+import { audit } from "./audit.ts";
 import { cors } from "./cors.ts";
 import { errorEnvelope, errorResponse, toAppError } from "./errors.ts";
 import { announcedLength } from "./file_response.ts";
@@ -39,7 +40,10 @@ export function createHandler(ctx: Ctx, routes: (app: AnyElysia) => AnyElysia): 
       if (reads && !begun) await openCommit(ctx.db)?.catch(() => {}); // nobody is told what may yet be lost
       const written = reads ? undefined : watchWrites(ctx.db);
       answer = await (begun ?? app.fetch(request));
+      const refused = answer.status >= 400;
+      if (!reads && !refused) audit(ctx, request, answer.status); // in one commit with what was done, if it still is open
       if (isPromise(request)) await written?.(); // acknowledged means on the disk
+      if (!reads && refused) audit(ctx, request, answer.status);
     } catch (error) {
       answer = errorResponse(toAppError(ctx, error, request));
     }

@@ -6,6 +6,9 @@ import m0004 from "./0004_files.sql" with { type: "text" };
 import m0005 from "./0005_sandbox.sql" with { type: "text" };
 import m0006 from "./0006_training.sql" with { type: "text" };
 import m0007 from "./0007_webhooks.sql" with { type: "text" };
+import m0009 from "./0009_money.sql" with { type: "text" };
+import m0010 from "./0010_energy.sql" with { type: "text" };
+import m0011 from "./0011_publicity.sql" with { type: "text" };
 
 export type Migration = { readonly version: number; readonly name: string; readonly sql: string };
 
@@ -17,4 +20,7 @@ export const MIGRATIONS: readonly Migration[] = [
   { version: 5, name: "0005_sandbox", sql: m0005 },
   { version: 6, name: "0006_training", sql: m0006 },
   { version: 7, name: "0007_webhooks", sql: m0007 },
+  { version: 9, name: "0009_money", sql: m0009 },
+  { version: 10, name: "0010_energy", sql: m0010 },
+  { version: 11, name: "0011_publicity", sql: m0011 },
 ];

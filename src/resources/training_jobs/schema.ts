@@ -45,6 +45,8 @@ export const TrainingJob = z
     max_cost_usd: z.number().nullable(),
     publish: z.boolean(),
     progress: z.object({
+    published_at: DateTime.nullable().describe("Null unless it is in the public list"),
+    tracker_run_url: z.string().nullable().describe("Where the experiment tracker shows it"),
       step: z.int(),
       total_steps: z.int().describe("0: not known"),
       percent: z.number().min(0).max(100),
@@ -113,6 +115,8 @@ export const present = (row: JobRow, seen: Seen): TrainingJob => ({
   publish: row.publish,
   progress: progressOf(row),
   latest_metrics: row.latestMetrics,
+  published_at: isoOrNull(row.publishedAt),
+  tracker_run_url: row.trackerRunUrl,
   headline_metric: headlineOf(row),
   best_checkpoint_id: row.bestCheckpointId,
   memory_bytes: row.memoryBytes,

@@ -134,20 +134,6 @@ function move(ctx: Ctx, before: JobRow, what: string, step: Step): JobRow {
   });
 }
 
-/** Whether it may be shown to everybody. */
-export function setPublished(ctx: Ctx, workspaceId: string, id: string, publish: boolean): JobRow {
-  const before = mustGet(ctx, workspaceId, id);
-  if (before.publish === publish) return before;
-  const now = ctx.clock.now();
-  return write(ctx.db, (tx) => {
-    const set = { publish, updatedAt: now };
-    const row = tx.update(trainingJobs).set(set).where(eq(trainingJobs.id, id)).returning().get();
-    const type = publish ? "job.published" : "job.unpublished";
-    note(tx, row, now, { level: "info", type, message: publish ? "Published" : "No longer published" });
-    return row;
-  });
-}
-
 /** A finished one. Its files go when the loop finds a directory without a job; models that it made stay. */
 export function remove(ctx: Ctx, workspaceId: string, id: string): JobRow {
   const row = mustGet(ctx, workspaceId, id);

@@ -90,6 +90,10 @@ export const trainingJobs = sqliteTable("training_jobs", {
   publish: integer("publish", { mode: "boolean" }).notNull(),
   step: integer("step").notNull(),
   totalSteps: integer("total_steps").notNull(),
+  /** Set while it is published; no two are the same. */
+  publishedAt: integer("published_at"),
+  likeCount: integer("like_count").notNull(),
+  trackerRunUrl: text("tracker_run_url"),
   etaMs: integer("eta_ms"),
   latestMetrics: text("latest_metrics", { mode: "json" }).$type<Record<string, number>>().notNull(),
   bestCheckpointId: text("best_checkpoint_id"),
