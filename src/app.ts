@@ -21,6 +21,7 @@ import { guardedDial } from "./platform/http_client.ts";
 import { createLog, type Log } from "./platform/log.ts";
 import { type Loop, type LoopSpec, startLoop } from "./platform/loop.ts";
 import { migrate, requireCurrentSchema } from "./platform/migrate.ts";
+import { loadPricing } from "./platform/pricing.ts";
 import { someSealed } from "./platform/sealed.ts";
 import { openSecretBox } from "./platform/secrets.ts";
 import { compiled } from "./platform/self.ts";
@@ -173,6 +174,7 @@ export function openContext(config: Config, db: Db, log: Log, clock: Clock): Ope
   mkdirSync(socketDir, { recursive: true, mode: 0o700 });
   const ctx: Ctx = {
     config,
+    pricing: loadPricing(config.billing.pricing_file),
     db,
     clock,
     log,

@@ -9,6 +9,7 @@ import { cutDue } from "./resources/datasets/snapshots.ts";
 import { sweep as sweepDatasets } from "./resources/datasets/sweep.ts";
 import { reconcile } from "./resources/deployments/reconcile.ts";
 import { pruneRequests } from "./resources/deployments/service.ts";
+import * as energy from "./resources/energy/service.ts";
 import { scan } from "./resources/models/folder.ts";
 import { hashNew } from "./resources/models/hash.ts";
 import { pullAll } from "./resources/models/pull.ts";
@@ -34,6 +35,7 @@ export const loops = (ctx: Ctx): LoopSpec[] => [
   { name: "datasets.snapshots", schedule: { everyMs: 5_000 }, tick: (signal) => cutDue(ctx, signal) },
   { name: "datasets.sweep", schedule: { everyMs: 3_600_000 }, tick: async () => void (await sweepDatasets(ctx)) },
   { name: "deployments.reconcile", schedule: { everyMs: 1_000 }, tick: () => reconcile(ctx) },
+  { name: energy.SAMPLE, schedule: { everyMs: 5_000 }, tick: () => energy.sample(ctx) },
   { name: "sessions.reconcile", schedule: { everyMs: 2_000 }, tick: () => reconcileSessions(ctx) },
   { name: "training_jobs.reconcile", schedule: { everyMs: 1_000 }, tick: () => reconcileTrainingJobs(ctx) },
   { name: "training_jobs.sweep", schedule: { everyMs: 3_600_000 }, tick: (signal) => sweepTrainingJobs(ctx, signal) },

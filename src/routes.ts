@@ -6,6 +6,7 @@ import { routes as audit } from "./resources/audit/routes.ts";
 import { routes as billing, grantRoutes } from "./resources/billing/routes.ts";
 import { routes as codeArtifacts } from "./resources/code_artifacts/routes.ts";
 import { routes as connectedDatasets } from "./resources/datasets/connected_routes.ts";
+import { routes as cost } from "./resources/cost/routes.ts";
 import { routes as datasets } from "./resources/datasets/routes.ts";
 import { routes as deployments } from "./resources/deployments/routes.ts";
 import { routes as docs } from "./resources/docs/routes.ts";
@@ -53,5 +54,6 @@ export const mount = (ctx: Ctx) => (app: AnyElysia) =>
     .use(publicRuns(ctx))
     .use(trainingModels(ctx))
     .use(gpu(ctx))
+    .use(cost(ctx))
     .use(webhooks(ctx))
     .use(events(ctx));

@@ -75,7 +75,7 @@ export const billing = section("What things cost.", {
   initial_credit_usd: z.number().min(0).max(1e9).default(100).describe("Credit of a new workspace, in dollars."),
   local_rate_usd_per_hour: z
     .number()
-    .min(0)
+    .min(-1)
     .max(1e6)
     .default(-1)
     .describe("What an hour of one device of this machine costs, in dollars; 0 = free, -1 = as the prices say."),

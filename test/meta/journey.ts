@@ -22,6 +22,8 @@ export type Step = {
   make?: (app: TestApp) => Promise<unknown>;
   /** A body that is not JSON; `form` is one of fields and files. */
   body?: string | FormData;
+  /** What comes back is a plain array or map: it has no `object`. */
+  plain?: true;
   /** What comes back is not JSON. */
   bytes?: true;
   /** Fills the path's parameters; `?` is a query to go with it. Absent: the path has none. */
@@ -178,6 +180,13 @@ export const JOURNEY: Step[] = [
   { operation: "GET /v1/secrets" },
   { operation: "GET /v1/secrets/{name}", own: secret },
   { operation: "DELETE /v1/secrets/{name}", own: secret },
+  { operation: "GET /v1/cost/summary" },
+  { operation: "GET /v1/cost/by_provider", plain: true },
+  { operation: "GET /v1/cost/by_gpu", plain: true },
+  { operation: "GET /v1/cost/estimate" },
+  { operation: "GET /v1/cost/monthly_projection" },
+  { operation: "GET /v1/cost/compare", plain: true },
+  { operation: "GET /v1/cost/rates", plain: true },
   { operation: "GET /v1/regions" },
   { operation: "GET /v1/regions/{id}", own: async () => ({ id: "local" }), shared: true },
   { operation: "POST /v1/models/pull", json: { name: "journey/model" } },

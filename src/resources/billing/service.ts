@@ -4,6 +4,7 @@ import type { Ctx } from "../../context.ts";
 import { AppError } from "../../lib/errors.ts";
 import { microsOf, usdOf } from "../../lib/money.ts";
 import type { Tx } from "../../platform/db.ts";
+import * as cost from "../cost/service.ts";
 import { billingAccounts } from "./table.ts";
 
 /** A stretch of time in which a deployment held its hardware. Stretches of one deployment never overlap. */
@@ -76,8 +77,6 @@ export function mustAfford(ctx: Pick<Ctx, "config" | "db">, workspaceId: string,
 
 const dollars = (micros: number) => `$${usdOf(micros).toFixed(2)}`;
 
-/** Micro-dollars for an hour of one device; null: free. Only this machine runs things so far. */
-export function rateFor(ctx: Pick<Ctx, "config">, provider: string, _gpuType: string): number | null {
-  const usd = provider === "local" ? ctx.config.billing.local_rate_usd_per_hour : 0;
-  return usd > 0 ? microsOf(usd) : null;
-}
+/** Micro-dollars for an hour of one device; null: free. */
+export const rateFor = (ctx: Pick<Ctx, "config" | "pricing" | "db">, provider: string, gpuType: string) =>
+  cost.rateFor(ctx, provider, gpuType);

@@ -237,6 +237,15 @@ export const waitingReason = (ctx: Ctx, holder: string): string | undefined =>
 
 const heldBy = (ctx: Ctx, holder: string) => ctx.db.select().from(gpuLeases).where(eq(gpuLeases.holder, holder)).all();
 
+export type Holder = { holder: string; device: string; idle: boolean };
+
+/** Who holds memory of which device, and who of them does nothing now. */
+export function holders(ctx: Ctx): Holder[] {
+  const idle = idleHolders(ctx);
+  const leases = ctx.db.select().from(gpuLeases).all();
+  return leases.map(({ holder, device }) => ({ holder, device, idle: idle.has(holder) }));
+}
+
 /** Every device: there are few. */
 export async function list(ctx: Ctx, workspaceId: string, { after, limit }: PageQuery) {
   const seen = await devices(ctx);

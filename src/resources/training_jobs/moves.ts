@@ -6,6 +6,7 @@ import { afterCommit, type Tx, write } from "../../platform/db.ts";
 import type { TrainSample } from "../../workers/protocol_trainer.ts";
 import * as billing from "../billing/service.ts";
 import * as datasets from "../datasets/service.ts";
+import * as energy from "../energy/service.ts";
 import { changed } from "./log_readers.ts";
 import { type Action, machine } from "./machine.ts";
 import { type Note, note } from "./notes.ts";
@@ -44,7 +45,8 @@ export function settle(tx: Tx, job: JobRow, until: number): Patch {
   const to = Math.max(from, until);
   const { workspaceId, id: jobId, rateMicros: ratePerHourMicros } = job;
   const cost = billing.chargeJob(tx, { workspaceId, jobId, from, to, ratePerHourMicros });
-  return { runMs: job.runMs + to - from, runSince: null, costMicros: job.costMicros + cost, etaMs: null };
+  const used = { runMs: job.runMs + to - from, costMicros: job.costMicros + cost, ...energy.atEnd(job, to) };
+  return { ...used, runSince: null, etaMs: null };
 }
 
 /** In the ledger's queue, or behind others: why. */
@@ -76,6 +78,7 @@ export function place(ctx: Ctx, job: JobRow, checkpoint: CheckpointRow | undefin
       note: { level: "info", type: "job.provisioning", message: words },
     });
     if (!row) return undefined;
+    afterCommit(tx, () => ctx.wake(energy.SAMPLE)); // a short run is measured too
     tx.delete(trainingMetrics)
       .where(and(eq(trainingMetrics.jobId, job.id), gt(trainingMetrics.step, step)))
       .run();

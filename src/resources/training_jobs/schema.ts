@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { usdOf } from "../../lib/money.ts";
+import { wattHours } from "../../lib/pricing/energy.ts";
 import { DateTime, isoOrNull } from "../../lib/schema.ts";
 import { isoTime } from "../../lib/time.ts";
 import { LoraSettings } from "../../lib/training/lora.ts";
@@ -64,6 +65,7 @@ export const TrainingJob = z
       .nullable()
       .describe("Why it failed"),
     cost_usd: z.number(),
+    energy_wh: z.number().nullable().describe("Of its cards, in watt-hours; null: they do not tell, or it has not run"),
     lock: z
       .object({
         base_model_sha256: Sha256,
@@ -125,6 +127,7 @@ export const present = (row: JobRow, seen: Seen): TrainingJob => ({
   pause_reason: row.pauseReason,
   error: row.error,
   cost_usd: usdOf(costMicrosOf(row, seen.now)),
+  energy_wh: wattHours(row.energyJoules),
   lock: row.lock,
   metadata: row.metadata,
   started_at: isoOrNull(row.startedAt),

@@ -110,6 +110,10 @@ export const trainingJobs = sqliteTable("training_jobs", {
   costMicros: integer("cost_micros").notNull(),
   runMs: integer("run_ms").notNull(),
   runSince: integer("run_since"),
+  /** Counted up to `energyAt`; null: never measured. */
+  energyJoules: integer("energy_joules"),
+  energyWatts: real("energy_watts"),
+  energyAt: integer("energy_at"),
   logKey: text("log_key"),
   logBytes: integer("log_bytes"),
   metadata: text("metadata", { mode: "json" }).$type<Record<string, string>>().notNull(),
