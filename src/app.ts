@@ -34,6 +34,8 @@ import { begin as beginDatasets } from "./resources/datasets/sweep.ts";
 import { begin as beginDeployments } from "./resources/deployments/reconcile.ts";
 import * as gpu from "./resources/gpu/service.ts";
 import * as setup from "./resources/setup/service.ts";
+import { store as storeCounters } from "./resources/metrics/store.ts";
+import { close as closeTrackers } from "./resources/settings/live.ts";
 import { begin as beginTrainingJobs, close as closeTrainingJobs } from "./resources/training_jobs/reconcile.ts";
 import { begin as beginWebhooks } from "./resources/webhooks/fan_out.ts";
 import { close as closeWebhooks } from "./resources/webhooks/live.ts";
@@ -83,6 +85,7 @@ export async function startServer(config: Config, options: Options = {}): Promis
     await durable(db);
     for (const spec of loops(ctx)) opened.loops.set(spec.name, startLoop(durably(db, spec), { log, clock }));
     shutdown.add("loops", async () => {
+    shutdown.add("trackers", () => closeTrackers(ctx));
       await Promise.all([...opened.loops.values()].map((loop) => loop.stop()));
       recordUses(db);
     });

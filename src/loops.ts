@@ -16,6 +16,8 @@ import { pullAll } from "./resources/models/pull.ts";
 import { reconcile as reconcileSessions } from "./resources/sessions/reconcile.ts";
 import { reconcile as reconcileTrainingJobs } from "./resources/training_jobs/reconcile.ts";
 import { sweep as sweepTrainingJobs } from "./resources/training_jobs/sweep.ts";
+import { track } from "./resources/settings/send.ts";
+import { TRACK } from "./resources/settings/service.ts";
 import { sweep as sweepVolumes } from "./resources/volumes/sweep.ts";
 import { deliver } from "./resources/webhooks/deliver.ts";
 import { fanOut } from "./resources/webhooks/fan_out.ts";
@@ -40,6 +42,7 @@ export const loops = (ctx: Ctx): LoopSpec[] => [
   { name: "training_jobs.reconcile", schedule: { everyMs: 1_000 }, tick: () => reconcileTrainingJobs(ctx) },
   { name: "training_jobs.sweep", schedule: { everyMs: 3_600_000 }, tick: (signal) => sweepTrainingJobs(ctx, signal) },
   { name: "volumes.sweep", schedule: { everyMs: 60_000 }, tick: (signal) => sweepVolumes(ctx, signal) },
+  { name: TRACK, schedule: { everyMs: 2_000 }, tick: () => track(ctx) },
   { name: "webhooks.fan_out", schedule: { everyMs: 1_000 }, tick: (signal) => fanOut(ctx, signal) },
   { name: "webhooks.deliver", schedule: { everyMs: 500 }, tick: (signal) => deliver(ctx, signal) },
   { name: "webhooks.prune", schedule: "57 3 * * *", tick: () => pruneWebhooks(ctx) },

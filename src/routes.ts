@@ -19,6 +19,7 @@ import { routes as rewardFunctions } from "./resources/reward_functions/routes.t
 import { routes as secrets } from "./resources/secrets/routes.ts";
 import { routes as sessions } from "./resources/sessions/routes.ts";
 import { routes as setup } from "./resources/setup/routes.ts";
+import { routes as settings } from "./resources/settings/routes.ts";
 import { routes as sshKeys } from "./resources/ssh_keys/routes.ts";
 import { routes as system } from "./resources/system/routes.ts";
 import { logRoutes as trainingLogs } from "./resources/training_jobs/log_routes.ts";
@@ -41,6 +42,7 @@ export const mount = (ctx: Ctx) => (app: AnyElysia) =>
     .use(sshKeys(ctx))
     .use(secrets(ctx))
     .use(models(ctx))
+    .use(settings(ctx))
     .use(volumes(ctx))
     .use(codeArtifacts(ctx))
     .use(rewardFunctions(ctx))

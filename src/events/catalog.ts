@@ -12,6 +12,7 @@ const workspace = subject("workspace", { name: z.string(), status: z.string() })
 const apiKey = subject("api_key", { name: z.string(), key_prefix: z.string(), scopes: z.array(z.string()) });
 const sshKey = subject("ssh_key", { name: z.string(), fingerprint: z.string() });
 const secret = subject("secret", { name: z.string(), scope_host: z.string().nullable() });
+const trackerIntegration = subject("tracker_integration", { type: z.string(), base_url: z.string() });
 const model = subject("model", { name: z.string(), status: z.string() });
 const deployment = subject("deployment", { status: z.string(), name: z.string() });
 
@@ -68,6 +69,9 @@ export const CATALOG = {
   "deployment.updated": { webhook: false, data: deployment },
   "deployment.stopped": { webhook: false, data: deployment },
   "deployment.unhealthy": { webhook: false, data: deployment },
+  "tracker_integration.created": { webhook: false, data: trackerIntegration },
+  "tracker_integration.updated": { webhook: false, data: trackerIntegration },
+  "tracker_integration.deleted": { webhook: false, data: trackerIntegration },
   "deployment.serving": { webhook: true, data: deployment },
   "deployment.failed": { webhook: true, data: deployment },
   "deployment.scaled_to_zero": { webhook: true, data: deployment },

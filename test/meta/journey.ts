@@ -8,6 +8,7 @@ import { pretendServing } from "../pretend_replica.ts";
 import { DATASETS, readSources } from "./journey_datasets.ts";
 import { JOBS, runJobs } from "./journey_jobs.ts";
 import { REWARDS } from "./journey_rewards.ts";
+import { PUBLICITY } from "./journey_publicity.ts";
 import { endSessions, SESSIONS } from "./journey_sessions.ts";
 import { toggleEndpoint, WEBHOOKS } from "./journey_webhooks.ts";
 
@@ -233,6 +234,7 @@ export const JOURNEY: Step[] = [
   ...WEBHOOKS,
   ...REWARDS,
   ...JOBS,
+  ...PUBLICITY,
   { operation: "POST /v1/deployments", json: { model: "journey/served", name: "journey" } },
   { operation: "GET /v1/deployments" },
   { operation: "GET /v1/deployments/{id}", own: deployment },

@@ -12,6 +12,7 @@ import { preparedInsert } from "../../platform/row.ts";
 import * as datasets from "../datasets/service.ts";
 import * as models from "../models/service.ts";
 import * as rewardFunctions from "../reward_functions/service.ts";
+import * as settings from "../settings/service.ts";
 import { type Asker, type Draft, draft, type Rows, type Sized, sized } from "./admission.ts";
 import type { Wanted } from "./clone.ts";
 import { type CreateTrainingJob, PRIORITIES } from "./create_schema.ts";
@@ -89,6 +90,7 @@ function keep(ctx: Ctx, { faults }: Draft, row: JobRow, once: Once | undefined):
         param: "/base_model",
       });
     const made = insert(tx, { ...row, publishedAt: row.publish ? publishingTime(tx, now) : null });
+    settings.follow(tx, made, now);
     emit(tx, "job.created", { workspaceId, now }, report(made));
     note(tx, made, now, { level: "info", type: "job.created", message: "Created, waits in the queue" });
     for (const { message, param } of faults.warnings)
