@@ -1,4 +1,5 @@
 import { afterEach, expect, test } from "bun:test";
+import { tarGz } from "../../../test/archives.ts";
 import { jobRow } from "../../../test/fake_trainers.ts";
 import { fakeClock, manyApps, type Options, type TestApp } from "../../../test/harness.ts";
 import { write } from "../../platform/db.ts";
@@ -151,7 +152,7 @@ test("a page goes on strictly before its cursor, and runs of one instant are not
   expect(idsOf(await look(app, `?cursor=${newest.published_at}`))).toEqual(seen.slice(1));
 });
 
-test("a job that is made with publish is in the list, and one published anew is the newest", async () => {
+test("a run that is taken back is gone, and one that is published anew is the newest", async () => {
   const app = begin();
   const first = await run(app);
   const second = await run(app);
@@ -229,4 +230,18 @@ test("reads beyond the rate of an address are refused", async () => {
   const statuses = [];
   for (let i = 0; i < 3; i++) statuses.push((await look(app)).status);
   expect(statuses).toEqual([200, 200, 429]);
+});
+
+test("a job that is made with publish is in the list at once; its clone has to ask for it too", async () => {
+  const app = begin();
+  const form = new FormData();
+  form.set("file", new Blob([tarGz({ name: "main.sh", content: "true" })]), "code.tar.gz");
+  const artifact = (await app.call("POST", "/v1/code_artifacts", undefined, { raw: form })).body.id;
+  const request = { method: "custom", code_artifact_id: artifact, command: "sh main.sh --secret", publish: true };
+  const { body: job } = await app.call("POST", "/v1/training_jobs", request);
+  expect([job.publish, job.published_at]).toEqual([true, "2026-01-01T00:00:00.000Z"]);
+  const { body: clone } = await app.call("POST", "/v1/training_jobs", { source_job: job.id });
+  expect([clone.publish, clone.published_at]).toEqual([false, null]);
+  const { body } = await look(app);
+  expect(body.data).toMatchObject([{ id: job.id, base_model: null, headline_metric: null, duration_seconds: 0 }]);
 });
