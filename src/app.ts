@@ -29,13 +29,13 @@ import { createShutdown } from "./platform/shutdown.ts";
 import { openStorage } from "./platform/storage/open.ts";
 import { createSupervisor } from "./platform/supervisor.ts";
 import { authenticate, recordUses } from "./resources/api_keys/authenticate.ts";
+import { begin as beginBilling } from "./resources/billing/service.ts";
 import { closeAll as closeDatasets } from "./resources/datasets/files.ts";
 import { begin as beginDatasets } from "./resources/datasets/sweep.ts";
 import { begin as beginDeployments } from "./resources/deployments/reconcile.ts";
 import * as gpu from "./resources/gpu/service.ts";
-import * as setup from "./resources/setup/service.ts";
-import { store as storeCounters } from "./resources/metrics/store.ts";
 import { close as closeTrackers } from "./resources/settings/live.ts";
+import * as setup from "./resources/setup/service.ts";
 import { begin as beginTrainingJobs, close as closeTrainingJobs } from "./resources/training_jobs/reconcile.ts";
 import { begin as beginWebhooks } from "./resources/webhooks/fan_out.ts";
 import { close as closeWebhooks } from "./resources/webhooks/live.ts";
@@ -75,6 +75,7 @@ export async function startServer(config: Config, options: Options = {}): Promis
     shutdown.add("training", (signal) => closeTrainingJobs(ctx, signal));
     await ctx.supervisor.sweep();
     if (compiled) removeOtherVersions(config.data_dir);
+    beginBilling(ctx);
     const prepared = setup.prepare(ctx);
     if (!canUseGpus) gpu.useProbe(ctx, async () => []); // without the library a card is of no use
     await beginDatasets(ctx);
@@ -82,10 +83,10 @@ export async function startServer(config: Config, options: Options = {}): Promis
     beginTrainingJobs(ctx); // the ledger is empty now
     beginWebhooks(ctx);
     shutdown.add("webhooks", (signal) => closeWebhooks(ctx, signal));
+    shutdown.add("trackers", () => closeTrackers(ctx));
     await durable(db);
     for (const spec of loops(ctx)) opened.loops.set(spec.name, startLoop(durably(db, spec), { log, clock }));
     shutdown.add("loops", async () => {
-    shutdown.add("trackers", () => closeTrackers(ctx));
       await Promise.all([...opened.loops.values()].map((loop) => loop.stop()));
       recordUses(db);
     });

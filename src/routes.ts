@@ -5,21 +5,21 @@ import { routes as apiKeys } from "./resources/api_keys/routes.ts";
 import { routes as audit } from "./resources/audit/routes.ts";
 import { routes as billing, grantRoutes } from "./resources/billing/routes.ts";
 import { routes as codeArtifacts } from "./resources/code_artifacts/routes.ts";
-import { routes as connectedDatasets } from "./resources/datasets/connected_routes.ts";
 import { routes as cost } from "./resources/cost/routes.ts";
+import { routes as connectedDatasets } from "./resources/datasets/connected_routes.ts";
 import { routes as datasets } from "./resources/datasets/routes.ts";
 import { routes as deployments } from "./resources/deployments/routes.ts";
 import { routes as docs } from "./resources/docs/routes.ts";
 import { routes as events } from "./resources/events/routes.ts";
 import { routes as gpu } from "./resources/gpu/routes.ts";
 import { routes as models } from "./resources/models/routes.ts";
-import { routes as regions } from "./resources/regions/routes.ts";
 import { routes as publicRuns } from "./resources/public_runs/routes.ts";
+import { routes as regions } from "./resources/regions/routes.ts";
 import { routes as rewardFunctions } from "./resources/reward_functions/routes.ts";
 import { routes as secrets } from "./resources/secrets/routes.ts";
 import { routes as sessions } from "./resources/sessions/routes.ts";
-import { routes as setup } from "./resources/setup/routes.ts";
 import { routes as settings } from "./resources/settings/routes.ts";
+import { routes as setup } from "./resources/setup/routes.ts";
 import { routes as sshKeys } from "./resources/ssh_keys/routes.ts";
 import { routes as system } from "./resources/system/routes.ts";
 import { logRoutes as trainingLogs } from "./resources/training_jobs/log_routes.ts";
@@ -37,12 +37,12 @@ export const mount = (ctx: Ctx) => (app: AnyElysia) =>
     .use(docs(ctx))
     .use(workspaces(ctx))
     .use(account(ctx))
-    .use(apiKeys(ctx))
     .use(audit(ctx))
+    .use(apiKeys(ctx))
     .use(sshKeys(ctx))
     .use(secrets(ctx))
-    .use(models(ctx))
     .use(settings(ctx))
+    .use(models(ctx))
     .use(volumes(ctx))
     .use(codeArtifacts(ctx))
     .use(rewardFunctions(ctx))
@@ -52,10 +52,12 @@ export const mount = (ctx: Ctx) => (app: AnyElysia) =>
     .use(datasets(ctx))
     .use(deployments(ctx))
     .use(trainingJobs(ctx))
-    .use(trainingLogs(ctx))
     .use(publicRuns(ctx))
+    .use(trainingLogs(ctx))
     .use(trainingModels(ctx))
     .use(gpu(ctx))
+    .use(billing(ctx))
+    .use(grantRoutes(ctx))
     .use(cost(ctx))
     .use(webhooks(ctx))
     .use(events(ctx));

@@ -46,6 +46,14 @@ const session = subject("session", { name: z.string().nullable(), status: z.stri
 /** `model` is null for jobs that run a script of the user. */
 const job = subject("job", { status: z.string(), model: z.string().nullable() });
 
+const pausedJob = subject("job", {
+  status: z.string(),
+  model: z.string().nullable(),
+  reason: z.string().nullable(),
+});
+
+const balance = { balance_usd: z.number() };
+
 const webhookEndpoint = subject("webhook_endpoint", { status: z.string() });
 
 export const CATALOG = {
@@ -61,6 +69,9 @@ export const CATALOG = {
   "secret.created": { webhook: false, data: secret },
   "secret.updated": { webhook: false, data: secret },
   "secret.deleted": { webhook: false, data: secret },
+  "tracker_integration.created": { webhook: false, data: trackerIntegration },
+  "tracker_integration.updated": { webhook: false, data: trackerIntegration },
+  "tracker_integration.deleted": { webhook: false, data: trackerIntegration },
   "model.created": { webhook: false, data: model },
   "model.ready": { webhook: false, data: model },
   "model.failed": { webhook: false, data: model },
@@ -69,9 +80,6 @@ export const CATALOG = {
   "deployment.updated": { webhook: false, data: deployment },
   "deployment.stopped": { webhook: false, data: deployment },
   "deployment.unhealthy": { webhook: false, data: deployment },
-  "tracker_integration.created": { webhook: false, data: trackerIntegration },
-  "tracker_integration.updated": { webhook: false, data: trackerIntegration },
-  "tracker_integration.deleted": { webhook: false, data: trackerIntegration },
   "deployment.serving": { webhook: true, data: deployment },
   "deployment.failed": { webhook: true, data: deployment },
   "deployment.scaled_to_zero": { webhook: true, data: deployment },
@@ -101,13 +109,16 @@ export const CATALOG = {
   "job.created": { webhook: false, data: job },
   "job.provisioning": { webhook: false, data: job },
   "job.running": { webhook: false, data: job },
-  "job.paused": { webhook: false, data: job },
+  "job.paused": { webhook: false, data: pausedJob },
   "job.requeued": { webhook: false, data: job },
   "job.cancelling": { webhook: false, data: job },
   "job.cancelled": { webhook: false, data: job },
   "job.completed": { webhook: true, data: job },
   "job.failed": { webhook: true, data: job },
   "job.deleted": { webhook: false, data: job },
+  "credit.granted": { webhook: false, data: subject("balance", { ...balance, amount_usd: z.number() }) },
+  "credit.low": { webhook: false, data: subject("balance", { ...balance, threshold_percent: z.number() }) },
+  "credit.exhausted": { webhook: false, data: subject("balance", balance) },
   "webhook_endpoint.created": { webhook: false, data: webhookEndpoint },
   "webhook_endpoint.updated": { webhook: false, data: webhookEndpoint },
   "webhook_endpoint.enabled": { webhook: false, data: webhookEndpoint },

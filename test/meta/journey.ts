@@ -5,10 +5,11 @@ import { tarGz } from "../archives.ts";
 import { type TestApp, tempDir } from "../harness.ts";
 import { makeModel } from "../models.ts";
 import { pretendServing } from "../pretend_replica.ts";
+import { BILLING, spend } from "./journey_billing.ts";
 import { DATASETS, readSources } from "./journey_datasets.ts";
 import { JOBS, runJobs } from "./journey_jobs.ts";
-import { REWARDS } from "./journey_rewards.ts";
 import { PUBLICITY } from "./journey_publicity.ts";
+import { REWARDS } from "./journey_rewards.ts";
 import { endSessions, SESSIONS } from "./journey_sessions.ts";
 import { toggleEndpoint, WEBHOOKS } from "./journey_webhooks.ts";
 
@@ -181,6 +182,7 @@ export const JOURNEY: Step[] = [
   { operation: "GET /v1/secrets" },
   { operation: "GET /v1/secrets/{name}", own: secret },
   { operation: "DELETE /v1/secrets/{name}", own: secret },
+  ...BILLING,
   { operation: "GET /v1/cost/summary" },
   { operation: "GET /v1/cost/by_provider", plain: true },
   { operation: "GET /v1/cost/by_gpu", plain: true },
@@ -232,9 +234,9 @@ export const JOURNEY: Step[] = [
   { operation: "DELETE /v1/code_artifacts/{id}", own: artifact },
   ...SESSIONS,
   ...WEBHOOKS,
+  ...PUBLICITY,
   ...REWARDS,
   ...JOBS,
-  ...PUBLICITY,
   { operation: "POST /v1/deployments", json: { model: "journey/served", name: "journey" } },
   { operation: "GET /v1/deployments" },
   { operation: "GET /v1/deployments/{id}", own: deployment },
@@ -264,6 +266,7 @@ export async function meanwhile(app: TestApp) {
   await readSources(app);
   endSessions(app);
   await toggleEndpoint(app);
+  spend(app);
   await runJobs(app);
   const { id } = await deployment(app);
   pretendServing(app, id);

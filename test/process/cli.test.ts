@@ -50,6 +50,7 @@ describe("help", () => {
   commands.push("webhooks", ...["create", "list", "listen", "verify"].map((name) => `webhooks ${name}`));
   const ofJobs = ["create", "list", "get", "watch", "logs", "cancel", "pause", "resume", "delete", "model"];
   commands.push("jobs", ...ofJobs.map((name) => `jobs ${name}`));
+  commands.push("credits", "credits show", "credits grant");
   commands.push("config", "config print", "config check", "config default", "config pricing", "doctor", "demo", "version");
   test.each(commands)("verk help %s shows usage, flags, an example and exit codes", async (name) => {
     const { code, out } = await verk(["help", ...name.split(" ")]);

@@ -45,9 +45,9 @@ export const TrainingJob = z
     max_runtime_minutes: z.number().nullable(),
     max_cost_usd: z.number().nullable(),
     publish: z.boolean(),
-    progress: z.object({
     published_at: DateTime.nullable().describe("Null unless it is in the public list"),
     tracker_run_url: z.string().nullable().describe("Where the experiment tracker shows it"),
+    progress: z.object({
       step: z.int(),
       total_steps: z.int().describe("0: not known"),
       percent: z.number().min(0).max(100),
@@ -115,10 +115,10 @@ export const present = (row: JobRow, seen: Seen): TrainingJob => ({
   max_runtime_minutes: row.maxRuntimeMs === null ? null : row.maxRuntimeMs / 60_000,
   max_cost_usd: row.maxCostMicros === null ? null : usdOf(row.maxCostMicros),
   publish: row.publish,
-  progress: progressOf(row),
-  latest_metrics: row.latestMetrics,
   published_at: isoOrNull(row.publishedAt),
   tracker_run_url: row.trackerRunUrl,
+  progress: progressOf(row),
+  latest_metrics: row.latestMetrics,
   headline_metric: headlineOf(row),
   best_checkpoint_id: row.bestCheckpointId,
   memory_bytes: row.memoryBytes,
