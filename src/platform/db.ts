@@ -169,8 +169,8 @@ function lose(state: State, batch: Batch, error: unknown) {
 }
 
 /**
- * Adds to the open commit, as its last part, or opens one: for a row that goes with whatever was done, at a third of the
- * price of a `write()`. `fn` must not throw for reasons of its own: the whole commit would be lost.
+ * Adds to the open commit, as its last part, or opens one: for a row that goes with whatever was done. It has no
+ * savepoint of its own, so `fn` must not throw for reasons of its own: the whole commit would be lost.
  */
 export function joinCommit(db: Db, fn: (tx: Tx) => void) {
   const state = stateOf(db);
