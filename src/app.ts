@@ -34,6 +34,7 @@ import { closeAll as closeDatasets } from "./resources/datasets/files.ts";
 import { begin as beginDatasets } from "./resources/datasets/sweep.ts";
 import { begin as beginDeployments } from "./resources/deployments/reconcile.ts";
 import * as gpu from "./resources/gpu/service.ts";
+import { store as storeCounters } from "./resources/metrics/store.ts";
 import { close as closeTrackers } from "./resources/settings/live.ts";
 import * as setup from "./resources/setup/service.ts";
 import { begin as beginTrainingJobs, close as closeTrainingJobs } from "./resources/training_jobs/reconcile.ts";
@@ -69,6 +70,7 @@ export async function startServer(config: Config, options: Options = {}): Promis
     shutdown.add("database", () => flushAndClose(db));
     const opened = openContext(config, db, log, clock);
     const { ctx } = opened;
+    shutdown.add("counters", () => storeCounters(ctx)); // what the steps before it count too
     shutdown.add("rows", async () => closeDatasets(ctx));
     shutdown.add("workers", () => ctx.supervisor.stopAll("shutdown"));
     shutdown.add("rewards", () => ctx.rewards.close());

@@ -9,7 +9,7 @@ import type { Storage } from "./platform/storage/storage.ts";
 import type { Supervisor } from "./platform/supervisor.ts";
 import type { RewardPool } from "./sandbox/reward_types.ts";
 
-export const SCOPES = ["*", "read", "inference", "training", "detect", "admin"] as const;
+export const SCOPES = ["*", "read", "inference", "training", "detect", "metrics", "admin"] as const;
 export type Scope = (typeof SCOPES)[number];
 
 /** Who is calling. Every query is scoped to `workspaceId`. */

@@ -10,14 +10,16 @@ import { sweep as sweepDatasets } from "./resources/datasets/sweep.ts";
 import { reconcile } from "./resources/deployments/reconcile.ts";
 import { pruneRequests } from "./resources/deployments/service.ts";
 import * as energy from "./resources/energy/service.ts";
+import * as metrics from "./resources/metrics/service.ts";
+import { STORE, STORE_MS } from "./resources/metrics/store.ts";
 import { scan } from "./resources/models/folder.ts";
 import { hashNew } from "./resources/models/hash.ts";
 import { pullAll } from "./resources/models/pull.ts";
 import { reconcile as reconcileSessions } from "./resources/sessions/reconcile.ts";
-import { reconcile as reconcileTrainingJobs } from "./resources/training_jobs/reconcile.ts";
-import { sweep as sweepTrainingJobs } from "./resources/training_jobs/sweep.ts";
 import { track } from "./resources/settings/send.ts";
 import { TRACK } from "./resources/settings/service.ts";
+import { reconcile as reconcileTrainingJobs } from "./resources/training_jobs/reconcile.ts";
+import { sweep as sweepTrainingJobs } from "./resources/training_jobs/sweep.ts";
 import { sweep as sweepVolumes } from "./resources/volumes/sweep.ts";
 import { deliver } from "./resources/webhooks/deliver.ts";
 import { fanOut } from "./resources/webhooks/fan_out.ts";
@@ -38,17 +40,18 @@ export const loops = (ctx: Ctx): LoopSpec[] => [
   { name: "datasets.sweep", schedule: { everyMs: 3_600_000 }, tick: async () => void (await sweepDatasets(ctx)) },
   { name: "deployments.reconcile", schedule: { everyMs: 1_000 }, tick: () => reconcile(ctx) },
   { name: energy.SAMPLE, schedule: { everyMs: 5_000 }, tick: () => energy.sample(ctx) },
+  { name: STORE, schedule: { everyMs: STORE_MS }, tick: () => metrics.tick(ctx) },
   { name: "sessions.reconcile", schedule: { everyMs: 2_000 }, tick: () => reconcileSessions(ctx) },
+  { name: TRACK, schedule: { everyMs: 2_000 }, tick: () => track(ctx) },
   { name: "training_jobs.reconcile", schedule: { everyMs: 1_000 }, tick: () => reconcileTrainingJobs(ctx) },
   { name: "training_jobs.sweep", schedule: { everyMs: 3_600_000 }, tick: (signal) => sweepTrainingJobs(ctx, signal) },
   { name: "volumes.sweep", schedule: { everyMs: 60_000 }, tick: (signal) => sweepVolumes(ctx, signal) },
-  { name: TRACK, schedule: { everyMs: 2_000 }, tick: () => track(ctx) },
   { name: "webhooks.fan_out", schedule: { everyMs: 1_000 }, tick: (signal) => fanOut(ctx, signal) },
   { name: "webhooks.deliver", schedule: { everyMs: 500 }, tick: (signal) => deliver(ctx, signal) },
   { name: "webhooks.prune", schedule: "57 3 * * *", tick: () => pruneWebhooks(ctx) },
+  { name: "audit.prune", schedule: "7 4 * * *", tick: () => pruneAudit(ctx) },
   { name: "code_artifacts.sweep", schedule: "47 * * * *", tick: () => removeAbandoned(ctx) },
   {
-  { name: "audit.prune", schedule: "7 4 * * *", tick: () => pruneAudit(ctx) },
     name: "deployments.prune_requests",
     schedule: "27 3 * * *",
     tick: async () =>

@@ -12,6 +12,7 @@ import { routes as deployments } from "./resources/deployments/routes.ts";
 import { routes as docs } from "./resources/docs/routes.ts";
 import { routes as events } from "./resources/events/routes.ts";
 import { routes as gpu } from "./resources/gpu/routes.ts";
+import { routes as metrics } from "./resources/metrics/routes.ts";
 import { routes as models } from "./resources/models/routes.ts";
 import { routes as publicRuns } from "./resources/public_runs/routes.ts";
 import { routes as regions } from "./resources/regions/routes.ts";
@@ -59,5 +60,6 @@ export const mount = (ctx: Ctx) => (app: AnyElysia) =>
     .use(billing(ctx))
     .use(grantRoutes(ctx))
     .use(cost(ctx))
+    .use(metrics(ctx))
     .use(webhooks(ctx))
     .use(events(ctx));

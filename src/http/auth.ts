@@ -7,6 +7,7 @@ import { actsFor } from "./audit.ts";
 import { readJson } from "./body.ts";
 import type { RateLimiter } from "./rate_limit.ts";
 import { rateLimiterOf } from "./rate_limit.ts";
+import { type Arrival, arrivalOf } from "./request_metrics.ts";
 
 const SCHEME = /^Bearer +(\S+)$/i;
 
@@ -17,8 +18,11 @@ function bearerOf(header: string | null): string | undefined {
   return SCHEME.exec(header)?.[1] ?? "";
 }
 
-function admit(ctx: Ctx, limiter: RateLimiter, area: Area, request: Request): Principal {
+type Door = { ctx: Ctx; limiter: RateLimiter; area: Area; arrival: Arrival };
+
+function admit({ ctx, limiter, area, arrival }: Door, request: Request): Principal {
   const principal = ctx.authenticate(bearerOf(request.headers.get("authorization")));
+  arrival.workspaceId = principal.workspaceId;
   limiter.spend(principal.keyId);
   const { method } = request;
   const reads = method === "GET" || method === "HEAD";
@@ -45,15 +49,18 @@ export function isStillAdmitted(ctx: Pick<Ctx, "authenticate">, request: Request
  * parser: `.use(authed)` on the resource, `...takes(Schema)` on each route that has a body.
  */
 export function area(ctx: Ctx, name: Area) {
-  const limiter = rateLimiterOf(ctx);
+  const arrival = arrivalOf(ctx);
+  const door: Door = { ctx, limiter: rateLimiterOf(ctx), area: name, arrival };
   const admitted = new WeakMap<Request, Principal>(); // filled only where a body is read
-  const authed = new Elysia().derive({ as: "scoped" }, ({ request }) => ({
-    principal: admitted.get(request) ?? admit(ctx, limiter, name, request),
-  }));
+  const authed = new Elysia().derive({ as: "scoped" }, ({ request, route }) => {
+    arrival.route = route;
+    return { principal: admitted.get(request) ?? admit(door, request) };
+  });
   const parsing =
     (exactly?: string) =>
-    ({ request }: { request: Request }) => {
-      admitted.set(request, admit(ctx, limiter, name, request));
+    ({ request, route }: { request: Request; route: string }) => {
+      arrival.route = route;
+      admitted.set(request, admit(door, request));
       return readJson(request, ctx.config.http.max_body_bytes, exactly);
     };
   return {

@@ -258,6 +258,7 @@ export const JOURNEY: Step[] = [
   { operation: "POST /v1/embeddings", own: nothing, json: { model: "d", input: "hi" } },
   { operation: "GET /v1/gpu" },
   { operation: "GET /v1/gpu/availability" },
+  { operation: "GET /v1/metrics", bytes: true },
   { operation: "GET /v1/events" },
 ];
 

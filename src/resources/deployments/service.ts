@@ -12,7 +12,7 @@ import * as billing from "../billing/service.ts";
 import * as gpu from "../gpu/service.ts";
 import * as models from "../models/service.ts";
 import { modelFor, mustFit, type Place } from "./admission.ts";
-import { liveOf, readyOf, seenLoad, turnAway } from "./fleet.ts";
+import { allLive, inflightOf, liveOf, readyOf, seenLoad, turnAway } from "./fleet.ts";
 import { machine } from "./machine.ts";
 import * as moves from "./moves.ts";
 import { partsOf } from "./parts.ts";
@@ -283,3 +283,7 @@ function naming<T>(name: string, fn: () => T): T {
     );
   }
 }
+
+/** Requests that wait for a replica, and all that are on their way, by deployment. */
+export const requestsNow = (ctx: Ctx) =>
+  new Map(allLive(ctx).map((live) => [live.id, { held: live.held.size, open: inflightOf(live) }]));

@@ -9,7 +9,7 @@ import type { PageQuery } from "../../http/pagination.ts";
 import { AppError } from "../../lib/errors.ts";
 import { oncePer } from "../../lib/once_per.ts";
 import { afterCommit, type Db, openCommit, type Tx, write } from "../../platform/db.ts";
-import { devicesFresh, devicesSeen, type Leased, probeWith, type Seen } from "./inventory.ts";
+import { devicesFresh, devicesKnown, devicesSeen, type Leased, probeWith, type Seen } from "./inventory.ts";
 import { type Device, type Placement, place, type Request } from "./policy.ts";
 import { type GpuAvailability, present, presentAvailability, type View } from "./schema.ts";
 import { gpuLeases, gpuWaits, type LeaseRow } from "./table.ts";
@@ -285,6 +285,7 @@ const idleHolders = (ctx: Ctx): Map<string, number> =>
   new Map([...stateOf(ctx.db).kinds.values()].flatMap((kind) => kind.idle().map((each) => [each.holder, each.since])));
 
 export const devices = (ctx: Ctx): Promise<Seen[]> => devicesFresh(ctx, leasedOn(ctx));
+export const known = (ctx: Ctx): Seen[] => devicesKnown(ctx, leasedOn(ctx));
 
 const leasedOn =
   (ctx: Ctx): Leased =>

@@ -1,7 +1,8 @@
 import { eq } from "drizzle-orm";
 import { transition } from "../../events/lifecycle.ts";
 import { type Delivery, type DeliveryStatus, type Endpoint, judge, type Trigger } from "../../lib/webhooks/verdict.ts";
-import type { Tx } from "../../platform/db.ts";
+import { afterCommit, type Tx } from "../../platform/db.ts";
+import { counter } from "../../platform/metrics.ts";
 import { preparedInsert } from "../../platform/row.ts";
 import type { Tried } from "./attempt.ts";
 import { cancelWaiting } from "./cancel.ts";
@@ -32,6 +33,11 @@ const STEPS = {
 } as const satisfies Record<DeliveryStatus, keyof typeof deliveryMachine.steps>;
 
 const insertAttempt = preparedInsert(webhookAttempts);
+const attempts = counter("verk_webhook_attempts_total", "Attempts at deliveries, by what came back", ["result"]);
+
+/** The class of the answer, or why there was none. */
+const resultOf = ({ responseCode, errorCode }: Tried) =>
+  responseCode === null ? (errorCode ?? "internal") : `${Math.floor(responseCode / 100)}xx`;
 
 /** The end of an attempt: its row, the delivery and the endpoint in one commit. Both rows are as of now. */
 export function record(
@@ -47,6 +53,7 @@ export function record(
   const { attemptCount, scheduledCount, dueAtMs: dueAt } = after.delivery;
   const durationMs = Math.max(0, endedAt - attemptedAt);
   insertAttempt(tx, { deliveryId: delivery.id, number: attemptCount, attemptedAt, trigger, durationMs, ...told });
+  afterCommit(tx, () => attempts.add(tx, delivery.workspaceId, [resultOf(tried)]));
   const patch = {
     attemptCount,
     scheduledCount,
