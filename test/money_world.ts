@@ -2,7 +2,6 @@ import { join } from "node:path";
 import { eq } from "drizzle-orm";
 import type { Ctx } from "../src/context.ts";
 import { AppError } from "../src/lib/errors.ts";
-import { newId } from "../src/lib/ids.ts";
 import { openRandom, type Random } from "../src/lib/training/random.ts";
 import { loadConfig } from "../src/platform/config.ts";
 import { closeDb, durable, openDb, write } from "../src/platform/db.ts";
@@ -14,20 +13,14 @@ import * as deploying from "../src/resources/deployments/moves.ts";
 import { type DeploymentRow, deployments } from "../src/resources/deployments/table.ts";
 import { keepToCredit } from "../src/resources/training_jobs/credit.ts";
 import * as training from "../src/resources/training_jobs/moves.ts";
-import { UNTOLD } from "../src/resources/training_jobs/policy.ts";
-import { step } from "../src/resources/training_jobs/progress.ts";
-import * as jobs from "../src/resources/training_jobs/service.ts";
 import { type JobRow, trainingJobs } from "../src/resources/training_jobs/table.ts";
 import * as workspaces from "../src/resources/workspaces/service.ts";
 import { jobRow } from "./fake_trainers.ts";
 import { Crash } from "./harness.ts";
+import { type Deed, type Dice, deploymentDeed, deploymentRow, jobDeed, RATES } from "./money_deeds.ts";
 
 const START = Date.UTC(2026, 0, 1);
 export const INITIAL_MICROS = 5_000_000;
-/** Micro-dollars for an hour: free, less than can be counted in a minute, usual, dear and odd. */
-const RATES = [null, 7, 58_000, 36_000_000, 999_999_937];
-const TOLD = { type: "step" as const, epoch: 0, values: {}, eta_ms: null, samples: [], alarms: [] };
-const FAULT = { code: "timeout", message: "x", param: null } as const;
 
 /** What the test saw of the use of a thing, without looking at the ledger. */
 export type Seen = {
@@ -40,9 +33,6 @@ export type Seen = {
   /** The stretch that goes on: when it began, when it was last heard of, how many there are. */
   open: { since: number; heard: number; count: number } | null;
 };
-/** `ends`: what goes on is over. `begins`: something does. `counts`: replicas from here on. */
-type Deed = { does: (ctx: Ctx, id: string) => unknown; ends?: true; begins?: true; counts?: number };
-
 /** Real rows and the real ledger under a clock that jumps and a process that dies at any commit. */
 export class World {
   now = START;
@@ -75,32 +65,20 @@ export class World {
     return { config, db, clock, log, wake: () => {}, closing: new AbortController().signal } as unknown as Ctx; // all that is reached
   }
 
-  below(limit: number) {
-    return Math.floor(this.random() * limit);
-  }
-  private pick<T>(of: readonly T[]): T {
-    return of[this.below(of.length)] as T;
-  }
+  private readonly below = (limit: number) => Math.floor(this.random() * limit);
+  private readonly pick = <T>(of: readonly T[]): T => of[this.below(of.length)] as T;
+  private readonly dice: Dice = { below: this.below, pick: this.pick };
 
   private add(kind: Seen["kind"]) {
     const rate = this.pick(RATES);
     const { now, workspaceId } = this;
-    const id =
-      kind === "job"
-        ? jobRow(now, { workspaceId, datasetId: null, rateMicros: rate })
-        : deployment(now, workspaceId, rate);
+    const job = jobRow(now, { workspaceId, datasetId: null, rateMicros: rate });
+    const deployment = deploymentRow(now, workspaceId, rate);
     write(this.ctx.db, (tx) =>
-      kind === "job"
-        ? tx
-            .insert(trainingJobs)
-            .values(id as JobRow)
-            .run()
-        : tx
-            .insert(deployments)
-            .values(id as DeploymentRow)
-            .run(),
+      kind === "job" ? tx.insert(trainingJobs).values(job).run() : tx.insert(deployments).values(deployment).run(),
     );
-    this.all.push({ id: id.id, kind, owed: 0n, usedMs: 0, rate, open: null });
+    const { id } = kind === "job" ? job : deployment;
+    this.all.push({ id, kind, owed: 0n, usedMs: 0, rate, open: null });
   }
 
   private rowOf({ kind, id }: Seen): JobRow | DeploymentRow {
@@ -123,7 +101,9 @@ export class World {
     if (what === 1) return this.restart();
     if (what === 2) return this.grant();
     const seen = this.pick(this.all);
-    await this.act(seen, seen.kind === "job" ? this.jobDeed(seen) : this.deploymentDeed(seen));
+    const { status } = this.rowOf(seen);
+    const moment = { workspaceId: this.workspaceId, isOpen: seen.open !== null, dice: this.dice };
+    await this.act(seen, seen.kind === "job" ? jobDeed(status, moment) : deploymentDeed(status, moment));
     const isOver = seen.kind === "job" && (this.rowOf(seen) as JobRow).completedAt !== null && !seen.open;
     if (isOver && this.below(3) === 0) this.add("job");
   }
@@ -142,62 +122,6 @@ export class World {
 
   private hear(seen: Seen) {
     if (seen.open && this.rowOf(seen).updatedAt === this.now) seen.open.heard = this.now;
-  }
-
-  private jobDeed(seen: Seen): Deed {
-    const { workspaceId } = this;
-    const told = { ...TOLD, step: 1 + this.below(9) };
-    const deeds: Deed[] = [
-      { does: (ctx, id) => training.begin(ctx, id, { device: "cpu", memoryBytes: 1 }) },
-      { does: (ctx, id) => training.begin(ctx, id, { device: "cpu", memoryBytes: 1 }) },
-      { does: (ctx, id) => step(ctx, id, told) },
-      { does: (ctx, id) => jobs.pause(ctx, workspaceId, id) },
-      { does: (ctx, id) => jobs.pause(ctx, workspaceId, id) },
-      { does: (ctx, id) => jobs.resume(ctx, workspaceId, id) },
-      { does: (ctx, id) => jobs.cancel(ctx, workspaceId, id) },
-      { does: (ctx, id) => training.fail(ctx, id, FAULT), ends: true },
-      { does: (ctx, id) => training.drop(ctx, id), ends: true },
-      { does: (ctx, id) => training.conclude(ctx, id, UNTOLD), ends: true },
-      { does: (ctx, id) => training.conclude(ctx, id, { ...UNTOLD, saved: true }), ends: true },
-      {
-        does: (ctx, id) => write(ctx.db, (tx) => void training.complete(ctx, tx, training.current(tx, id)!)),
-        ends: true,
-      },
-    ];
-    const place: Deed = {
-      does: (ctx, id) => training.place(ctx, training.current(ctx.db, id)!, undefined),
-      begins: true,
-    };
-    const isWaiting = this.rowOf(seen).status === "queued" && !seen.open; // one process for a job
-    return isWaiting && this.below(3) > 0 ? place : this.pick(deeds);
-  }
-
-  private deploymentDeed(seen: Seen): Deed {
-    const rate = this.pick(RATES);
-    const counts = 1 + this.below(4);
-    const serve: Deed = { does: (ctx, id) => deploying.serve(ctx, id), begins: true };
-    const start: Deed = { does: (ctx, id) => deploying.move(ctx, id, "start", { costPerHourMicros: rate }) };
-    const place: Deed = { does: (ctx, id) => deploying.move(ctx, id, "place") };
-    const onward: Record<string, Deed> = {
-      queued: place,
-      stopped: start,
-      failed: start,
-      provisioning: serve,
-      unhealthy: serve,
-    };
-    const moves = ["wake", "restart", "stop", "fail", "sicken", "doze"] as const;
-    const deeds: Deed[] = [
-      ...moves.map((action): Deed => ({ does: (ctx, id) => deploying.move(ctx, id, action), ends: true })),
-      { does: (ctx, id) => deploying.park(ctx, id), ends: true },
-      { does: (ctx, id) => deploying.lose(ctx, id, "x", this.below(2) === 0), ends: true },
-      { does: (ctx, id) => deploying.keepAccount(ctx, deploying.current(ctx.db, id)!, counts), counts },
-      { does: (ctx, id) => deploying.keepAccount(ctx, deploying.current(ctx.db, id)!, counts), counts },
-      serve,
-      start,
-      place,
-    ];
-    const next = onward[this.rowOf(seen).status];
-    return next && this.below(3) > 0 ? next : this.pick(deeds);
   }
 
   /** What was refused changed no row, and then must not have changed the ledger. */
@@ -315,19 +239,3 @@ function unlessRefused(does: () => unknown) {
     if (!(error instanceof AppError)) throw error;
   }
 }
-
-type Blank = Omit<DeploymentRow, "id" | "workspaceId" | "costPerHourMicros" | "createdAt" | "updatedAt">;
-const BLANK: Blank = {
-  ...{ name: "d", status: "queued", model: "m", modelId: null, source: "hub", checkpoint: null, gpuType: "cpu" },
-  ...{ gpuCount: 1, provider: "local", minReplicas: 0, maxReplicas: 4, idleTimeoutSeconds: 60, contextLength: null },
-  ...{ parallel: null, wakeTimeoutSeconds: 60, maxHeldRequests: 1, pinned: false, parked: false, waking: false },
-  ...{ attempts: 0, nextAttemptAt: null, error: null, queueReason: null, totalCostMicros: 0, costRemainder: 0 },
-  ...{ chargedReplicas: 1, totalRequests: 0, totalErrors: 0, totalPromptTokens: 0, totalCompletionTokens: 0 },
-  ...{ totalLatencyMs: 0, uptimeMs: 0, upSince: null, billedUntil: null, startedAt: null, stoppedAt: null },
-  ...{ lastRequestAt: null, metadata: {} },
-};
-
-const deployment = (now: number, workspaceId: string, costPerHourMicros: number | null): DeploymentRow => {
-  const id = newId("dep", now);
-  return { ...BLANK, id, name: id, workspaceId, costPerHourMicros, createdAt: now, updatedAt: now };
-};

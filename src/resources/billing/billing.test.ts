@@ -1,10 +1,13 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { join } from "node:path";
 import { eq } from "drizzle-orm";
-import { fakeClock, manyApps } from "../../../test/harness.ts";
+import { fakeClock, manyApps, tempDir, testApp } from "../../../test/harness.ts";
 import { type JobsApp, jobsApp } from "../../../test/jobs_kit.ts";
 import { pretendServing } from "../../../test/pretend_replica.ts";
 import { events } from "../../events/table.ts";
-import { write } from "../../platform/db.ts";
+import { closeDb, openDb, write } from "../../platform/db.ts";
+import { migrate } from "../../platform/migrate.ts";
+import { MIGRATIONS } from "../../platform/migrations/index.ts";
 import * as deploymentMoves from "../deployments/moves.ts";
 import * as jobMoves from "../training_jobs/moves.ts";
 import * as billing from "./service.ts";
@@ -102,6 +105,22 @@ describe("the ledger", () => {
     const entries = app.ctx.db.select().from(ledgerEntries).where(eq(ledgerEntries.workspaceId, app.workspaceB)).all();
     expect(entries.map(({ kind, amountMicros }) => [kind, amountMicros])).toEqual([["initial", 50_000_000]]);
   });
+});
+
+test("what was spent before the ledger is its first entry, and the balance is what it was", async () => {
+  const dir = tempDir();
+  const db = openDb({ path: join(dir, "verk.db") });
+  const before = MIGRATIONS.filter(({ version }) => version < 9);
+  migrate(db, join(dir, "backups"), before);
+  db.$client.run("INSERT INTO workspaces VALUES ('ws_old', 'old', 'active', 'cus_old', '{}', 1, 1)");
+  db.$client.run("INSERT INTO billing_accounts VALUES ('ws_old', 1500000, 7)");
+  closeDb(db);
+  const upgraded = testApp({ dir });
+  billing.begin(upgraded.ctx);
+  expect(billing.balanceMicros(upgraded.ctx, "ws_old")).toBe(98_500_000);
+  const { data } = billing.transactions(upgraded.ctx, "ws_old", { limit: 10 });
+  expect(data.map(({ amount_usd }) => amount_usd)).toEqual([100, -1.5]);
+  await upgraded.close().then(upgraded.remove);
 });
 
 describe("the routes", () => {
