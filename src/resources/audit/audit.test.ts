@@ -149,3 +149,16 @@ test("the address is the connection's, or what a trusted proxy says", async () =
   const { data } = await logOf(app);
   expect(data.map((entry: { address: string }) => entry.address)).toEqual(["198.51.100.7", "127.0.0.1"]);
 });
+
+test("what comes by a signed address counts for the key that asked for it, without the signature", async () => {
+  const app = open();
+  await app.call("POST", "/v1/volumes", { name: "data" });
+  const { body } = await app.call("POST", "/v1/volumes/data/upload-url", { path: "a.txt" });
+  const { pathname, search } = new URL(body.url);
+  expect((await app.call("PUT", pathname + search, undefined, { key: null, raw: "a" })).status).toBe(201);
+  const [last, asked] = (await logOf(app)).data;
+  expect([last.route, last.status, last.key]).toEqual(["/v1/volumes/{name}/uploads/{id}", 201, asked.key]);
+  const signature = new URLSearchParams(search);
+  const kept = JSON.stringify(app.ctx.db.$client.query("SELECT * FROM audit_log").all());
+  for (const value of signature.values()) if (value.length > 30) expect(kept).not.toContain(value);
+});

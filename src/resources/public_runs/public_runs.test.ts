@@ -2,7 +2,10 @@ import { afterEach, expect, test } from "bun:test";
 import { tarGz } from "../../../test/archives.ts";
 import { jobRow } from "../../../test/fake_trainers.ts";
 import { fakeClock, manyApps, type Options, type TestApp } from "../../../test/harness.ts";
+import { listensFor } from "../../http/patience.ts";
+import { createHandler } from "../../http/server.ts";
 import { write } from "../../platform/db.ts";
+import { mount } from "../../routes.ts";
 import { type JobRow, trainingJobs, trainingMetrics } from "../training_jobs/table.ts";
 import { instantOf } from "./service.ts";
 
@@ -244,4 +247,19 @@ test("a job that is made with publish is in the list at once; its clone has to a
   expect([clone.publish, clone.published_at]).toEqual([false, null]);
   const { body } = await look(app);
   expect(body.data).toMatchObject([{ id: job.id, base_model: null, headline_metric: null, duration_seconds: 0 }]);
+});
+
+test("each address counts, and a network of IPv6 is one", async () => {
+  const app = begin({ flags: { "http.trusted_proxies": ["127.0.0.1"] } });
+  const id = await run(app);
+  const server = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: createHandler(app.ctx, mount(app.ctx)) });
+  listensFor(app.ctx, server);
+  const counts: number[] = [];
+  for (const from of ["198.51.100.1", "198.51.100.2", "198.51.100.1", "2001:db8::1", "2001:db8::2"]) {
+    const headers = { "x-forwarded-for": from };
+    const answer = await fetch(`${server.url.origin}${PATH}/${id}/like`, { method: "POST", headers });
+    counts.push(((await answer.json()) as { like_count: number }).like_count);
+  }
+  await server.stop(true);
+  expect(counts).toEqual([1, 2, 2, 3, 3]);
 });
