@@ -15,7 +15,7 @@ export const routes = (ctx: Ctx) => {
         { 200: "text/plain" },
         {
           description:
-            "The Prometheus text format 0.0.4. A key with the scope metrics, read or * sees its own workspace; one with the scope admin sees all of them and the server itself. Counters are as of the last two seconds, go on over a restart and never fall.",
+            "The Prometheus text format 0.0.4. A key with the scope metrics, read or * sees its own workspace; one with the scope admin sees all of them and the server itself. Counters are at most a few seconds old, go on over a restart, and no number that was read falls, kills included; only those of the process (process_…) begin anew.",
         },
       ),
     });
