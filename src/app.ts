@@ -21,6 +21,7 @@ import { guardedDial } from "./platform/http_client.ts";
 import { createLog, type Log } from "./platform/log.ts";
 import { type Loop, type LoopSpec, startLoop } from "./platform/loop.ts";
 import { migrate, requireCurrentSchema } from "./platform/migrate.ts";
+import { loadPricing } from "./platform/pricing.ts";
 import { someSealed } from "./platform/sealed.ts";
 import { openSecretBox } from "./platform/secrets.ts";
 import { compiled } from "./platform/self.ts";
@@ -28,10 +29,13 @@ import { createShutdown } from "./platform/shutdown.ts";
 import { openStorage } from "./platform/storage/open.ts";
 import { createSupervisor } from "./platform/supervisor.ts";
 import { authenticate, recordUses } from "./resources/api_keys/authenticate.ts";
+import { begin as beginBilling } from "./resources/billing/service.ts";
 import { closeAll as closeDatasets } from "./resources/datasets/files.ts";
 import { begin as beginDatasets } from "./resources/datasets/sweep.ts";
 import { begin as beginDeployments } from "./resources/deployments/reconcile.ts";
 import * as gpu from "./resources/gpu/service.ts";
+import { store as storeCounters } from "./resources/metrics/store.ts";
+import { close as closeTrackers } from "./resources/settings/live.ts";
 import * as setup from "./resources/setup/service.ts";
 import { begin as beginTrainingJobs, close as closeTrainingJobs } from "./resources/training_jobs/reconcile.ts";
 import { begin as beginWebhooks } from "./resources/webhooks/fan_out.ts";
@@ -66,12 +70,14 @@ export async function startServer(config: Config, options: Options = {}): Promis
     shutdown.add("database", () => flushAndClose(db));
     const opened = openContext(config, db, log, clock);
     const { ctx } = opened;
+    shutdown.add("counters", () => storeCounters(ctx)); // what the steps before it count too
     shutdown.add("rows", async () => closeDatasets(ctx));
     shutdown.add("workers", () => ctx.supervisor.stopAll("shutdown"));
     shutdown.add("rewards", () => ctx.rewards.close());
     shutdown.add("training", (signal) => closeTrainingJobs(ctx, signal));
     await ctx.supervisor.sweep();
     if (compiled) removeOtherVersions(config.data_dir);
+    beginBilling(ctx);
     const prepared = setup.prepare(ctx);
     if (!canUseGpus) gpu.useProbe(ctx, async () => []); // without the library a card is of no use
     await beginDatasets(ctx);
@@ -79,6 +85,7 @@ export async function startServer(config: Config, options: Options = {}): Promis
     beginTrainingJobs(ctx); // the ledger is empty now
     beginWebhooks(ctx);
     shutdown.add("webhooks", (signal) => closeWebhooks(ctx, signal));
+    shutdown.add("trackers", () => closeTrackers(ctx));
     await durable(db);
     for (const spec of loops(ctx)) opened.loops.set(spec.name, startLoop(durably(db, spec), { log, clock }));
     shutdown.add("loops", async () => {
@@ -173,6 +180,7 @@ export function openContext(config: Config, db: Db, log: Log, clock: Clock): Ope
   mkdirSync(socketDir, { recursive: true, mode: 0o700 });
   const ctx: Ctx = {
     config,
+    pricing: loadPricing(config.billing.pricing_file),
     db,
     clock,
     log,

@@ -3,12 +3,13 @@ import type { Config } from "./platform/config.ts";
 import type { Db } from "./platform/db.ts";
 import type { Dial } from "./platform/http_client.ts";
 import type { Log } from "./platform/log.ts";
+import type { Pricing } from "./platform/pricing.ts";
 import type { SecretBox } from "./platform/secrets.ts";
 import type { Storage } from "./platform/storage/storage.ts";
 import type { Supervisor } from "./platform/supervisor.ts";
 import type { RewardPool } from "./sandbox/reward_types.ts";
 
-export const SCOPES = ["*", "read", "inference", "training", "detect", "admin"] as const;
+export const SCOPES = ["*", "read", "inference", "training", "detect", "metrics", "admin"] as const;
 export type Scope = (typeof SCOPES)[number];
 
 /** Who is calling. Every query is scoped to `workspaceId`. */
@@ -17,6 +18,8 @@ export type Principal = { readonly workspaceId: string; readonly keyId: string; 
 /** Everything a feature may reach that is not its own code. Built once in app.ts; a literal in tests. */
 export type Ctx = {
   readonly config: Config;
+  /** What an hour costs, by provider and GPU type. */
+  readonly pricing: Pricing;
   readonly db: Db;
   readonly clock: Clock;
   readonly log: Log;

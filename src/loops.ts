@@ -3,6 +3,7 @@ import { prune } from "./events/consume.ts";
 import { pruneIdempotencyKeys } from "./http/idempotency.ts";
 import type { LoopSpec } from "./platform/loop.ts";
 import { recordUses } from "./resources/api_keys/authenticate.ts";
+import { prune as pruneAudit } from "./resources/audit/service.ts";
 import { removeAbandoned } from "./resources/code_artifacts/upload.ts";
 import { cutDue } from "./resources/datasets/snapshots.ts";
 import { sweep as sweepDatasets } from "./resources/datasets/sweep.ts";
@@ -10,10 +11,15 @@ import { reconcile } from "./resources/deployments/reconcile.ts";
 import { pruneRequests } from "./resources/deployments/service.ts";
 import { runBatches } from "./resources/detection/runner.ts";
 import { prune as pruneDetections } from "./resources/detection/service.ts";
+import * as energy from "./resources/energy/service.ts";
+import * as metrics from "./resources/metrics/service.ts";
+import { STORE, STORE_MS } from "./resources/metrics/store.ts";
 import { scan } from "./resources/models/folder.ts";
 import { hashNew } from "./resources/models/hash.ts";
 import { pullAll } from "./resources/models/pull.ts";
 import { reconcile as reconcileSessions } from "./resources/sessions/reconcile.ts";
+import { track } from "./resources/settings/send.ts";
+import { TRACK } from "./resources/settings/service.ts";
 import { reconcile as reconcileTrainingJobs } from "./resources/training_jobs/reconcile.ts";
 import { sweep as sweepTrainingJobs } from "./resources/training_jobs/sweep.ts";
 import { sweep as sweepVolumes } from "./resources/volumes/sweep.ts";
@@ -35,7 +41,10 @@ export const loops = (ctx: Ctx): LoopSpec[] => [
   { name: "datasets.snapshots", schedule: { everyMs: 5_000 }, tick: (signal) => cutDue(ctx, signal) },
   { name: "datasets.sweep", schedule: { everyMs: 3_600_000 }, tick: async () => void (await sweepDatasets(ctx)) },
   { name: "deployments.reconcile", schedule: { everyMs: 1_000 }, tick: () => reconcile(ctx) },
+  { name: energy.SAMPLE, schedule: { everyMs: 5_000 }, tick: () => energy.sample(ctx) },
+  { name: STORE, schedule: { everyMs: STORE_MS }, tick: () => metrics.tick(ctx) },
   { name: "sessions.reconcile", schedule: { everyMs: 2_000 }, tick: () => reconcileSessions(ctx) },
+  { name: TRACK, schedule: { everyMs: 2_000 }, tick: () => track(ctx) },
   { name: "training_jobs.reconcile", schedule: { everyMs: 1_000 }, tick: () => reconcileTrainingJobs(ctx) },
   { name: "training_jobs.sweep", schedule: { everyMs: 3_600_000 }, tick: (signal) => sweepTrainingJobs(ctx, signal) },
   { name: "volumes.sweep", schedule: { everyMs: 60_000 }, tick: (signal) => sweepVolumes(ctx, signal) },
@@ -44,6 +53,7 @@ export const loops = (ctx: Ctx): LoopSpec[] => [
   { name: "webhooks.fan_out", schedule: { everyMs: 1_000 }, tick: (signal) => fanOut(ctx, signal) },
   { name: "webhooks.deliver", schedule: { everyMs: 500 }, tick: (signal) => deliver(ctx, signal) },
   { name: "webhooks.prune", schedule: "57 3 * * *", tick: () => pruneWebhooks(ctx) },
+  { name: "audit.prune", schedule: "7 4 * * *", tick: () => pruneAudit(ctx) },
   { name: "code_artifacts.sweep", schedule: "47 * * * *", tick: () => removeAbandoned(ctx) },
   {
     name: "deployments.prune_requests",

@@ -2,7 +2,10 @@ import type { AnyElysia } from "elysia";
 import type { Ctx } from "./context.ts";
 import { routes as account } from "./resources/account/routes.ts";
 import { routes as apiKeys } from "./resources/api_keys/routes.ts";
+import { routes as audit } from "./resources/audit/routes.ts";
+import { routes as billing, grantRoutes } from "./resources/billing/routes.ts";
 import { routes as codeArtifacts } from "./resources/code_artifacts/routes.ts";
+import { routes as cost } from "./resources/cost/routes.ts";
 import { routes as connectedDatasets } from "./resources/datasets/connected_routes.ts";
 import { routes as datasets } from "./resources/datasets/routes.ts";
 import { routes as deployments } from "./resources/deployments/routes.ts";
@@ -10,11 +13,14 @@ import { routes as detection } from "./resources/detection/routes.ts";
 import { routes as docs } from "./resources/docs/routes.ts";
 import { routes as events } from "./resources/events/routes.ts";
 import { routes as gpu } from "./resources/gpu/routes.ts";
+import { routes as metrics } from "./resources/metrics/routes.ts";
 import { routes as models } from "./resources/models/routes.ts";
+import { routes as publicRuns } from "./resources/public_runs/routes.ts";
 import { routes as regions } from "./resources/regions/routes.ts";
 import { routes as rewardFunctions } from "./resources/reward_functions/routes.ts";
 import { routes as secrets } from "./resources/secrets/routes.ts";
 import { routes as sessions } from "./resources/sessions/routes.ts";
+import { routes as settings } from "./resources/settings/routes.ts";
 import { routes as setup } from "./resources/setup/routes.ts";
 import { routes as sshKeys } from "./resources/ssh_keys/routes.ts";
 import { routes as system } from "./resources/system/routes.ts";
@@ -33,9 +39,11 @@ export const mount = (ctx: Ctx) => (app: AnyElysia) =>
     .use(docs(ctx))
     .use(workspaces(ctx))
     .use(account(ctx))
+    .use(audit(ctx))
     .use(apiKeys(ctx))
     .use(sshKeys(ctx))
     .use(secrets(ctx))
+    .use(settings(ctx))
     .use(models(ctx))
     .use(volumes(ctx))
     .use(codeArtifacts(ctx))
@@ -46,9 +54,14 @@ export const mount = (ctx: Ctx) => (app: AnyElysia) =>
     .use(datasets(ctx))
     .use(deployments(ctx))
     .use(trainingJobs(ctx))
+    .use(publicRuns(ctx))
     .use(trainingLogs(ctx))
     .use(trainingModels(ctx))
     .use(gpu(ctx))
     .use(detection(ctx))
+    .use(billing(ctx))
+    .use(grantRoutes(ctx))
+    .use(cost(ctx))
+    .use(metrics(ctx))
     .use(webhooks(ctx))
     .use(events(ctx));

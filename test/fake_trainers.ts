@@ -119,17 +119,21 @@ async function datasetOf(app: TestApp): Promise<string> {
 const LORA = { r: 4, alpha: 8, dropout: 0, target_modules: ["q_proj" as const], use_rslora: false };
 
 function add(app: TestApp, datasetId: string, more: Partial<JobRow>): string {
-  const now = app.ctx.clock.now();
+  const job = jobRow(app.ctx.clock.now(), { workspaceId: app.workspaceA, datasetId, ...more });
+  write(app.ctx.db, (tx) => tx.insert(trainingJobs).values(job).run());
+  app.ctx.wake("training_jobs.reconcile");
+  return job.id;
+}
+
+export function jobRow(now: number, more: Partial<JobRow> & Pick<JobRow, "workspaceId" | "datasetId">): JobRow {
   const id = newId("job", now);
-  const job: JobRow = {
+  return {
     id,
-    workspaceId: app.workspaceA,
     status: "queued",
     method: "sft",
     baseModel: "random",
     baseModelId: null,
     outputName: `out-${id}`,
-    datasetId,
     snapshotNumber: 1,
     numRows: 2,
     evalDatasetId: null,
@@ -156,6 +160,9 @@ function add(app: TestApp, datasetId: string, more: Partial<JobRow>): string {
     maxRuntimeMs: null,
     maxCostMicros: null,
     publish: false,
+    publishedAt: null,
+    likeCount: 0,
+    trackerRunUrl: null,
     step: 0,
     totalSteps: 5,
     etaMs: null,
@@ -172,8 +179,13 @@ function add(app: TestApp, datasetId: string, more: Partial<JobRow>): string {
     error: null,
     rateMicros: null,
     costMicros: 0,
+    costRemainder: 0,
+    energyJoules: null,
+    energyWatts: null,
+    energyAt: null,
     runMs: 0,
     runSince: null,
+    runUntil: null,
     logKey: null,
     logBytes: null,
     metadata: {},
@@ -184,9 +196,6 @@ function add(app: TestApp, datasetId: string, more: Partial<JobRow>): string {
     updatedAt: now,
     ...more,
   };
-  write(app.ctx.db, (tx) => tx.insert(trainingJobs).values(job).run());
-  app.ctx.wake("training_jobs.reconcile");
-  return id;
 }
 
 const TIMING = ["step_time"];

@@ -69,6 +69,11 @@ const COMMANDS: readonly Row[] = [
     load: async () => (await import("./commands/workspaces.ts")).workspaces,
   },
   {
+    name: "credits",
+    summary: "Show and grant the credit of a workspace",
+    load: async () => (await import("./commands/credits.ts")).credits,
+  },
+  {
     name: "config",
     summary: "Print, check or show the default configuration",
     load: async () => (await import("./commands/config.ts")).config,

@@ -12,6 +12,7 @@ const workspace = subject("workspace", { name: z.string(), status: z.string() })
 const apiKey = subject("api_key", { name: z.string(), key_prefix: z.string(), scopes: z.array(z.string()) });
 const sshKey = subject("ssh_key", { name: z.string(), fingerprint: z.string() });
 const secret = subject("secret", { name: z.string(), scope_host: z.string().nullable() });
+const trackerIntegration = subject("tracker_integration", { type: z.string(), base_url: z.string() });
 const model = subject("model", { name: z.string(), status: z.string() });
 const deployment = subject("deployment", { status: z.string(), name: z.string() });
 
@@ -45,6 +46,14 @@ const session = subject("session", { name: z.string().nullable(), status: z.stri
 /** `model` is null for jobs that run a script of the user. */
 const job = subject("job", { status: z.string(), model: z.string().nullable() });
 
+const pausedJob = subject("job", {
+  status: z.string(),
+  model: z.string().nullable(),
+  reason: z.string().nullable(),
+});
+
+const balance = { balance_usd: z.number() };
+
 const webhookEndpoint = subject("webhook_endpoint", { status: z.string() });
 
 const detectionBatch = subject("detection_batch", {
@@ -67,6 +76,9 @@ export const CATALOG = {
   "secret.created": { webhook: false, data: secret },
   "secret.updated": { webhook: false, data: secret },
   "secret.deleted": { webhook: false, data: secret },
+  "tracker_integration.created": { webhook: false, data: trackerIntegration },
+  "tracker_integration.updated": { webhook: false, data: trackerIntegration },
+  "tracker_integration.deleted": { webhook: false, data: trackerIntegration },
   "model.created": { webhook: false, data: model },
   "model.ready": { webhook: false, data: model },
   "model.failed": { webhook: false, data: model },
@@ -104,7 +116,7 @@ export const CATALOG = {
   "job.created": { webhook: false, data: job },
   "job.provisioning": { webhook: false, data: job },
   "job.running": { webhook: false, data: job },
-  "job.paused": { webhook: false, data: job },
+  "job.paused": { webhook: false, data: pausedJob },
   "job.requeued": { webhook: false, data: job },
   "job.cancelling": { webhook: false, data: job },
   "job.cancelled": { webhook: false, data: job },
@@ -114,6 +126,9 @@ export const CATALOG = {
   "detection_batch.created": { webhook: false, data: detectionBatch },
   "detection_batch.completed": { webhook: false, data: detectionBatch },
   "detection_batch.cancelled": { webhook: false, data: detectionBatch },
+  "credit.granted": { webhook: false, data: subject("balance", { ...balance, amount_usd: z.number() }) },
+  "credit.low": { webhook: false, data: subject("balance", { ...balance, threshold_percent: z.number() }) },
+  "credit.exhausted": { webhook: false, data: subject("balance", balance) },
   "webhook_endpoint.created": { webhook: false, data: webhookEndpoint },
   "webhook_endpoint.updated": { webhook: false, data: webhookEndpoint },
   "webhook_endpoint.enabled": { webhook: false, data: webhookEndpoint },

@@ -1,6 +1,7 @@
-import { and, eq, inArray } from "drizzle-orm";
+import { and, eq, getTableName, inArray } from "drizzle-orm";
 import type { SQLiteColumn, SQLiteTable } from "drizzle-orm/sqlite-core";
-import type { Tx } from "../platform/db.ts";
+import { afterCommit, type Tx } from "../platform/db.ts";
+import { counter } from "../platform/metrics.ts";
 import { changeRow, isPlain, setRow } from "../platform/row.ts";
 import type { EventPayload, EventType } from "./catalog.ts";
 import { emit } from "./emit.ts";
@@ -20,6 +21,11 @@ export type Machine<T extends Stateful, A extends string> = {
 
 /** A state machine is a table: action → from, to, event. Statuses and event names are checked by the compiler. */
 export const lifecycle = <T extends Stateful, A extends string>(machine: Machine<T, A>): Machine<T, A> => machine;
+
+const changes = counter("verk_status_changes_total", "What has become of things, by the action of their machine", [
+  "resource",
+  "action",
+]);
 
 /**
  * The one door through which a status changes. Compare-and-set: returns undefined when the row is not in a
@@ -43,7 +49,10 @@ export function transition<T extends Stateful, A extends string>(
         .where(and(eq(table.id, subject.id), inArray(table.status, [...from])))
         .returning()
         .get();
-  if (row && event) emit(tx, event, { workspaceId: machine.workspaceOf(row), now: subject.now }, machine.report(row));
+  if (!row) return undefined;
+  const workspaceId = machine.workspaceOf(row);
+  afterCommit(tx, () => changes.add(tx, workspaceId, [getTableName(table), action]));
+  if (event) emit(tx, event, { workspaceId, now: subject.now }, machine.report(row));
   return row;
 }
 

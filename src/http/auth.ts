@@ -3,9 +3,11 @@ import type { z } from "zod";
 import type { Ctx, Principal } from "../context.ts";
 import { AppError, type ErrorCode } from "../lib/errors.ts";
 import { type Area, allows } from "../lib/scopes.ts";
+import { actsFor } from "./audit.ts";
 import { readJson } from "./body.ts";
 import type { RateLimiter } from "./rate_limit.ts";
 import { rateLimiterOf } from "./rate_limit.ts";
+import { type Arrival, arrivalOf } from "./request_metrics.ts";
 
 const SCHEME = /^Bearer +(\S+)$/i;
 
@@ -25,13 +27,16 @@ export type Door = {
 
 const bearer: Door = { keyOf: (request) => bearerOf(request.headers.get("authorization")) };
 
-type Way = { limiter: RateLimiter; area: Area; door: Door };
+type Way = { ctx: Ctx; limiter: RateLimiter; area: Area; arrival: Arrival; door: Door };
 
-function admit(ctx: Ctx, { limiter, area, door }: Way, request: Request): Principal {
+function admit({ ctx, limiter, area, arrival, door }: Way, request: Request): Principal {
   const principal = ctx.authenticate(door.keyOf(request));
+  arrival.workspaceId = principal.workspaceId;
   limiter.spend(principal.keyId);
   const { method } = request;
-  if (!allows(principal.scopes, area, method === "GET" || method === "HEAD"))
+  const reads = method === "GET" || method === "HEAD";
+  if (!reads) actsFor(request, principal);
+  if (!allows(principal.scopes, area, reads))
     throw new AppError("missing_scope", `This key lacks the scope for ${area}: it has ${principal.scopes.join(", ")}`);
   door.admit?.(principal, request);
   return principal;
@@ -66,15 +71,18 @@ async function readAs(request: Request, maxBytes: number, { exactly, tooLarge }:
  * parser: `.use(authed)` on the resource, `...takes(Schema)` on each route that has a body.
  */
 export function area(ctx: Ctx, name: Area, door: Door = bearer) {
-  const way = { limiter: rateLimiterOf(ctx), area: name, door };
+  const arrival = arrivalOf(ctx);
+  const way: Way = { ctx, limiter: rateLimiterOf(ctx), area: name, arrival, door };
   const admitted = new WeakMap<Request, Principal>(); // filled only where a body is read
-  const authed = new Elysia().derive({ as: "scoped" }, ({ request }) => ({
-    principal: admitted.get(request) ?? admit(ctx, way, request),
-  }));
+  const authed = new Elysia().derive({ as: "scoped" }, ({ request, route }) => {
+    arrival.route = route;
+    return { principal: admitted.get(request) ?? admit(way, request) };
+  });
   const parsing =
     (reading: Reading) =>
-    ({ request }: { request: Request }) => {
-      admitted.set(request, admit(ctx, way, request));
+    ({ request, route }: { request: Request; route: string }) => {
+      arrival.route = route;
+      admitted.set(request, admit(way, request));
       return readAs(request, reading.maxBytes ?? ctx.config.http.max_body_bytes, reading);
     };
   return {

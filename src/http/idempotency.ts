@@ -5,6 +5,7 @@ import { AppError } from "../lib/errors.ts";
 import { oncePer } from "../lib/once_per.ts";
 import { type Db, prepared, type Tx, write } from "../platform/db.ts";
 import { gradually } from "../platform/gradually.ts";
+import { hasMade } from "./audit.ts";
 import { pathOf } from "./request_log.ts";
 
 export const idempotencyKeys = sqliteTable(
@@ -91,15 +92,19 @@ function onceOnly(ctx: Ctx, c: Creation): Once | undefined {
 export function creates<T extends object>(ctx: Ctx, c: Creation, make: () => T): T {
   c.set.status = 201;
   const once = onceOnly(ctx, c);
-  if (!once) return make();
-  return write<object>(ctx.db, (tx) => {
+  const answer = once ? makeOnce(ctx, once, make) : make();
+  hasMade(c.request, answer);
+  return answer;
+}
+
+const makeOnce = <T extends object>(ctx: Ctx, once: Once, make: () => T): T =>
+  write<object>(ctx.db, (tx) => {
     const before = once.before(tx);
     if (before) return before;
     const answer = make();
     once.keep(tx, answer);
     return answer;
   }) as T; // write() cannot see through the type parameter
-}
 
 const underWayOf = oncePer((_db: Db) => new Map<string, Promise<unknown>>());
 
@@ -107,13 +112,18 @@ const underWayOf = oncePer((_db: Db) => new Map<string, Promise<unknown>>());
  * As `creates`, for what is made later than in this turn of the event loop. Whoever makes it asks `before` first and
  * calls `keep` in the very commit that holds the new thing. Requests with the same key go one after the other.
  */
-export function createsLater<T>(ctx: Ctx, c: Creation, make: (once?: Once) => Promise<T>): Promise<T> {
+export async function createsLater<T>(ctx: Ctx, c: Creation, make: (once?: Once) => Promise<T>): Promise<T> {
   c.set.status = 201;
   const once = onceOnly(ctx, c);
-  if (!once) return make();
+  const answer = await (once ? inTurn(ctx, c, () => make(once)) : make());
+  hasMade(c.request, answer);
+  return answer;
+}
+
+function inTurn<T>(ctx: Ctx, c: Creation, make: () => Promise<T>): Promise<T> {
   const key = `${c.principal.workspaceId} ${c.request.headers.get("idempotency-key")}`;
   const underWay = underWayOf(ctx.db);
-  const mine = (underWay.get(key) ?? Promise.resolve()).catch(() => {}).then(() => make(once));
+  const mine = (underWay.get(key) ?? Promise.resolve()).catch(() => {}).then(make);
   underWay.set(key, mine);
   const forget = () => {
     if (underWay.get(key) === mine) underWay.delete(key);

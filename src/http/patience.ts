@@ -5,11 +5,13 @@ const listening = new WeakMap<Ctx["db"], Bun.Server<undefined>>();
 /** The server that takes this context's requests. */
 export const listensFor = (ctx: Ctx, server: Bun.Server<undefined>) => void listening.set(ctx.db, server);
 
+export const listenerOf = (ctx: Pick<Ctx, "db">): Bun.Server<undefined> | undefined => listening.get(ctx.db);
+
 /**
  * A request whose answer may take its time: its connection is not closed for being silent. A client that has gone
  * is noticed all the same, by its socket.
  */
-export const keepOpen = (ctx: Ctx, request: Request) => listening.get(ctx.db)?.timeout(request, 0);
+export const keepOpen = (ctx: Ctx, request: Request) => listenerOf(ctx)?.timeout(request, 0);
 
 const unbound = new WeakSet<Request>();
 

@@ -2,12 +2,14 @@ import { type AnyElysia, Elysia } from "elysia";
 import type { Ctx } from "../context.ts";
 import { AppError } from "../lib/errors.ts";
 import { openCommit, shareSnapshot, watchWrites } from "../platform/db.ts";
+import { audit } from "./audit.ts";
 import { cors } from "./cors.ts";
 import { errorEnvelope, errorResponse, toAppError } from "./errors.ts";
 import { announcedLength } from "./file_response.ts";
 import { isPromise } from "./patience.ts";
 import { compilePlainReads } from "./plain_reads.ts";
 import { lastRequestIdOf, logRequest, pathOf } from "./request_log.ts";
+import { type Arrival, arrivalOf, createMeter } from "./request_metrics.ts";
 
 export type Handler = (request: Request) => Response | Promise<Response>;
 
@@ -21,29 +23,43 @@ export function createHandler(ctx: Ctx, routes: (app: AnyElysia) => AnyElysia): 
   const withCors = cors(ctx.config.http.cors_origins);
 
   compilePlainReads(app);
+  const arrival = arrivalOf(ctx);
+  const meter = createMeter(ctx, app);
 
-  function finish(request: Request, answer: Response, startedAt: number): Response {
+  function route(request: Request): Response | Promise<Response> {
+    arrival.route = undefined;
+    arrival.workspaceId = "";
+    return app.fetch(request);
+  }
+  function finish(request: Request, answer: Response, startedAt: number, came: Arrival): Response {
     const response = withCors(request, answer);
     const id = lastRequestIdOf(request);
     response.headers.set("x-request-id", id);
     const length = request.method === "HEAD" ? announcedLength(request) : undefined;
     if (length !== undefined) response.headers.set("content-length", String(length));
     logRequest(ctx.log, request, id, response.status, startedAt);
+    meter(request, response.status, startedAt, came);
     return response;
   }
   /** A write, or a read that has to wait for something. `begun`: the read that turned out to be one. */
   async function handleLater(request: Request, startedAt: number, begun?: Promise<Response>): Promise<Response> {
     let answer: Response;
+    let came: Arrival = begun ? { ...arrival } : NOWHERE;
     try {
       const reads = isRead(request);
       if (reads && !begun) await openCommit(ctx.db)?.catch(() => {}); // nobody is told what may yet be lost
       const written = reads ? undefined : watchWrites(ctx.db);
-      answer = await (begun ?? app.fetch(request));
+      const answering = begun ?? route(request);
+      if (!begun) came = { ...arrival };
+      answer = await answering;
+      const refused = answer.status >= 400;
+      if (!reads && !refused) audit(ctx, request, answer.status); // in one commit with what was done, if it still is open
       if (isPromise(request)) await written?.(); // acknowledged means on the disk
+      if (!reads && refused) audit(ctx, request, answer.status);
     } catch (error) {
       answer = errorResponse(toAppError(ctx, error, request), request);
     }
-    return finish(request, answer, startedAt);
+    return finish(request, answer, startedAt, came);
   }
   const handle: Handler = (request) => {
     const startedAt = performance.now();
@@ -51,15 +67,17 @@ export function createHandler(ctx: Ctx, routes: (app: AnyElysia) => AnyElysia): 
       admissible(ctx, request);
       shareSnapshot(ctx.db);
       if (!isRead(request) || openCommit(ctx.db)) return handleLater(request, startedAt);
-      const answer = app.fetch(request);
-      return answer instanceof Response ? finish(request, answer, startedAt) : handleLater(request, startedAt, answer);
+      const answer = route(request);
+      if (!(answer instanceof Response)) return handleLater(request, startedAt, answer);
+      return finish(request, answer, startedAt, arrival);
     } catch (error) {
-      return finish(request, errorResponse(toAppError(ctx, error, request), request), startedAt);
+      return finish(request, errorResponse(toAppError(ctx, error, request), request), startedAt, NOWHERE);
     }
   };
   return Object.assign(handle, { app });
 }
 
+const NOWHERE: Arrival = { route: undefined, workspaceId: "" };
 const isRead = ({ method }: Request) => method === "GET" || method === "HEAD";
 
 function admissible(ctx: Ctx, request: Request) {

@@ -2,7 +2,7 @@
  * What a route touches. `account` covers keys, secrets and settings: a narrow key must not mint a wide one. `self` is
  * what every key may know: who it is.
  */
-export type Area = "inference" | "training" | "detect" | "account" | "self" | "admin";
+export type Area = "inference" | "training" | "detect" | "metrics" | "account" | "self" | "admin";
 
 /**
  * Whether a key with these scopes may do this. `*` is everything inside its own workspace; `admin` adds the

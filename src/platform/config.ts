@@ -32,6 +32,7 @@ export function loadConfig({ file, env = process.env, flags = {} }: ConfigSource
   const config = loadTree(ConfigTree, { file, env, flags }) as z.output<typeof ConfigTree>;
   config.data_dir = absolute(config.data_dir, env) || defaultDataDir(env);
   config.network.ca_file = absolute(config.network.ca_file, env);
+  config.billing.pricing_file = absolute(config.billing.pricing_file, env);
   config.secrets.master_key_file =
     absolute(config.secrets.master_key_file, env) || defaultMasterKeyFile(config.data_dir, env);
   return deepFreeze(config);

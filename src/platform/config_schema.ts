@@ -2,7 +2,7 @@ import { z } from "zod";
 import { normalizeHost, parseCidr } from "../lib/ip.ts";
 import { parseListen } from "../lib/listen.ts";
 import { milliseconds, section } from "./config_section.ts";
-import { billing, detect, sandbox, sessions, training, webhooks } from "./config_work.ts";
+import { audit, billing, detect, publicRuns, sandbox, sessions, training, webhooks } from "./config_work.ts";
 
 /**
  * Every setting of the product, once: its type, default and one line of doc. The file format, the environment
@@ -40,6 +40,10 @@ const http = section("The one port that serves both interfaces.", {
     .describe("Origins that browsers may call from; empty = none."),
   rate_limit_per_second: z.number().min(0).default(1000).describe("Steady requests per second for one key; 0 = off."),
   rate_limit_burst: z.int().min(0).default(2000).describe("Requests one key may send at once; 0 = off."),
+  trusted_proxies: z
+    .array(z.string().refine((text) => parseCidr(text) !== undefined, "expected an address or a CIDR"))
+    .default([])
+    .describe("Proxies whose X-Forwarded-For is believed: addresses or CIDRs; empty = none."),
   idempotency_hours: z.int().min(1).max(720).default(24).describe("How long the answer to an Idempotency-Key is kept."),
 });
 
@@ -229,4 +233,6 @@ export const ConfigTree = z.strictObject({
   webhooks,
   detect,
   billing,
+  audit,
+  public_runs: publicRuns,
 });

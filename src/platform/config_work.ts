@@ -114,8 +114,22 @@ export const billing = section("What things cost.", {
   initial_credit_usd: z.number().min(0).max(1e9).default(100).describe("Credit of a new workspace, in dollars."),
   local_rate_usd_per_hour: z
     .number()
-    .min(0)
+    .min(-1)
     .max(1e6)
-    .default(0)
-    .describe("What an hour of one device of this machine costs a job, in dollars; 0 = free."),
+    .default(-1)
+    .describe("What an hour of one device of this machine costs, in dollars; 0 = free, -1 = as the prices say."),
+  pricing_file: z
+    .string()
+    .default("")
+    .describe("Prices of your own, instead of those of the program (`verk config pricing`); empty = those."),
+});
+
+export const audit = section("The audit log.", {
+  retention_days: z.int().min(1).max(36_500).default(365).describe("Entries older than this are removed."),
+});
+
+export const publicRuns = section("Runs that are shown to everybody.", {
+  enabled: z.boolean().default(true).describe("false: the public list is empty, whatever is published."),
+  rate_limit_per_second: z.number().min(0).default(20).describe("Steady requests per second of one address; 0 = off."),
+  rate_limit_burst: z.int().min(1).default(100).describe("Requests that one address may send at once."),
 });

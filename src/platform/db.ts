@@ -26,7 +26,7 @@ export type Tx = Db & { readonly [inWrite]: true };
 export type DbOptions = { path: string; busyTimeoutMs?: number; checkpointPages?: number; cacheMib?: number };
 
 type Statement = { run: () => unknown };
-type Batch = PromiseWithResolvers<void> & { afterCommit: (() => void)[] };
+type Batch = PromiseWithResolvers<void> & { beforeCommit: ((tx: Tx) => void)[]; afterCommit: (() => void)[] };
 
 type State = {
   readonly path: string;
@@ -109,7 +109,7 @@ export function write<T>(db: Db, fn: (tx: Tx) => T, ..._sync: Sync<T>): T {
 function openBatch(db: Db, state: State): Batch {
   endSnapshot(state);
   state.statements.begin.run();
-  const batch = { ...Promise.withResolvers<void>(), afterCommit: [] };
+  const batch: Batch = { ...Promise.withResolvers<void>(), beforeCommit: [], afterCommit: [] };
   batch.promise.catch(() => {}); // who must know waits for it
   state.batch = batch;
   setImmediate(closeBatch, db, state, batch);
@@ -145,6 +145,7 @@ function savepoint<T>(db: Db, state: State, batch: Batch, fn: (tx: Tx) => T): T 
 function closeBatch(db: Db, state: State, batch: Batch) {
   if (state.batch !== batch) return;
   try {
+    for (const add of batch.beforeCommit) add(db as Tx);
     failpoint("db.before_commit");
     state.statements.commit.run();
     failpoint("db.after_commit");
@@ -165,6 +166,16 @@ function lose(state: State, batch: Batch, error: unknown) {
   state.generation++;
   state.lastLoss = error;
   batch.reject(storageError(error));
+}
+
+/**
+ * Adds to the open commit, as its last part, or opens one: for a row that goes with whatever was done. It has no
+ * savepoint of its own, so `fn` must not throw for reasons of its own: the whole commit would be lost.
+ */
+export function joinCommit(db: Db, fn: (tx: Tx) => void) {
+  const state = stateOf(db);
+  if (state.broken) throw storageError(state.broken);
+  (state.batch ?? openBatch(db, state)).beforeCommit.push(fn);
 }
 
 /** Runs `fn` once the surrounding write() has committed, and never if it is rolled back. */

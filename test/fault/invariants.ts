@@ -105,7 +105,7 @@ export function violations(dir: string): string[] {
     );
     bad.push(...silent.map(({ id }) => `${object} ${id} is there, but no event says so`));
   }
-  bad.push(...ownersOfKeys(dir, all), ...filesOfSessions(dir, all), ...deliveriesOf(all));
+  bad.push(...ownersOfKeys(dir, all), ...filesOfSessions(dir, all), ...deliveriesOf(all), ...moneyOf(all));
   db.close();
   return bad;
 }
@@ -123,6 +123,19 @@ function deliveriesOf(all: <T>(sql: string) => T[]): string[] {
   return Object.entries(wrong).flatMap(([what, where]) =>
     all<{ id: string }>(`SELECT id FROM webhook_deliveries WHERE ${where}`).map(({ id }) => `delivery ${id} ${what}`),
   );
+}
+
+/** A balance is the sum of its entries; what a thing has cost is what was charged for it. */
+function moneyOf(all: <T>(sql: string) => T[]): string[] {
+  const wrong = {
+    "the balance is not the sum of the ledger":
+      "SELECT workspace_id AS id FROM credit_accounts a WHERE balance_micros <> (SELECT coalesce(sum(amount_micros), 0) FROM ledger_entries e WHERE e.workspace_id = a.workspace_id)",
+    "it has entries and no account":
+      "SELECT workspace_id AS id FROM ledger_entries WHERE workspace_id NOT IN (SELECT workspace_id FROM credit_accounts)",
+    "it was charged another sum than it cost": `SELECT id FROM (SELECT id, cost_micros AS cost FROM training_jobs UNION ALL SELECT id, total_cost_micros FROM deployments) t
+       WHERE cost <> (SELECT -coalesce(sum(amount_micros), 0) FROM ledger_entries e WHERE e.subject_id = t.id)`,
+  };
+  return Object.entries(wrong).flatMap(([what, sql]) => all<{ id: string }>(sql).map(({ id }) => `${id}: ${what}`));
 }
 
 /** Every key of the local storage is owned by one row or written down as loose; every owner's key is there. */

@@ -5,9 +5,11 @@ import { tarGz } from "../archives.ts";
 import { type TestApp, tempDir } from "../harness.ts";
 import { makeModel } from "../models.ts";
 import { pretendServing } from "../pretend_replica.ts";
+import { BILLING, spend } from "./journey_billing.ts";
 import { DATASETS, readSources } from "./journey_datasets.ts";
 import { DETECTION, runDetection } from "./journey_detection.ts";
 import { JOBS, runJobs } from "./journey_jobs.ts";
+import { PUBLICITY } from "./journey_publicity.ts";
 import { REWARDS } from "./journey_rewards.ts";
 import { endSessions, SESSIONS } from "./journey_sessions.ts";
 import { toggleEndpoint, WEBHOOKS } from "./journey_webhooks.ts";
@@ -23,6 +25,8 @@ export type Step = {
   make?: (app: TestApp) => Promise<unknown>;
   /** A body that is not JSON; `form` is one of fields and files. */
   body?: string | FormData;
+  /** What comes back is a plain array or map: it has no `object`. */
+  plain?: true;
   /** What comes back is not JSON. */
   bytes?: true;
   /** Fills the path's parameters; `?` is a query to go with it. Absent: the path has none. */
@@ -179,6 +183,14 @@ export const JOURNEY: Step[] = [
   { operation: "GET /v1/secrets" },
   { operation: "GET /v1/secrets/{name}", own: secret },
   { operation: "DELETE /v1/secrets/{name}", own: secret },
+  ...BILLING,
+  { operation: "GET /v1/cost/summary" },
+  { operation: "GET /v1/cost/by_provider", plain: true },
+  { operation: "GET /v1/cost/by_gpu", plain: true },
+  { operation: "GET /v1/cost/estimate" },
+  { operation: "GET /v1/cost/monthly_projection" },
+  { operation: "GET /v1/cost/compare", plain: true },
+  { operation: "GET /v1/cost/rates", plain: true },
   { operation: "GET /v1/regions" },
   { operation: "GET /v1/regions/{id}", own: async () => ({ id: "local" }), shared: true },
   { operation: "POST /v1/models/pull", json: { name: "journey/model" } },
@@ -224,6 +236,7 @@ export const JOURNEY: Step[] = [
   ...SESSIONS,
   ...WEBHOOKS,
   ...DETECTION,
+  ...PUBLICITY,
   ...REWARDS,
   ...JOBS,
   { operation: "POST /v1/deployments", json: { model: "journey/served", name: "journey" } },
@@ -247,6 +260,7 @@ export const JOURNEY: Step[] = [
   { operation: "POST /v1/embeddings", own: nothing, json: { model: "d", input: "hi" } },
   { operation: "GET /v1/gpu" },
   { operation: "GET /v1/gpu/availability" },
+  { operation: "GET /v1/metrics", bytes: true },
   { operation: "GET /v1/events" },
 ];
 
@@ -255,6 +269,7 @@ export async function meanwhile(app: TestApp) {
   await readSources(app);
   endSessions(app);
   await toggleEndpoint(app);
+  spend(app);
   await runJobs(app);
   await runDetection(app);
   const { id } = await deployment(app);

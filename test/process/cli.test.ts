@@ -50,7 +50,17 @@ describe("help", () => {
   commands.push("webhooks", ...["create", "list", "listen", "verify"].map((name) => `webhooks ${name}`));
   const ofJobs = ["create", "list", "get", "watch", "logs", "cancel", "pause", "resume", "delete", "model"];
   commands.push("jobs", ...ofJobs.map((name) => `jobs ${name}`));
-  commands.push("config", "config print", "config check", "config default", "doctor", "demo", "version");
+  commands.push("credits", "credits show", "credits grant");
+  commands.push(
+    "config",
+    "config print",
+    "config check",
+    "config default",
+    "config pricing",
+    "doctor",
+    "demo",
+    "version",
+  );
   test.each(commands)("verk help %s shows usage, flags, an example and exit codes", async (name) => {
     const { code, out } = await verk(["help", ...name.split(" ")]);
     expect(code).toBe(0);
@@ -93,6 +103,21 @@ describe("keys and workspaces without a server", () => {
     expect((await verk(["workspaces", "delete", "default", ...on])).code).toBe(0);
     const { code, err } = await verk(["keys", "list", ...on]);
     expect([code, err]).toEqual([2, expect.stringContaining("verk workspaces create default")]);
+  });
+
+  test("credit is granted, taken back and shown, and an amount that is none is refused", async () => {
+    const on = ["--data", freshDir()];
+    expect((await verk(["credits", "grant", "250", ...on, "--note", "May"])).code).toBe(0);
+    const back = (await verk(["credits", "grant", "50", "--take-back", ...on, "--json"])).json();
+    expect(back).toEqual({ id: expect.stringMatching(/^txn_/), amount_usd: -50, balance_usd: 300 });
+    const seen = (await verk(["credits", "show", ...on, "--json"])).json();
+    expect(seen).toMatchObject({ payment_customer_id: expect.stringMatching(/^cus_/), balance_usd: 300 });
+    const told = seen.items.map((each: { description: string }) => each.description);
+    expect(told).toEqual(["Credit taken back", "May", "Credit to begin with"]);
+    for (const amount of ["0", "abc", "1e3", "0.0000001"]) {
+      const { code, err } = await verk(["credits", "grant", amount, ...on]);
+      expect([code, err]).toEqual([2, expect.stringContaining("expected dollars")]);
+    }
   });
 
   const dir = freshDir();

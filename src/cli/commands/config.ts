@@ -1,5 +1,6 @@
 import { UsageError } from "../../lib/errors.ts";
 import { configFile, defaultToml, printConfig } from "../../platform/config.ts";
+import { defaultPricing, loadPricing } from "../../platform/pricing.ts";
 import { CONFIG_FLAG, command, DATA_FLAG, EXIT, type Group, JSON_FLAG } from "../args.ts";
 import { note, print, printJson } from "../output.ts";
 import { settingsOf } from "../settings.ts";
@@ -23,7 +24,7 @@ const check = command({
   exits: { 5: "the configuration is wrong; the message names the setting and where it stands" },
   run({ json, ...where }) {
     const file = configFile(where.config) ?? null;
-    const error = mistake(() => settingsOf(where));
+    const error = mistake(() => loadPricing(settingsOf(where).billing.pricing_file));
     if (json) printJson({ ok: error === null, file, error });
     else if (error === null) note(`The configuration is right (${file ?? "no file: defaults and environment"}).`);
     else note(`verk: ${error}`);
@@ -41,7 +42,20 @@ const default_ = command({
   },
 });
 
-export const config: Group = { summary: "The configuration", subcommands: { print: print_, check, default: default_ } };
+const pricing = command({
+  summary: "Print the prices of the program: a file to begin your own with (billing.pricing_file)",
+  flags: {},
+  examples: ["verk config pricing > pricing.toml"],
+  run() {
+    print(defaultPricing().trimEnd());
+    return EXIT.ok;
+  },
+});
+
+export const config: Group = {
+  summary: "The configuration",
+  subcommands: { print: print_, check, default: default_, pricing },
+};
 
 function mistake(body: () => unknown): string | null {
   try {

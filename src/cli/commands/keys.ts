@@ -16,7 +16,7 @@ const create = command({
       type: "string",
       value: "SCOPE",
       multiple: true,
-      doc: 'What it may do: *, read, inference, training, detect, admin (default "*"); repeat for more',
+      doc: 'What it may do: *, read, inference, training, detect, metrics, admin (default "*"); repeat for more',
     },
     expires: { type: "string", value: "WHEN", doc: "90m, 12h, 30d from now, or a date (default: never)" },
     json: { type: "boolean", doc: 'Print {"id","key"}' },

@@ -7,6 +7,10 @@ import m0005 from "./0005_sandbox.sql" with { type: "text" };
 import m0006 from "./0006_training.sql" with { type: "text" };
 import m0007 from "./0007_webhooks.sql" with { type: "text" };
 import m0008 from "./0008_detection.sql" with { type: "text" };
+import m0009 from "./0009_money.sql" with { type: "text" };
+import m0010 from "./0010_energy.sql" with { type: "text" };
+import m0011 from "./0011_publicity.sql" with { type: "text" };
+import m0012 from "./0012_counters.sql" with { type: "text" };
 
 export type Migration = { readonly version: number; readonly name: string; readonly sql: string };
 
@@ -19,4 +23,8 @@ export const MIGRATIONS: readonly Migration[] = [
   { version: 6, name: "0006_training", sql: m0006 },
   { version: 7, name: "0007_webhooks", sql: m0007 },
   { version: 8, name: "0008_detection", sql: m0008 },
+  { version: 9, name: "0009_money", sql: m0009 },
+  { version: 10, name: "0010_energy", sql: m0010 },
+  { version: 11, name: "0011_publicity", sql: m0011 },
+  { version: 12, name: "0012_counters", sql: m0012 },
 ];

@@ -1,83 +1,142 @@
-/** What things cost and what a workspace has left: the credit it began with, less what it has spent. */
-import { eq, sql } from "drizzle-orm";
+/** What things cost and what a workspace has left: the sum of its ledger. */
+import { eq } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
+import { type PageQuery, page } from "../../http/pagination.ts";
+import { costOf, priceOf } from "../../lib/billing/charge.ts";
 import { AppError } from "../../lib/errors.ts";
 import { microsOf, usdOf } from "../../lib/money.ts";
-import type { Tx } from "../../platform/db.ts";
-import { billingAccounts } from "./table.ts";
+import { formatDuration } from "../../lib/time.ts";
+import { afterCommit, type Tx, write } from "../../platform/db.ts";
+import * as cost from "../cost/service.ts";
+import { accountOf, append, openAccount, unopened } from "./ledger.ts";
+import { type BurnRate, presentEntry, presentMeter } from "./schema.ts";
+import { type EntryRow, ledgerEntries, type SUBJECT_KINDS } from "./table.ts";
+import { accruedMicros, runningJobs, servingDeployments } from "./usage.ts";
 
-/** A stretch of time in which a deployment held its hardware. Stretches of one deployment never overlap. */
-export type DeploymentUsage = {
+export { costOf };
+
+/** A stretch of use of a job or a deployment. Those of one of them follow each other without gap or overlap. */
+export type Usage = {
   workspaceId: string;
-  deploymentId: string;
-  from: number;
-  to: number;
+  kind: (typeof SUBJECT_KINDS)[number];
+  id: string;
+  /** What it is called in the ledger. */
+  label: string;
+  /** Time it was used before this stretch. Only grows, whatever the clock does: it names the stretch. */
+  usedMs: number;
+  ms: number;
+  /** Micro-dollars for an hour of one of them; null: free. */
   ratePerHourMicros: number | null;
-  replicas: number;
-  /** The last stretch of this run. */
-  final: boolean;
+  /** Devices are in the rate; replicas are counted here. */
+  count: number;
+  /** Left over by the stretch before. */
+  remainder: number;
 };
+export type Bill = Usage & { micros: number };
 
-/** One run of a job, from its start to its end, however it ended. */
-export type JobUsage = {
-  workspaceId: string;
-  jobId: string;
-  from: number;
-  to: number;
-  /** Of all its devices together. */
-  ratePerHourMicros: number | null;
-};
-
-const HOUR_MS = 3_600_000;
-
-/** In micro-dollars. No rate: free. */
-export const costOf = (ratePerHourMicros: number | null, ms: number): number =>
-  Math.round(((ratePerHourMicros ?? 0) * Math.max(0, ms)) / HOUR_MS);
-
-/** What the stretch cost, in micro-dollars, to be added to the deployment in the same commit. */
-export function chargeDeployment(tx: Tx, usage: DeploymentUsage): number {
-  const micros = costOf(usage.ratePerHourMicros, (usage.to - usage.from) * usage.replicas);
-  return spend(tx, usage.workspaceId, micros, usage.to);
+/** Pure: what the stretch costs and what it leaves over, to go into the row of what was used; then `charge` it. */
+export function billFor(usage: Usage): Bill {
+  const { ratePerHourMicros, ms, count, remainder } = usage;
+  return { ...usage, ...priceOf({ ratePerHourMicros, ms: Math.max(0, ms) * count, remainder }) };
 }
 
-/** What the run cost, in micro-dollars, to be added to the job in the same commit. */
-export function chargeJob(tx: Tx, usage: JobUsage): number {
-  return spend(tx, usage.workspaceId, costOf(usage.ratePerHourMicros, usage.to - usage.from), usage.to);
-}
-
-function spend(tx: Tx, workspaceId: string, micros: number, now: number): number {
-  if (micros > 0)
-    tx.insert(billingAccounts)
-      .values({ workspaceId, spentMicros: micros, updatedAt: now })
-      .onConflictDoUpdate({
-        target: billingAccounts.workspaceId,
-        set: { spentMicros: sql`${billingAccounts.spentMicros} + ${micros}`, updatedAt: now },
-      })
-      .run();
-  return micros;
-}
-
-export function balanceMicros(ctx: Pick<Ctx, "config" | "db">, workspaceId: string): number {
-  const account = ctx.db.select().from(billingAccounts).where(eq(billingAccounts.workspaceId, workspaceId)).get();
-  return microsOf(ctx.config.billing.initial_credit_usd) - (account?.spentMicros ?? 0);
-}
-
-/** 402 where nothing is left, or less than `micros`. */
-export function mustAfford(ctx: Pick<Ctx, "config" | "db">, workspaceId: string, micros: number) {
-  const balance = balanceMicros(ctx, workspaceId);
-  if (balance > 0 && balance >= micros) return;
-  const has = `This workspace has ${dollars(balance)} of credit`;
-  const fix = "have credit granted, or billing.initial_credit_usd raised";
-  throw new AppError(
-    "insufficient_credits",
-    balance > 0 ? `${has}, and this takes about ${dollars(micros)}: ${fix}` : `${has} left: ${fix}`,
+/** In the commit that moves the row on, or the stretch is charged again. */
+export function charge(tx: Tx, bill: Bill, now: number) {
+  const { workspaceId, kind, id, label, usedMs, ms, ratePerHourMicros, count, micros } = bill;
+  if (!ratePerHourMicros || ms <= 0 || count <= 0) return;
+  const replicas = count === 1 ? "" : ` × ${count}`;
+  append(
+    tx,
+    {
+      workspaceId,
+      kind: "charge",
+      amountMicros: 0 - micros,
+      description: `${label}: ${formatDuration(ms)}${replicas} at ${dollars(ratePerHourMicros, 4)} an hour`,
+      windowKey: `${id}/${usedMs}`,
+      usage: { subjectKind: kind, subjectId: id, usageMs: ms * count, rateMicros: ratePerHourMicros },
+    },
+    now,
   );
 }
 
-const dollars = (micros: number) => `$${usdOf(micros).toFixed(2)}`;
+type Reading = Pick<Ctx, "db">;
 
-/** Micro-dollars for an hour of one device; null: free. Only this machine runs things so far. */
-export function rateFor(ctx: Pick<Ctx, "config">, provider: string, _gpuType: string): number | null {
-  const usd = provider === "local" ? ctx.config.billing.local_rate_usd_per_hour : 0;
-  return usd > 0 ? microsOf(usd) : null;
+export const balanceMicros = ({ db }: Reading, workspaceId: string): number =>
+  accountOf(db, { workspaceId })?.balanceMicros ?? 0;
+
+/** The balance less what runs now and is not charged yet. */
+export const leftMicros = (ctx: Pick<Ctx, "db" | "clock">, workspaceId: string): number =>
+  balanceMicros(ctx, workspaceId) - accruedMicros(ctx, workspaceId);
+
+const FIX = "have credit granted (verk credits grant)";
+
+/** 402 where nothing is left, or less than `micros`. */
+export function mustAfford(ctx: Pick<Ctx, "db" | "clock">, workspaceId: string, micros: number) {
+  const left = leftMicros(ctx, workspaceId);
+  if (left > 0 && left >= micros) return;
+  const used = balanceMicros(ctx, workspaceId) - left;
+  const has = `Insufficient credit balance: this workspace has ${dollars(left)} left${used > 0 ? `, with ${dollars(used)} for what runs now taken off` : ""}`;
+  throw new AppError(
+    "insufficient_credits",
+    left > 0 ? `${has}, and this takes about ${dollars(micros)}: ${FIX}` : `${has}: ${FIX}`,
+  );
+}
+
+/** Against the balance as the ledger has it. */
+export function checkBalance(ctx: Reading, workspaceId: string, estimatedUsd: number) {
+  const balance = balanceMicros(ctx, workspaceId);
+  if (balance > 0 && balance >= microsOf(estimatedUsd))
+    return { sufficient: true as const, balance_usd: usdOf(balance), estimated_cost_usd: estimatedUsd };
+  const message = `Insufficient credit balance: ${dollars(balance)} is there, and ${dollars(microsOf(estimatedUsd))} is needed: ${FIX}`;
+  throw new AppError("insufficient_credits", message, { param: "/estimated_cost_usd" });
+}
+
+const dollars = (micros: number, digits = 2) => {
+  const usd = usdOf(Math.abs(micros));
+  const text = usd > 0 && usd < 10 ** -digits ? usd.toFixed(6) : usd.toFixed(digits);
+  return `${micros < 0 ? "-" : ""}$${text}`;
+};
+
+/** Micro-dollars for an hour of one device; null: free. */
+export const rateFor = (ctx: Pick<Ctx, "config" | "pricing" | "db">, provider: string, gpuType: string) =>
+  cost.rateFor(ctx, provider, gpuType);
+
+export type Grant = { workspaceId: string; usd: number; description?: string | undefined };
+
+/** Credit by the operator's word; below zero it is taken back. */
+export function grant(ctx: Ctx, { workspaceId, usd, description }: Grant): EntryRow {
+  const amountMicros = microsOf(usd);
+  const words = description ?? (usd > 0 ? "Credit granted" : "Credit taken back");
+  return write(ctx.db, (tx) => {
+    open(ctx, tx, workspaceId);
+    afterCommit(tx, () => ctx.wake("training_jobs.reconcile")); // what was out of credit goes on
+    return append(tx, { workspaceId, kind: "grant", amountMicros, description: words }, ctx.clock.now());
+  });
+}
+
+export const open = (ctx: Pick<Ctx, "config" | "clock">, tx: Tx, workspaceId: string) =>
+  openAccount(tx, workspaceId, microsOf(ctx.config.billing.initial_credit_usd), ctx.clock.now());
+
+/** At the start: workspaces that were there before the ledger get their first credit. */
+export const begin = (ctx: Pick<Ctx, "config" | "clock" | "db">) =>
+  write(ctx.db, (tx) => {
+    for (const workspaceId of unopened(tx)) open(ctx, tx, workspaceId);
+  });
+
+export const transactions = (ctx: Reading, workspaceId: string, query: PageQuery) =>
+  page(ctx.db, ledgerEntries, eq(ledgerEntries.workspaceId, workspaceId), query, presentEntry);
+
+export function burnRate(ctx: Pick<Ctx, "db" | "clock">, workspaceId: string): BurnRate {
+  const jobs = runningJobs(ctx, workspaceId);
+  const serving = servingDeployments(ctx, workspaceId);
+  const rate = [...jobs, ...serving].reduce((sum, { ratePerHourMicros }) => sum + ratePerHourMicros, 0);
+  const balance = balanceMicros(ctx, workspaceId);
+  const accrued = [...jobs, ...serving].reduce((sum, { micros }) => sum + micros, 0);
+  return {
+    balance_usd: usdOf(balance),
+    burn_rate_usd_per_hour: usdOf(rate),
+    hours_remaining: rate === 0 ? null : Math.max(0, balance - accrued) / rate,
+    active_jobs: jobs.map((meter) => ({ job_id: meter.id, ...presentMeter(meter) })),
+    active_deployments: serving.map((meter) => ({ deployment_id: meter.id, ...presentMeter(meter) })),
+  };
 }

@@ -5,6 +5,7 @@
 import type { Ctx } from "../../context.ts";
 import { keepOpen, promisesNothing } from "../../http/patience.ts";
 import { AppError } from "../../lib/errors.ts";
+import { counter } from "../../platform/metrics.ts";
 import * as billing from "../billing/service.ts";
 import { hold, type Live, liveOf, type Replica, seenLoad } from "./fleet.ts";
 import * as moves from "./moves.ts";
@@ -32,6 +33,8 @@ type Flight = {
 };
 
 const STAGE_MS = 1_000;
+const heldRequests = counter("verk_requests_held_total", "Requests that had to wait for a replica", []);
+const wakes = counter("verk_deployment_wakes_total", "Times that a request woke a parked deployment", []);
 
 export async function answer(ctx: Ctx, row: DeploymentRow, request: Request, ask: Ask): Promise<Response> {
   mustBeOpen(row);
@@ -75,7 +78,7 @@ function waitFor(flight: Flight): Promise<Replica> {
   const { ctx, row, gone } = flight;
   const fresh = moves.current(ctx.db, row.id) ?? row;
   mustBeOpen(fresh);
-  if (fresh.parked) billing.mustAfford(ctx, row.workspaceId, 0);
+  if (fresh.parked) billing.mustAfford(ctx, row.workspaceId, billing.costOf(fresh.costPerHourMicros, moves.MINUTE_MS));
   const held = hold(ctx, fresh, gone.signal);
   held.then(
     (replica) => {
@@ -85,7 +88,10 @@ function waitFor(flight: Flight): Promise<Replica> {
     },
     () => {}, // whoever waits for it hears of it
   );
-  if (fresh.parked && moves.wake(ctx, row.id)) ctx.wake("deployments.reconcile");
+  heldRequests.add(ctx.db, row.workspaceId, []);
+  if (!fresh.parked || !moves.wake(ctx, row.id)) return held;
+  wakes.add(ctx.db, row.workspaceId, []);
+  ctx.wake("deployments.reconcile");
   return held;
 }
 

@@ -1,8 +1,7 @@
 import { afterEach, expect, setDefaultTimeout, test } from "bun:test";
 import { type DeployingApp, manyDeploying } from "../../../test/fake_replicas.ts";
 import { fakeClock, until } from "../../../test/harness.ts";
-import { write } from "../../platform/db.ts";
-import { billingAccounts } from "../billing/table.ts";
+import * as billing from "../billing/service.ts";
 import { liveOf } from "./fleet.ts";
 
 setDefaultTimeout(60_000); // each starts processes
@@ -10,11 +9,8 @@ const CHAT = { model: "d", messages: [{ role: "user", content: "hi" }] };
 const { open: app, closeAll } = manyDeploying();
 afterEach(closeAll);
 
-const spendAll = (on: DeployingApp) =>
-  write(on.ctx.db, (tx) =>
-    tx.insert(billingAccounts).values({ workspaceId: on.workspaceA, spentMicros: 1e9, updatedAt: 0 }).run(),
-  );
-const repay = (on: DeployingApp) => write(on.ctx.db, (tx) => tx.delete(billingAccounts).run());
+const spendAll = (on: DeployingApp) => billing.grant(on.ctx, { workspaceId: on.workspaceA, usd: -1000 });
+const repay = (on: DeployingApp) => billing.grant(on.ctx, { workspaceId: on.workspaceA, usd: 1000 });
 const BROKE = [402, "insufficient_credits"];
 const seen = ({ status, body }: { status: number; body: { error: { code: string } } }) => [status, body.error.code];
 

@@ -20,45 +20,67 @@ export function move(ctx: Ctx, id: string, action: Action, patch: Patch = {}): D
     const before = current(tx, id);
     if (!before) return undefined;
     const leavesService = action !== "serve" && action !== "place" && action !== "start";
-    const settled = leavesService ? settle(tx, before, now, true) : {};
-    return transition(tx, machine, action, { id, now }, { ...settled, ...patch });
+    const settled = leavesService ? settle(before, now, true) : NOTHING;
+    const row = transition(tx, machine, action, { id, now }, { ...settled.patch, ...patch });
+    if (row && settled.bill) billing.charge(tx, settled.bill, now);
+    return row;
   });
 }
 
-/** The time since the last account becomes uptime and cost. `ends`: no more of it until it serves again. */
-function settle(tx: Tx, row: DeploymentRow, now: number, ends: boolean): Patch {
-  if (row.upSince === null) return {};
-  const from = row.upSince;
-  const charged = billing.chargeDeployment(tx, {
+type Settled = { patch: Patch; bill: billing.Bill | null };
+const NOTHING: Settled = { patch: {}, bill: null };
+
+/** Pure. The time since the last account becomes uptime and cost. `ends`: no more of it until it serves again. */
+function settle(row: DeploymentRow, now: number, ends: boolean): Settled {
+  if (row.upSince === null) return NOTHING;
+  const ms = Math.max(0, now - row.upSince);
+  const bill = billing.billFor({
     workspaceId: row.workspaceId,
-    deploymentId: row.id,
-    from: row.billedUntil ?? from,
-    to: now,
+    kind: "deployment",
+    id: row.id,
+    label: `Deployment ${row.name}`,
+    usedMs: row.uptimeMs,
+    ms,
     ratePerHourMicros: row.costPerHourMicros,
-    replicas: Math.max(1, row.minReplicas),
-    final: ends,
+    count: row.chargedReplicas,
+    remainder: row.costRemainder,
   });
-  return {
-    uptimeMs: row.uptimeMs + Math.max(0, now - from),
-    upSince: ends ? null : now,
-    billedUntil: ends ? null : now,
-    totalCostMicros: row.totalCostMicros + charged,
+  const since = ends ? null : row.upSince + ms; // where the clock went back: no time twice
+  const patch = {
+    uptimeMs: row.uptimeMs + ms,
+    upSince: since,
+    billedUntil: since,
+    totalCostMicros: row.totalCostMicros + bill.micros,
+    costRemainder: bill.remainder,
   };
+  return { patch, bill };
 }
 
-const MINUTE_MS = 60_000;
+/** The row takes the account and whatever else, in one commit with the charge. */
+function put(tx: Tx, row: DeploymentRow, { patch, bill }: Settled, now: number) {
+  tx.update(deployments).set(patch).where(eq(deployments.id, row.id)).run();
+  if (bill) billing.charge(tx, bill, now);
+}
 
-/** Each minute of service is accounted for as it ends, so that a crash loses less than one. Old crashes are forgiven. */
-export function keepAccount(ctx: Ctx, row: DeploymentRow) {
+export const MINUTE_MS = 60_000;
+
+/**
+ * Each minute of service is accounted for as it ends, so that a crash loses less than one; and whenever there are more
+ * replicas or fewer. Old crashes are forgiven.
+ */
+export function keepAccount(ctx: Ctx, row: DeploymentRow, replicas: number) {
+  if (row.upSince === null) return;
   const now = ctx.clock.now();
-  const due = row.upSince !== null && now - row.upSince >= MINUTE_MS;
-  const forgiven = row.attempts > 0 && row.upSince !== null && now - row.upSince >= FORGIVEN_AFTER_MS;
+  const count = Math.max(1, replicas);
+  const due = now - row.upSince >= MINUTE_MS || count !== row.chargedReplicas;
+  const forgiven = row.attempts > 0 && now - row.upSince >= FORGIVEN_AFTER_MS;
   if (!due && !forgiven) return;
   write(ctx.db, (tx) => {
     const fresh = current(tx, row.id);
     if (fresh?.status !== "serving") return;
-    const patch = { ...settle(tx, fresh, now, false), ...(forgiven ? { attempts: 0, error: null } : {}) };
-    tx.update(deployments).set(patch).where(eq(deployments.id, row.id)).run();
+    const { patch, bill } = settle(fresh, now, false);
+    const more = { chargedReplicas: count, ...(forgiven ? { attempts: 0, error: null } : {}) };
+    put(tx, fresh, { patch: { ...patch, ...more }, bill }, now);
   });
 }
 
@@ -67,10 +89,7 @@ export function keepAllAccounts(ctx: Ctx) {
   const now = ctx.clock.now();
   write(ctx.db, (tx) => {
     for (const row of tx.select().from(deployments).where(isNotNull(deployments.upSince)).all())
-      tx.update(deployments)
-        .set(settle(tx, row, now, true))
-        .where(eq(deployments.id, row.id))
-        .run();
+      put(tx, row, settle(row, now, true), now);
   });
 }
 
@@ -86,6 +105,7 @@ export function serve(ctx: Ctx, id: string): DeploymentRow | undefined {
     startedAt,
     upSince: now,
     billedUntil: now,
+    chargedReplicas: 1,
   });
 }
 

@@ -77,7 +77,7 @@ function drive(ctx: Ctx, row: DeploymentRow) {
   if (row.parked) return endAll(ctx, live, "parked");
   const traffic = trafficOf(ctx, row, live);
   if (mayPark(row, traffic)) return park(ctx, live, "idle");
-  moves.keepAccount(ctx, row);
+  moves.keepAccount(ctx, row, readyOf(live).length);
   for (const replica of live.replicas) {
     reapHung(ctx, replica);
     prove(ctx, replica).catch((error) => ctx.log.error("a health check broke", { deployment: row.id, error }));

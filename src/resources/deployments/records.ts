@@ -2,7 +2,8 @@
 import { eq, sql } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { newId } from "../../lib/ids.ts";
-import { prepared, write } from "../../platform/db.ts";
+import { afterCommit, prepared, write } from "../../platform/db.ts";
+import { histogram } from "../../platform/metrics.ts";
 import { preparedInsert } from "../../platform/row.ts";
 import type { Live, Replica, Usage } from "./fleet.ts";
 import { type DeploymentRow, deploymentRequests, deployments } from "./table.ts";
@@ -23,6 +24,13 @@ const addUp = prepared((db) => {
     .where(eq(deployments.id, sql.placeholder("id")))
     .prepare();
 });
+
+const durations = histogram(
+  "verk_inference_duration_seconds",
+  "Time of requests to deployments, from their arrival to the last byte, waking included",
+  [],
+  [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300],
+);
 
 export const CLIENT_LEFT = 499;
 
@@ -95,5 +103,6 @@ function save(ctx: Ctx, row: DeploymentRow, { id, createdAt, latencyMs, status, 
       createdAt,
     });
     addUp(tx).run({ id: row.id, error: failed, prompt, completion, latency: latencyMs, at: createdAt });
+    afterCommit(tx, () => durations.observe(tx, row.workspaceId, [], latencyMs / 1000));
   });
 }

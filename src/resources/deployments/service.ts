@@ -12,7 +12,7 @@ import * as billing from "../billing/service.ts";
 import * as gpu from "../gpu/service.ts";
 import * as models from "../models/service.ts";
 import { modelFor, mustFit, type Place } from "./admission.ts";
-import { liveOf, readyOf, seenLoad, turnAway } from "./fleet.ts";
+import { allLive, inflightOf, liveOf, readyOf, seenLoad, turnAway } from "./fleet.ts";
 import { machine } from "./machine.ts";
 import * as moves from "./moves.ts";
 import { partsOf } from "./parts.ts";
@@ -84,10 +84,12 @@ export function create(ctx: Ctx, workspaceId: string, input: CreateDeployment, p
   const now = ctx.clock.now();
   const row = naming(input.name, () =>
     write(ctx.db, (tx) => {
-      billing.mustAfford(ctx, workspaceId, 0);
+      const costPerHourMicros = rateOf(ctx, { ...input, gpuType: place.type, gpuCount: input.gpu?.gpu_count ?? 1 });
+      billing.mustAfford(ctx, workspaceId, aMinute(costPerHourMicros, input.min_replicas));
       const model = modelFor(ctx, workspaceId, input);
       const made = insert(tx, {
         ...BLANK,
+        costPerHourMicros,
         ...settingsOf(input),
         id: newId("dep", now),
         workspaceId,
@@ -112,6 +114,16 @@ export function create(ctx: Ctx, workspaceId: string, input: CreateDeployment, p
   return row;
 }
 
+/** Micro-dollars for an hour of one replica; null: free. */
+function rateOf(ctx: Ctx, { provider, gpuType, gpuCount }: Pick<DeploymentRow, "provider" | "gpuType" | "gpuCount">) {
+  const rate = billing.rateFor(ctx, provider, gpuType);
+  return rate === null ? null : rate * gpuCount;
+}
+
+/** What is charged first. */
+const aMinute = (rate: number | null, replicas: number) =>
+  billing.costOf(rate, moves.MINUTE_MS * Math.max(1, replicas));
+
 const settingsOf = (input: CreateDeployment) => ({
   minReplicas: input.min_replicas,
   maxReplicas: input.max_replicas ?? Math.max(1, input.min_replicas),
@@ -131,8 +143,9 @@ const BLANK = {
   nextAttemptAt: null,
   error: null,
   queueReason: null,
-  costPerHourMicros: null,
   totalCostMicros: 0,
+  costRemainder: 0,
+  chargedReplicas: 1,
   totalRequests: 0,
   totalErrors: 0,
   totalPromptTokens: 0,
@@ -220,7 +233,9 @@ export function stopAll(ctx: Ctx, workspaceId: string) {
 
 export function start(ctx: Ctx, workspaceId: string, id: string): DeploymentRow {
   const before = mustGet(ctx, workspaceId, id);
+  const costPerHourMicros = rateOf(ctx, before); // as it is now
   const anew = {
+    costPerHourMicros,
     error: null,
     queueReason: null,
     attempts: 0,
@@ -229,7 +244,8 @@ export function start(ctx: Ctx, workspaceId: string, id: string): DeploymentRow 
     waking: false,
     nextAttemptAt: null,
   };
-  if (before.status === "stopped" || before.status === "failed") billing.mustAfford(ctx, workspaceId, 0);
+  if (before.status === "stopped" || before.status === "failed")
+    billing.mustAfford(ctx, workspaceId, aMinute(costPerHourMicros, before.minReplicas));
   const row = naming(before.name, () => moves.move(ctx, id, "start", anew));
   if (!row)
     throw new AppError(
@@ -267,3 +283,7 @@ function naming<T>(name: string, fn: () => T): T {
     );
   }
 }
+
+/** Requests that wait for a replica, and all that are on their way, by deployment. */
+export const requestsNow = (ctx: Ctx) =>
+  new Map(allLive(ctx).map((live) => [live.id, { held: live.held.size, open: inflightOf(live) }]));

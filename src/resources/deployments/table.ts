@@ -35,6 +35,10 @@ export const deployments = sqliteTable("deployments", {
   queueReason: text("queue_reason"),
   costPerHourMicros: integer("cost_per_hour_micros"),
   totalCostMicros: integer("total_cost_micros").notNull(),
+  /** Owed and less than a micro-dollar. */
+  costRemainder: integer("cost_remainder").notNull(),
+  /** Since `upSince`. */
+  chargedReplicas: integer("charged_replicas").notNull(),
   totalRequests: integer("total_requests").notNull(),
   totalErrors: integer("total_errors").notNull(),
   totalPromptTokens: integer("total_prompt_tokens").notNull(),

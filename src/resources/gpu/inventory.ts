@@ -41,12 +41,17 @@ export function probeWith(ctx: Ctx, probe: Probe) {
   lookOf(ctx).probe = probe;
 }
 
+/** As last seen, without waiting: none until the first look is over. What is older than two seconds is looked at anew. */
+export function devicesKnown(ctx: Ctx, leased: Leased): Seen[] {
+  const look = lookOf(ctx);
+  if (isOld(ctx, look)) look.asking ??= ask(ctx, look, leased);
+  return look.devices ?? [];
+}
+
 /** What is there, as last seen: at once when it was ever seen, while a new look is under way. */
 export async function devicesSeen(ctx: Ctx, leased: Leased): Promise<Seen[]> {
   const look = lookOf(ctx);
-  if (look.devices === undefined) return await devicesFresh(ctx, leased);
-  if (isOld(ctx, look)) look.asking ??= ask(ctx, look, leased);
-  return look.devices;
+  return look.devices === undefined ? await devicesFresh(ctx, leased) : devicesKnown(ctx, leased);
 }
 
 /** Not older than two seconds, unless the driver hangs. */

@@ -9,7 +9,7 @@ import type { PageQuery } from "../../http/pagination.ts";
 import { AppError } from "../../lib/errors.ts";
 import { oncePer } from "../../lib/once_per.ts";
 import { afterCommit, type Db, openCommit, type Tx, write } from "../../platform/db.ts";
-import { devicesFresh, devicesSeen, type Leased, probeWith, type Seen } from "./inventory.ts";
+import { devicesFresh, devicesKnown, devicesSeen, type Leased, probeWith, type Seen } from "./inventory.ts";
 import { type Device, type Placement, place, type Request } from "./policy.ts";
 import { type GpuAvailability, present, presentAvailability, type View } from "./schema.ts";
 import { gpuLeases, gpuWaits, type LeaseRow } from "./table.ts";
@@ -237,6 +237,15 @@ export const waitingReason = (ctx: Ctx, holder: string): string | undefined =>
 
 const heldBy = (ctx: Ctx, holder: string) => ctx.db.select().from(gpuLeases).where(eq(gpuLeases.holder, holder)).all();
 
+export type Holder = { holder: string; device: string; idle: boolean };
+
+/** Who holds memory of which device, and who of them does nothing now. */
+export function holders(ctx: Ctx): Holder[] {
+  const idle = idleHolders(ctx);
+  const leases = ctx.db.select().from(gpuLeases).all();
+  return leases.map(({ holder, device }) => ({ holder, device, idle: idle.has(holder) }));
+}
+
 /** Every device: there are few. */
 export async function list(ctx: Ctx, workspaceId: string, { after, limit }: PageQuery) {
   const seen = await devices(ctx);
@@ -276,6 +285,7 @@ const idleHolders = (ctx: Ctx): Map<string, number> =>
   new Map([...stateOf(ctx.db).kinds.values()].flatMap((kind) => kind.idle().map((each) => [each.holder, each.since])));
 
 export const devices = (ctx: Ctx): Promise<Seen[]> => devicesFresh(ctx, leasedOn(ctx));
+export const known = (ctx: Ctx): Seen[] => devicesKnown(ctx, leasedOn(ctx));
 
 const leasedOn =
   (ctx: Ctx): Leased =>

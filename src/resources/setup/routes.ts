@@ -1,6 +1,7 @@
 import { Elysia } from "elysia";
 import { z } from "zod";
 import type { Ctx } from "../../context.ts";
+import { actsFor } from "../../http/audit.ts";
 import { readJson } from "../../http/body.ts";
 import { describe } from "../../http/openapi.ts";
 import { page } from "../../http/page.ts";
@@ -16,9 +17,10 @@ export const routes = (ctx: Ctx) =>
     .get("/setup", () => page(html))
     .post(
       "/setup",
-      ({ body, set }) => {
+      ({ request, body, set }) => {
         set.status = 201;
         const { row, key } = setup.redeem(ctx, body.token);
+        actsFor(request, { workspaceId: row.workspaceId, keyId: row.id });
         return { ...present(row), key };
       },
       {

@@ -4,6 +4,7 @@
  */
 import { eq, sql } from "drizzle-orm";
 import type { Ctx, Principal } from "../../context.ts";
+import { actsFor } from "../../http/audit.ts";
 import { rateLimiterOf } from "../../http/rate_limit.ts";
 import { AppError } from "../../lib/errors.ts";
 import { oncePer } from "../../lib/once_per.ts";
@@ -40,24 +41,27 @@ export function admit(ctx: Ctx, request: Request, use: SignedUse | undefined) {
   const expiresAt = given.expiresAtSeconds * 1000;
   if (expiresAt <= ctx.clock.now())
     throw new AppError("invalid_signature", `This address expired at ${isoTime(expiresAt)}: ask for another`);
-  if (!isGood(ctx, given.keyId))
+  const workspaceId = workspaceOf(ctx, given.keyId);
+  if (workspaceId === undefined)
     throw new AppError("invalid_signature", "The API key that asked for this address no longer works");
   rateLimiterOf(ctx).spend(given.keyId);
+  actsFor(request, { workspaceId, keyId: given.keyId });
 }
 
 const keyById = prepared((db) =>
   db
-    .select({ status: apiKeys.status, expiresAt: apiKeys.expiresAt, workspace: workspaces.status })
+    .select({ id: workspaces.id, status: apiKeys.status, expiresAt: apiKeys.expiresAt, workspace: workspaces.status })
     .from(apiKeys)
     .innerJoin(workspaces, eq(workspaces.id, apiKeys.workspaceId))
     .where(eq(apiKeys.id, sql.placeholder("id")))
     .prepare(),
 );
 
-function isGood(ctx: Ctx, keyId: string): boolean {
+/** Undefined: the key works no longer. */
+function workspaceOf(ctx: Ctx, keyId: string): string | undefined {
   const key = keyById(ctx.db).get({ id: keyId });
-  if (key?.status !== "active" || key.workspace !== "active") return false;
-  return key.expiresAt === null || key.expiresAt > ctx.clock.now();
+  if (key?.status !== "active" || key.workspace !== "active") return undefined;
+  return key.expiresAt === null || key.expiresAt > ctx.clock.now() ? key.id : undefined;
 }
 
 /** The path of a signed address, from its parts as they are: how a client or a proxy spells them does not matter. */

@@ -2,8 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
 import { tarGz } from "../../../test/archives.ts";
 import { type JobsApp, jobsApp, SCORES } from "../../../test/jobs_kit.ts";
-import { write } from "../../platform/db.ts";
-import { billingAccounts } from "../billing/table.ts";
+import * as billing from "../billing/service.ts";
 import { datasetPins, datasetSnapshots } from "../datasets/table.ts";
 import * as gpu from "../gpu/service.ts";
 import { models } from "../models/table.ts";
@@ -172,11 +171,10 @@ describe("what cannot be had is refused, and nothing is left of it", () => {
   });
 
   test("who has no credit gets 402", async () => {
-    const spent = { workspaceId: app.workspaceA, spentMicros: 100_000_000, updatedAt: 0 };
-    write(app.ctx.db, (tx) => tx.insert(billingAccounts).values(spent).run());
+    billing.grant(app.ctx, { workspaceId: app.workspaceA, usd: -100 });
     expect((await app.post()).body.error).toMatchObject({ type: "billing_error", code: "insufficient_credits" });
     expect((await app.post({ dry_run: true })).body.errors[0]).toMatchObject({ code: "insufficient_credits" });
-    app.ctx.db.delete(billingAccounts).run();
+    billing.grant(app.ctx, { workspaceId: app.workspaceA, usd: 100 });
   });
 });
 

@@ -60,7 +60,6 @@ function requestOf(row: JobRow): Wanted {
     max_cost_usd: row.maxCostMicros === null ? null : usdOf(row.maxCostMicros),
     priority: priorityOf(row),
     checkpoint: { save_steps: row.saveSteps, keep_last: row.keepLast },
-    publish: row.publish,
     seed: row.seed,
     metadata: row.metadata,
   };

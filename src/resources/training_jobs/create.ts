@@ -12,11 +12,13 @@ import { preparedInsert } from "../../platform/row.ts";
 import * as datasets from "../datasets/service.ts";
 import * as models from "../models/service.ts";
 import * as rewardFunctions from "../reward_functions/service.ts";
+import * as settings from "../settings/service.ts";
 import { type Asker, type Draft, draft, type Rows, type Sized, sized } from "./admission.ts";
 import type { Wanted } from "./clone.ts";
 import { type CreateTrainingJob, PRIORITIES } from "./create_schema.ts";
 import { machine, report } from "./machine.ts";
 import { note } from "./notes.ts";
+import { publishingTime } from "./publishing.ts";
 import { mustSuit } from "./references.ts";
 import { hashOf } from "./rewards.ts";
 import type { TrainingJob } from "./schema.ts";
@@ -87,7 +89,8 @@ function keep(ctx: Ctx, { faults }: Draft, row: JobRow, once: Once | undefined):
       throw new AppError("resource_not_found", `Model ${row.baseModel} was deleted meanwhile`, {
         param: "/base_model",
       });
-    const made = insert(tx, row);
+    const made = insert(tx, { ...row, publishedAt: row.publish ? publishingTime(tx, now) : null });
+    settings.follow(tx, made, now);
     emit(tx, "job.created", { workspaceId, now }, report(made));
     note(tx, made, now, { level: "info", type: "job.created", message: "Created, waits in the queue" });
     for (const { message, param } of faults.warnings)
@@ -114,9 +117,17 @@ const BLANK = {
   pauseReason: null,
   queueReason: null,
   error: null,
+  publishedAt: null,
+  likeCount: 0,
+  trackerRunUrl: null,
   costMicros: 0,
+  costRemainder: 0,
+  energyJoules: null,
+  energyWatts: null,
+  energyAt: null,
   runMs: 0,
   runSince: null,
+  runUntil: null,
   logKey: null,
   logBytes: null,
   startedAt: null,

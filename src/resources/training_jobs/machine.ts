@@ -1,11 +1,12 @@
 import { lifecycle } from "../../events/lifecycle.ts";
 import { type JobRow, trainingJobs } from "./table.ts";
 
-export const report = ({ id, status, baseModel, method }: JobRow) => ({
+export const report = ({ id, status, baseModel, method, pauseReason }: JobRow) => ({
   object: "job" as const,
   id,
   status,
   model: method === "custom" ? null : baseModel,
+  reason: pauseReason,
 });
 
 /**

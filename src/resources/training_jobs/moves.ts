@@ -4,8 +4,9 @@ import type { Ctx } from "../../context.ts";
 import { transition } from "../../events/lifecycle.ts";
 import { afterCommit, type Tx, write } from "../../platform/db.ts";
 import type { TrainSample } from "../../workers/protocol_trainer.ts";
-import * as billing from "../billing/service.ts";
 import * as datasets from "../datasets/service.ts";
+import * as energy from "../energy/service.ts";
+import { charge, lastSeen, type Patch, type Settled, settle } from "./account.ts";
 import { changed } from "./log_readers.ts";
 import { type Action, machine } from "./machine.ts";
 import { type Note, note } from "./notes.ts";
@@ -20,31 +21,21 @@ import {
   trainingSamples,
 } from "./table.ts";
 
-type Patch = Partial<typeof trainingJobs.$inferInsert>;
-
 export const current = (db: Ctx["db"] | Tx, id: string): JobRow | undefined => jobs.current({ db }, id);
 
-type Move = { patch?: Patch; note: Note };
+/** `settled`: the run that ends with it. */
+type Move = { patch?: Patch; settled?: Settled; note: Note };
 
 /** One move. Undefined: the row was elsewhere, and nothing happened. */
 function move(ctx: Ctx, tx: Tx, job: Pick<JobRow, "id">, action: Action, how: Move): JobRow | undefined {
   const now = ctx.clock.now();
-  const row = transition(tx, machine, action, { id: job.id, now }, how.patch);
+  const row = transition(tx, machine, action, { id: job.id, now }, { ...how.settled?.patch, ...how.patch });
   if (!row) return undefined;
+  if (how.settled) charge(tx, how.settled, now);
   note(tx, row, now, how.note);
   if (row.completedAt !== null) datasets.unpin(tx, row.id);
   afterCommit(tx, () => changed(ctx, row.id));
   return row;
-}
-
-/** A run that has ended becomes time and cost. Nothing where none goes on. */
-export function settle(tx: Tx, job: JobRow, until: number): Patch {
-  if (job.runSince === null) return {};
-  const from = job.runSince;
-  const to = Math.max(from, until);
-  const { workspaceId, id: jobId, rateMicros: ratePerHourMicros } = job;
-  const cost = billing.chargeJob(tx, { workspaceId, jobId, from, to, ratePerHourMicros });
-  return { runMs: job.runMs + to - from, runSince: null, costMicros: job.costMicros + cost, etaMs: null };
 }
 
 /** In the ledger's queue, or behind others: why. */
@@ -76,6 +67,7 @@ export function place(ctx: Ctx, job: JobRow, checkpoint: CheckpointRow | undefin
       note: { level: "info", type: "job.provisioning", message: words },
     });
     if (!row) return undefined;
+    afterCommit(tx, () => ctx.wake(energy.SAMPLE)); // a short run is measured too
     tx.delete(trainingMetrics)
       .where(and(eq(trainingMetrics.jobId, job.id), gt(trainingMetrics.step, step)))
       .run();
@@ -102,7 +94,8 @@ export function begin(ctx: Ctx, id: string, { device, memoryBytes, totalSteps }:
 
 export const complete = (ctx: Ctx, tx: Tx, job: JobRow): JobRow | undefined =>
   move(ctx, tx, job, "complete", {
-    patch: { ...settle(tx, job, ctx.clock.now()), completedAt: ctx.clock.now(), etaMs: 0, error: null },
+    settled: settle(job, ctx.clock.now()),
+    patch: { completedAt: ctx.clock.now(), etaMs: 0, error: null },
     note: { level: "info", type: "job.completed", message: "It is complete" },
   });
 
@@ -112,28 +105,54 @@ export function fail(ctx: Ctx, id: string, error: JobError, sample?: TrainSample
   return write(ctx.db, (tx) => {
     const job = current(tx, id);
     if (!job) return undefined;
-    const patch = { ...settle(tx, job, now), error, completedAt: now, queueReason: null, etaMs: null };
+    const patch = { error, completedAt: now, queueReason: null, etaMs: null };
     const data = { code: error.code, param: error.param, ...(sample ? { sample } : {}) };
     return move(ctx, tx, job, "fail", {
       patch,
+      settled: settle(job, now),
       note: { level: "error", type: "job.failed", message: error.message, data },
     });
   });
 }
 
-/** Cancelled for good: its worker, if there was one, is gone. */
-export function drop(ctx: Ctx, id: string): JobRow | undefined {
+/** Cancelled for good: its worker, if there was one, is gone, at `until` at the latest. */
+export function drop(ctx: Ctx, id: string, until = ctx.clock.now()): JobRow | undefined {
   const now = ctx.clock.now();
   return write(ctx.db, (tx) => {
     const job = current(tx, id);
     if (!job) return undefined;
-    const patch = { ...settle(tx, job, now), completedAt: now, queueReason: null, etaMs: null };
+    const patch = { completedAt: now, queueReason: null, etaMs: null };
     return move(ctx, tx, job, "drop", {
       patch,
+      settled: settle(job, until),
       note: { level: "info", type: "job.cancelled", message: "It was cancelled" },
     });
   });
 }
+
+/** Its workspace is out of credit: its worker saves and ends, and it goes on when there is credit again. */
+export function starve(ctx: Ctx, id: string): JobRow | undefined {
+  const patch: Patch = { pauseReason: "out of credit", queueReason: null, etaMs: null };
+  const message =
+    "Paused: the workspace is out of credit. It goes on from its newest checkpoint once credit is granted";
+  return write<JobRow | undefined>(ctx.db, (tx) =>
+    move(ctx, tx, { id }, "pause", { patch, note: { level: "warn", type: "job.paused", message } }),
+  );
+}
+
+/** There is credit again. */
+export function feed(ctx: Ctx, id: string): JobRow | undefined {
+  const patch: Patch = { ...REQUEUED, queuedAt: ctx.clock.now() };
+  const message = "There is credit again: it goes on from its newest checkpoint";
+  return write<JobRow | undefined>(ctx.db, (tx) =>
+    current(tx, id)?.pauseReason === "out of credit"
+      ? move(ctx, tx, { id }, "requeue", { patch, note: { level: "info", type: "job.requeued", message } })
+      : undefined,
+  );
+}
+
+/** Of a job that was paused. */
+const REQUEUED = { pauseReason: null, queueReason: null, crashes: 0, notBefore: 0 } satisfies Patch;
 
 /** The end of a run, all but completion, which has work to do first. Says what was decided. */
 export function conclude(ctx: Ctx, id: string, end: RunEnd): Verdict["next"] {
@@ -146,23 +165,38 @@ export function conclude(ctx: Ctx, id: string, end: RunEnd): Verdict["next"] {
     else if (verdict.next === "drop") drop(ctx, id);
     else if (verdict.next === "requeue")
       move(ctx, tx, job, "requeue", {
-        patch: { ...settle(tx, job, now), ...verdict.patch },
+        patch: verdict.patch,
+        settled: settle(job, now),
         note: { level: verdict.level, type: "job.requeued", message: capitalized(verdict.why) },
       });
-    else if (verdict.next === "nothing") put(tx, id, settle(tx, job, now));
+    else if (verdict.next === "nothing") endRun(tx, job, now, now);
     return verdict.next;
   });
 }
 
-function put(tx: Tx, id: string, patch: Patch) {
-  if (Object.keys(patch).length > 0) tx.update(trainingJobs).set(patch).where(eq(trainingJobs.id, id)).run();
+/** The row stays where it is; its run is over, at `until`. */
+function endRun(tx: Tx, job: JobRow, until: number, now: number) {
+  const settled = settle(job, until);
+  if (!settled.bill) return;
+  tx.update(trainingJobs).set(settled.patch).where(eq(trainingJobs.id, job.id)).run();
+  charge(tx, settled, now);
+}
+
+const SEEN_EVERY_MS = 15_000;
+
+/** It is at work: should the server be killed, the run is charged up to here at least. */
+export function seen(ctx: Ctx, job: JobRow) {
+  const now = ctx.clock.now();
+  if (job.runSince === null || now - lastSeen(job, now) < SEEN_EVERY_MS) return;
+  const going = and(eq(trainingJobs.id, job.id), isNotNull(trainingJobs.runSince));
+  write(ctx.db, (tx) => tx.update(trainingJobs).set({ runUntil: now }).where(going).run());
 }
 
 /** The server closes under a run: the row stays as it is, and the next start takes it up again. */
 export const suspend = (ctx: Ctx, id: string) =>
   write(ctx.db, (tx) => {
     const job = current(tx, id);
-    if (job) put(tx, id, settle(tx, job, ctx.clock.now()));
+    if (job) endRun(tx, job, ctx.clock.now(), ctx.clock.now());
   });
 
 /**
@@ -173,13 +207,14 @@ export function interrupted(ctx: Ctx) {
   const lost = inArray(trainingJobs.status, ["provisioning", "running", "cancelling"]);
   for (const job of ctx.db.select().from(trainingJobs).where(lost).all())
     write(ctx.db, (tx) => {
-      if (job.status === "cancelling") return void drop(ctx, job.id);
+      if (job.status === "cancelling") return void drop(ctx, job.id, lastSeen(job, now));
       const message = "The server was restarted: it goes on from its newest checkpoint";
-      const patch = { ...settle(tx, job, Math.min(now, job.updatedAt)), notBefore: 0 };
-      return void move(ctx, tx, job, "requeue", { patch, note: { level: "warn", type: "job.requeued", message } });
+      const settled = settle(job, lastSeen(job, now));
+      const note: Note = { level: "warn", type: "job.requeued", message };
+      return void move(ctx, tx, job, "requeue", { patch: { notBefore: 0 }, settled, note });
     });
   for (const job of ctx.db.select().from(trainingJobs).where(isNotNull(trainingJobs.runSince)).all())
-    write(ctx.db, (tx) => put(tx, job.id, settle(tx, job, Math.min(now, job.updatedAt)))); // paused, its worker still at it
+    write(ctx.db, (tx) => endRun(tx, job, lastSeen(job, now), now)); // paused, its worker still at it
 }
 
 const capitalized = (text: string) => text.charAt(0).toUpperCase() + text.slice(1);

@@ -180,6 +180,14 @@ export function overdrawn(job: Metered, most: { runtimeMs: number; live: number;
   return { code: "cost_limit", message, param: "/max_cost_usd" };
 }
 
+/** Of a job that costs something. `left`: micro-dollars of its workspace, less what runs and is not charged yet. */
+export function judgeCredit(job: Pick<JobRow, "status" | "pauseReason">, left: number): "pause" | "resume" | "nothing" {
+  const isAwaiting = job.status === "paused" && job.pauseReason === "out of credit";
+  if (isAwaiting) return left > 0 ? "resume" : "nothing";
+  const runs = job.status === "queued" || job.status === "provisioning" || job.status === "running";
+  return runs && left <= 0 ? "pause" : "nothing";
+}
+
 const LOWER_IS_BETTER: Record<keyof typeof HEADLINE_METRIC, boolean> = { grpo: false, sft: true, dpo: false };
 
 export const headlineOf = (method: JobRow["method"], values: Readonly<Record<string, number>>): number | null =>

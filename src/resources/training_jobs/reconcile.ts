@@ -6,6 +6,7 @@ import { and, desc, inArray, isNotNull, isNull } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { costOf } from "../billing/service.ts";
 import * as gpu from "../gpu/service.ts";
+import { keepToCredit } from "./credit.ts";
 import { exportDue } from "./exports.ts";
 import { launch, leaveQueue } from "./launch.ts";
 import { isAtWork, liveOf, type Run } from "./live.ts";
@@ -37,7 +38,9 @@ export async function close(ctx: Ctx, signal: AbortSignal): Promise<void> {
 export async function reconcile(ctx: Ctx): Promise<void> {
   if (ctx.closing.aborted) return;
   const live = liveOf(ctx.db);
-  const rows = ctx.db.select().from(trainingJobs).where(isNull(trainingJobs.completedAt)).all();
+  const unfinished = () => ctx.db.select().from(trainingJobs).where(isNull(trainingJobs.completedAt)).all();
+  let rows = unfinished();
+  if (keepToCredit(ctx, rows)) rows = unfinished();
   const byId = new Map(rows.map((row) => [row.id, row]));
   for (const row of rows) guarded(ctx, "a job could not be driven", row.id, () => drive(ctx, row)); // its siblings go on
   for (const run of [...live.runs.values()]) if (!byId.has(run.jobId)) end(ctx, run, "the job is over");
@@ -69,6 +72,7 @@ function drive(ctx: Ctx, row: JobRow) {
     else if (isMeant) moves.conclude(ctx, row.id, LOST);
     return;
   }
+  moves.seen(ctx, row);
   if (row.status === "cancelling") return end(ctx, run, "cancelled");
   if (!isMeant) return saved(ctx, run);
   const now = ctx.clock.now();

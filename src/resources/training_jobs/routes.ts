@@ -11,6 +11,7 @@ import * as rewardFunctions from "../reward_functions/service.ts";
 import { open } from "./create.ts";
 import { CreateTrainingJob } from "./create_schema.ts";
 import * as metrics from "./metrics.ts";
+import { setPublished } from "./publishing.ts";
 import * as reading from "./reading.ts";
 import * as shapes from "./reading_schema.ts";
 import { TrainingJob } from "./schema.ts";
@@ -101,14 +102,14 @@ const publishing = (ctx: Ctx) => {
     .post("/resume", moving(jobs.resume), { detail: describe("Resume a paused training job", answers) })
     .post(
       "/publish",
-      moving((...of) => jobs.setPublished(...of, true)),
+      moving((...of) => setPublished(...of, true)),
       {
         detail: describe("Publish a training job", answers),
       },
     )
     .delete(
       "/publish",
-      moving((...of) => jobs.setPublished(...of, false)),
+      moving((...of) => setPublished(...of, false)),
       {
         detail: describe("Stop publishing a training job", answers),
       },

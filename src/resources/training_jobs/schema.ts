@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { usdOf } from "../../lib/money.ts";
+import { wattHours } from "../../lib/pricing/energy.ts";
 import { DateTime, isoOrNull } from "../../lib/schema.ts";
 import { isoTime } from "../../lib/time.ts";
 import { LoraSettings } from "../../lib/training/lora.ts";
@@ -44,6 +45,8 @@ export const TrainingJob = z
     max_runtime_minutes: z.number().nullable(),
     max_cost_usd: z.number().nullable(),
     publish: z.boolean(),
+    published_at: DateTime.nullable().describe("Null unless it is in the public list"),
+    tracker_run_url: z.string().nullable().describe("Where the experiment tracker shows it"),
     progress: z.object({
       step: z.int(),
       total_steps: z.int().describe("0: not known"),
@@ -62,6 +65,7 @@ export const TrainingJob = z
       .nullable()
       .describe("Why it failed"),
     cost_usd: z.number(),
+    energy_wh: z.number().nullable().describe("Of its cards, in watt-hours; null: they do not tell, or it has not run"),
     lock: z
       .object({
         base_model_sha256: Sha256,
@@ -111,6 +115,8 @@ export const present = (row: JobRow, seen: Seen): TrainingJob => ({
   max_runtime_minutes: row.maxRuntimeMs === null ? null : row.maxRuntimeMs / 60_000,
   max_cost_usd: row.maxCostMicros === null ? null : usdOf(row.maxCostMicros),
   publish: row.publish,
+  published_at: isoOrNull(row.publishedAt),
+  tracker_run_url: row.trackerRunUrl,
   progress: progressOf(row),
   latest_metrics: row.latestMetrics,
   headline_metric: headlineOf(row),
@@ -121,6 +127,7 @@ export const present = (row: JobRow, seen: Seen): TrainingJob => ({
   pause_reason: row.pauseReason,
   error: row.error,
   cost_usd: usdOf(costMicrosOf(row, seen.now)),
+  energy_wh: wattHours(row.energyJoules),
   lock: row.lock,
   metadata: row.metadata,
   started_at: isoOrNull(row.startedAt),

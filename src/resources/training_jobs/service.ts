@@ -7,8 +7,10 @@ import { type PageQuery, page } from "../../http/pagination.ts";
 import { AppError } from "../../lib/errors.ts";
 import { afterCommit, type Tx, write } from "../../platform/db.ts";
 import { preparedRow } from "../../platform/row.ts";
+import * as billing from "../billing/service.ts";
 import * as datasets from "../datasets/service.ts";
 import * as looseKeys from "../loose_keys/service.ts";
+import { charge, settle } from "./account.ts";
 import { isAtWork } from "./live.ts";
 import { changed } from "./log_readers.ts";
 import { machine, report } from "./machine.ts";
@@ -101,7 +103,7 @@ const WORDS: Partial<Record<JobRow["status"], string>> = {
 /** Its worker saves and ends; the row says so at once. */
 export function pause(ctx: Ctx, workspaceId: string, id: string): JobRow {
   return move(ctx, mustGet(ctx, workspaceId, id), "paused", (tx, now) => {
-    const patch = { pauseReason: "by request", queueReason: null, etaMs: null };
+    const patch = { pauseReason: "by request" as const, queueReason: null, etaMs: null };
     const row = transition(tx, machine, "pause", { id, now }, patch);
     if (row) note(tx, row, now, { level: "info", type: "job.paused", message: "Paused by request" });
     return row;
@@ -110,7 +112,9 @@ export function pause(ctx: Ctx, workspaceId: string, id: string): JobRow {
 
 /** Back into the queue, behind those who wait; it goes on from its newest checkpoint. */
 export function resume(ctx: Ctx, workspaceId: string, id: string): JobRow {
-  return move(ctx, mustGet(ctx, workspaceId, id), "resumed", (tx, now) => {
+  const before = mustGet(ctx, workspaceId, id);
+  if (before.status === "paused" && before.rateMicros) billing.mustAfford(ctx, workspaceId, 0);
+  return move(ctx, before, "resumed", (tx, now) => {
     if (current({ db: tx }, id)?.status !== "paused") return undefined;
     const patch = { queuedAt: now, pauseReason: null, queueReason: null, crashes: 0, notBefore: 0 };
     const row = transition(tx, machine, "requeue", { id, now }, patch);
@@ -131,20 +135,6 @@ function move(ctx: Ctx, before: JobRow, what: string, step: Step): JobRow {
   if (row) return row;
   throw new AppError("unsupported_state", `Training job ${before.id} is ${before.status}: it cannot be ${what}`, {
     param: "id",
-  });
-}
-
-/** Whether it may be shown to everybody. */
-export function setPublished(ctx: Ctx, workspaceId: string, id: string, publish: boolean): JobRow {
-  const before = mustGet(ctx, workspaceId, id);
-  if (before.publish === publish) return before;
-  const now = ctx.clock.now();
-  return write(ctx.db, (tx) => {
-    const set = { publish, updatedAt: now };
-    const row = tx.update(trainingJobs).set(set).where(eq(trainingJobs.id, id)).returning().get();
-    const type = publish ? "job.published" : "job.unpublished";
-    note(tx, row, now, { level: "info", type, message: publish ? "Published" : "No longer published" });
-    return row;
   });
 }
 
@@ -193,6 +183,7 @@ function erase(ctx: Ctx, tx: Tx, row: JobRow) {
   const files = tx.select({ storageKey }).from(trainingExports).where(eq(jobId, row.id)).all();
   for (const key of [row.logKey, ...files.map((each) => each.storageKey)]) if (key) looseKeys.drop(tx, key, now);
   datasets.unpin(tx, row.id);
+  charge(tx, settle(row, now), now); // its worker may still be ending
   tx.delete(trainingJobs).where(eq(trainingJobs.id, row.id)).run();
   emit(tx, "job.deleted", { workspaceId: row.workspaceId, now }, report(row));
   afterCommit(tx, () => {

@@ -49,6 +49,8 @@ export type Rewards = {
 export type Gpu = { type: string; count: number };
 export type JobVolume = { name: string; mount_path: string };
 
+export const PAUSE_REASONS = ["by request", "out of credit"] as const;
+
 export const trainingJobs = sqliteTable("training_jobs", {
   id: text("id").primaryKey(),
   workspaceId: text("workspace_id")
@@ -88,6 +90,10 @@ export const trainingJobs = sqliteTable("training_jobs", {
   maxRuntimeMs: integer("max_runtime_ms"),
   maxCostMicros: integer("max_cost_micros"),
   publish: integer("publish", { mode: "boolean" }).notNull(),
+  /** Set while it is published; no two are the same. */
+  publishedAt: integer("published_at"),
+  likeCount: integer("like_count").notNull(),
+  trackerRunUrl: text("tracker_run_url"),
   step: integer("step").notNull(),
   totalSteps: integer("total_steps").notNull(),
   etaMs: integer("eta_ms"),
@@ -99,13 +105,21 @@ export const trainingJobs = sqliteTable("training_jobs", {
   crashes: integer("crashes").notNull(),
   crashStep: integer("crash_step").notNull(),
   notBefore: integer("not_before").notNull(),
-  pauseReason: text("pause_reason"),
+  pauseReason: text("pause_reason", { enum: PAUSE_REASONS }),
   queueReason: text("queue_reason"),
   error: text("error", { mode: "json" }).$type<JobError>(),
   rateMicros: integer("rate_micros"),
   costMicros: integer("cost_micros").notNull(),
+  /** Owed and less than a micro-dollar. */
+  costRemainder: integer("cost_remainder").notNull(),
   runMs: integer("run_ms").notNull(),
   runSince: integer("run_since"),
+  /** The present run was seen at work then. */
+  runUntil: integer("run_until"),
+  /** Counted up to `energyAt`; null: never measured. */
+  energyJoules: integer("energy_joules"),
+  energyWatts: real("energy_watts"),
+  energyAt: integer("energy_at"),
   logKey: text("log_key"),
   logBytes: integer("log_bytes"),
   metadata: text("metadata", { mode: "json" }).$type<Record<string, string>>().notNull(),

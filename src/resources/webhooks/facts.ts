@@ -5,6 +5,7 @@ import type { EndpointRow } from "./table.ts";
 /** What decides about an attempt, and what its end changes: of a delivery and its endpoint, in one read. */
 export type Facts = {
   endpointId: string;
+  workspaceId: string;
   eventId: string;
   /** Of its scheduled attempts. */
   trigger: Trigger;
@@ -16,10 +17,10 @@ export type Facts = {
 /** What an attempt sends, and where. */
 export type Sealed = Pick<EndpointRow, "url" | "secrets" | "scheme"> & { body: Uint8Array<ArrayBuffer> | null };
 
-type Row = Pick<Facts, "endpointId" | "eventId" | "trigger" | "resendAt"> &
+type Row = Pick<Facts, "endpointId" | "workspaceId" | "eventId" | "trigger" | "resendAt"> &
   Omit<Delivery, "id"> & { endpointStatus: Endpoint["status"] } & Omit<Endpoint, "status">;
 
-const FACTS = `d.endpoint_id AS endpointId, d.event_id AS eventId, d.trigger, d.resend_at AS resendAt, d.status,
+const FACTS = `d.endpoint_id AS endpointId, d.workspace_id AS workspaceId, d.event_id AS eventId, d.trigger, d.resend_at AS resendAt, d.status,
   d.attempt_count AS attemptCount, d.scheduled_count AS scheduledCount, d.event_created_at AS createdAtMs,
   d.due_at AS dueAtMs, e.status AS endpointStatus, e.consecutive_failures AS consecutiveFailures,
   e.disabled_at AS disabledAtMs`;
@@ -48,11 +49,12 @@ export function parcelOf(db: Db, deliveryId: string): (Facts & Sealed) | undefin
 }
 
 function factsIn(row: Row, id: string): Facts {
-  const { endpointId, eventId, trigger, resendAt } = row;
+  const { endpointId, workspaceId, eventId, trigger, resendAt } = row;
   const { status, attemptCount, scheduledCount, createdAtMs, dueAtMs } = row;
   const { endpointStatus, consecutiveFailures, disabledAtMs } = row;
   return {
     endpointId,
+    workspaceId,
     eventId,
     trigger,
     resendAt,

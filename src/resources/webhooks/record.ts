@@ -1,7 +1,8 @@
 import { eq } from "drizzle-orm";
 import { advance, transition } from "../../events/lifecycle.ts";
 import { type DeliveryStatus, type Endpoint, judge, type Trigger } from "../../lib/webhooks/verdict.ts";
-import type { Tx } from "../../platform/db.ts";
+import { afterCommit, type Tx } from "../../platform/db.ts";
+import { counter } from "../../platform/metrics.ts";
 import { preparedInsert } from "../../platform/row.ts";
 import type { Tried } from "./attempt.ts";
 import { cancelWaiting } from "./cancel.ts";
@@ -18,15 +19,26 @@ const STEPS = {
 } as const satisfies Record<DeliveryStatus, keyof typeof deliveryMachine.steps>;
 
 const insertAttempt = preparedInsert(webhookAttempts);
+const attempts = counter("verk_webhook_attempts_total", "Attempts at deliveries, by what came back", ["result"]);
+
+/** The class of the answer, or why there was none. */
+const resultOf = ({ responseCode, errorCode }: Tried) =>
+  responseCode === null ? (errorCode ?? "internal") : `${Math.floor(responseCode / 100)}xx`;
 
 /** The end of an attempt: its row, the delivery and the endpoint in one commit. The facts are as of now. */
-export function record(tx: Tx, { delivery, endpoint, endpointId }: Facts, trigger: Trigger, tried: Tried): void {
+export function record(
+  tx: Tx,
+  { delivery, endpoint, endpointId, workspaceId }: Facts,
+  trigger: Trigger,
+  tried: Tried,
+): void {
   const { attemptedAt, endedAt, outcome, ...told } = tried;
   const now = endedAt;
   const after = judge(delivery, endpoint, { trigger, endedAtMs: endedAt, outcome });
   const { attemptCount, scheduledCount, dueAtMs: dueAt } = after.delivery;
   const durationMs = Math.max(0, endedAt - attemptedAt);
   insertAttempt(tx, { deliveryId: delivery.id, number: attemptCount, attemptedAt, trigger, durationMs, ...told });
+  afterCommit(tx, () => attempts.add(tx, workspaceId, [resultOf(tried)]));
   const patch = {
     attemptCount,
     scheduledCount,

@@ -10,6 +10,7 @@ import * as models from "../models/service.ts";
 import * as rewardFunctions from "../reward_functions/service.ts";
 import * as secrets from "../secrets/service.ts";
 import * as sessions from "../sessions/service.ts";
+import * as settings from "../settings/service.ts";
 import * as sshKeys from "../ssh_keys/service.ts";
 import * as trainingJobs from "../training_jobs/service.ts";
 import * as volumes from "../volumes/service.ts";
@@ -34,6 +35,7 @@ export async function purge(ctx: Ctx) {
         volumes.removeAll(ctx, workspaceId);
         codeArtifacts.removeAll(ctx, workspaceId);
         rewardFunctions.removeAll(ctx, workspaceId);
+        settings.removeAll(ctx, workspaceId);
         secrets.removeAll(ctx, workspaceId);
         sshKeys.removeAll(ctx, workspaceId);
         webhooks.removeAll(ctx, workspaceId);

@@ -8,6 +8,7 @@ import { newId } from "../../lib/ids.ts";
 import { type Tx, write } from "../../platform/db.ts";
 import { isUniqueViolation } from "../../platform/db_errors.ts";
 import { preparedInsert, preparedRow } from "../../platform/row.ts";
+import * as billing from "../billing/service.ts";
 import { machine } from "./machine.ts";
 import { type CreateWorkspace, present, type UpdateWorkspace } from "./schema.ts";
 import { type WorkspaceRow, workspaces } from "./table.ts";
@@ -33,6 +34,14 @@ export function findByName(ctx: Ctx, name: string): WorkspaceRow | undefined {
     .get();
 }
 
+export const findByCustomer = (ctx: Pick<Ctx, "db">, customer: string): WorkspaceRow | undefined =>
+  ctx.db
+    .select()
+    .from(workspaces)
+    .where(and(eq(workspaces.paymentCustomerId, customer), ne(workspaces.status, "deleted")))
+    .get();
+
+/** With the credit that it begins with. */
 export function create(ctx: Ctx, input: CreateWorkspace): WorkspaceRow {
   const now = ctx.clock.now();
   return naming(input.name, () =>
@@ -47,6 +56,7 @@ export function create(ctx: Ctx, input: CreateWorkspace): WorkspaceRow {
         updatedAt: now,
       });
       emit(tx, "workspace.created", { workspaceId: row.id, now }, present(row));
+      billing.open(ctx, tx, row.id);
       return row;
     }),
   );

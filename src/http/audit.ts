@@ -1,0 +1,72 @@
+/**
+ * The audit log: one row for every call that may change something and whose caller is known. Its row is in the commit of
+ * what the call did, or of a later one that the answer waits for: whoever has been answered is in the log. A call that
+ * was refused is in it too, but its answer does not wait. Never a body, a query or a header.
+ * NOT covered: a call that a kill cut off before its answer may have changed something and be missing.
+ */
+import { integer, primaryKey, sqliteTable, text } from "drizzle-orm/sqlite-core";
+import type { Ctx, Principal } from "../context.ts";
+import { newId } from "../lib/ids.ts";
+import { joinCommit } from "../platform/db.ts";
+import { preparedInsert } from "../platform/row.ts";
+import { addressOf } from "./client.ts";
+import { pathOf, requestIdOf } from "./request_log.ts";
+
+export const auditLog = sqliteTable(
+  "audit_log",
+  {
+    workspaceId: text("workspace_id").notNull(),
+    id: text("id").notNull(),
+    keyId: text("key_id").notNull(),
+    method: text("method").notNull(),
+    path: text("path").notNull(),
+    made: text("made"),
+    status: integer("status").notNull(),
+    address: text("address"),
+    requestId: text("request_id").notNull(),
+    createdAt: integer("created_at").notNull(),
+  },
+  (t) => [primaryKey({ columns: [t.workspaceId, t.id] })],
+);
+export type AuditRow = typeof auditLog.$inferSelect;
+
+const insert = preparedInsert(auditLog);
+const LONGEST_PATH = 2_048;
+const INFERENCE = /\/(?:completions|embeddings)$/; // each of these has a record of its own
+
+export type Caller = Pick<Principal, "workspaceId" | "keyId">;
+const CALLER = Symbol("caller");
+const MADE = Symbol("made");
+type Known = Request & { [CALLER]?: Caller; [MADE]?: string };
+
+/** Who is at work in this request. */
+export function actsFor(request: Known, caller: Caller) {
+  request[CALLER] = caller;
+}
+
+/** The id of what this request has made. */
+export function hasMade(request: Known, answer: unknown) {
+  const id = (answer as { id?: unknown } | undefined)?.id;
+  if (typeof id === "string") request[MADE] = id;
+}
+
+/** Undefined caller: a stranger, who changes nothing that is a workspace's. */
+export function audit(ctx: Ctx, request: Known, status: number) {
+  const caller = request[CALLER];
+  const path = pathOf(request.url);
+  if (!caller || INFERENCE.test(path)) return;
+  const now = ctx.clock.now();
+  const row: AuditRow = {
+    workspaceId: caller.workspaceId,
+    id: newId("aud", now),
+    keyId: caller.keyId,
+    method: request.method,
+    path: path.slice(0, LONGEST_PATH),
+    made: request[MADE] ?? null,
+    status,
+    address: addressOf(ctx, request),
+    requestId: requestIdOf(request),
+    createdAt: now,
+  };
+  joinCommit(ctx.db, (tx) => insert(tx, row));
+}

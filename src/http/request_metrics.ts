@@ -1,0 +1,87 @@
+/**
+ * Every answer is counted under its route as the router knows it, its method, the class of its status and the workspace
+ * of its key; and how long it took until it began. A stream goes on after that.
+ *
+ * Who calls and which route fits is known inside the router, before its first `await`; the answer is counted outside.
+ * `arrivalOf` is the one place between: emptied before the router is called, read right after it has returned.
+ */
+import type { AnyElysia } from "elysia";
+import type { Ctx } from "../context.ts";
+import { oncePer } from "../lib/once_per.ts";
+import { type RoutePattern, routeNames } from "../lib/route_names.ts";
+import { counter, histogram, MOST_SERIES, observe, type Series } from "../platform/metrics.ts";
+import { pathOf } from "./request_log.ts";
+
+/** `route`: `/v1/jobs/:id`; undefined: no route fitted, or one that asks for no key. */
+export type Arrival = { route: string | undefined; workspaceId: string };
+
+export const arrivalOf = oncePer((_ctx: Ctx): Arrival => ({ route: undefined, workspaceId: "" }));
+
+const requests = counter("verk_http_requests_total", "HTTP requests answered, by the class of their status", [
+  "route",
+  "method",
+  "status",
+]);
+const durations = histogram(
+  "verk_http_request_duration_seconds",
+  "Time until an answer begins, which for a stream is its first part",
+  ["route", "method"],
+  [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 60],
+);
+
+const METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
+const CLASSES = ["", "1xx", "2xx", "3xx", "4xx", "5xx"];
+
+/** The series of one route and caller, found once. */
+type Cell = { duration: Series; byClass: (Series | undefined)[]; name: readonly [route: string, method: string] };
+
+/** Counts an answer: `startedAt` is of `performance.now()`. */
+export type Meter = (request: Request, status: number, startedAt: number, came: Arrival) => void;
+
+export function createMeter({ db }: Pick<Ctx, "db">, app: AnyElysia): Meter {
+  const cells = new Map<string, Map<string, Cell>>();
+  let count = 0;
+  let templates: Templates | undefined; // the routes are complete by the first request
+
+  function begin(workspaceId: string, key: string, name: Cell["name"]): Cell {
+    if (++count > MOST_SERIES) {
+      cells.clear(); // found again as they come
+      count = 1;
+    }
+    const cell: Cell = { duration: durations.at(db, workspaceId, name), byClass: [], name };
+    const own = cells.get(workspaceId) ?? new Map<string, Cell>();
+    cells.set(workspaceId, own.set(key, cell));
+    return cell;
+  }
+  function cellOf(request: Request, { route, workspaceId }: Arrival): Cell {
+    const { method } = request;
+    if (route === undefined) templates ??= templatesOf(app.routes);
+    const shown = route ?? (templates as Templates)(method, pathOf(request.url));
+    const known = METHODS.includes(method) ? method : "other";
+    const key = known === "GET" ? shown : `${known} ${shown}`;
+    return cells.get(workspaceId)?.get(key) ?? begin(workspaceId, key, [templateOf(shown), known]);
+  }
+  return (request, status, startedAt, came) => {
+    const cell = cellOf(request, came);
+    const kind = Math.min(5, Math.floor(status / 100));
+    cell.byClass[kind] ??= requests.at(db, came.workspaceId, [...cell.name, CLASSES[kind] ?? ""]);
+    const { counted } = cell.byClass[kind];
+    counted[0] = (counted[0] as number) + 1;
+    observe(cell.duration, (performance.now() - startedAt) / 1000);
+  };
+}
+
+const NONE = "none";
+type Templates = (method: string, path: string) => string;
+
+/** For those that came without a key: most of them ask for a path without parameters. */
+function templatesOf(routes: readonly RoutePattern[]): Templates {
+  const plain = new Set(routes.filter(({ path }) => !/[:*]/.test(path)).map(({ method, path }) => `${method} ${path}`));
+  const named = routeNames(routes);
+  return (method, path) => {
+    const asked = method === "HEAD" ? "GET" : method;
+    return plain.has(`${asked} ${path}`) ? path : (named(asked, path)?.route ?? NONE);
+  };
+}
+
+const templateOf = (route: string) => route.replaceAll(/:(\w+)/g, "{$1}").replace("/*", "/{path}");

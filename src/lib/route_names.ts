@@ -1,0 +1,49 @@
+/** A route as the router knows it: `/v1/jobs/:id`, `/files/*`. */
+export type RoutePattern = { method: string; path: string };
+export type Named = { route: string; params: Record<string, string> };
+
+type Known = { parts: string[]; isOpen: boolean; fixed: number; route: string };
+
+/**
+ * Which route a path belongs to, and what stands in its places: `/v1/jobs/{id}` and `{ id: "job_1" }`. The most literal
+ * one wins, as in the router. Undefined: none of these.
+ */
+export function routeNames(patterns: readonly RoutePattern[]): (method: string, path: string) => Named | undefined {
+  const byMethod = new Map<string, Known[]>();
+  for (const { method, path } of patterns) {
+    const parts = path.split("/");
+    const fixed = parts.filter((part) => part !== "*" && !part.startsWith(":")).length;
+    const route = path.replaceAll(/:(\w+)/g, "{$1}").replace("/*", "/{path}");
+    const known = byMethod.get(method) ?? [];
+    known.push({ parts, isOpen: parts.at(-1) === "*", fixed, route });
+    byMethod.set(method, known);
+  }
+  for (const known of byMethod.values()) known.sort((a, b) => b.fixed - a.fixed);
+  return (method, path) => {
+    const segments = path.split("/");
+    const found = byMethod.get(method)?.find((each) => fits(each, segments));
+    return found && { route: found.route, params: paramsOf(found, segments) };
+  };
+}
+
+function fits({ parts, isOpen }: Known, segments: readonly string[]): boolean {
+  if (isOpen ? segments.length < parts.length : segments.length !== parts.length) return false;
+  return parts.every((part, i) => part === "*" || (part.startsWith(":") ? segments[i] !== "" : part === segments[i]));
+}
+
+function paramsOf({ parts }: Known, segments: readonly string[]): Record<string, string> {
+  const params: Record<string, string> = {};
+  for (const [i, part] of parts.entries()) {
+    if (part === "*") params["path"] = decoded(segments.slice(i).join("/"));
+    else if (part.startsWith(":")) params[part.slice(1)] = decoded(segments[i] ?? "");
+  }
+  return params;
+}
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text; // cut in the middle of a character
+  }
+}

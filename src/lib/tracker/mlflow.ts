@@ -1,0 +1,115 @@
+/**
+ * MLflow's REST API 2.0. Metrics are appended and never overwritten there, and an error may leave the first part of a
+ * batch behind, in the order of the request: so points are sent in the order of steps, and whoever is not sure asks
+ * `has` first. Parameters and tags may be sent again.
+ */
+import { accepted, type Call, mustPick, type Place, type Point, pick, type State, type Tracker } from "./contract.ts";
+
+const API = "/api/2.0/mlflow";
+const JOB_TAG = "verk.job_id";
+const KEY_LENGTH = 250;
+const VALUE_LENGTH = 500; // what servers of every version take
+const PARAMS_AT_ONCE = 100;
+
+const STATES: Record<State, string> = {
+  queued: "SCHEDULED",
+  running: "RUNNING",
+  completed: "FINISHED",
+  failed: "FAILED",
+  cancelled: "KILLED",
+};
+
+/** Letters, digits, `_`, `-`, `.`, `/` and blanks are what every version takes in a name. */
+const nameOf = (key: string) => key.replaceAll(/[^\w\-. /]/g, "_").slice(0, KEY_LENGTH);
+
+async function experimentOf(call: Call, project: string): Promise<string | undefined> {
+  const answer = await call({ path: `${API}/experiments/get-by-name?experiment_name=${encodeURIComponent(project)}` });
+  if (answer.status === 404 && pick(answer.body, "error_code") === "RESOURCE_DOES_NOT_EXIST") return undefined;
+  return mustPick(accepted(answer, "experiments/get-by-name"), "experiment", "experiment_id");
+}
+
+async function mustHaveExperiment(call: Call, project: string): Promise<string> {
+  const known = await experimentOf(call, project);
+  if (known !== undefined) return known;
+  const made = await call({ path: `${API}/experiments/create`, body: { name: project } });
+  if (pick(made.body, "error_code") === "RESOURCE_ALREADY_EXISTS") {
+    const theirs = await experimentOf(call, project); // made in between, or deleted there and in the way
+    if (theirs !== undefined) return theirs;
+  }
+  return mustPick(accepted(made, "experiments/create"), "experiment_id");
+}
+
+const placeOf = (baseUrl: string, project: string, id: string): Place => ({
+  id,
+  project,
+  url: `${baseUrl}/#/experiments/${encodeURIComponent(project)}/runs/${encodeURIComponent(id)}`,
+});
+
+const log = async (call: Call, place: Place, batch: object) =>
+  void accepted(await call({ path: `${API}/runs/log-batch`, body: { run_id: place.id, ...batch } }), "runs/log-batch");
+
+export const mlflow: Tracker = {
+  /** `name:password` for a server with basic authentication, else a token. */
+  authorization: (secret) =>
+    /^[^:\s]+:\S/.test(secret) ? `Basic ${Buffer.from(secret).toString("base64")}` : `Bearer ${secret}`,
+
+  async check(call, project) {
+    await experimentOf(call, project);
+  },
+
+  async open(call, { jobId, name, method, project, createdAt }, baseUrl) {
+    const experiment = await mustHaveExperiment(call, project);
+    const search = { experiment_ids: [experiment], filter: `tags."${JOB_TAG}" = '${jobId}'`, max_results: 1 };
+    const found = accepted(await call({ path: `${API}/runs/search`, body: search }), "runs/search");
+    const known = pick(found, "runs", 0, "info", "run_id");
+    if (typeof known === "string") return placeOf(baseUrl, experiment, known);
+    const tags = [
+      { key: JOB_TAG, value: jobId },
+      { key: "verk.method", value: method },
+      { key: "mlflow.source.name", value: "verk" },
+      { key: "mlflow.runName", value: name },
+    ];
+    const run = { experiment_id: experiment, run_name: name, start_time: createdAt, tags };
+    const made = accepted(await call({ path: `${API}/runs/create`, body: run }), "runs/create");
+    return placeOf(baseUrl, experiment, mustPick(made, "run", "info", "run_id"));
+  },
+
+  async has(call, place) {
+    const run = accepted(await call({ path: `${API}/runs/get?run_id=${encodeURIComponent(place.id)}` }), "runs/get");
+    const metrics = pick(run, "run", "data", "metrics");
+    const newest = new Map<string, number>();
+    for (const metric of Array.isArray(metrics) ? metrics : [])
+      newest.set(String(pick(metric, "key")), Number(pick(metric, "step") ?? 0));
+    return newest;
+  },
+
+  async tellParams(call, place, params) {
+    const all = Object.entries(params).map(([key, value]) => ({
+      key: nameOf(key),
+      value: value.slice(0, VALUE_LENGTH),
+    }));
+    for (let i = 0; i < all.length; i += PARAMS_AT_ONCE)
+      await log(call, place, { params: all.slice(i, i + PARAMS_AT_ONCE) });
+  },
+
+  async tellPoints(call, place, points) {
+    await log(call, place, { metrics: points.flatMap(metricsOf) });
+  },
+
+  async tellState(call, place, state, at) {
+    const ended = state === "queued" || state === "running" ? {} : { end_time: at };
+    const body = { run_id: place.id, status: STATES[state], ...ended };
+    accepted(await call({ path: `${API}/runs/update`, body }), "runs/update");
+  },
+};
+
+const metricsOf = ({ step, time, values }: Point) =>
+  Object.entries(values).map(([key, value]) => ({ key: nameOf(key), value, timestamp: time, step }));
+
+/** What of these the tracker has not: a point whose every value is there is left out. */
+export function missing(points: readonly Point[], newest: ReadonlyMap<string, number>): Point[] {
+  return points.flatMap((point) => {
+    const values = Object.entries(point.values).filter(([key]) => point.step > (newest.get(nameOf(key)) ?? -1));
+    return values.length === 0 ? [] : [{ ...point, values: Object.fromEntries(values) }];
+  });
+}

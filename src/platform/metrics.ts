@@ -1,0 +1,128 @@
+/**
+ * What is counted as it happens and is in no row. A feature says what it counts at the top of its module, and counts:
+ * `const sent = counter("verk_things_sent_total", "Things sent", ["result"])`, then `sent.add(db, workspaceId, ["ok"])`.
+ * Everything declared so is in GET /v1/metrics.
+ *
+ * `counted` is what happened, `stored` is what of it is on the disk. Only `stored` is ever shown: after any kill the
+ * numbers go on from there, so no counter that somebody has read goes back. A kill takes what was counted since.
+ *
+ * The number of series is bounded: a family that is full counts all that is new in one series of `other`.
+ */
+import { oncePer } from "../lib/once_per.ts";
+import type { Db } from "./db.ts";
+
+export type CountedFamily = {
+  readonly name: string;
+  readonly help: string;
+  /** Beside the workspace. */
+  readonly labels: readonly string[];
+  /** Of a histogram, rising; empty: a counter. */
+  readonly bounds: readonly number[];
+};
+
+/** A counter has one number; a histogram its sum and then a number for each bucket, not added up. */
+export type Series = {
+  readonly family: CountedFamily;
+  /** Empty: nobody's, seen by the operator alone. */
+  readonly workspaceId: string;
+  readonly labels: readonly string[];
+  readonly counted: number[];
+  stored: readonly number[];
+};
+
+export const MOST_SERIES = 2_000; // of a family
+const OTHER = "other";
+
+const families = new Map<string, CountedFamily>();
+const seriesOf = oncePer((_db: Db) => new Map<string, Map<string, Series>>());
+
+function declare(family: CountedFamily): CountedFamily {
+  if (families.has(family.name)) throw new Error(`Two families of metrics are called ${family.name}`);
+  families.set(family.name, family);
+  return family;
+}
+
+export const allFamilies = (): CountedFamily[] => [...families.values()];
+export const allSeries = (db: Db, name: string): Series[] => [...(seriesOf(db).get(name)?.values() ?? [])];
+
+export type Counter = {
+  add: (db: Db, workspaceId: string, labels: readonly string[], by?: number) => void;
+  /** The series itself, for a path so hot that it keeps it: `series.counted[0]++`. */
+  at: (db: Db, workspaceId: string, labels: readonly string[]) => Series;
+};
+export type Observed = {
+  observe: (db: Db, workspaceId: string, labels: readonly string[], value: number) => void;
+  at: (db: Db, workspaceId: string, labels: readonly string[]) => Series;
+};
+
+export function counter(name: string, help: string, labels: readonly string[]): Counter {
+  const family = declare({ name, help, labels, bounds: [] });
+  const at: Counter["at"] = (db, workspaceId, values) => find(db, family, workspaceId, values);
+  return {
+    at,
+    add(db, workspaceId, values, by = 1) {
+      const { counted } = at(db, workspaceId, values);
+      counted[0] = (counted[0] ?? 0) + by;
+    },
+  };
+}
+
+/** `bounds`: what its buckets count up to. */
+export function histogram(name: string, help: string, labels: readonly string[], bounds: readonly number[]): Observed {
+  const family = declare({ name, help, labels, bounds });
+  const at: Observed["at"] = (db, workspaceId, values) => find(db, family, workspaceId, values);
+  return { at, observe: (db, workspaceId, values, value) => observe(at(db, workspaceId, values), value) };
+}
+
+export function observe({ family: { bounds }, counted }: Series, value: number) {
+  let bucket = 0;
+  while (bucket < bounds.length && value > (bounds[bucket] as number)) bucket++;
+  counted[0] = (counted[0] as number) + value;
+  counted[bucket + 1] = (counted[bucket + 1] as number) + 1;
+}
+
+const keyOf = (workspaceId: string, labels: readonly string[]) => [workspaceId, ...labels].join("\0");
+
+function find(db: Db, family: CountedFamily, workspaceId: string, labels: readonly string[]): Series {
+  const known = knownOf(db, family);
+  const found = known.get(keyOf(workspaceId, labels));
+  if (found) return found;
+  if (known.size < MOST_SERIES) return begin(known, { family, workspaceId, labels });
+  const others = { family, workspaceId: "", labels: family.labels.map(() => OTHER) };
+  return known.get(keyOf("", others.labels)) ?? begin(known, others);
+}
+
+function knownOf(db: Db, { name }: CountedFamily): Map<string, Series> {
+  const all = seriesOf(db);
+  const known = all.get(name) ?? new Map<string, Series>();
+  all.set(name, known);
+  return known;
+}
+
+function begin(known: Map<string, Series>, what: Pick<Series, "family" | "workspaceId" | "labels">): Series {
+  const none = new Array<number>(what.family.bounds.length === 0 ? 1 : what.family.bounds.length + 2).fill(0);
+  const series: Series = { ...what, counted: [...none], stored: none };
+  known.set(keyOf(what.workspaceId, what.labels), series);
+  return series;
+}
+
+export type Kept = { name: string; workspaceId: string; labels: readonly string[]; counted: readonly number[] };
+
+/** What an earlier process had counted is added. What does not fit its family as it is now is left alone. */
+export function restore(db: Db, { name, workspaceId, labels, counted }: Kept) {
+  const family = families.get(name);
+  if (!family || family.labels.length !== labels.length) return;
+  const known = knownOf(db, family);
+  const series = known.get(keyOf(workspaceId, labels)) ?? begin(known, { family, workspaceId, labels });
+  if (series.counted.length !== counted.length) return;
+  for (const [i, value] of counted.entries()) series.counted[i] = (series.counted[i] as number) + value;
+  series.stored = counted;
+}
+
+export const isDirty = ({ counted, stored }: Series) => counted.some((value, i) => value !== stored[i]);
+
+/** All of a workspace that is gone. */
+export function forget(db: Db, workspaceId: string) {
+  for (const known of seriesOf(db).values())
+    for (const [key, series] of known) if (series.workspaceId === workspaceId) known.delete(key);
+}

@@ -1,0 +1,35 @@
+import { type AnyElysia, Elysia } from "elysia";
+import type { Ctx } from "../../context.ts";
+import { area } from "../../http/auth.ts";
+import { describe } from "../../http/openapi.ts";
+import { listOf } from "../../http/pagination.ts";
+import { asks } from "../../http/query.ts";
+import { routeNames } from "../../lib/route_names.ts";
+import { AuditEntry, AuditQuery } from "./schema.ts";
+import * as log from "./service.ts";
+
+/** A function plugin: it gets the application it is mounted on, whose routes are complete by the first request. */
+export const routes = (ctx: Ctx) => (app: AnyElysia) => {
+  let nameOf: ReturnType<typeof routeNames> | undefined;
+  const { authed } = area(ctx, "account");
+  return app.use(
+    new Elysia({ prefix: "/v1/account", tags: ["Account"] }).use(authed).get(
+      "/audit_log",
+      ({ principal, query }) => {
+        nameOf ??= routeNames(app.routes);
+        return log.list(ctx, principal.workspaceId, query, nameOf);
+      },
+      {
+        ...asks(AuditQuery),
+        detail: describe(
+          "List the calls that changed something, or tried to",
+          { 200: listOf(AuditEntry, "AuditEntryList") },
+          {
+            description:
+              "Every call of this workspace's keys but GET and inference, which has records of its own: who, what, when, from where, with which result. Never a body.",
+          },
+        ),
+      },
+    ),
+  );
+};

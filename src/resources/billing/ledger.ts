@@ -1,0 +1,77 @@
+/**
+ * The one door into the ledger: an entry, the sum it changes and the events it causes are one commit. An entry whose
+ * window is booked already throws, and takes the commit with it: whoever books moves its own row in the same commit.
+ */
+import { and, eq, isNull, ne, or, sql } from "drizzle-orm";
+import { emit } from "../../events/emit.ts";
+import { alertsOf } from "../../lib/billing/alerts.ts";
+import { newId } from "../../lib/ids.ts";
+import { usdOf } from "../../lib/money.ts";
+import type { Tx } from "../../platform/db.ts";
+import { preparedInsert, preparedRow } from "../../platform/row.ts";
+import { workspaces } from "../workspaces/table.ts";
+import { creditAccounts, type EntryRow, ledgerEntries } from "./table.ts";
+
+const insert = preparedInsert(ledgerEntries);
+export const accountOf = preparedRow(creditAccounts, eq(creditAccounts.workspaceId, sql.placeholder("workspaceId")));
+
+export type Entry = Pick<EntryRow, "workspaceId" | "kind" | "amountMicros" | "description"> & {
+  /** Left out: an entry that stands for itself. */
+  windowKey?: string;
+  usage?: Pick<EntryRow, "subjectKind" | "subjectId" | "usageMs" | "rateMicros">;
+};
+const NO_USAGE = { subjectKind: null, subjectId: null, usageMs: null, rateMicros: null };
+
+export function append(tx: Tx, { usage = NO_USAGE, windowKey, ...entry }: Entry, now: number): EntryRow {
+  const { workspaceId, kind, amountMicros } = entry;
+  const id = newId("txn", now);
+  const row = insert(tx, { ...entry, ...usage, id, windowKey: windowKey ?? id, createdAt: now });
+  const account = accountOf(tx, { workspaceId });
+  const before = account?.balanceMicros ?? 0;
+  const after = before + amountMicros;
+  const full = kind === "charge" ? (account?.fullMicros ?? null) : Math.max(0, after);
+  const sum = { balanceMicros: after, fullMicros: full, updatedAt: now };
+  tx.insert(creditAccounts)
+    .values({ workspaceId, ...sum })
+    .onConflictDoUpdate({ target: creditAccounts.workspaceId, set: sum })
+    .run();
+  tell(tx, row, { full: full ?? 0, before, after });
+  return row;
+}
+
+type Change = { full: number; before: number; after: number };
+
+function tell(tx: Tx, { workspaceId, kind, amountMicros, createdAt: now }: EntryRow, { full, before, after }: Change) {
+  const alerts = kind === "charge" ? alertsOf(full, before, after) : [];
+  if (kind !== "grant" && alerts.length === 0) return;
+  const balance = { object: "balance" as const, id: customerOf(tx, workspaceId), balance_usd: usdOf(after) };
+  const at = { workspaceId, now };
+  if (kind === "grant") emit(tx, "credit.granted", at, { ...balance, amount_usd: usdOf(amountMicros) });
+  for (const alert of alerts)
+    if (alert.type === "credit.low") emit(tx, alert.type, at, { ...balance, threshold_percent: alert.percent });
+    else emit(tx, alert.type, at, balance);
+}
+
+const customerOf = (tx: Tx, workspaceId: string): string =>
+  tx.select({ id: workspaces.paymentCustomerId }).from(workspaces).where(eq(workspaces.id, workspaceId)).get()?.id ??
+  workspaceId;
+
+/** The credit that a workspace begins with. Once: a second time changes nothing. */
+export function openAccount(tx: Tx, workspaceId: string, micros: number, now: number) {
+  if (accountOf(tx, { workspaceId })?.fullMicros != null) return;
+  const entry = { workspaceId, kind: "initial", amountMicros: micros, description: "Credit to begin with" } as const;
+  append(tx, { ...entry, windowKey: `${workspaceId}/initial` }, now);
+}
+
+/** Workspaces that are older than the ledger. */
+export function unopened(tx: Tx): string[] {
+  return tx
+    .select({ id: workspaces.id })
+    .from(workspaces)
+    .leftJoin(creditAccounts, eq(creditAccounts.workspaceId, workspaces.id))
+    .where(
+      and(ne(workspaces.status, "deleted"), or(isNull(creditAccounts.workspaceId), isNull(creditAccounts.fullMicros))),
+    )
+    .all()
+    .map(({ id }) => id);
+}

@@ -1,0 +1,84 @@
+import { z } from "zod";
+import { PageQuery } from "../../http/pagination.ts";
+import { usdOf } from "../../lib/money.ts";
+import { DateTime, Label } from "../../lib/schema.ts";
+import { isoTime } from "../../lib/time.ts";
+import type { EntryRow } from "./table.ts";
+import type { Meter } from "./usage.ts";
+
+const Customer = z.string().describe("`payment_customer_id` of GET /v1/account");
+
+export const BalanceQuery = z.object({ payment_customer_id: Customer });
+export const TransactionsQuery = PageQuery.extend({ payment_customer_id: Customer });
+
+export const Balance = z.object({ payment_customer_id: z.string(), balance_usd: z.number() }).meta({ id: "Balance" });
+
+export const Transaction = z
+  .object({
+    id: z.string(),
+    amount_usd: z.number().describe("Negative for charges, positive for credit"),
+    description: z.string(),
+    created_at: DateTime,
+  })
+  .meta({ id: "Transaction" });
+export const Transactions = z.object({ items: z.array(Transaction) }).meta({ id: "Transactions" });
+
+const MOST_USD = 1e9;
+
+export const CheckBalance = z
+  .object({
+    payment_customer_id: Customer,
+    estimated_cost_usd: z.number().min(0).max(MOST_USD),
+  })
+  .meta({ id: "CheckBalance" });
+export const BalanceCheck = z
+  .object({ sufficient: z.literal(true), balance_usd: z.number(), estimated_cost_usd: z.number() })
+  .meta({ id: "BalanceCheck" });
+
+export const GrantCredit = z
+  .object({
+    payment_customer_id: z.string().describe("Of any workspace"),
+    amount_usd: z
+      .number()
+      .min(-MOST_USD)
+      .max(MOST_USD)
+      .refine((usd) => Math.abs(usd) >= 1e-6, "takes at least a millionth of a dollar")
+      .describe("Below zero: credit that is taken back"),
+    description: Label(200).optional(),
+  })
+  .meta({ id: "GrantCredit" });
+
+const meter = {
+  gpu_type: z.string(),
+  gpu_count: z.int(),
+  provider: z.string(),
+  burn_rate_usd_per_hour: z.number(),
+  elapsed_seconds: z.number().describe("Since the last charge"),
+  accrued_cost_usd: z.number().describe("Since the last charge: not yet taken from the balance"),
+};
+export const BurnRate = z
+  .object({
+    balance_usd: z.number(),
+    burn_rate_usd_per_hour: z.number(),
+    hours_remaining: z.number().nullable().describe("Null: nothing that costs runs"),
+    active_jobs: z.array(z.object({ job_id: z.string(), ...meter })),
+    active_deployments: z.array(z.object({ deployment_id: z.string(), ...meter })),
+  })
+  .meta({ id: "BurnRate" });
+export type BurnRate = z.infer<typeof BurnRate>;
+
+export const presentEntry = (row: EntryRow): z.infer<typeof Transaction> => ({
+  id: row.id,
+  amount_usd: usdOf(row.amountMicros),
+  description: row.description,
+  created_at: isoTime(row.createdAt),
+});
+
+export const presentMeter = (meter: Meter) => ({
+  gpu_type: meter.gpuType,
+  gpu_count: meter.gpuCount,
+  provider: meter.provider,
+  burn_rate_usd_per_hour: usdOf(meter.ratePerHourMicros),
+  elapsed_seconds: meter.ms / 1000,
+  accrued_cost_usd: usdOf(meter.micros),
+});

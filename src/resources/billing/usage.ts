@@ -1,0 +1,54 @@
+/** What runs now and is not charged yet: jobs since their run began, deployments since the last minute that was. */
+import { and, eq, isNotNull } from "drizzle-orm";
+import type { Ctx } from "../../context.ts";
+import { costOf } from "../../lib/billing/charge.ts";
+import { deployments } from "../deployments/table.ts";
+import { trainingJobs } from "../training_jobs/table.ts";
+
+type Reading = Pick<Ctx, "db" | "clock">;
+
+export type Meter = {
+  id: string;
+  gpuType: string;
+  gpuCount: number;
+  provider: string;
+  /** For an hour of all of it. */
+  ratePerHourMicros: number;
+  ms: number;
+  micros: number;
+};
+
+export function runningJobs({ db, clock }: Reading, workspaceId: string): Meter[] {
+  const { id, gpuType, gpuCount, provider, rateMicros, runSince } = trainingJobs;
+  const rows = db
+    .select({ id, gpuType, gpuCount, provider, rateMicros, since: runSince })
+    .from(trainingJobs)
+    .where(and(eq(trainingJobs.workspaceId, workspaceId), isNotNull(runSince)))
+    .all();
+  return rows.map(({ rateMicros: rate, since, ...hardware }) => meterOf(hardware, rate, since, clock.now()));
+}
+
+export function servingDeployments({ db, clock }: Reading, workspaceId: string): Meter[] {
+  const { id, gpuType, gpuCount, provider, costPerHourMicros, chargedReplicas, upSince } = deployments;
+  const rows = db
+    .select({ id, gpuType, gpuCount, provider, costPerHourMicros, chargedReplicas, since: upSince })
+    .from(deployments)
+    .where(and(eq(deployments.workspaceId, workspaceId), isNotNull(upSince)))
+    .all();
+  return rows.map(({ costPerHourMicros: rate, chargedReplicas: replicas, since, ...hardware }) =>
+    meterOf(hardware, (rate ?? 0) * replicas, since, clock.now()),
+  );
+}
+
+type Hardware = Pick<Meter, "id" | "gpuType" | "gpuCount" | "provider">;
+
+function meterOf(hardware: Hardware, rate: number | null, since: number | null, now: number): Meter {
+  const ms = Math.max(0, now - (since ?? now));
+  return { ...hardware, ratePerHourMicros: rate ?? 0, ms, micros: costOf(rate, ms) };
+}
+
+export const accruedMicros = (ctx: Reading, workspaceId: string): number =>
+  [...runningJobs(ctx, workspaceId), ...servingDeployments(ctx, workspaceId)].reduce(
+    (sum, { micros }) => sum + micros,
+    0,
+  );

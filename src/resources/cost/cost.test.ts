@@ -1,0 +1,188 @@
+import { afterEach, expect, test } from "bun:test";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { fakeClock, manyApps, tempDir } from "../../../test/harness.ts";
+import { jobsApp } from "../../../test/jobs_kit.ts";
+import { write } from "../../platform/db.ts";
+import { powerReadings } from "../energy/table.ts";
+
+const { open, closeAll } = manyApps();
+afterEach(closeAll);
+
+/** Prices that can be reckoned with in the head. */
+const FILE = `
+default_provider = "acme"
+disk_gib = 73
+[local]
+tariff_usd_per_kwh = 0.2
+lifetime_hours = 10_000
+other = { watts = 250, price_usd = 1_000 }
+[local.devices]
+cpu = { watts = 100, price_usd = 500 }
+"A100-80GB" = { watts = 400, price_usd = 9_200 }
+[providers.acme]
+rates = { "A100-80GB" = 2.0, H100 = 4.0 }
+discounts = { spot = 0.5 }
+storage_usd_per_gib_month = 0.1
+overhead_share = 0.05
+`;
+
+function priced(text = FILE, flags: Record<string, unknown> = {}) {
+  const dir = tempDir();
+  const file = join(dir, "pricing.toml");
+  writeFileSync(file, text);
+  const app = open({ dir, flags: { "billing.pricing_file": file, ...flags } });
+  return { app, get: async (path: string) => (await app.call("GET", `/v1/cost/${path}`)).body };
+}
+
+test("an estimate without a question is an hour of one A100-80GB with the default provider, times 1.3", async () => {
+  const { get } = priced();
+  const hour = {
+    object: "cost_estimate",
+    cost_usd: 2.743,
+    gpu_cost_usd: 2,
+    storage_cost_usd: 0.01,
+    overhead_cost_usd: 0.1,
+    duration_seconds: 3600,
+    gpu_type: "A100-80GB",
+    gpu_count: 1,
+    provider: "acme",
+    markup_multiplier: 1.3,
+  };
+  expect(await get("estimate")).toEqual(hour);
+  // half of 4.00 for the plan: 2 × 2 × 0.5 h = 2.00; 0.1 × 73 × 2 × 0.5 / 730 = 0.01; 5 % = 0.10
+  expect(await get("estimate?gpu_type=H100&gpu_count=2&duration_minutes=30&markup=1&provider=acme:spot")).toEqual({
+    ...hour,
+    cost_usd: 2.11,
+    gpu_cost_usd: 2,
+    storage_cost_usd: 0.01,
+    overhead_cost_usd: 0.1,
+    duration_seconds: 1800,
+    gpu_type: "H100",
+    gpu_count: 2,
+    provider: "acme:spot",
+    markup_multiplier: 1,
+  });
+});
+
+test("a month, a comparison and the rates", async () => {
+  const { get } = priced();
+  expect(await get("monthly_projection?jobs_per_day=3&avg_duration_minutes=60")).toEqual({
+    object: "cost_projection",
+    total_jobs: 90,
+    avg_cost_per_job_usd: 2.743,
+    total_monthly_usd: 246.87,
+    keep_warm_monthly_usd: 1974.96,
+  });
+  expect((await get("monthly_projection")).total_jobs).toBe(30);
+  // local: 0.4 × 0.2 + 9200 / 10000 = 1.00, without disk and overhead; spot: 1 + 0.01 + 0.05 = 1.06; each times 1.3
+  expect(await get("compare")).toEqual({ local: 1.3, acme: 2.743, "acme:spot": 1.378 });
+  expect(await get("compare?gpu_type=H100&gpu_count=2&duration_minutes=30")).toEqual({
+    acme: 5.473,
+    "acme:spot": 2.743,
+  });
+  expect(await get("rates")).toEqual({ local: { cpu: 0.07, "A100-80GB": 1 }, acme: { "A100-80GB": 2, H100: 4 } });
+});
+
+test("changing a rate of the file changes the answers", async () => {
+  const { get } = priced(FILE.replace('"A100-80GB" = 2.0', '"A100-80GB" = 3.0'));
+  expect(await get("estimate")).toMatchObject({ gpu_cost_usd: 3, overhead_cost_usd: 0.15, cost_usd: 4.108 });
+  expect((await get("rates")).acme["A100-80GB"]).toBe(3);
+  expect((await get("compare")).acme).toBe(4.108);
+});
+
+test("the prices of the program know the six types and this machine", async () => {
+  const app = open();
+  const rates = (await app.call("GET", "/v1/cost/rates")).body;
+  const six = ["A100-40GB", "A100-80GB", "H100", "H200", "L40S", "MI300X"];
+  expect(Object.keys(rates.local)).toEqual(["cpu", ...six]);
+  expect(Object.keys(rates.oracle)).toEqual(six);
+  for (const listed of Object.values<Record<string, number>>(rates))
+    for (const rate of Object.values(listed)) expect(rate).toBeGreaterThan(0);
+  // 0.4 × 0.15 + 15000 / 35040 = 0.488082; disk 0.2 / 730 = 0.000274; a tenth; times 1.3
+  expect((await app.call("GET", "/v1/cost/estimate")).body).toMatchObject({
+    provider: "local",
+    gpu_cost_usd: 0.488082,
+    storage_cost_usd: 0.000274,
+    overhead_cost_usd: 0.048808,
+    cost_usd: 0.698313,
+  });
+});
+
+const REFUSED = [
+  ["estimate?provider=mars", "provider", "expected one of local, acme, acme:spot"],
+  ["estimate?gpu_type=B9", "gpu_type", "expected one of cpu, A100-80GB, H100"],
+  ["estimate?gpu_type=cpu", "gpu_type", "acme has A100-80GB, H100; cpu is with local"],
+  ["compare?gpu_type=B9", "gpu_type", "expected one of cpu, A100-80GB, H100"],
+  ["monthly_projection?provider=mars", "provider", "expected one of local"],
+  ["estimate?gpu_count=0", "gpu_count", ">=1"],
+  ["estimate?gpu_count=1.5", "gpu_count", "int"],
+  ["estimate?gpu_count=1e9", "gpu_count", "expected a number"],
+  ["estimate?gpu_count=100000", "gpu_count", "<=1024"],
+  ["estimate?gpu_count=", "gpu_count", "expected a number"],
+  ["estimate?duration_minutes=-1", "duration_minutes", ">=0"],
+  ["estimate?duration_minutes=999999999", "duration_minutes", "<=527040"],
+  ["estimate?markup=-0.1", "markup", ">=0"],
+  ["estimate?markup=NaN", "markup", "expected a number"],
+  ["monthly_projection?jobs_per_day=-3", "jobs_per_day", ">=0"],
+  ["summary?days=0", "days", ">=1"],
+  ["by_gpu?days=99999", "days", "<=3650"],
+] as const;
+test("what is unknown, negative or absurd is refused with its name and what is allowed", async () => {
+  const { app } = priced();
+  for (const [path, param, words] of REFUSED) {
+    const { status, body } = await app.call("GET", `/v1/cost/${path}`);
+    expect([path, status, body.error.param]).toEqual([path, 422, param]);
+    expect(body.error.message).toContain(words);
+  }
+});
+
+test("a broken file stops the start with the name of its key", () => {
+  expect(() => priced(FILE.replace("H100 = 4.0", 'H100 = "four"'))).toThrow(
+    /pricing\.toml: providers\.acme\.rates\.H100: expected number.*, not "four"/,
+  );
+  expect(() => open({ flags: { "billing.pricing_file": "/nowhere/p.toml" } })).toThrow(
+    /billing\.pricing_file.*no such file/,
+  );
+});
+
+test("this machine costs what its cards were measured to draw, or what is set", async () => {
+  const { app, get } = priced();
+  const reading = { gpuType: "A100-80GB", energyJoules: 180_000, workMs: 600_000, updatedAt: 0 }; // 300 W
+  write(app.ctx.db, (tx) => tx.insert(powerReadings).values(reading).run());
+  expect((await get("rates")).local["A100-80GB"]).toBe(0.98);
+  const fixed = priced(FILE, { "billing.local_rate_usd_per_hour": 36 });
+  expect((await fixed.get("rates")).local).toEqual({ cpu: 36, "A100-80GB": 36 });
+});
+
+test("what jobs have cost: whole jobs that run, or ended within the period, of this workspace alone", async () => {
+  const clock = fakeClock();
+  const app = await jobsApp({ clock, flags: { "billing.local_rate_usd_per_hour": 6 } });
+  const ids = [await app.job(), await app.job(), await app.job(), await app.job()];
+  const [done = "", old = "", running = ""] = ids; // the fourth has never run
+  const hour = 3_600_000;
+  app.moves(old, ["place", "run", "complete"], { runMs: hour, costMicros: 6e6, completedAt: clock.now() });
+  clock.advance(40 * 24 * hour);
+  const used = { runMs: hour / 2, costMicros: 3e6, gpuCount: 2, gpuType: "H100", completedAt: clock.now() };
+  app.moves(done, ["place", "run", "complete"], used);
+  app.moves(running, ["place", "run"], { runSince: clock.now() - hour / 6 }); // 6 × 1/6
+  const get = async (path: string, key = app.keyA) =>
+    (await app.call("GET", `/v1/cost/${path}`, undefined, { key })).body;
+  expect(await get("summary")).toEqual({
+    object: "cost_summary",
+    period_days: 30,
+    job_count: 2,
+    total_cost_usd: 4,
+    total_gpu_hours: 1.166667,
+    avg_cost_per_job_usd: 2,
+  });
+  expect(await get("summary?days=60")).toMatchObject({ period_days: 60, job_count: 3, total_cost_usd: 10 });
+  expect(await get("by_provider")).toEqual([{ provider: "local", job_count: 2, cost_usd: 4 }]);
+  expect(await get("by_gpu")).toEqual([
+    { gpu_type: "H100", job_count: 1, cost_usd: 3, gpu_hours: 1 },
+    { gpu_type: "cpu", job_count: 1, cost_usd: 1, gpu_hours: 0.166667 },
+  ]);
+  expect(await get("summary", app.keyB)).toMatchObject({ job_count: 0, total_cost_usd: 0, avg_cost_per_job_usd: 0 });
+  expect(await get("by_gpu", app.keyB)).toEqual([]);
+  await app.close().then(app.remove);
+}, 60_000);

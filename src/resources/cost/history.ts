@@ -1,0 +1,54 @@
+/** What a workspace's jobs have cost: those that run now, and those that ended in the period; each as a whole. */
+import { and, eq, gte, isNotNull, isNull, or } from "drizzle-orm";
+import type { Ctx } from "../../context.ts";
+import { usdOf } from "../../lib/money.ts";
+import { sumOf, sumsBy, type Use } from "../../lib/pricing/history.ts";
+import { costMicrosOf } from "../training_jobs/schema.ts";
+import { trainingJobs } from "../training_jobs/table.ts";
+
+const DAY_MS = 86_400_000;
+
+function usesOf(ctx: Ctx, workspaceId: string, days: number): Use[] {
+  const now = ctx.clock.now();
+  const { completedAt, runSince, runMs } = trainingJobs;
+  const recent = or(isNull(completedAt), gte(completedAt, now - days * DAY_MS));
+  const rows = ctx.db
+    .select()
+    .from(trainingJobs)
+    .where(and(eq(trainingJobs.workspaceId, workspaceId), recent, or(isNotNull(runSince), gte(runMs, 1))))
+    .all();
+  return rows.map((row) => ({
+    provider: row.provider,
+    gpuType: row.gpuType,
+    gpuCount: row.gpuCount,
+    ms: row.runMs + (row.runSince === null ? 0 : Math.max(0, now - row.runSince)),
+    costMicros: costMicrosOf(row, now),
+  }));
+}
+
+export function summary(ctx: Ctx, workspaceId: string, days: number) {
+  const { jobs, costMicros, gpuHours } = sumOf(usesOf(ctx, workspaceId, days));
+  return {
+    object: "cost_summary",
+    period_days: days,
+    job_count: jobs,
+    total_cost_usd: usdOf(costMicros),
+    total_gpu_hours: gpuHours,
+    avg_cost_per_job_usd: jobs === 0 ? 0 : usdOf(Math.round(costMicros / jobs)),
+  };
+}
+
+export const byProvider = (ctx: Ctx, workspaceId: string, days: number) =>
+  sumsBy(usesOf(ctx, workspaceId, days), "provider").map(([provider, { jobs, costMicros }]) => ({
+    provider,
+    job_count: jobs,
+    cost_usd: usdOf(costMicros),
+  }));
+
+export const byGpu = (ctx: Ctx, workspaceId: string, days: number) =>
+  sumsBy(usesOf(ctx, workspaceId, days), "gpuType").map(([gpuType, { jobs, costMicros, gpuHours }]) => ({
+    gpu_type: gpuType,
+    job_count: jobs,
+    cost_usd: usdOf(costMicros),
+    gpu_hours: gpuHours,
+  }));

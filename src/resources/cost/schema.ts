@@ -1,0 +1,109 @@
+import { z } from "zod";
+import { usdOf } from "../../lib/money.ts";
+import { DEFAULTS, type Estimate, type Month, type Wish } from "../../lib/pricing/estimate.ts";
+
+/** Text of a query; an empty one is no number. */
+const amount = (most: number, least = 0) =>
+  z
+    .string()
+    .regex(/^[+-]?\d+(\.\d+)?$/, "expected a number such as 90 or 1.5")
+    .transform(Number)
+    .pipe(z.number().min(least).max(most));
+const whole = (most: number, least = 1) => amount(most, least).pipe(z.int());
+
+const MINUTES = 527_040; // 366 days
+const Name = z.string().min(1).max(100);
+const Minutes = amount(MINUTES).default(DEFAULTS.minutes);
+const GpuType = Name.default(DEFAULTS.gpuType);
+const GpuCount = whole(1024).default(DEFAULTS.gpuCount);
+const Provider = Name.optional().describe(
+  "Or one of its plans, such as aws:spot; left out: default_provider of the prices",
+);
+
+export const PeriodQuery = z.object({
+  days: whole(3650).default(DEFAULTS.days).describe("How far back: jobs that run, or ended since then"),
+});
+export const CompareQuery = z.object({ gpu_type: GpuType, gpu_count: GpuCount, duration_minutes: Minutes });
+export const EstimateQuery = CompareQuery.extend({
+  provider: Provider,
+  markup: amount(100).default(DEFAULTS.markup).describe("All parts together are multiplied by it"),
+});
+export const MonthQuery = z.object({
+  jobs_per_day: amount(100_000).default(DEFAULTS.jobsPerDay),
+  avg_duration_minutes: Minutes,
+  gpu_type: GpuType,
+  gpu_count: GpuCount,
+  provider: Provider,
+});
+export type CompareQuery = z.infer<typeof CompareQuery>;
+export type EstimateQuery = z.infer<typeof EstimateQuery>;
+export type MonthQuery = z.infer<typeof MonthQuery>;
+
+export const CostSummary = z
+  .object({
+    object: z.literal("cost_summary"),
+    period_days: z.int(),
+    job_count: z.int(),
+    total_cost_usd: z.number(),
+    total_gpu_hours: z.number(),
+    avg_cost_per_job_usd: z.number().describe("0 without jobs"),
+  })
+  .meta({ id: "CostSummary" });
+export const CostByProvider = z
+  .array(z.object({ provider: z.string(), job_count: z.int(), cost_usd: z.number() }))
+  .meta({ id: "CostByProvider" });
+export const CostByGpu = z
+  .array(z.object({ gpu_type: z.string(), job_count: z.int(), cost_usd: z.number(), gpu_hours: z.number() }))
+  .meta({ id: "CostByGpu" });
+export const CostEstimate = z
+  .object({
+    object: z.literal("cost_estimate"),
+    cost_usd: z.number().describe("The three parts together, times the markup"),
+    gpu_cost_usd: z.number(),
+    storage_cost_usd: z.number(),
+    overhead_cost_usd: z.number(),
+    duration_seconds: z.number(),
+    gpu_type: z.string(),
+    gpu_count: z.int(),
+    provider: z.string(),
+    markup_multiplier: z.number(),
+  })
+  .meta({ id: "CostEstimate" });
+export const MonthlyProjection = z
+  .object({
+    object: z.literal("cost_projection"),
+    total_jobs: z.int().describe("In 30 days"),
+    avg_cost_per_job_usd: z.number(),
+    total_monthly_usd: z.number(),
+    keep_warm_monthly_usd: z.number().describe("To hold the same GPUs for all of the 30 days instead"),
+  })
+  .meta({ id: "MonthlyProjection" });
+export const CostComparison = z
+  .record(z.string(), z.number())
+  .describe("Provider, or provider:plan, to cost in dollars; who has no such GPU is not there")
+  .meta({ id: "CostComparison" });
+export const CostRates = z
+  .record(z.string(), z.record(z.string(), z.number()))
+  .describe("Provider to GPU type to dollars for an hour of one; what it does not offer is not there")
+  .meta({ id: "CostRates" });
+
+export const presentEstimate = (wish: Wish, cost: Estimate): z.infer<typeof CostEstimate> => ({
+  object: "cost_estimate",
+  cost_usd: usdOf(cost.costMicros),
+  gpu_cost_usd: usdOf(cost.gpuMicros),
+  storage_cost_usd: usdOf(cost.storageMicros),
+  overhead_cost_usd: usdOf(cost.overheadMicros),
+  duration_seconds: Number((wish.minutes * 60).toFixed(3)),
+  gpu_type: wish.gpuType,
+  gpu_count: wish.gpuCount,
+  provider: wish.provider,
+  markup_multiplier: wish.markup,
+});
+
+export const presentMonth = (month: Month): z.infer<typeof MonthlyProjection> => ({
+  object: "cost_projection",
+  total_jobs: month.totalJobs,
+  avg_cost_per_job_usd: usdOf(month.jobMicros),
+  total_monthly_usd: usdOf(month.totalMicros),
+  keep_warm_monthly_usd: usdOf(month.keepWarmMicros),
+});

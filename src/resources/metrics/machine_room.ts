@@ -1,0 +1,95 @@
+/** Devices, memory that is held, deliveries under way, credit, and the process itself. */
+import type { Ctx } from "../../context.ts";
+import { usdOf } from "../../lib/money.ts";
+import { type Family, labelText } from "../../lib/prometheus.ts";
+import { COMMIT, VERSION } from "../../lib/version.ts";
+import * as gpu from "../gpu/service.ts";
+import { gauge, scoped, total, type View } from "./rows.ts";
+
+/** The machine's, as every workspace sees them in GET /v1/gpu. Nobody waits for a driver. */
+export function devices(ctx: Ctx): Family[] {
+  const capacity = gauge("verk_gpu_memory_total_bytes", "Memory of a device; without a GPU, main memory for models");
+  const used = gauge("verk_gpu_memory_used_bytes", "Memory in use, by whomever");
+  const busy = gauge("verk_gpu_utilization_ratio", "Share of the time that the device was at work, as its driver says");
+  const power = gauge("verk_gpu_power_watts", "Power that the device draws");
+  const heat = gauge("verk_gpu_temperature_celsius", "Temperature of the device");
+  for (const seen of gpu.known(ctx)) {
+    const labels = labelText({ device: seen.id, type: seen.type });
+    capacity.put(labels, seen.totalBytes);
+    used.put(labels, seen.usedBytes);
+    busy.put(labels, seen.utilizationPercent === null ? null : seen.utilizationPercent / 100);
+    power.put(labels, seen.powerWatts);
+    heat.put(labels, seen.temperatureCelsius);
+  }
+  return [capacity, used, busy, power, heat];
+}
+
+type Lease = { workspace_id: string; device: string; kind: string; n: number; bytes: number };
+const leased = scoped<Lease>(
+  (where) => `SELECT workspace_id, device, kind, count(*) AS n, sum(bytes) AS bytes FROM gpu_leases
+    WHERE 1 ${where} GROUP BY workspace_id, device, kind`,
+);
+
+export function leases({ db }: Pick<Ctx, "db">, view: View): Family[] {
+  const count = gauge("verk_gpu_leases", "Who holds memory of a device: replicas, training jobs");
+  const size = gauge("verk_gpu_leased_bytes", "Memory that they hold");
+  for (const { workspace_id: workspace, device, kind, n, bytes } of leased(db, view)) {
+    const labels = labelText({ workspace, device, kind });
+    count.put(labels, n);
+    size.put(labels, bytes);
+  }
+  return [count, size];
+}
+
+/** Counted along the index of what waits, and no further than this: an endpoint that is down may have very many. */
+export const MOST_PENDING = 100_000;
+type Pending = { workspace_id: string; n: number };
+const pending = scoped<Pending>(
+  (where) => `SELECT e.workspace_id AS workspace_id, sum(d.n) AS n FROM (
+      SELECT endpoint_id, count(*) AS n FROM (
+        SELECT endpoint_id FROM webhook_deliveries INDEXED BY webhook_deliveries_next
+        WHERE next_at IS NOT NULL ${where === "" ? "" : "AND endpoint_id IN (SELECT id FROM webhook_endpoints WHERE workspace_id = ?)"}
+        LIMIT ${MOST_PENDING}
+      ) GROUP BY endpoint_id
+    ) AS d JOIN webhook_endpoints AS e ON e.id = d.endpoint_id GROUP BY e.workspace_id`,
+);
+
+export function deliveries({ db }: Pick<Ctx, "db">, view: View): Family[] {
+  const waiting = gauge("verk_webhook_deliveries_pending", "Deliveries that wait for their next attempt");
+  for (const { workspace_id: workspace, n } of pending(db, view)) waiting.put(labelText({ workspace }), n);
+  return [waiting];
+}
+
+type Account = { workspace_id: string; name: string; balance_micros: number | null };
+const accounts = scoped<Account>(
+  (where) => `SELECT w.id AS workspace_id, w.name AS name, a.balance_micros AS balance_micros FROM workspaces AS w
+    LEFT JOIN credit_accounts AS a ON a.workspace_id = w.id WHERE w.status != 'deleted' ${where}`,
+  "w.id",
+);
+
+export function balances({ db }: Pick<Ctx, "db">, view: View): Family[] {
+  const about = gauge("verk_workspace_info", "Workspaces and their names");
+  const balance = gauge("verk_balance_usd", "Credit that is left");
+  for (const { workspace_id: workspace, name, balance_micros: micros } of accounts(db, view)) {
+    about.put(labelText({ workspace, name }), 1);
+    balance.put(labelText({ workspace }), micros === null ? null : usdOf(micros));
+  }
+  return [about, balance];
+}
+
+const STARTED_S = Math.round(Date.now() - process.uptime() * 1000) / 1000;
+
+/** The server alone: what it has started is in `verk_gpu_leases`. For the operator. */
+export function server(_ctx: Ctx, { workspaceId }: View): Family[] {
+  const build = gauge("verk_build_info", "The version that runs");
+  const memory = gauge("process_resident_memory_bytes", "Memory of the server, without its workers");
+  const cpu = total("process_cpu_seconds_total", "Processor time of the server since its start");
+  const started = gauge("process_start_time_seconds", "When the server started, in seconds since 1970");
+  if (workspaceId !== null) return [];
+  const { user, system } = process.cpuUsage();
+  build.put(labelText({ version: VERSION, commit: COMMIT }), 1);
+  memory.put("", process.memoryUsage.rss());
+  cpu.put("", (user + system) / 1e6);
+  started.put("", STARTED_S);
+  return [build, memory, cpu, started];
+}

@@ -1,0 +1,53 @@
+/** Counters on the disk. Every few seconds, and last of all before the database closes. */
+import { eq } from "drizzle-orm";
+import type { Ctx } from "../../context.ts";
+import { oncePer } from "../../lib/once_per.ts";
+import { type Db, durable, prepared, write } from "../../platform/db.ts";
+import { allFamilies, allSeries, forget, isDirty, restore, type Series } from "../../platform/metrics.ts";
+import { workspaces } from "../workspaces/table.ts";
+import { counters } from "./table.ts";
+
+export const STORE = "metrics.store";
+export const STORE_MS = 2_000;
+
+/** What earlier processes had counted, once. */
+export const load: (db: Db) => true = oncePer((db) => {
+  for (const kept of db.select().from(counters).all()) restore(db, kept);
+  return true;
+});
+
+const put = prepared((db) =>
+  db.$client.prepare<unknown, [string, string, string, string, number]>(
+    `INSERT INTO counters (name, workspace_id, labels, counted, updated_at) VALUES (?, ?, ?, ?, ?)
+     ON CONFLICT DO UPDATE SET counted = excluded.counted, updated_at = excluded.updated_at`,
+  ),
+);
+
+/** Nothing is written where nothing was counted. What was is shown from here on, and not before it is on the disk. */
+export async function store(ctx: Pick<Ctx, "db" | "clock">): Promise<void> {
+  const { db } = ctx;
+  load(db);
+  const due = livingSeries(db).filter(isDirty);
+  if (due.length === 0) return;
+  const now = ctx.clock.now();
+  const kept = due.map((series) => [series, [...series.counted]] as const);
+  write(db, (tx) => {
+    for (const [{ family, workspaceId, labels }, counted] of kept)
+      put(tx).run(family.name, workspaceId, JSON.stringify(labels), JSON.stringify(counted), now);
+  });
+  await durable(db);
+  for (const [series, counted] of kept) series.stored = counted;
+}
+
+/** Those of workspaces that are gone go too, here and on the disk. */
+function livingSeries(db: Db): Series[] {
+  const all = allFamilies().flatMap(({ name }) => allSeries(db, name));
+  const deleted = db.select({ id: workspaces.id }).from(workspaces).where(eq(workspaces.status, "deleted")).all();
+  const gone = new Set(deleted.map(({ id }) => id).filter((id) => all.some(({ workspaceId }) => workspaceId === id)));
+  if (gone.size === 0) return all;
+  write(db, (tx) => {
+    for (const id of gone) tx.delete(counters).where(eq(counters.workspaceId, id)).run();
+  });
+  for (const id of gone) forget(db, id);
+  return all.filter(({ workspaceId }) => !gone.has(workspaceId));
+}

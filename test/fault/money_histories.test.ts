@@ -1,0 +1,72 @@
+import { expect, test } from "bun:test";
+import { rmSync } from "node:fs";
+import * as billing from "../../src/resources/billing/service.ts";
+import { type EntryRow, ledgerEntries } from "../../src/resources/billing/table.ts";
+import { deployments } from "../../src/resources/deployments/table.ts";
+import { trainingJobs } from "../../src/resources/training_jobs/table.ts";
+import { tempDir } from "../harness.ts";
+import { INITIAL_MICROS, World } from "../money_world.ts";
+
+const HISTORIES = Number(process.env["VERK_TEST_MONEY_HISTORIES"] ?? 20);
+const DEEDS = 100;
+const HOUR_MS = 3_600_000n;
+
+const sum = (entries: readonly EntryRow[]) => entries.reduce((total, each) => total + each.amountMicros, 0);
+
+/** Each figure from three sides: what the test saw used, the ledger, the rows. */
+function check(world: World) {
+  const { db } = world.ctx;
+  const entries = db.select().from(ledgerEntries).all();
+  const jobs = new Map(
+    db
+      .select()
+      .from(trainingJobs)
+      .all()
+      .map((row) => [row.id, [row.costMicros, row.runMs] as const]),
+  );
+  for (const row of db.select().from(deployments).all()) jobs.set(row.id, [row.totalCostMicros, row.uptimeMs]);
+  let charged = 0n;
+  for (const seen of world.all) {
+    const own = entries.filter(({ subjectId }) => subjectId === seen.id);
+    const owed = seen.owed / HOUR_MS;
+    expect(BigInt(0 - sum(own))).toBe(owed);
+    expect(jobs.get(seen.id)).toEqual([Number(owed), seen.usedMs]);
+    const booked = own.reduce((all, { usageMs, rateMicros }) => all + BigInt(usageMs!) * BigInt(rateMicros!), 0n);
+    expect(booked).toBe(seen.owed);
+    charged += owed;
+  }
+  const balance = BigInt(INITIAL_MICROS) + world.granted - charged;
+  expect(BigInt(sum(entries))).toBe(balance);
+  expect(BigInt(billing.balanceMicros(world.ctx, world.workspaceId))).toBe(balance);
+  expect(entries.filter(({ kind }) => kind === "initial")).toHaveLength(1);
+  return entries;
+}
+
+test("whatever happens to jobs, deployments, credit and the server, the balance is the ledger is use times price", async () => {
+  const totals = { entries: 0, crashes: 0, jobs: 0, deployments: 0, paused: 0 };
+  for (let seed = 0; seed < HISTORIES; seed++) {
+    const dir = tempDir();
+    const world = new World(dir, seed);
+    try {
+      for (let i = 0; i < DEEDS; i++) {
+        await world.go();
+        check(world);
+      }
+      const entries = check(world);
+      expect(world.lostMs).toBeLessThan(80_000); // a minute, and a round of this world's loops
+      totals.entries += entries.length;
+      totals.crashes += world.crashes;
+      for (const { subjectKind } of entries) if (subjectKind) totals[`${subjectKind}s`]++;
+      const { n } = world.ctx.db.$client
+        .query("SELECT count(*) AS n FROM training_events WHERE message LIKE '%out of credit%'")
+        .get() as { n: number };
+      totals.paused += n;
+    } catch (error) {
+      throw new Error(`history ${seed}`, { cause: error });
+    } finally {
+      world.close();
+      rmSync(dir, { recursive: true, force: true });
+    }
+  }
+  for (const seen of Object.values(totals)) expect(seen).toBeGreaterThan(HISTORIES / 4); // it was not a quiet life
+}, 600_000);

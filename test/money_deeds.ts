@@ -1,0 +1,91 @@
+/** What may happen to jobs and deployments, allowed or not: the deeds of `money_world.ts`. */
+import type { Ctx } from "../src/context.ts";
+import { newId } from "../src/lib/ids.ts";
+import { write } from "../src/platform/db.ts";
+import * as deploying from "../src/resources/deployments/moves.ts";
+import type { DeploymentRow } from "../src/resources/deployments/table.ts";
+import * as training from "../src/resources/training_jobs/moves.ts";
+import { UNTOLD } from "../src/resources/training_jobs/policy.ts";
+import { step } from "../src/resources/training_jobs/progress.ts";
+import * as jobs from "../src/resources/training_jobs/service.ts";
+
+/** Micro-dollars for an hour: free, less than can be counted in a minute, usual, dear and odd. */
+export const RATES = [null, 7, 58_000, 36_000_000, 999_999_937];
+const TOLD = { type: "step" as const, epoch: 0, values: {}, eta_ms: null, samples: [], alarms: [] };
+const FAULT = { code: "timeout", message: "x", param: null } as const;
+
+/** `ends`: what goes on is over. `begins`: something does. `counts`: replicas from here on. */
+export type Deed = { does: (ctx: Ctx, id: string) => unknown; ends?: true; begins?: true; counts?: number };
+export type Dice = { below: (limit: number) => number; pick: <T>(of: readonly T[]) => T };
+type Moment = { workspaceId: string; isOpen: boolean; dice: Dice };
+
+export function jobDeed(status: string, { workspaceId, isOpen, dice }: Moment): Deed {
+  const told = { ...TOLD, step: 1 + dice.below(9) };
+  const deeds: Deed[] = [
+    { does: (ctx, id) => training.begin(ctx, id, { device: "cpu", memoryBytes: 1 }) },
+    { does: (ctx, id) => training.begin(ctx, id, { device: "cpu", memoryBytes: 1 }) },
+    { does: (ctx, id) => step(ctx, id, told) },
+    { does: (ctx, id) => jobs.pause(ctx, workspaceId, id) },
+    { does: (ctx, id) => jobs.pause(ctx, workspaceId, id) },
+    { does: (ctx, id) => jobs.resume(ctx, workspaceId, id) },
+    { does: (ctx, id) => jobs.cancel(ctx, workspaceId, id) },
+    { does: (ctx, id) => training.fail(ctx, id, FAULT), ends: true },
+    { does: (ctx, id) => training.drop(ctx, id), ends: true },
+    { does: (ctx, id) => training.conclude(ctx, id, UNTOLD), ends: true },
+    { does: (ctx, id) => training.conclude(ctx, id, { ...UNTOLD, saved: true }), ends: true },
+    {
+      does: (ctx, id) => write(ctx.db, (tx) => void training.complete(ctx, tx, training.current(tx, id)!)),
+      ends: true,
+    },
+  ];
+  const place: Deed = {
+    does: (ctx, id) => training.place(ctx, training.current(ctx.db, id)!, undefined),
+    begins: true,
+  };
+  const isWaiting = status === "queued" && !isOpen; // one process for a job
+  return isWaiting && dice.below(3) > 0 ? place : dice.pick(deeds);
+}
+
+export function deploymentDeed(status: string, { dice }: Moment): Deed {
+  const rate = dice.pick(RATES);
+  const counts = 1 + dice.below(4);
+  const serve: Deed = { does: (ctx, id) => deploying.serve(ctx, id), begins: true };
+  const start: Deed = { does: (ctx, id) => deploying.move(ctx, id, "start", { costPerHourMicros: rate }) };
+  const place: Deed = { does: (ctx, id) => deploying.move(ctx, id, "place") };
+  const onward: Record<string, Deed> = {
+    queued: place,
+    stopped: start,
+    failed: start,
+    provisioning: serve,
+    unhealthy: serve,
+  };
+  const moves = ["wake", "restart", "stop", "fail", "sicken", "doze"] as const;
+  const deeds: Deed[] = [
+    ...moves.map((action): Deed => ({ does: (ctx, id) => deploying.move(ctx, id, action), ends: true })),
+    { does: (ctx, id) => deploying.park(ctx, id), ends: true },
+    { does: (ctx, id) => deploying.lose(ctx, id, "x", dice.below(2) === 0), ends: true },
+    { does: (ctx, id) => deploying.keepAccount(ctx, deploying.current(ctx.db, id)!, counts), counts },
+    { does: (ctx, id) => deploying.keepAccount(ctx, deploying.current(ctx.db, id)!, counts), counts },
+    serve,
+    start,
+    place,
+  ];
+  const next = onward[status];
+  return next && dice.below(3) > 0 ? next : dice.pick(deeds);
+}
+
+type Blank = Omit<DeploymentRow, "id" | "workspaceId" | "costPerHourMicros" | "createdAt" | "updatedAt">;
+const BLANK: Blank = {
+  ...{ name: "d", status: "queued", model: "m", modelId: null, source: "hub", checkpoint: null, gpuType: "cpu" },
+  ...{ gpuCount: 1, provider: "local", minReplicas: 0, maxReplicas: 4, idleTimeoutSeconds: 60, contextLength: null },
+  ...{ parallel: null, wakeTimeoutSeconds: 60, maxHeldRequests: 1, pinned: false, parked: false, waking: false },
+  ...{ attempts: 0, nextAttemptAt: null, error: null, queueReason: null, totalCostMicros: 0, costRemainder: 0 },
+  ...{ chargedReplicas: 1, totalRequests: 0, totalErrors: 0, totalPromptTokens: 0, totalCompletionTokens: 0 },
+  ...{ totalLatencyMs: 0, uptimeMs: 0, upSince: null, billedUntil: null, startedAt: null, stoppedAt: null },
+  ...{ lastRequestAt: null, metadata: {} },
+};
+
+export const deploymentRow = (now: number, workspaceId: string, costPerHourMicros: number | null): DeploymentRow => {
+  const id = newId("dep", now);
+  return { ...BLANK, id, name: id, workspaceId, costPerHourMicros, createdAt: now, updatedAt: now };
+};

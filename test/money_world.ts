@@ -1,0 +1,241 @@
+import { join } from "node:path";
+import { eq } from "drizzle-orm";
+import type { Ctx } from "../src/context.ts";
+import { AppError } from "../src/lib/errors.ts";
+import { openRandom, type Random } from "../src/lib/training/random.ts";
+import { loadConfig } from "../src/platform/config.ts";
+import { closeDb, durable, openDb, write } from "../src/platform/db.ts";
+import { failpoints } from "../src/platform/failpoint.ts";
+import { createLog } from "../src/platform/log.ts";
+import { migrate } from "../src/platform/migrate.ts";
+import * as billing from "../src/resources/billing/service.ts";
+import * as deploying from "../src/resources/deployments/moves.ts";
+import { type DeploymentRow, deployments } from "../src/resources/deployments/table.ts";
+import { keepToCredit } from "../src/resources/training_jobs/credit.ts";
+import * as training from "../src/resources/training_jobs/moves.ts";
+import { type JobRow, trainingJobs } from "../src/resources/training_jobs/table.ts";
+import * as workspaces from "../src/resources/workspaces/service.ts";
+import { jobRow } from "./fake_trainers.ts";
+import { Crash } from "./harness.ts";
+import { type Deed, type Dice, deploymentDeed, deploymentRow, jobDeed, RATES } from "./money_deeds.ts";
+
+const START = Date.UTC(2026, 0, 1);
+export const INITIAL_MICROS = 5_000_000;
+
+/** What the test saw of the use of a thing, without looking at the ledger. */
+export type Seen = {
+  id: string;
+  kind: "job" | "deployment";
+  /** Micro-dollars for an hour × ms: what it owes. */
+  owed: bigint;
+  usedMs: number;
+  rate: number | null;
+  /** The stretch that goes on: when it began, when it was last heard of, how many there are. */
+  open: { since: number; heard: number; count: number } | null;
+};
+/** Real rows and the real ledger under a clock that jumps and a process that dies at any commit. */
+export class World {
+  now = START;
+  granted = 0n;
+  crashes = 0;
+  lostMs = 0;
+  readonly all: Seen[] = [];
+  readonly workspaceId: string;
+  ctx: Ctx;
+  private readonly random: Random;
+
+  constructor(
+    private readonly dir: string,
+    seed: number,
+  ) {
+    this.random = openRandom(20_260_109, seed);
+    this.ctx = this.open();
+    this.workspaceId = workspaces.create(this.ctx, { name: "lab", metadata: {} }).id;
+    for (let i = 0; i < 3; i++) this.add("job");
+    for (let i = 0; i < 2; i++) this.add("deployment");
+  }
+
+  private open(): Ctx {
+    const db = openDb({ path: join(this.dir, "verk.db") });
+    migrate(db, join(this.dir, "backups"));
+    const flags = { data_dir: this.dir, "billing.initial_credit_usd": INITIAL_MICROS / 1e6 };
+    const clock = { now: () => this.now, sleep: () => new Promise<void>(() => {}) };
+    const log = createLog({ level: "error", write: () => {} });
+    const config = loadConfig({ env: { HOME: this.dir }, flags });
+    return { config, db, clock, log, wake: () => {}, closing: new AbortController().signal } as unknown as Ctx; // all that is reached
+  }
+
+  private readonly below = (limit: number) => Math.floor(this.random() * limit);
+  private readonly pick = <T>(of: readonly T[]): T => of[this.below(of.length)] as T;
+  private readonly dice: Dice = { below: this.below, pick: this.pick };
+
+  private add(kind: Seen["kind"]) {
+    const rate = this.pick(RATES);
+    const { now, workspaceId } = this;
+    const job = jobRow(now, { workspaceId, datasetId: null, rateMicros: rate });
+    const deployment = deploymentRow(now, workspaceId, rate);
+    write(this.ctx.db, (tx) =>
+      kind === "job" ? tx.insert(trainingJobs).values(job).run() : tx.insert(deployments).values(deployment).run(),
+    );
+    const { id } = kind === "job" ? job : deployment;
+    this.all.push({ id, kind, owed: 0n, usedMs: 0, rate, open: null });
+  }
+
+  private rowOf({ kind, id }: Seen): JobRow | DeploymentRow {
+    const { db } = this.ctx;
+    const row =
+      kind === "job" ? training.current(db, id) : db.select().from(deployments).where(eq(deployments.id, id)).get();
+    if (!row) throw new Error(`${id} is gone`);
+    return row;
+  }
+
+  /** A time passes with the loops at work, then something happens. */
+  async go() {
+    await durable(this.ctx.db); // what was added before
+    for (let left = 1 + this.below(this.pick([1_000, 90_000, 600_000])); left > 0; left -= 20_000) {
+      this.now += Math.min(left, 20_000);
+      await this.loops();
+    }
+    const what = this.below(30);
+    if (what === 0) return this.kill();
+    if (what === 1) return this.restart();
+    if (what === 2) return this.grant();
+    const seen = this.pick(this.all);
+    const { status } = this.rowOf(seen);
+    const moment = { workspaceId: this.workspaceId, isOpen: seen.open !== null, dice: this.dice };
+    await this.act(seen, seen.kind === "job" ? jobDeed(status, moment) : deploymentDeed(status, moment));
+    const isOver = seen.kind === "job" && (this.rowOf(seen) as JobRow).completedAt !== null && !seen.open;
+    if (isOver && this.below(3) === 0) this.add("job");
+  }
+
+  private async loops() {
+    const account = (seen: Seen): Deed["does"] =>
+      seen.kind === "job"
+        ? (ctx) => training.seen(ctx, this.rowOf(seen) as JobRow)
+        : (ctx) => deploying.keepAccount(ctx, this.rowOf(seen) as DeploymentRow, seen.open?.count ?? 1);
+    for (const seen of this.all) if (seen.open) await this.act(seen, { does: account(seen) }, 100);
+    const rows = () => this.ctx.db.select().from(trainingJobs).all();
+    keepToCredit(this.ctx, rows());
+    await durable(this.ctx.db);
+    for (const seen of this.all) if (seen.kind === "job" && seen.open) this.hear(seen);
+  }
+
+  private hear(seen: Seen) {
+    if (seen.open && this.rowOf(seen).updatedAt === this.now) seen.open.heard = this.now;
+  }
+
+  /** What was refused changed no row, and then must not have changed the ledger. */
+  private async act(seen: Seen, deed: Deed, odds = 20) {
+    const before = JSON.stringify(this.rowOf(seen));
+    const crashed = await this.attempt(() => deed.does(this.ctx, seen.id), odds);
+    const changed = JSON.stringify(this.rowOf(seen)) !== before;
+    if (changed) this.watch(seen, deed);
+    if (crashed) await this.recover();
+  }
+
+  private watch(seen: Seen, deed: Deed) {
+    const { open } = seen;
+    if (seen.kind === "deployment" && open && (deed.ends || !deed.begins)) {
+      this.use(seen, this.now);
+      seen.open = deed.ends ? null : { since: this.now, heard: this.now, count: deed.counts ?? open.count };
+    } else if (open && deed.ends) this.use(seen, this.now);
+    else if (open) open.heard = this.now;
+    if (deed.begins) seen.open = { since: this.now, heard: this.now, count: 1 };
+    if (seen.kind === "deployment") seen.rate = (this.rowOf(seen) as DeploymentRow).costPerHourMicros;
+  }
+
+  private use(seen: Seen, until: number) {
+    const { since, count } = seen.open!;
+    seen.usedMs += until - since;
+    seen.owed += BigInt(seen.rate ?? 0) * BigInt(until - since) * BigInt(count);
+    seen.open = null;
+  }
+
+  /** Sometimes the process dies on the way: at the commit, behind it, at the flush. True: it did. */
+  private async attempt(does: () => unknown, odds = 20): Promise<boolean> {
+    let left = this.below(odds) === 0 ? 1 + this.below(4) : 0;
+    let crashed = false;
+    failpoints.hit = (name) => {
+      if (--left !== 0) return;
+      crashed = true;
+      throw new Crash(name);
+    };
+    try {
+      unlessRefused(does);
+      await durable(this.ctx.db);
+    } catch (error) {
+      if (!crashed) throw error;
+    } finally {
+      delete failpoints.hit;
+    }
+    if (crashed) this.reopen();
+    return crashed;
+  }
+
+  /** As a kill leaves it: what was not committed is gone. */
+  private reopen() {
+    this.crashes++;
+    try {
+      if (this.ctx.db.$client.inTransaction) this.ctx.db.$client.run("ROLLBACK");
+      this.ctx.db.$client.close();
+    } catch {} // it is dead
+    this.ctx = this.open();
+  }
+
+  private async kill() {
+    this.reopen();
+    await this.recover();
+  }
+
+  private async restart() {
+    for (const seen of this.all)
+      if (seen.kind === "job") await this.act(seen, { does: (ctx, id) => training.suspend(ctx, id), ends: true });
+    const crashed = await this.attempt(() => deploying.keepAllAccounts(this.ctx));
+    for (const seen of this.all)
+      if (seen.kind === "deployment" && seen.open && (this.rowOf(seen) as DeploymentRow).upSince === null)
+        this.use(seen, this.now);
+    if (!crashed) closeDb(this.ctx.db);
+    if (!crashed) this.ctx = this.open();
+    await this.recover();
+  }
+
+  /** The next start, which may die too. What was not heard of before the kill is not charged. */
+  private async recover() {
+    for (const seen of this.all) {
+      if (!seen.open) continue;
+      this.lostMs = Math.max(this.lostMs, this.now - (seen.kind === "job" ? seen.open.heard : seen.open.since));
+      if (seen.kind === "job") this.use(seen, seen.open.heard);
+      else seen.open = null;
+    }
+    this.now += 1 + this.below(86_400_000);
+    const begin = () => {
+      billing.begin(this.ctx);
+      deploying.recover(this.ctx);
+      training.interrupted(this.ctx);
+    };
+    while (await this.attempt(begin)) this.now += 1;
+  }
+
+  private async grant() {
+    const usd = this.pick([-1, 0.000001, 1, 250, 9_000]);
+    const count = () =>
+      this.ctx.db.$client.query("SELECT count(*) AS n FROM ledger_entries WHERE kind = 'grant'").get();
+    const before = JSON.stringify(count());
+    const crashed = await this.attempt(() => billing.grant(this.ctx, { workspaceId: this.workspaceId, usd }));
+    if (JSON.stringify(count()) !== before) this.granted += BigInt(Math.round(usd * 1e6));
+    if (crashed) await this.recover();
+  }
+
+  close() {
+    closeDb(this.ctx.db);
+  }
+}
+
+/** What a caller may not do now is part of life. */
+function unlessRefused(does: () => unknown) {
+  try {
+    does();
+  } catch (error) {
+    if (!(error instanceof AppError)) throw error;
+  }
+}
