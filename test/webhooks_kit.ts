@@ -14,9 +14,9 @@ import { migrate } from "../src/platform/migrate.ts";
 import { createSecretBox } from "../src/platform/secrets.ts";
 import { liveOf } from "../src/resources/webhooks/live.ts";
 import { sealSecrets } from "../src/resources/webhooks/sealing.ts";
-import { type EndpointRow, webhookEndpoints } from "../src/resources/webhooks/table.ts";
+import { type EndpointRow, webhookDeliveries, webhookEndpoints } from "../src/resources/webhooks/table.ts";
 import { workspaces } from "../src/resources/workspaces/table.ts";
-import { Crash } from "./harness.ts";
+import { Crash, type TestApp } from "./harness.ts";
 
 const MASTER = new Uint8Array(32).fill(7);
 export const WORKSPACE = "ws_1";
@@ -143,4 +143,19 @@ export function startTlsReceiver(reply: Reply = () => new Response(null, { statu
     },
   });
   return { url: `https://127.0.0.1:${server.port}`, got, stop: () => server.stop(true) };
+}
+
+export const NOWHERE = "https://203.0.114.7/hook"; // public, and nobody dials it here
+
+/** The routes, of the application there is at that moment. */
+export function callsOf(current: () => TestApp) {
+  const post = (path = "", json?: unknown, headers: Record<string, string> = {}) =>
+    current().call("POST", `/v1/webhooks${path}`, json, { headers });
+  return {
+    post,
+    make: async (more: object = {}) => (await post("", { url: NOWHERE, ...more })).body,
+    get: async (path: string) => (await current().call("GET", `/v1/webhooks/${path}`)).body,
+    patch: (id: string, json: object) => current().call("PATCH", `/v1/webhooks/${id}`, json),
+    rows: () => current().ctx.db.select().from(webhookDeliveries).all(),
+  };
 }

@@ -1,14 +1,13 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { fakeClock, type TestApp, testApp, until } from "../../../test/harness.ts";
-import { emitCompleted, startTlsReceiver, TLS_FLAGS } from "../../../test/webhooks_kit.ts";
+import { callsOf, emitCompleted, startTlsReceiver, TLS_FLAGS } from "../../../test/webhooks_kit.ts";
 import { transition } from "../../events/lifecycle.ts";
 import { write } from "../../platform/db.ts";
 import { fanOut } from "./fan_out.ts";
 import { deliveryMachine } from "./machine.ts";
 import type { Delivery } from "./schema.ts";
-import { type DeliveryRow, webhookAttempts, webhookDeliveries } from "./table.ts";
+import { type DeliveryRow, webhookAttempts } from "./table.ts";
 
-const URL = "https://203.0.114.7/hook"; // public, and nobody dials it here
 const DAY = 86_400_000;
 
 let app: TestApp;
@@ -19,12 +18,7 @@ beforeEach(() => {
 });
 afterEach(() => app.close().then(app.remove));
 
-const post = (path = "", json?: unknown, headers: Record<string, string> = {}) =>
-  app.call("POST", `/v1/webhooks${path}`, json, { headers });
-const make = async (more: object = {}) => (await post("", { url: URL, ...more })).body;
-const get = async (path: string) => (await app.call("GET", `/v1/webhooks/${path}`)).body;
-const patch = (id: string, json: object) => app.call("PATCH", `/v1/webhooks/${id}`, json);
-const rows = () => app.ctx.db.select().from(webhookDeliveries).all();
+const { post, make, get, patch, rows } = callsOf(() => app);
 const settle = (row: DeliveryRow, action: "succeed" | "fail" | "exhaust" | "cancel") =>
   write(app.ctx.db, (tx) =>
     transition(tx, deliveryMachine, action, { id: row.id, now: clock.now() }, { dueAt: null, attemptCount: 1 }),

@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { fakeClock, type TestApp, testApp } from "../../../test/harness.ts";
+import { callsOf, NOWHERE } from "../../../test/webhooks_kit.ts";
 import { events } from "../../events/table.ts";
 import { KINDS } from "../../lib/webhooks/kinds.ts";
 import { signingSecrets } from "../../lib/webhooks/rotation.ts";
@@ -12,9 +13,7 @@ import { requireReachable } from "./guard.ts";
 import { PUBLISHED } from "./kinds.ts";
 import { openSecrets } from "./sealing.ts";
 import { find } from "./service.ts";
-import { webhookDeliveries } from "./table.ts";
 
-const URL = "https://203.0.114.7/hook"; // public, and nobody dials it here
 const DAY = 86_400_000;
 
 let app: TestApp;
@@ -25,12 +24,7 @@ beforeEach(() => {
 });
 afterEach(() => app.close().then(app.remove));
 
-const post = (path = "", json?: unknown, headers: Record<string, string> = {}) =>
-  app.call("POST", `/v1/webhooks${path}`, json, { headers });
-const make = async (more: object = {}) => (await post("", { url: URL, ...more })).body;
-const get = async (path: string) => (await app.call("GET", `/v1/webhooks/${path}`)).body;
-const patch = (id: string, json: object) => app.call("PATCH", `/v1/webhooks/${id}`, json);
-const rows = () => app.ctx.db.select().from(webhookDeliveries).all();
+const { post, make, get, patch, rows } = callsOf(() => app);
 
 describe("an endpoint", () => {
   test("shows its whole secret once; afterwards only when it is asked for", async () => {
@@ -38,7 +32,7 @@ describe("an endpoint", () => {
     expect(keyOf(made.secret)).toBeDefined();
     expect(made).toMatchObject({
       object: "webhook_endpoint",
-      url: URL,
+      url: NOWHERE,
       event_types: ["job.failed"],
       description: "ours",
       enabled: true,
@@ -73,7 +67,7 @@ describe("an endpoint", () => {
 
   test("is made once for one Idempotency-Key, and the same secret is told again", async () => {
     const header = { "idempotency-key": "once" };
-    const [first, second] = [await post("", { url: URL }, header), await post("", { url: URL }, header)];
+    const [first, second] = [await post("", { url: NOWHERE }, header), await post("", { url: NOWHERE }, header)];
     expect(second.body).toEqual(first.body);
     expect(second.headers.get("idempotent-replayed")).toBe("true");
     expect((await app.call("GET", "/v1/webhooks")).body.data).toHaveLength(1);
@@ -82,8 +76,8 @@ describe("an endpoint", () => {
   test.each([
     [{}, 422, "/url"],
     [{ url: 5 }, 422, "/url"],
-    [{ url: URL, event_types: ["job.exploded"] }, 422, "/event_types/0"],
-    [{ url: URL, event_types: ["job.created"] }, 422, "/event_types/0"],
+    [{ url: NOWHERE, event_types: ["job.exploded"] }, 422, "/event_types/0"],
+    [{ url: NOWHERE, event_types: ["job.created"] }, 422, "/event_types/0"],
     [{ url: "http://203.0.114.7/" }, 400, "/url"],
     [{ url: "https://user:pass@203.0.114.7/" }, 400, "/url"],
     [{ url: "https://127.0.0.1/" }, 400, "/url"],
@@ -112,13 +106,13 @@ describe("an endpoint", () => {
   test("beyond the quota is refused until another goes", async () => {
     const made = [];
     for (let i = 0; i < 5; i++) made.push(await make());
-    expect((await post("", { url: URL })).body.error.code).toBe("quota_exceeded");
+    expect((await post("", { url: NOWHERE })).body.error.code).toBe("quota_exceeded");
     expect((await app.call("DELETE", `/v1/webhooks/${made[0].id}`)).body).toEqual({
       id: made[0].id,
       object: "webhook_endpoint",
       deleted: true,
     });
-    expect((await post("", { url: URL })).status).toBe(201);
+    expect((await post("", { url: NOWHERE })).status).toBe(201);
   });
 });
 
