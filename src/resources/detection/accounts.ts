@@ -103,9 +103,9 @@ export function charge(ctx: Ctx, tx: Tx, workspaceId: string, used: Need) {
   const after = { month, monthRequests, creditsSpent: before.creditsSpent + used.credits };
   change(ctx, tx, workspaceId, after);
   const total = ctx.config.detect.initial_credits;
-  for (const alert of alertsOf(total, creditsOf(ctx, before), creditsOf(ctx, after))) {
-    const data = { customerId: planFor(ctx, workspaceId).customerId, credits: creditsOf(ctx, after), total };
-    const low = alert.event === "credits.low" ? { thresholdPercent: alert.percent } : {};
-    webhooks.tellService(ctx, tx, workspaceId, { event: alert.event, data: { ...data, ...low } });
+  const credits = creditsOf(ctx, after);
+  for (const { event, threshold } of alertsOf(total, creditsOf(ctx, before), credits)) {
+    const data = { ...planFor(ctx, workspaceId), credits, total, threshold };
+    webhooks.tellService(ctx, tx, workspaceId, { event, data });
   }
 }

@@ -59,10 +59,13 @@ describe("notifications", () => {
     expect((await app.detect()).body.code).toBe("INSUFFICIENT_CREDITS");
     await until("all to be told", () => got.length === 3);
     const told = got.map(({ body }) => JSON.parse(body)).sort((a, b) => b.data.credits - a.data.credits);
-    expect(told).toMatchObject([
-      { event: "credits.low", data: { credits: 4, total: 20, thresholdPercent: 20 } },
-      { event: "credits.low", data: { credits: 1, total: 20, thresholdPercent: 5 } },
-      { event: "credits.exhausted", data: { credits: 0, total: 20 } },
+    const { customerId, plan } = (await app.call("GET", "/v1/config")).body;
+    const timestamp = expect.any(String);
+    const about = { customerId, plan, total: 20 };
+    expect(told).toEqual([
+      { event: "credits.low", timestamp, data: { ...about, credits: 4, threshold: 20 } },
+      { event: "credits.low", timestamp, data: { ...about, credits: 1, threshold: 5 } },
+      { event: "credits.exhausted", timestamp, data: { ...about, credits: 0, threshold: 0 } },
     ]);
     for (const each of got) expect(isSigned(each, secret)).toBe(true);
   });

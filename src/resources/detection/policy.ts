@@ -89,14 +89,15 @@ export function ensembleOf({ models }: Pick<Scored, "models">): Ensemble | undef
   return { ...tierOf(score), score, succeeded: scores.length, total: results.length };
 }
 
-export const LOW_PERCENT = [20, 5] as const;
-export type Alert = { event: "credits.low"; percent: number } | { event: "credits.exhausted" };
+const LOW_PERCENT = [20, 5] as const;
+/** `threshold`: in percent of the whole credit. */
+export type Alert = { event: "credits.low" | "credits.exhausted"; threshold: number };
 
 /** What is to be told when a balance falls: each line once, as it is crossed. */
 export function alertsOf(total: number, before: number, after: number): Alert[] {
   const low = LOW_PERCENT.filter((percent) => before > (total * percent) / 100 && after <= (total * percent) / 100);
   return [
-    ...low.map((percent): Alert => ({ event: "credits.low", percent })),
-    ...(before > 0 && after <= 0 ? [{ event: "credits.exhausted" } as const] : []),
+    ...low.map((threshold): Alert => ({ event: "credits.low", threshold })),
+    ...(before > 0 && after <= 0 ? [{ event: "credits.exhausted", threshold: 0 } as const] : []),
   ];
 }
