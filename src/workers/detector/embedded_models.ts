@@ -1,4 +1,6 @@
-/** The detectors inside the executable, by the name they are asked for. */
+/** The detectors inside the executable, by the name they are asked for. A new one: its two files, and a line below. */
+import audioV0 from "../../../models/detector_audio_v0.json";
+import audioV0Weights from "../../../models/detector_audio_v0.onnx" with { type: "file" };
 import type { ModelName } from "../protocol_detector.ts";
 
 export type StoredModel = {
@@ -8,4 +10,6 @@ export type StoredModel = {
   calibration: unknown;
 };
 
-export const EMBEDDED: Readonly<Partial<Record<ModelName, StoredModel>>> = {};
+export const EMBEDDED: Readonly<Partial<Record<ModelName, StoredModel>>> = {
+  detector_audio_v0: { weights: audioV0Weights, calibration: audioV0 },
+};

@@ -1,0 +1,26 @@
+import { expect, test } from "bun:test";
+import { readdirSync } from "node:fs";
+import { join } from "node:path";
+import { tempDir } from "../../../test/harness.ts";
+import { MODELS } from "../protocol_detector.ts";
+import { findModels } from "./models.ts";
+
+const DIR = join(import.meta.dir, "../../../models");
+
+test("every detector of the folder models is inside, whole, and the others are told by their name", async () => {
+  const files = readdirSync(DIR).filter((name) => /^detector_.*\.onnx$/.test(name));
+  const { found, errors } = await findModels(undefined);
+  expect([...found.keys()].map((name) => `${name}.onnx`).sort()).toEqual(files.sort());
+  for (const [name, { weights }] of found) expect(weights).toEqual(await Bun.file(join(DIR, `${name}.onnx`)).bytes());
+  for (const name of MODELS.filter((each) => !found.has(each)))
+    expect(errors.get(name)).toBe(`This build of verk carries no ${name}`);
+});
+
+test("a folder of one's own without files costs each model only itself, and says where it looked", async () => {
+  const dir = tempDir();
+  await Bun.write(join(dir, "detector_v0.json"), "{}");
+  const { found, errors } = await findModels(dir);
+  expect([found.size, [...errors.keys()]]).toEqual([0, [...MODELS]]);
+  expect(errors.get("detector_v0")).toContain("calibration is damaged");
+  expect(errors.get("detector_v1")).toContain("detector_v1.json");
+});
