@@ -9,6 +9,7 @@ import { AppError } from "../../lib/errors.ts";
 import * as batches from "./batches.ts";
 import * as config from "./config.ts";
 import { decodeFile, fetchFile } from "./files.ts";
+import { countFailed } from "./metrics.ts";
 import { namedModels } from "./policy.ts";
 import { spendRate } from "./rate.ts";
 import * as schema from "./schema.ts";
@@ -45,9 +46,14 @@ const detecting = (ctx: Ctx) => {
     const begunAt = performance.now();
     const named = namedModels(asked.models ?? (asked.model === undefined ? [] : [asked.model]));
     keepOpen(ctx, request);
-    const bytes = await file();
-    const subject = { bytes, named, robustness: asked.robustness, begunAt, signal: request.signal };
-    return detections.detect(ctx, principal.workspaceId, subject);
+    try {
+      const bytes = await file();
+      const subject = { bytes, named, robustness: asked.robustness, begunAt, signal: request.signal };
+      return await detections.detect(ctx, principal.workspaceId, subject);
+    } catch (error) {
+      if (error instanceof AppError) countFailed(ctx.db, principal.workspaceId, error);
+      throw error;
+    }
   };
   const told = { 200: schema.Detection };
   const app = new Elysia({ tags: TAGS }).use(authed);

@@ -15,6 +15,7 @@ import { cleanTemp, errorCode, StorageError } from "../../platform/files.ts";
 import { batchesDir, batchFile, endIfDone, liveOf, unfinished } from "./batches.ts";
 import { fetchFile } from "./files.ts";
 import { machine } from "./machine.ts";
+import { countFailed } from "./metrics.ts";
 import { examine, type Finding, keep } from "./service.ts";
 import { type BatchRow, detectionBatches, detectionItems, type ItemRow } from "./table.ts";
 
@@ -163,7 +164,8 @@ function finish(ctx: Ctx, { batchId, number }: ItemRow, outcome: Finding | AppEr
       .set({ ...counts, updatedAt: now })
       .where(eq(detectionBatches.id, batchId))
       .run();
-    if (!failed) keep(ctx, tx, outcome);
+    if (failed) countFailed(tx, batch.workspaceId, outcome);
+    else keep(ctx, tx, outcome);
     endIfDone(ctx, tx, { ...batch, ...counts });
   });
 }

@@ -12,6 +12,7 @@ import type { ModelName, Scored } from "../../workers/protocol_detector.ts";
 import { workspaces } from "../workspaces/table.ts";
 import { accountOf, charge, hold } from "./accounts.ts";
 import { cancelAll } from "./batches.ts";
+import { countMade } from "./metrics.ts";
 import { divide, ensembleOf, modelsFor, READ_HERE } from "./policy.ts";
 import { type Detection, type GiveFeedback, present } from "./schema.ts";
 import { type DetectionRow, detectionAccounts, detectionBatches, detectionItems, detections } from "./table.ts";
@@ -63,6 +64,7 @@ export async function detect(ctx: Ctx, workspaceId: string, subject: Subject): P
 export function keep(ctx: Ctx, tx: Tx, { row, cached }: Finding) {
   if (!cached) insert(tx, row);
   charge(ctx, tx, row.workspaceId, { requests: 1, credits: cached ? 0 : 1 });
+  countMade(tx, row, cached);
 }
 
 /** `pay`: called before anything is done that costs so many credits. Writes nothing. */

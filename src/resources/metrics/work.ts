@@ -52,15 +52,26 @@ const waiting = scoped<Waiting>(
   (where) => `SELECT workspace_id, kind, count(*) AS n FROM gpu_waits WHERE 1 ${where} GROUP BY workspace_id, kind`,
 );
 
+type Due = { workspace_id: string; n: number };
+const dueImages = scoped<Due>(
+  (where) => `SELECT workspace_id, sum(total - success_count - failure_count) AS n FROM detection_batches
+    WHERE finished_at IS NULL ${where} GROUP BY workspace_id`,
+);
+
 export function queues({ db }: Pick<Ctx, "db">, view: View): Family[] {
   const byStatus = gauge("verk_training_jobs", "Training jobs that have not ended, by status");
-  const depth = gauge("verk_queue_depth", "What waits for its turn: jobs to begin, holders of models for memory");
+  const depth = gauge(
+    "verk_queue_depth",
+    "What waits for its turn: jobs, holders of models for memory, images of batches",
+  );
   for (const { workspace_id: workspace, status, n } of standing(db, view)) {
     byStatus.put(labelText({ workspace, status }), n);
     if (status === "queued") depth.put(labelText({ workspace, queue: "training_jobs" }), n);
   }
   for (const { workspace_id: workspace, kind, n } of waiting(db, view))
     depth.put(labelText({ workspace, queue: `gpu_memory/${kind}` }), n);
+  for (const { workspace_id: workspace, n } of dueImages(db, view))
+    depth.put(labelText({ workspace, queue: "detection_images" }), n);
   return [byStatus, depth];
 }
 
