@@ -23,12 +23,14 @@ import { conforms } from "./conformance.ts";
 
 export const tempDir = () => mkdtempSync(join(tmpdir(), "verk-test-"));
 
-/** A clock that moves only when told; sleepers wake as it passes them. */
-export function fakeClock(startMs = Date.UTC(2026, 0, 1)): Clock & { advance: (ms: number) => void } {
+/** A clock that moves only when told; sleepers wake as it passes them. `set`: somebody changes the time of day. */
+export function fakeClock(startMs = Date.UTC(2026, 0, 1)) {
   let now = startMs;
+  let steady = 0;
   const sleepers = new Set<{ at: number; wake: () => void }>();
   return {
     now: () => now,
+    steady: () => steady,
     sleep: (ms, signal) =>
       new Promise((done) => {
         if (signal?.aborted) return done();
@@ -44,9 +46,13 @@ export function fakeClock(startMs = Date.UTC(2026, 0, 1)): Clock & { advance: (m
       }),
     advance(ms) {
       now += ms;
+      steady += ms;
       for (const sleeper of [...sleepers]) if (sleeper.at <= now) sleeper.wake();
     },
-  };
+    set(ms) {
+      now += ms;
+    },
+  } satisfies Clock & { advance: (ms: number) => void; set: (ms: number) => void };
 }
 
 export type Options = {

@@ -72,7 +72,7 @@ export class World {
   }
 
   private start(): Rig {
-    const clock = { now: () => this.now, sleep: () => new Promise<void>(() => {}) };
+    const clock = { now: () => this.now, steady: () => this.now, sleep: () => new Promise<void>(() => {}) };
     const rig = openRig({ dir: this.dir, clock, dial: this.dial });
     Object.assign(rig.ctx, { wake: this.wake });
     liveOf(rig.ctx.db).limits = LIMITS;

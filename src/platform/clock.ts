@@ -2,12 +2,15 @@
 export type Clock = {
   /** Epoch milliseconds. */
   now: () => number;
+  /** Milliseconds since some moment: goes on evenly, whatever is done to the time of day. */
+  steady: () => number;
   /** Resolves after `ms`, or at once when `signal` aborts. Never rejects. */
   sleep: (ms: number, signal?: AbortSignal) => Promise<void>;
 };
 
 export const systemClock: Clock = {
   now: Date.now,
+  steady: () => performance.now(),
   sleep: (ms, signal) =>
     new Promise((resolve) => {
       if (signal?.aborted) return resolve();

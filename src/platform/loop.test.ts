@@ -9,6 +9,7 @@ function manualClock(startMs = 0) {
   let sleepers: { at: number; wake: () => void }[] = [];
   const clock: Clock = {
     now: () => nowMs,
+    steady: () => nowMs,
     sleep: (ms, signal) =>
       new Promise((resolve) => {
         if (signal?.aborted) return resolve();

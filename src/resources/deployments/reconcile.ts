@@ -5,6 +5,7 @@
 import { notInArray } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { AppError } from "../../lib/errors.ts";
+import { followClock } from "../billing/service.ts";
 import * as gpu from "../gpu/service.ts";
 import * as models from "../models/service.ts";
 import type { ModelRow } from "../models/table.ts";
@@ -44,6 +45,7 @@ async function close(ctx: Ctx) {
 }
 
 export async function reconcile(ctx: Ctx): Promise<void> {
+  followClock(ctx);
   const rows = ctx.db
     .select()
     .from(deployments)

@@ -4,7 +4,7 @@
  */
 import { and, desc, inArray, isNotNull, isNull } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
-import { costOf } from "../billing/service.ts";
+import { costOf, followClock } from "../billing/service.ts";
 import * as gpu from "../gpu/service.ts";
 import { keepToCredit } from "./credit.ts";
 import { exportDue } from "./exports.ts";
@@ -37,6 +37,7 @@ export async function close(ctx: Ctx, signal: AbortSignal): Promise<void> {
 
 export async function reconcile(ctx: Ctx): Promise<void> {
   if (ctx.closing.aborted) return;
+  followClock(ctx);
   const live = liveOf(ctx.db);
   const unfinished = () => ctx.db.select().from(trainingJobs).where(isNull(trainingJobs.completedAt)).all();
   let rows = unfinished();
