@@ -137,6 +137,24 @@ describe("a batch", () => {
     expect((await ended(app, id)).successCount).toBe(2);
   }, 20_000);
 
+  test("sent again with the same Idempotency-Key is the same batch, paid once; the audit log names what was made", async () => {
+    const app = open({ loops: LOOPS, flags: { "detect.initial_credits": 3 } });
+    const images = [{ image: imageOf() }, { image: imageOf() }];
+    const again = (json: object) => app.call("POST", PATH, json, { headers: { "idempotency-key": "k" } });
+    const [first, second] = await Promise.all([again({ images }), again({ images })]);
+    expect([first.status, second.status]).toEqual([202, 202]);
+    expect(second.body.jobId).toBe(first.body.jobId);
+    await ended(app, first.body.jobId);
+    expect((await again({ images })).body).toEqual(first.body);
+    const other = await again({ images: images.slice(1) });
+    expect([other.status, other.body.code]).toEqual([409, "IDEMPOTENCY_MISMATCH"]);
+    expect(accountOf(app.ctx, app.workspaceA).creditsSpent).toBe(2);
+    await until("no file to be left", () => readdirSync(join(app.dir, "detection")).length === 0);
+    const { body } = await app.call("POST", "/api/detect", { image: imageOf() });
+    const log = app.ctx.db.$client.query<{ made: string }, []>("SELECT made FROM audit_log WHERE made IS NOT NULL");
+    expect(new Set(log.all().map(({ made }) => made))).toEqual(new Set([first.body.jobId, body.id]));
+  });
+
   test("of nothing but bad images is over at once", async () => {
     const app = open();
     const { body } = await app.call("POST", PATH, { images: [{ image: "*" }, { id: "x", image: "" }] });

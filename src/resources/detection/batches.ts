@@ -5,6 +5,7 @@ import { and, asc, eq, gt, inArray, isNull } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { emit } from "../../events/emit.ts";
 import { transition } from "../../events/lifecycle.ts";
+import type { Once } from "../../http/idempotency.ts";
 import { serviceCodeOf } from "../../http/service_errors.ts";
 import { AppError } from "../../lib/errors.ts";
 import { newId } from "../../lib/ids.ts";
@@ -20,7 +21,7 @@ import { accountOf, requireRoom } from "./accounts.ts";
 import { decodeFile } from "./files.ts";
 import { machine, report } from "./machine.ts";
 import { namedModels } from "./policy.ts";
-import { type CreateBatch, present, type ResultsQuery } from "./schema.ts";
+import { type Batch, type CreateBatch, present, type ResultsQuery } from "./schema.ts";
 import { type BatchRow, detectionBatches, detectionItems, detections, type ItemRow } from "./table.ts";
 
 export const BATCH_LOOP = "detection.batches";
@@ -36,7 +37,9 @@ const WRITE_BYTES = 1 << 20;
 const insertBatch = preparedInsert(detectionBatches);
 const insertItem = preparedInsert(detectionItems);
 
-export async function create(ctx: Ctx, workspaceId: string, input: CreateBatch): Promise<BatchRow> {
+export async function create(ctx: Ctx, workspaceId: string, input: CreateBatch, once?: Once): Promise<Batch> {
+  const before = once && write(ctx.db, (tx) => once.before(tx));
+  if (before) return before as Batch; // what was kept below
   const named = namedModels(input.models ?? (input.model === undefined ? [] : [input.model]));
   const need = { requests: input.images.length, credits: input.images.length };
   requireRoom(ctx, workspaceId, need);
@@ -47,13 +50,15 @@ export async function create(ctx: Ctx, workspaceId: string, input: CreateBatch):
   try {
     await mkdir(batchesDir(ctx), { recursive: true, mode: 0o700 });
     await writeStreamAtomic(batchFile(ctx, id), imagesOf(ctx, input, items));
-    const row = write(ctx.db, (tx) => {
+    const answer = write(ctx.db, (tx) => {
       requireRoom(ctx, workspaceId, need);
-      return add(ctx, tx, { workspaceId, id, named, items });
+      const made = presentBatch(add(ctx, tx, { workspaceId, id, named, items }));
+      once?.keep(tx, made);
+      return made;
     });
     live.bell.resolve();
     ctx.wake(BATCH_LOOP);
-    return row;
+    return answer;
   } catch (error) {
     await rm(batchFile(ctx, id), { force: true });
     throw error;
@@ -142,7 +147,7 @@ export function mustGet(ctx: Pick<Ctx, "db">, workspaceId: string, id: string): 
   return row;
 }
 
-export const presentBatch = (row: BatchRow) => ({
+export const presentBatch = (row: BatchRow): Batch => ({
   jobId: row.id,
   status: row.status,
   totalImages: row.total,

@@ -1,7 +1,9 @@
 /** The interface of detection: its own header for the key, its own shape of errors (src/http/service_errors.ts). */
 import { Elysia } from "elysia";
 import type { Ctx, Principal } from "../../context.ts";
+import { hasMade } from "../../http/audit.ts";
 import { area, type Door } from "../../http/auth.ts";
+import { createsLater } from "../../http/idempotency.ts";
 import { describe } from "../../http/openapi.ts";
 import { keepOpen } from "../../http/patience.ts";
 import { asks } from "../../http/query.ts";
@@ -49,7 +51,9 @@ const detecting = (ctx: Ctx) => {
     try {
       const bytes = await file();
       const subject = { bytes, named, robustness: asked.robustness, begunAt, signal: request.signal };
-      return await detections.detect(ctx, principal.workspaceId, subject);
+      const answer = await detections.detect(ctx, principal.workspaceId, subject);
+      if (!answer.cached) hasMade(request, answer);
+      return answer;
     } catch (error) {
       if (error instanceof AppError) countFailed(ctx.db, principal.workspaceId, error);
       throw error;
@@ -120,9 +124,12 @@ const batching = (ctx: Ctx) => {
     "",
     async ({ request, principal, body, set }) => {
       keepOpen(ctx, request);
-      const row = await batches.create(ctx, principal.workspaceId, body);
-      set.status = 202;
-      return batches.presentBatch(row);
+      const batch = await createsLater(ctx, { request, principal, body, set }, (once) => {
+        set.status = 202;
+        return batches.create(ctx, principal.workspaceId, body, once);
+      });
+      hasMade(request, { id: batch.jobId });
+      return batch;
     },
     {
       ...sending.takes(schema.CreateBatch, { maxBytes }),

@@ -143,6 +143,7 @@ export const Batch = z
     finishedAt: DateTime.nullable(),
   })
   .meta({ id: "DetectionBatch" });
+export type Batch = z.infer<typeof Batch>;
 
 export const BatchResult = z
   .object({
