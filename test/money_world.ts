@@ -25,6 +25,7 @@ export const INITIAL_MICROS = 5_000_000;
 /** What the test saw of the use of a thing, without looking at the ledger. */
 export type Seen = {
   id: string;
+  workspaceId: string;
   kind: "job" | "deployment";
   /** Micro-dollars for an hour × ms: what it owes. */
   owed: bigint;
@@ -36,11 +37,13 @@ export type Seen = {
 /** Real rows and the real ledger under a clock that jumps and a process that dies at any commit. */
 export class World {
   now = START;
-  granted = 0n;
+  /** What somebody has set the clock by, in all. */
+  private setMs = 0;
   crashes = 0;
   lostMs = 0;
   readonly all: Seen[] = [];
-  readonly workspaceId: string;
+  /** Micro-dollars granted, by workspace. */
+  readonly granted = new Map<string, bigint>();
   ctx: Ctx;
   private readonly random: Random;
 
@@ -50,7 +53,8 @@ export class World {
   ) {
     this.random = openRandom(20_260_109, seed);
     this.ctx = this.open();
-    this.workspaceId = workspaces.create(this.ctx, { name: "lab", metadata: {} }).id;
+    for (const name of ["lab", "next door"])
+      this.granted.set(workspaces.create(this.ctx, { name, metadata: {} }).id, 0n);
     for (let i = 0; i < 3; i++) this.add("job");
     for (let i = 0; i < 2; i++) this.add("deployment");
   }
@@ -59,7 +63,8 @@ export class World {
     const db = openDb({ path: join(this.dir, "verk.db") });
     migrate(db, join(this.dir, "backups"));
     const flags = { data_dir: this.dir, "billing.initial_credit_usd": INITIAL_MICROS / 1e6 };
-    const clock = { now: () => this.now, sleep: () => new Promise<void>(() => {}) };
+    const steady = () => this.now - this.setMs;
+    const clock = { now: () => this.now, steady, sleep: () => new Promise<void>(() => {}) };
     const log = createLog({ level: "error", write: () => {} });
     const config = loadConfig({ env: { HOME: this.dir }, flags });
     return { config, db, clock, log, wake: () => {}, closing: new AbortController().signal } as unknown as Ctx; // all that is reached
@@ -71,14 +76,15 @@ export class World {
 
   private add(kind: Seen["kind"]) {
     const rate = this.pick(RATES);
-    const { now, workspaceId } = this;
+    const { now } = this;
+    const workspaceId = this.pick([...this.granted.keys()]);
     const job = jobRow(now, { workspaceId, datasetId: null, rateMicros: rate });
     const deployment = deploymentRow(now, workspaceId, rate);
     write(this.ctx.db, (tx) =>
       kind === "job" ? tx.insert(trainingJobs).values(job).run() : tx.insert(deployments).values(deployment).run(),
     );
     const { id } = kind === "job" ? job : deployment;
-    this.all.push({ id, kind, owed: 0n, usedMs: 0, rate, open: null });
+    this.all.push({ id, workspaceId, kind, owed: 0n, usedMs: 0, rate, open: null });
   }
 
   private rowOf({ kind, id }: Seen): JobRow | DeploymentRow {
@@ -100,15 +106,31 @@ export class World {
     if (what === 0) return this.kill();
     if (what === 1) return this.restart();
     if (what === 2) return this.grant();
+    if (what === 3) return this.setClock();
     const seen = this.pick(this.all);
     const { status } = this.rowOf(seen);
-    const moment = { workspaceId: this.workspaceId, isOpen: seen.open !== null, dice: this.dice };
+    const moment = { workspaceId: seen.workspaceId, isOpen: seen.open !== null, dice: this.dice };
     await this.act(seen, seen.kind === "job" ? jobDeed(status, moment) : deploymentDeed(status, moment));
     const isOver = seen.kind === "job" && (this.rowOf(seen) as JobRow).completedAt !== null && !seen.open;
     if (isOver && this.below(3) === 0) this.add("job");
   }
 
+  /** Somebody sets it; the loops find out. */
+  private async setClock() {
+    const by = this.pick([-86_400_000, -61_000, 2_000, 900_000, 31_536_000_000]);
+    this.now += by;
+    this.setMs += by;
+    for (const { open } of this.all)
+      if (open) {
+        open.since += by;
+        open.heard += by;
+      }
+    billing.followClock(this.ctx);
+    await durable(this.ctx.db);
+  }
+
   private async loops() {
+    billing.followClock(this.ctx);
     const account = (seen: Seen): Deed["does"] =>
       seen.kind === "job"
         ? (ctx) => training.seen(ctx, this.rowOf(seen) as JobRow)
@@ -207,7 +229,7 @@ export class World {
       if (seen.kind === "job") this.use(seen, seen.open.heard);
       else seen.open = null;
     }
-    this.now += 1 + this.below(86_400_000);
+    this.now += this.pick([1, 1, -1]) * (1 + this.below(86_400_000)); // a clock may have lost its battery
     const begin = () => {
       billing.begin(this.ctx);
       deploying.recover(this.ctx);
@@ -217,12 +239,14 @@ export class World {
   }
 
   private async grant() {
+    const workspaceId = this.pick([...this.granted.keys()]);
     const usd = this.pick([-1, 0.000001, 1, 250, 9_000]);
     const count = () =>
       this.ctx.db.$client.query("SELECT count(*) AS n FROM ledger_entries WHERE kind = 'grant'").get();
     const before = JSON.stringify(count());
-    const crashed = await this.attempt(() => billing.grant(this.ctx, { workspaceId: this.workspaceId, usd }));
-    if (JSON.stringify(count()) !== before) this.granted += BigInt(Math.round(usd * 1e6));
+    const crashed = await this.attempt(() => billing.grant(this.ctx, { workspaceId, usd }));
+    if (JSON.stringify(count()) !== before)
+      this.granted.set(workspaceId, this.granted.get(workspaceId)! + BigInt(Math.round(usd * 1e6)));
     if (crashed) await this.recover();
   }
 

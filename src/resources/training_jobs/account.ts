@@ -34,6 +34,9 @@ export function charge(tx: Tx, { bill }: Settled, now: number) {
   if (bill) billing.charge(tx, bill, now);
 }
 
-/** The last moment at which a run that nobody saw end is known to have been at work. */
-export const lastSeen = ({ updatedAt, runUntil }: Pick<JobRow, "updatedAt" | "runUntil">, now: number): number =>
-  Math.min(now, Math.max(updatedAt, runUntil ?? 0));
+/**
+ * The last moment at which a run that nobody saw end is known to have been at work. By the clock that it began by: where
+ * that lost its time while the machine was off, it is in the future.
+ */
+export const lastSeen = ({ updatedAt, runUntil }: Pick<JobRow, "updatedAt" | "runUntil">): number =>
+  Math.max(updatedAt, runUntil ?? 0);

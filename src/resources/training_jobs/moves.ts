@@ -187,7 +187,7 @@ const SEEN_EVERY_MS = 15_000;
 /** It is at work: should the server be killed, the run is charged up to here at least. */
 export function seen(ctx: Ctx, job: JobRow) {
   const now = ctx.clock.now();
-  if (job.runSince === null || now - lastSeen(job, now) < SEEN_EVERY_MS) return;
+  if (job.runSince === null || now - lastSeen(job) < SEEN_EVERY_MS) return;
   const going = and(eq(trainingJobs.id, job.id), isNotNull(trainingJobs.runSince));
   write(ctx.db, (tx) => tx.update(trainingJobs).set({ runUntil: now }).where(going).run());
 }
@@ -207,14 +207,14 @@ export function interrupted(ctx: Ctx) {
   const lost = inArray(trainingJobs.status, ["provisioning", "running", "cancelling"]);
   for (const job of ctx.db.select().from(trainingJobs).where(lost).all())
     write(ctx.db, (tx) => {
-      if (job.status === "cancelling") return void drop(ctx, job.id, lastSeen(job, now));
+      if (job.status === "cancelling") return void drop(ctx, job.id, lastSeen(job));
       const message = "The server was restarted: it goes on from its newest checkpoint";
-      const settled = settle(job, lastSeen(job, now));
+      const settled = settle(job, lastSeen(job));
       const note: Note = { level: "warn", type: "job.requeued", message };
       return void move(ctx, tx, job, "requeue", { patch: { notBefore: 0 }, settled, note });
     });
   for (const job of ctx.db.select().from(trainingJobs).where(isNotNull(trainingJobs.runSince)).all())
-    write(ctx.db, (tx) => endRun(tx, job, lastSeen(job, now), now)); // paused, its worker still at it
+    write(ctx.db, (tx) => endRun(tx, job, lastSeen(job), now)); // paused, its worker still at it
 }
 
 const capitalized = (text: string) => text.charAt(0).toUpperCase() + text.slice(1);
