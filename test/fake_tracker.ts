@@ -18,6 +18,7 @@ export type Seen = { method: string; path: string; body: Json; authorization: st
 
 /** What comes before the work: an answer instead of it. `after`: the work is done, and this is what the caller gets. */
 type Trouble = { before?: (seen: Seen) => Response | Promise<Response | undefined> | undefined };
+type Refused = { refused?: (authorization: string | null) => Response };
 type After = { after?: (seen: Seen) => Response | Promise<Response | undefined> | undefined };
 
 const refusal = (status: number, error_code: string, message: string) =>
@@ -28,7 +29,7 @@ export function startFakeTracker(options: { key?: string; port?: number } = {}) 
   const runs = new Map<string, FakeRun>();
   const buckets = new Map<string, FakeBucket>();
   const requests: Seen[] = [];
-  const trouble: Trouble & After = {};
+  const trouble: Trouble & After & Refused = {};
   const wanted = options.key;
 
   const server = Bun.serve({
@@ -47,7 +48,9 @@ export function startFakeTracker(options: { key?: string; port?: number } = {}) 
       };
       requests.push(seen);
       if (wanted !== undefined && seen.authorization !== wanted)
-        return new Response(`Unauthorized: ${seen.authorization}`, { status: 401 });
+        return (
+          trouble.refused?.(seen.authorization) ?? new Response(`Unauthorized: ${seen.authorization}`, { status: 401 })
+        );
       const instead = await trouble.before?.(seen);
       if (instead) return instead;
       const answer = pathname.startsWith("/api/2.0/mlflow/")

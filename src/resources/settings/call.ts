@@ -18,16 +18,17 @@ type Destination = Pick<IntegrationRow, "workspaceId" | "type" | "baseUrl" | "se
 export function callOf(ctx: Ctx, to: Destination, signal?: AbortSignal): Call {
   return async ({ path, body, method = body === undefined ? "GET" : "POST" }) => {
     const secret = secretOf(ctx, to);
+    const authorization = secret === undefined ? undefined : authorizationOf(to, secret);
     const headers = {
       accept: "application/json",
       ...(body === undefined ? {} : { "content-type": "application/json" }),
-      ...(secret === undefined ? {} : { authorization: TRACKERS[to.type].authorization(secret) }),
+      ...(authorization === undefined ? {} : { authorization }),
     };
     const request = { method, headers, allowHttp: true, timeoutMs: TIMEOUT_MS, maxResponseBytes: MOST_BYTES };
     const sent = body === undefined ? {} : { body: JSON.stringify(body) };
     try {
       const answer = await ctx.dial(to.baseUrl + path, { ...request, ...sent, ...(signal ? { signal } : {}) });
-      return { status: answer.status, body: read(answer.body, secret) };
+      return { status: answer.status, body: read(answer.body, [secret, authorization?.split(" ")[1]]) };
     } catch (error) {
       if (!(error instanceof DialError)) throw error;
       throw new TrackerError(error.code === "address_refused" ? "refused" : "unavailable", error.message, {
@@ -47,9 +48,17 @@ function secretOf(ctx: Ctx, { workspaceId, secretName, baseUrl }: Destination): 
   }
 }
 
-function read(bytes: Uint8Array, secret: string | undefined): Answer["body"] {
-  const raw = new TextDecoder().decode(bytes);
-  const text = secret === undefined ? raw : raw.replaceAll(secret, "***");
+function authorizationOf({ type, secretName }: Destination, secret: string): string {
+  const value = TRACKERS[type].authorization(secret);
+  if (/^[\x20-\x7e]+$/.test(value)) return value;
+  throw new TrackerError("denied", `The secret ${secretName} has a character that no header carries`);
+}
+
+/** `hidden`: what is starred out, also as it stands in JSON. */
+function read(bytes: Uint8Array, hidden: readonly (string | undefined)[]): Answer["body"] {
+  let text = new TextDecoder().decode(bytes);
+  for (const word of hidden)
+    if (word) text = text.replaceAll(word, "***").replaceAll(JSON.stringify(word).slice(1, -1), "***");
   try {
     return JSON.parse(text) as unknown;
   } catch {

@@ -9,7 +9,7 @@ import { newId } from "../../lib/ids.ts";
 import { type Point, TrackerError } from "../../lib/tracker/contract.ts";
 import { missing } from "../../lib/tracker/mlflow.ts";
 import * as plan from "../../lib/tracker/plan.ts";
-import { durable, isDirty, write } from "../../platform/db.ts";
+import { durable, isDirty, type Tx, write } from "../../platform/db.ts";
 import { preparedRow } from "../../platform/row.ts";
 import { type JobRow, trainingEvents, trainingJobs, trainingMetrics } from "../training_jobs/table.ts";
 import { callOf, TRACKERS } from "./call.ts";
@@ -116,14 +116,18 @@ function pointsAfter(ctx: Ctx, run: TrackerRunRow): Point[] {
     });
 }
 
-function keep(ctx: Ctx, { jobId }: TrackerRunRow, patch: Patch) {
+/** False: while it was told it has moved to another tracker, or is told no more. */
+function update(tx: Tx, { jobId, type, baseUrl, project }: TrackerRunRow, set: Patch): boolean {
+  const { jobId: id, type: kind, baseUrl: url, project: name } = trackerRuns;
+  const same = and(eq(id, jobId), eq(kind, type), eq(url, baseUrl), eq(name, project));
+  return tx.update(trackerRuns).set(set).where(same).returning({ id }).all().length > 0;
+}
+
+function keep(ctx: Ctx, run: TrackerRunRow, patch: Patch) {
+  const { jobId } = run;
   const well = { failures: 0, refusals: 0, failingSince: null, lastError: null, updatedAt: ctx.clock.now() };
   write(ctx.db, (tx) => {
-    tx.update(trackerRuns)
-      .set({ ...well, ...patch })
-      .where(eq(trackerRuns.jobId, jobId))
-      .run();
-    if (patch.place)
+    if (update(tx, run, { ...well, ...patch }) && patch.place)
       tx.update(trainingJobs).set({ trackerRunUrl: patch.place.url }).where(eq(trainingJobs.id, jobId)).run();
   });
 }
@@ -140,8 +144,7 @@ function fail(ctx: Ctx, run: TrackerRunRow, error: unknown): Told {
   const nextAt = isOver ? null : now + plan.pauseAfter(failures);
   write(ctx.db, (tx) => {
     const set = { failures, refusals, failingSince, lastError, nextAt, updatedAt: now };
-    tx.update(trackerRuns).set(set).where(eq(trackerRuns.jobId, run.jobId)).run();
-    if (!isOver || !jobById(tx, { id: run.jobId })) return;
+    if (!update(tx, run, set) || !isOver || !jobById(tx, { id: run.jobId })) return;
     const { jobId, workspaceId } = run;
     const said = {
       level: "warn" as const,

@@ -1,4 +1,5 @@
 import { afterEach, expect, test } from "bun:test";
+import { startFakeTracker } from "../../../test/fake_tracker.ts";
 import { until } from "../../../test/harness.ts";
 import { KEY, manyWorlds, onlyRun, PATH } from "../../../test/tracker_kit.ts";
 import { track } from "./send.ts";
@@ -72,6 +73,60 @@ test("a wrong key is told in words without the key, and a new one under the same
   expect(onlyRun(world).tags["verk.job_id"]).toBe(id);
   expect((await world.call("POST", `${PATH}/test`)).body).toMatchObject({ ok: true, error: null });
   expect(world.log.join("\n")).not.toContain(KEY);
+});
+
+test.each([
+  ["wandb", "wrong-key-123"],
+  ["mlflow", "user:wrong-key-123"],
+  ["mlflow", 'wrong-"key"-123'],
+] as const)("a key of %s that the tracker repeats, in whatever form, is shown to nobody: %s", async (type, value) => {
+  const world = begin({ key: "another", type });
+  await world.call("PUT", "/v1/secrets/TRACKER_KEY", { value });
+  await world.setUp({ secret_name: "TRACKER_KEY" });
+  world.add();
+  world.tracker.trouble.refused = (sent) => Response.json({ sent }, { status: 401 });
+  await world.tick();
+  const sent = world.tracker.requests[0]?.authorization?.split(" ")[1] ?? "nothing was sent";
+  const tried = (await world.call("POST", `${PATH}/test`)).body;
+  const said = JSON.stringify([await world.state(), tried, world.log]);
+  expect(tried.error.message).toContain("401");
+  for (const form of [value, sent, JSON.stringify(value).slice(1, -1)])
+    expect(said).not.toContain(JSON.stringify(form).slice(1, -1));
+  expect(said).not.toContain("wrong-");
+});
+
+test("a key that no header can carry is told in words", async () => {
+  const world = begin();
+  await world.call("PUT", "/v1/secrets/TRACKER_KEY", { value: "wrong-key-1\n23" });
+  await world.setUp({ secret_name: "TRACKER_KEY" });
+  world.add();
+  await world.tick();
+  const { status, body } = await world.call("POST", `${PATH}/test`);
+  expect([status, body.error?.code]).toEqual([200, "denied"]);
+  expect(body.error.message).toContain("TRACKER_KEY");
+  expect((await world.state()).last_error.message).toBe(body.error.message);
+  expect(world.log.join("\n")).not.toContain("wrong-key");
+});
+
+test("a tracker that moves while it answers leaves no run between two of them", async () => {
+  const world = begin();
+  const elsewhere = startFakeTracker();
+  await world.setUp();
+  const id = world.add();
+  const held = Promise.withResolvers<undefined>();
+  world.tracker.trouble.after = ({ path }) => (path.endsWith("runs/create") ? held.promise : undefined);
+  const ticking = world.tick();
+  await until("the run to be made", () => world.tracker.runs.size === 1);
+  await world.setUp({ base_url: elsewhere.url });
+  held.resolve(undefined);
+  await ticking;
+  world.step(id, 1, { reward: 7 });
+  world.clock.advance(6_000);
+  await world.tick();
+  expect((await world.state()).runs).toEqual({ pending: 1, failing: 0, given_up: 0 });
+  expect(elsewhere.told()).toEqual(["1 reward=7"]);
+  expect((await world.job(id)).tracker_run_url).toStartWith(elsewhere.url);
+  elsewhere.stop();
 });
 
 test("a dead tracker is waited for with growing pauses, and nothing is lost meanwhile", async () => {
