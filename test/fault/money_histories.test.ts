@@ -1,4 +1,4 @@
-import { expect, test } from "bun:test";
+import { expect, setDefaultTimeout, test } from "bun:test";
 import { rmSync } from "node:fs";
 import * as billing from "../../src/resources/billing/service.ts";
 import { type EntryRow, ledgerEntries } from "../../src/resources/billing/table.ts";
@@ -9,6 +9,7 @@ import { INITIAL_MICROS, World } from "../money_world.ts";
 
 const HISTORIES = Number(process.env["VERK_TEST_MONEY_HISTORIES"] ?? 20);
 const DEEDS = 100;
+setDefaultTimeout(HISTORIES * 30_000);
 const HOUR_MS = 3_600_000n;
 
 const sum = (entries: readonly EntryRow[]) => entries.reduce((total, each) => total + each.amountMicros, 0);
@@ -72,4 +73,4 @@ test("whatever happens to jobs, deployments, credit and the server, the balance 
     }
   }
   for (const seen of Object.values(totals)) expect(seen).toBeGreaterThan(HISTORIES / 4); // it was not a quiet life
-}, HISTORIES * 30_000);
+});
