@@ -181,6 +181,21 @@ describe("a batch", () => {
     await ended(app, many);
   });
 
+  test("nor does it with however many batches", async () => {
+    const app = open({ loops: LOOPS, flags: { "detect.parallel": 4 } });
+    const [gate, never] = [join(app.dir, "gate"), join(app.dir, "never")];
+    await send(app, [{ image: imageOf({ gate }) }]);
+    for (let i = 0; i < 101; i++) await send(app, [{ image: imageOf({ gate: never }) }]);
+    await until("both places to be taken", () => app.scored() === 2);
+    const images = [{ image: imageOf() }];
+    const other = await app.call("POST", PATH, { images }, { key: app.keyB });
+    writeFileSync(gate, "");
+    await until("the other's end", async () => {
+      const { body } = await app.call("GET", `${PATH}/${other.body.jobId}`, undefined, { key: app.keyB });
+      return body.status === "completed";
+    });
+  });
+
   test("old results go, and the batch says no more than that it was", async () => {
     const app = open({ loops: LOOPS });
     const id = await send(app, [{ image: imageOf() }]);

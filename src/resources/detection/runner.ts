@@ -5,7 +5,7 @@
  */
 import { open, readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { and, asc, eq, isNull, sql } from "drizzle-orm";
+import { and, asc, eq, getTableColumns, isNull, lte, sql } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { transition } from "../../events/lifecycle.ts";
 import { serviceCodeOf } from "../../http/service_errors.ts";
@@ -19,7 +19,6 @@ import { countFailed } from "./metrics.ts";
 import { examine, type Finding, keep } from "./service.ts";
 import { type BatchRow, detectionBatches, detectionItems, type ItemRow } from "./table.ts";
 
-const SOME_BATCHES = 100; // looked at together: the oldest
 const TEMP_MS = 3_600_000;
 const PAUSE_MS = 1_000;
 
@@ -53,14 +52,9 @@ export async function runBatches(ctx: Ctx, signal: AbortSignal): Promise<void> {
 }
 
 function fill(ctx: Ctx, running: Running, fail: (error: unknown) => void, signal: AbortSignal) {
-  const batches = ctx.db
-    .select()
-    .from(detectionBatches)
-    .where(isNull(detectionBatches.finishedAt))
-    .orderBy(asc(detectionBatches.createdAt), asc(detectionBatches.id))
-    .limit(SOME_BATCHES)
-    .all();
-  while (running.size < mostAtOnce(ctx)) {
+  const most = mostAtOnce(ctx);
+  const batches = oldest(ctx.db).all({ most });
+  while (running.size < most) {
     const next = choose(ctx, batches, running);
     if (!next) return;
     const { batch, item } = next;
@@ -71,6 +65,20 @@ function fill(ctx: Ctx, running: Running, fail: (error: unknown) => void, signal
     running.set(key, { workspaceId: batch.workspaceId, batchId: batch.id, done });
   }
 }
+
+/** Of every workspace so many that one of them has an item that nobody is at yet, if any has. */
+const oldest = prepared((db) => {
+  const { workspaceId, createdAt, id, finishedAt } = detectionBatches;
+  const rank = sql<number>`row_number() OVER (PARTITION BY ${workspaceId} ORDER BY ${createdAt}, ${id})`.as("rank");
+  const ranked = db.select({ id, rank }).from(detectionBatches).where(isNull(finishedAt)).as("ranked");
+  return db
+    .select(getTableColumns(detectionBatches))
+    .from(detectionBatches)
+    .innerJoin(ranked, eq(ranked.id, id))
+    .where(lte(ranked.rank, sql.placeholder("most")))
+    .orderBy(asc(createdAt), asc(id))
+    .prepare();
+});
 
 const dueItem = prepared((db) =>
   db
