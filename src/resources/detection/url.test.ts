@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { bytesOf, type DetectingApp, detecting } from "../../../test/detection_kit.ts";
+import { until } from "../../../test/harness.ts";
 import { sha256Bytes } from "../../platform/files.ts";
 import type { Dial } from "../../platform/http_client.ts";
 import { fetchFile } from "./files.ts";
@@ -87,5 +88,20 @@ describe("an image by its address", () => {
     expect(asked).toHaveLength(1);
     expect(asked[0]).toBeLessThanOrEqual(10_000);
     await stalled.stop(true);
+  });
+
+  test("each hop has what the ones before it have left of that", async () => {
+    const asked: number[] = [];
+    const dial: Dial = async (_url, { timeoutMs }) => {
+      asked.push(timeoutMs);
+      const begun = performance.now();
+      await until("some time to pass", () => performance.now() > begun + 2);
+      const headers = new Headers({ location: "/next" });
+      return { status: 302, headers, body: new Uint8Array(), truncated: false, address: "127.0.0.1" };
+    };
+    const fetching = fetchFile({ ...app.ctx, dial }, "https://example.com/", new AbortController().signal);
+    await expect(fetching).rejects.toMatchObject({ code: "fetch_failed" });
+    expect(asked).toHaveLength(4);
+    expect(asked).toEqual([...new Set(asked)].sort((a, b) => b - a));
   });
 });
