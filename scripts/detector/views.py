@@ -1,7 +1,7 @@
 """Which crops of an image a detector sees: a function of width and height alone, the same as in the product.
 
 Squares of 256 native pixels, nothing is resized. A side under 256 is first reflected to 256, at its end and without
-repeating the border pixel. The grid has as many crops as fit 96 pixels apart, at most 12; among grids
+repeating the border pixel. The grid has as many crops as fit 96 pixels apart, at most 6; among grids
 of the same number the one with the squarest cells, of those the wider one. Each crop sits in the middle of its cell and
 begins at 3 modulo 8, so that it never lies on the block grid of a JPEG.
 
@@ -14,7 +14,7 @@ import os
 import numpy as np
 
 CROP = 256
-MAX_CROPS = 12
+MAX_CROPS = 6
 LEAST_STEP = 96
 BLOCK = 8
 PHASE = 3

@@ -28,3 +28,19 @@ test("a run past its time is told once, as the end of all", async () => {
     lanes.close();
   }
 });
+
+test("every crop gets its own answer, in order, however many there are", async () => {
+  const models = await findModels(writeModels(join(tempDir(), "models"), FAKES));
+  const lanes = await openLanes({ dataDir: tempDir(), threads: 1, models, runLimitMs: 60_000, onFatal: () => {} });
+  try {
+    for (const count of [1, 2, 5]) {
+      const input = new Uint8Array(count * BYTES);
+      for (let i = 0; i < count; i++) input.fill(i * 32, i * BYTES, (i + 1) * BYTES);
+      const results = await lanes.score({ models: ["detector_v0"], input, count }, new AbortController().signal);
+      const expected = Float32Array.from({ length: count }, (_, i) => i - 4);
+      expect(results.detector_v0).toMatchObject({ logits: expected });
+    }
+  } finally {
+    lanes.close();
+  }
+});

@@ -3,12 +3,12 @@
  * in training (`scripts/detector/views.py`; the cases both must meet are in `scripts/detector/views_cases.json`).
  *
  * Crops are squares of native pixels: nothing is resized. A side under 256 is first reflected to 256, at its end and
- * without repeating the border pixel. The grid has as many crops as fit 96 pixels apart, at most 12;
+ * without repeating the border pixel. The grid has as many crops as fit 96 pixels apart, at most 6;
  * among grids of the same number the one with the squarest cells, of those the wider one. Each crop sits in the middle
  * of its cell and begins at 3 modulo 8, so that it never lies on the block grid of a JPEG.
  */
 export const CROP = 256;
-export const MAX_CROPS = 12;
+export const MAX_CROPS = 6;
 const LEAST_STEP = 96; // small images are seen whole, and flat or plain crops are outvoted
 const BLOCK = 8;
 const PHASE = 3;

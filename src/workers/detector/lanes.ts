@@ -8,7 +8,7 @@ import { Left, Refusal } from "./refusal.ts";
 
 /** In the executable the thread is an entry of its own, beside the main one (scripts/build.ts). */
 const THREAD = compiled ? "/$bunfs/root/workers/detector/lane.js" : new URL("./lane.ts", import.meta.url);
-const BATCH_LIMIT = 24; // crops: two images; more makes a run longer and no faster
+const BATCH_LIMIT = 12; // crops: two images; more makes a run longer and no faster
 
 export type LaneOptions = {
   dataDir: string;
