@@ -166,9 +166,20 @@ describe("the routes", () => {
     expect(status).toBe(402);
     expect(body.error).toMatchObject({ type: "billing_error", code: "insufficient_credits" });
     expect(body.error.message).toMatch(/^Insufficient credit balance: \$\d+\.\d\d is there, and/);
+    expect((await check(balance_usd + 0.00001)).body.error.message).toMatch(/: (\$\S+) is there, and (?!\1)/);
     grant(-balance_usd);
     expect((await check(0)).status).toBe(402);
     grant(balance_usd);
+  });
+
+  test("a balance stays one that is exact to the micro-dollar", () => {
+    const { workspaceId } = app.keyOf("rich", []);
+    for (let i = 0; i < 9; i++) billing.grant(app.ctx, { workspaceId, usd: 1e9 - 50 });
+    expect(() => billing.grant(app.ctx, { workspaceId, usd: 1e9 })).toThrow(
+      "amount_usd: the balance would be $9999999600.00",
+    );
+    billing.grant(app.ctx, { workspaceId, usd: 0.000001 });
+    expect(billing.balanceMicros(app.ctx, workspaceId)).toBe(8_999_999_600_000_001);
   });
 
   test("credit is granted by operators alone, and once for each Idempotency-Key", async () => {

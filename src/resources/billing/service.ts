@@ -76,10 +76,11 @@ export function mustAfford(ctx: Pick<Ctx, "db" | "clock">, workspaceId: string, 
   const left = leftMicros(ctx, workspaceId);
   if (left > 0 && left >= micros) return;
   const used = balanceMicros(ctx, workspaceId) - left;
-  const has = `Insufficient credit balance: this workspace has ${dollars(left)} left${used > 0 ? `, with ${dollars(used)} for what runs now taken off` : ""}`;
+  const [there, needed] = apart(left, micros);
+  const has = `Insufficient credit balance: this workspace has ${there} left${used > 0 ? `, with ${dollars(used)} for what runs now taken off` : ""}`;
   throw new AppError(
     "insufficient_credits",
-    left > 0 ? `${has}, and this takes about ${dollars(micros)}: ${FIX}` : `${has}: ${FIX}`,
+    left > 0 ? `${has}, and this takes about ${needed}: ${FIX}` : `${has}: ${FIX}`,
   );
 }
 
@@ -88,7 +89,8 @@ export function checkBalance(ctx: Reading, workspaceId: string, estimatedUsd: nu
   const balance = balanceMicros(ctx, workspaceId);
   if (balance > 0 && balance >= microsOf(estimatedUsd))
     return { sufficient: true as const, balance_usd: usdOf(balance), estimated_cost_usd: estimatedUsd };
-  const message = `Insufficient credit balance: ${dollars(balance)} is there, and ${dollars(microsOf(estimatedUsd))} is needed: ${FIX}`;
+  const [there, needed] = apart(balance, microsOf(estimatedUsd));
+  const message = `Insufficient credit balance: ${there} is there, and ${needed} is needed: ${FIX}`;
   throw new AppError("insufficient_credits", message, { param: "/estimated_cost_usd" });
 }
 
@@ -97,6 +99,12 @@ const dollars = (micros: number, digits = 2) => {
   const text = usd > 0 && usd < 10 ** -digits ? usd.toFixed(6) : usd.toFixed(digits);
   return `${micros < 0 ? "-" : ""}$${text}`;
 };
+
+/** With as many digits as it takes to tell them apart. */
+function apart(a: number, b: number): [string, string] {
+  const digits = dollars(a) === dollars(b) ? 6 : 2;
+  return [dollars(a, digits), dollars(b, digits)];
+}
 
 /** Micro-dollars for an hour of one device; null: free. */
 export const rateFor = (ctx: Pick<Ctx, "config" | "pricing" | "db">, provider: string, gpuType: string) =>
@@ -110,9 +118,23 @@ export function grant(ctx: Ctx, { workspaceId, usd, description }: Grant): Entry
   const words = description ?? (usd > 0 ? "Credit granted" : "Credit taken back");
   return write(ctx.db, (tx) => {
     open(ctx, tx, workspaceId);
+    mustHold(balanceMicros({ db: tx }, workspaceId) + amountMicros);
     afterCommit(tx, () => ctx.wake("training_jobs.reconcile")); // what was out of credit goes on
     return append(tx, { workspaceId, kind: "grant", amountMicros, description: words }, ctx.clock.now());
   });
+}
+
+/** Beyond, a double does not tell one micro-dollar from the next. */
+function mustHold(micros: number) {
+  if (Number.isSafeInteger(micros)) return;
+  const most = dollars(Math.sign(micros) * Number.MAX_SAFE_INTEGER);
+  throw new AppError(
+    "schema",
+    `amount_usd: the balance would be ${dollars(micros)}, and ${most} is the most there is`,
+    {
+      param: "/amount_usd",
+    },
+  );
 }
 
 export const open = (ctx: Pick<Ctx, "config" | "clock">, tx: Tx, workspaceId: string) =>
