@@ -2,8 +2,10 @@
  * The one door from the command line into the server's code: it works on the database itself, with a server running
  * beside it or without one. Load it with `await import()`: it costs what the server costs.
  */
+import { userInfo } from "node:os";
 import { openOffline } from "../app.ts";
 import type { Ctx } from "../context.ts";
+import { auditCommand } from "../http/audit.ts";
 import { UsageError } from "../lib/errors.ts";
 import type { Config } from "../platform/config.ts";
 import { durable, write } from "../platform/db.ts";
@@ -33,9 +35,24 @@ export async function offline<T>(config: Config, body: (ctx: Ctx) => T): Promise
   }
 }
 
+const WHO = `cli:${accountName()}`; // asked before root becomes the owner of the data directory
+
+function accountName(): string {
+  try {
+    return userInfo().username;
+  } catch {
+    return String(process.getuid?.()); // a number without a name
+  }
+}
+
+/** The audit log has what a command changed, in the same commit. `words`: the command without what was given to it. */
+export const audited = (ctx: Ctx, words: string, workspaceId: string, made: string | null = null) =>
+  auditCommand(ctx, { who: WHO, words, workspaceId, made });
+
 /** An admin key beside the setup link of a first start. Durable before it is returned. */
 export async function firstAdminKey(ctx: Ctx): Promise<string> {
-  const { key } = adminKey(ctx);
+  const { key, row } = adminKey(ctx);
+  audited(ctx, "verk serve", row.workspaceId, row.id);
   await durable(ctx.db);
   return key;
 }

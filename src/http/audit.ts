@@ -1,7 +1,8 @@
 /**
- * The audit log: one row for every call that may change something and whose caller is known. Its row is in the commit of
- * what the call did, or of a later one that the answer waits for: whoever has been answered is in the log. A call that
- * was refused is in it too, but its answer does not wait. Never a body, a query or a header.
+ * The audit log: one row for every call that may change something and whose caller is known, and for every command on
+ * the server's machine that does. Its row is in the commit of what the call did, or of a later one that the answer waits
+ * for: whoever has been answered is in the log. A call that was refused is in it too, but its answer does not wait.
+ * Never a body, a query or a header.
  * NOT covered: a call that a kill cut off before its answer may have changed something and be missing.
  */
 import { integer, primaryKey, sqliteTable, text } from "drizzle-orm/sqlite-core";
@@ -32,7 +33,8 @@ export type AuditRow = typeof auditLog.$inferSelect;
 
 const insert = preparedInsert(auditLog);
 const LONGEST_PATH = 2_048;
-const INFERENCE = /\/(?:completions|embeddings)$/; // each of these has a record of its own
+/** Each of these has a record of its own. */
+const INFERENCE = /^POST \/v1\/(?:deployments\/[^/]+\/)?(?:chat\/completions|completions|embeddings)$/;
 
 export type Caller = Pick<Principal, "workspaceId" | "keyId">;
 const CALLER = Symbol("caller");
@@ -54,7 +56,7 @@ export function hasMade(request: Known, answer: unknown) {
 export function audit(ctx: Ctx, request: Known, status: number) {
   const caller = request[CALLER];
   const path = pathOf(request.url);
-  if (!caller || INFERENCE.test(path)) return;
+  if (!caller || INFERENCE.test(`${request.method} ${path}`)) return;
   const now = ctx.clock.now();
   const row: AuditRow = {
     workspaceId: caller.workspaceId,
@@ -67,6 +69,18 @@ export function audit(ctx: Ctx, request: Known, status: number) {
     address: addressOf(ctx, request),
     requestId: requestIdOf(request),
     createdAt: now,
+  };
+  joinCommit(ctx.db, (tx) => insert(tx, row));
+}
+
+export type Command = { who: string; words: string; workspaceId: string; made: string | null };
+
+/** What was done on the server's own machine, with the database itself: in the commit that is open. */
+export function auditCommand(ctx: Ctx, { who, words, workspaceId, made }: Command) {
+  const now = ctx.clock.now();
+  const row: AuditRow = {
+    ...{ workspaceId, id: newId("aud", now), keyId: who, createdAt: now, requestId: crypto.randomUUID() },
+    ...{ method: "CLI", path: words, made, status: 200, address: null },
   };
   joinCommit(ctx.db, (tx) => insert(tx, row));
 }

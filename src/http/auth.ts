@@ -3,7 +3,7 @@ import type { z } from "zod";
 import type { Ctx, Principal } from "../context.ts";
 import { AppError, type ErrorCode } from "../lib/errors.ts";
 import { type Area, allows } from "../lib/scopes.ts";
-import { actsFor } from "./audit.ts";
+import { actsFor, type Caller } from "./audit.ts";
 import { readJson } from "./body.ts";
 import type { RateLimiter } from "./rate_limit.ts";
 import { rateLimiterOf } from "./rate_limit.ts";
@@ -27,14 +27,36 @@ export type Door = {
 
 const bearer: Door = { keyOf: (request) => bearerOf(request.headers.get("authorization")) };
 
+/** A key that we know and do not let in: whose it is, the audit log tells its workspace. */
+export class RefusedKey extends AppError {
+  constructor(
+    message: string,
+    readonly caller: Caller,
+  ) {
+    super("revoked_api_key", message);
+  }
+}
+
 type Way = { ctx: Ctx; limiter: RateLimiter; area: Area; arrival: Arrival; door: Door };
 
-function admit({ ctx, limiter, area, arrival, door }: Way, request: Request): Principal {
-  const principal = ctx.authenticate(door.keyOf(request));
+const isRead = ({ method }: Request) => method === "GET" || method === "HEAD";
+
+function identify({ ctx, limiter, door }: Way, request: Request): Principal {
+  try {
+    return ctx.authenticate(door.keyOf(request));
+  } catch (error) {
+    if (error instanceof RefusedKey && !isRead(request) && limiter.admits(error.caller.keyId))
+      actsFor(request, error.caller);
+    throw error;
+  }
+}
+
+function admit(way: Way, request: Request): Principal {
+  const { limiter, area, arrival, door } = way;
+  const principal = identify(way, request);
   arrival.workspaceId = principal.workspaceId;
   limiter.spend(principal.keyId);
-  const { method } = request;
-  const reads = method === "GET" || method === "HEAD";
+  const reads = isRead(request);
   if (!reads) actsFor(request, principal);
   if (!allows(principal.scopes, area, reads))
     throw new AppError("missing_scope", `This key lacks the scope for ${area}: it has ${principal.scopes.join(", ")}`);

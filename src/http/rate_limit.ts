@@ -3,7 +3,12 @@ import { AppError } from "../lib/errors.ts";
 import { gcra, type Rate } from "../lib/gcra.ts";
 import { oncePer } from "../lib/once_per.ts";
 
-export type RateLimiter = { spend: (caller: string) => void };
+export type RateLimiter = {
+  /** Throws when it is too often. */
+  spend: (caller: string) => void;
+  /** Spends too; false when it is too often. */
+  admits: (caller: string) => boolean;
+};
 
 const FORGET_ABOVE = 10_000;
 
@@ -15,16 +20,21 @@ export const rateLimiterOf = oncePer(({ config, clock }: Ctx) => {
 
 /** `message`: what a caller is told who comes too often. No rate, no limit. */
 export function createLimiter(clock: Ctx["clock"], rate: Rate, message: string): RateLimiter {
-  if (rate.perSecond === 0) return { spend: () => {} };
+  if (rate.perSecond === 0) return { spend: () => {}, admits: () => true };
   const arrivals = new Map<string, number>();
+  function waitOf(caller: string): number {
+    const now = clock.now();
+    const verdict = gcra(arrivals.get(caller), now, rate);
+    if ("waitMs" in verdict) return verdict.waitMs;
+    arrivals.set(caller, verdict.next);
+    if (arrivals.size > FORGET_ABOVE) for (const [key, next] of arrivals) if (next < now) arrivals.delete(key);
+    return 0;
+  }
   return {
     spend(caller) {
-      const now = clock.now();
-      const verdict = gcra(arrivals.get(caller), now, rate);
-      if ("waitMs" in verdict)
-        throw new AppError("rate_limited", message, { retryAfterSeconds: verdict.waitMs / 1000 });
-      arrivals.set(caller, verdict.next);
-      if (arrivals.size > FORGET_ABOVE) for (const [key, next] of arrivals) if (next < now) arrivals.delete(key);
+      const waitMs = waitOf(caller);
+      if (waitMs > 0) throw new AppError("rate_limited", message, { retryAfterSeconds: waitMs / 1000 });
     },
+    admits: (caller) => waitOf(caller) === 0,
   };
 }

@@ -3,6 +3,7 @@ import { EVENT_TYPES } from "../../src/events/catalog.ts";
 import { events } from "../../src/events/table.ts";
 import { openapi } from "../../src/http/openapi.ts";
 import { isServicePath } from "../../src/http/service_errors.ts";
+import { durable } from "../../src/platform/db.ts";
 import * as setup from "../../src/resources/setup/service.ts";
 import { detecting } from "../detection_kit.ts";
 import { type TestApp, testApp } from "../harness.ts";
@@ -107,6 +108,30 @@ describe("the journey", () => {
       expect(answer.status).toBe(signed ? 403 : 404); // no signature, no hint
     },
   );
+
+  /** Inference has records of its own; likes are strangers'. */
+  const UNAUDITED = /\/(completions|embeddings|like)$/;
+  test("every call of it that is no reading is in the audit log", async () => {
+    const fresh = detecting({ flags: { "network.allow": ["127.0.0.1"] } });
+    const kept = fresh.ctx.db.$client.query<{ method: string; path: string; status: number }, []>(
+      "SELECT method, path, status FROM audit_log WHERE method != 'GET'",
+    );
+    const missing: string[] = [];
+    for (const step of JOURNEY.filter(({ raw, operation }) => !raw && !operation.startsWith("GET "))) {
+      const [method = "", template = ""] = step.operation.split(" ");
+      const pattern = new RegExp(`^${template.replaceAll(/\{(\w+)\}/g, "[^/]+")}$`);
+      fresh.ctx.db.$client.run("DELETE FROM audit_log");
+      const { status } = await play(fresh, step);
+      await durable(fresh.ctx.db);
+      const found = kept
+        .all()
+        .filter((row) => row.method === method && pattern.test(row.path) && row.status === status);
+      if (found.length === 0) missing.push(step.operation);
+    }
+    expect(missing.filter((operation) => !UNAUDITED.test(operation))).toEqual([]);
+    expect(missing.filter((operation) => UNAUDITED.test(operation))).toHaveLength(7);
+    await fresh.close().then(fresh.remove);
+  }, 60_000);
 
   test("the setup token buys one admin key, once", async () => {
     const fresh = testApp();

@@ -1,6 +1,7 @@
 import { Database } from "bun:sqlite";
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { userInfo } from "node:os";
 import { join } from "node:path";
 import { program, startBinary, tempDir, until } from "../harness.ts";
 
@@ -138,6 +139,28 @@ describe("keys and workspaces without a server", () => {
       err: expect.stringContaining("key_none"),
     });
   });
+
+  test("what a command changes is in the audit log of its workspace, with the account that gave it", async () => {
+    const dir = freshDir();
+    const on = ["--data", dir];
+    const { id, key } = (await verk(["keys", "create", ...on, "--json"])).json();
+    const { id: grant } = (await verk(["credits", "grant", "5", ...on, "--json"])).json();
+    const other = (await verk(["keys", "create", ...on, "--json"])).json().id;
+    expect((await verk(["keys", "revoke", other, ...on])).code).toBe(0);
+    expect((await verk(["keys", "revoke", "key_none", ...on])).code).toBe(1);
+    const server = await startBinary({ dir });
+    const headers = { authorization: `Bearer ${key}` };
+    const answer = await fetch(`${server.url}/v1/account/audit_log`, { headers });
+    const { data } = (await answer.json()) as { data: Record<string, unknown>[] };
+    await server.kill("SIGTERM");
+    const who = { id: `cli:${userInfo().username}`, name: null };
+    expect(data.map((entry) => [entry["method"], entry["route"], entry["resource_ids"], entry["key"]])).toEqual([
+      ["CLI", `verk keys revoke ${other}`, {}, who],
+      ["CLI", "verk keys create", { created: other }, who],
+      ["CLI", "verk credits grant", { created: grant }, who],
+      ["CLI", "verk keys create", { created: id }, who],
+    ]);
+  }, 60_000);
 
   test("commands and a server that start on a new data directory at the same moment all succeed", async () => {
     const crowded = freshDir();

@@ -46,10 +46,11 @@ const grant = command({
   async run({ workspace, json, note: words, "take-back": back, ...where }, amount = "") {
     const usd = amountOf(amount) * (back ? -1 : 1);
     const description = words === undefined ? undefined : labelOf("note", words);
-    const { billing, DEFAULT_WORKSPACE, mustFindWorkspace, offline } = await import("../offline.ts");
+    const { audited, billing, DEFAULT_WORKSPACE, mustFindWorkspace, offline } = await import("../offline.ts");
     const made = await offline(settingsOf(where), (ctx) => {
       const { id } = mustFindWorkspace(ctx, workspace ?? DEFAULT_WORKSPACE);
       const entry = billing.grant(ctx, { workspaceId: id, usd, description });
+      audited(ctx, "verk credits grant", id, entry.id);
       return { id: entry.id, amount_usd: usd, balance_usd: usdOf(billing.balanceMicros(ctx, id)) };
     });
     if (json) printJson(made);

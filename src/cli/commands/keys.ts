@@ -26,19 +26,17 @@ const create = command({
     "verk keys create --workspace research --scope read --expires 30d --json",
   ],
   async run({ workspace, name, scope, expires, json, ...where }) {
-    const { SCOPES, DEFAULT_WORKSPACE, keys, mustFindWorkspace, offline } = await import("../offline.ts");
+    const { audited, SCOPES, DEFAULT_WORKSPACE, keys, mustFindWorkspace, offline } = await import("../offline.ts");
     const scopes = scope.length === 0 ? (["*"] as const) : [...new Set(scope)].map((each) => scopeOf(each, SCOPES));
     const label = labelOf("name", name ?? "cli");
     const expires_at = expires === undefined ? null : momentOf("expires", expires, Date.now());
-    const { row, key } = await offline(settingsOf(where), (ctx) =>
-      keys.create(ctx, mustFindWorkspace(ctx, workspace ?? DEFAULT_WORKSPACE).id, {
-        name: label,
-        scopes: [...scopes],
-        expires_at,
-        monthly_budget_usd: null,
-        metadata: {},
-      }),
-    );
+    const { row, key } = await offline(settingsOf(where), (ctx) => {
+      const { id } = mustFindWorkspace(ctx, workspace ?? DEFAULT_WORKSPACE);
+      const wish = { name: label, scopes: [...scopes], expires_at, monthly_budget_usd: null, metadata: {} };
+      const made = keys.create(ctx, id, wish);
+      audited(ctx, "verk keys create", id, made.row.id);
+      return made;
+    });
     if (json) printJson({ id: row.id, key });
     else {
       print(key);
@@ -87,10 +85,12 @@ const revoke = command({
   examples: ["verk keys revoke key_01j9…", "verk keys revoke key_01j9… --workspace research"],
   exits: { 1: "failed: no such key in the workspace (choose the workspace with --workspace)" },
   async run({ workspace, json, ...where }, id = "") {
-    const { DEFAULT_WORKSPACE, keys, mustFindWorkspace, offline } = await import("../offline.ts");
-    await offline(settingsOf(where), (ctx) =>
-      keys.revoke(ctx, mustFindWorkspace(ctx, workspace ?? DEFAULT_WORKSPACE).id, id),
-    );
+    const { audited, DEFAULT_WORKSPACE, keys, mustFindWorkspace, offline } = await import("../offline.ts");
+    await offline(settingsOf(where), (ctx) => {
+      const { id: workspaceId } = mustFindWorkspace(ctx, workspace ?? DEFAULT_WORKSPACE);
+      keys.revoke(ctx, workspaceId, id);
+      audited(ctx, `verk keys revoke ${id}`, workspaceId);
+    });
     if (json) printJson({ id, object: "api_key", deleted: true });
     else note(`${id} is revoked.`);
     return EXIT.ok;

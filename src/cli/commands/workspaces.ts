@@ -12,11 +12,13 @@ const create = command({
   examples: ["verk workspaces create research"],
   exits: { 1: "failed: the name is taken" },
   async run({ json, ...where }, name = "") {
-    const { offline, presentWorkspace, workspaces } = await import("../offline.ts");
+    const { audited, offline, presentWorkspace, workspaces } = await import("../offline.ts");
     const label = labelOf("name", name);
-    const made = await offline(settingsOf(where), (ctx) =>
-      presentWorkspace(workspaces.create(ctx, { name: label, metadata: {} })),
-    );
+    const made = await offline(settingsOf(where), (ctx) => {
+      const row = workspaces.create(ctx, { name: label, metadata: {} });
+      audited(ctx, "verk workspaces create", row.id, row.id);
+      return presentWorkspace(row);
+    });
     if (json) printJson(made);
     else print(made.id);
     return EXIT.ok;
@@ -58,10 +60,12 @@ const move = (name: string, action: keyof typeof moves): Command =>
     examples: [`verk workspaces ${name} research`],
     exits: { 1: "failed: the workspace is in another state" },
     async run({ json, ...where }, target = "") {
-      const { mustFindWorkspace, offline, presentWorkspace, workspaces } = await import("../offline.ts");
-      const row = await offline(settingsOf(where), (ctx) =>
-        presentWorkspace(workspaces[action](ctx, mustFindWorkspace(ctx, target).id)),
-      );
+      const { audited, mustFindWorkspace, offline, presentWorkspace, workspaces } = await import("../offline.ts");
+      const row = await offline(settingsOf(where), (ctx) => {
+        const moved = workspaces[action](ctx, mustFindWorkspace(ctx, target).id);
+        audited(ctx, `verk workspaces ${name}`, moved.id);
+        return presentWorkspace(moved);
+      });
       if (json) printJson(action === "remove" ? { id: row.id, object: "workspace", deleted: true } : row);
       else note(`Workspace ${target} (${row.id}) is ${moves[action][1]}.`);
       return EXIT.ok;

@@ -1,5 +1,6 @@
 import { eq, sql } from "drizzle-orm";
 import type { Ctx, Principal } from "../../context.ts";
+import { RefusedKey } from "../../http/auth.ts";
 import { hashKey, looksLikeKey } from "../../lib/api_key.ts";
 import { AppError } from "../../lib/errors.ts";
 import { oncePer } from "../../lib/once_per.ts";
@@ -44,11 +45,9 @@ export function authenticate(ctx: Pick<Ctx, "db" | "clock">, key: string | undef
   const now = ctx.clock.now();
   const known = lookUp(ctx.db, key, now);
   if (!known) throw new AppError("invalid_api_key", "This API key is not known here");
-  if (known.status === "revoked") throw new AppError("revoked_api_key", "This API key was revoked");
-  if (known.expiresAt !== null && known.expiresAt <= now)
-    throw new AppError("revoked_api_key", "This API key has expired");
-  if (known.workspace !== "active")
-    throw new AppError("revoked_api_key", `The workspace of this key is ${known.workspace}`);
+  if (known.status === "revoked") throw new RefusedKey("This API key was revoked", known);
+  if (known.expiresAt !== null && known.expiresAt <= now) throw new RefusedKey("This API key has expired", known);
+  if (known.workspace !== "active") throw new RefusedKey(`The workspace of this key is ${known.workspace}`, known);
   return known;
 }
 

@@ -65,6 +65,31 @@ test("reads, inference and strangers leave no entry", async () => {
   expect((await logOf(app)).data).toEqual([]);
 });
 
+test("what is only named as inference is has its entry", async () => {
+  const app = open();
+  for (const name of ["completions", "embeddings"]) {
+    await app.call("POST", "/v1/volumes", { name });
+    await app.call("PUT", `/v1/volumes/${name}/files/chat/completions`, undefined, { raw: "a" });
+    await app.call("DELETE", `/v1/volumes/${name}`);
+  }
+  expect((await logOf(app)).data).toHaveLength(6);
+});
+
+test("a key that was revoked or is too old is in the log of its workspace when it tries", async () => {
+  const clock = fakeClock();
+  const app = open({ clock });
+  const { key, row } = app.keyOf("alpha", ["*"]);
+  await app.call("DELETE", `/v1/api_keys/${row.id}`);
+  expect((await app.call("POST", "/v1/volumes", { name: "x" }, { key })).status).toBe(401);
+  expect((await app.call("GET", "/v1/volumes", undefined, { key })).status).toBe(401);
+  const { data } = await until("the entry", async () => {
+    const answer = await logOf(app);
+    return answer.data.length > 1 && answer;
+  });
+  expect(data[0]).toMatchObject({ status: 401, route: "/v1/volumes", key: { id: row.id }, method: "POST" });
+  expect(data).toHaveLength(2);
+});
+
 test("a narrow key that tries is in the log; whoever sends too much is not", async () => {
   const app = open({ flags: { "http.rate_limit_per_second": 0.001, "http.rate_limit_burst": 1 } });
   const { key, row } = app.keyOf("alpha", ["read"]);

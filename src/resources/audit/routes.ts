@@ -26,7 +26,7 @@ export const routes = (ctx: Ctx) => (app: AnyElysia) => {
           { 200: listOf(AuditEntry, "AuditEntryList") },
           {
             description:
-              "Every call of this workspace's keys but GET and inference, which has records of its own: who, what, when, from where, with which result. Never a body.",
+              "Every call of this workspace's keys but GET and inference, which has records of its own: who, what, when, from where, with which result; and commands on the server's machine. Never a body.",
           },
         ),
       },

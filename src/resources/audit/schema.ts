@@ -10,9 +10,11 @@ export const AuditEntry = z
     object: z.literal("audit_log.entry"),
     id: z.string(),
     created_at: DateTime,
-    key: z.object({ id: z.string(), name: z.string().nullable() }).describe("Who: the key that was used"),
-    method: z.string(),
-    route: z.string().describe("Such as /v1/training_jobs/{id}/cancel"),
+    key: z
+      .object({ id: z.string(), name: z.string().nullable() })
+      .describe("Who: the key that was used, or cli:ACCOUNT of who gave a command on the server's machine"),
+    method: z.string().describe("Or CLI: a command"),
+    route: z.string().describe("Such as /v1/training_jobs/{id}/cancel, or verk keys create"),
     resource_ids: z
       .record(z.string(), z.string())
       .describe("What stands in the route's places, and `created`: the id of what was made"),
