@@ -1,8 +1,8 @@
 /**
  * The audit log: one row for every call that may change something and whose caller is known, and for every command on
  * the server's machine that does. Its row is in the commit of what the call did, or of a later one that the answer waits
- * for: whoever has been answered is in the log. A call that was refused is in it too, but its answer does not wait.
- * Never a body, a query or a header.
+ * for: whoever has been answered is in the log. A call that was refused is in it too, but its answer does not wait, and
+ * not one that came too often: there may be any number of those. Never a body, a query or a header.
  * NOT covered: a call that a kill cut off before its answer may have changed something and be missing.
  */
 import { integer, primaryKey, sqliteTable, text } from "drizzle-orm/sqlite-core";
@@ -56,7 +56,7 @@ export function hasMade(request: Known, answer: unknown) {
 export function audit(ctx: Ctx, request: Known, status: number) {
   const caller = request[CALLER];
   const path = pathOf(request.url);
-  if (!caller || INFERENCE.test(`${request.method} ${path}`)) return;
+  if (!caller || status === 429 || INFERENCE.test(`${request.method} ${path}`)) return;
   const now = ctx.clock.now();
   const row: AuditRow = {
     workspaceId: caller.workspaceId,

@@ -103,7 +103,7 @@ async function examine(room: Room, { path: file, named, error }: Found, ask: Ask
 export const takersOf = (kind: Kind): readonly ModelName[] => (kind === "image" ? IMAGE_MODELS : AUDIO_MODELS);
 
 const notTaken = (kind: Kind, models: readonly ModelName[]) =>
-  `${models.join(", ")} ${models.length > 1 ? "do" : "does"} not take ${kind === "image" ? "images" : "speech"}`;
+  `${models.join(", ")} ${models.length > 1 ? "do" : "does"} not take ${kind === "image" ? "images" : "speech"}, and no other model is asked: look at --models and detect.models_dir`;
 
 type Looked = Omit<Seen, "ensemble">;
 

@@ -2,7 +2,7 @@ import { afterEach, describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import { imageOf, manyDetecting } from "../../../test/detection_kit.ts";
 import { fakeClock, until } from "../../../test/harness.ts";
-import { write } from "../../platform/db.ts";
+import { durable, write } from "../../platform/db.ts";
 import { accountOf, charge } from "./accounts.ts";
 import { alertsOf, allowanceOf, monthOf, planOf, untilNextMonth } from "./policy.ts";
 
@@ -54,6 +54,9 @@ describe("the rate", () => {
     expect(await burst()).toBe(10);
     expect((await app.call("POST", "/api/detect", json, { key: app.keyB })).status).toBe(200);
     expect((await app.call("GET", "/v1/config")).status).toBe(200);
+    await durable(app.ctx.db);
+    const refusals = app.ctx.db.$client.query("SELECT 1 FROM audit_log WHERE status = 429").all();
+    expect(refusals).toEqual([]); // there may be any number of them
   });
 
   test("is spent before the body is read, and counts all keys of the workspace together", async () => {
