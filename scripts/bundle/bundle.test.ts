@@ -63,6 +63,27 @@ test("what is staged comes out of the generated module byte for byte, and equal 
   expect(readFileSync(join(ensureGroup("b", join(dir, "data"), groups), "twin.so"), "utf8")).toBe("small");
 });
 
+test("files that are alike are packed together, and come out one by one", async () => {
+  const noise = Buffer.from(Array.from({ length: 50_000 }, (_, i) => (Math.imul(i, i * 2_654_435_761) >>> 13) & 255));
+  const kinds = ["alpha", "beta", "gamma"].map((kind) => ({
+    rel: `x/libggml-cpu-${kind}.so`,
+    content: `${kind}${noise}`,
+  }));
+  mkdirSync(join(dir, "x"));
+  for (const { rel, content } of kinds) writeFileSync(join(dir, rel), content);
+  writeFileSync(join(dir, "x/other.so"), "other");
+  const files = [...kinds.map(({ rel }) => rel), "x/other.so"].map((rel) => ({ path: join(dir, rel), rel }));
+  const staged = stageNatives({ a: files, b: files.slice(0, 3) }, join(dir, "stage"));
+  expect(readdirSync(join(dir, "stage"))).toHaveLength(2);
+  expect(staged.packedBytes).toBeLessThan(1.5 * Buffer.byteLength(kinds[0]!.content));
+
+  writeFileSync(join(dir, "embedded.ts"), staged.moduleSource);
+  const { groups }: { groups: Record<string, EmbeddedGroup> } = await import(join(dir, "embedded.ts"));
+  const out = ensureGroup("a", join(dir, "data"), groups);
+  for (const { rel, content } of kinds) expect(readFileSync(join(out, rel), "utf8")).toBe(content);
+  expect(readFileSync(join(out, "x/other.so"), "utf8")).toBe("other");
+});
+
 test("a CUDA build carries the given library beside the package's others", () => {
   writeFileSync(join(dir, "libggml-cuda.so"), "");
   const files = nativeGroups(ROOT, dir)["llama-cuda"]!;

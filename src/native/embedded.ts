@@ -9,6 +9,8 @@ export type EmbeddedFile = {
   sha256: string;
   /** Consecutive slices of the file, each zstd-compressed, so that extraction never holds a whole library. */
   parts: readonly string[];
+  /** Where it begins in what the parts hold: files that are alike lie in one part, one after another. */
+  from: number;
 };
 export type EmbeddedGroup = { hash: string; files: readonly EmbeddedFile[] };
 

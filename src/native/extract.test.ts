@@ -35,7 +35,7 @@ function table(): { demo: EmbeddedGroup } {
       writeFileSync(path, zstdCompressSync(Buffer.from(slice)));
       return path;
     });
-    return { rel, bytes: text.length, sha256: createHash("sha256").update(text).digest("hex"), parts };
+    return { rel, bytes: text.length, sha256: createHash("sha256").update(text).digest("hex"), parts, from: 0 };
   });
   return { demo: { hash: "0123456789abcdef", files } };
 }

@@ -19,10 +19,10 @@ import {
   writeSync,
 } from "node:fs";
 import { dirname, join } from "node:path";
-import { zstdDecompressSync } from "node:zlib";
 import { UsageError } from "../lib/errors.ts";
 import { type EmbeddedFile, type EmbeddedGroup, groups } from "./embedded.ts";
 import { lockExclusive } from "./libc.ts";
+import { createInflate, slicesOf } from "./parts.ts";
 
 const MANIFEST = "manifest.json";
 const checked = new Set<string>();
@@ -105,7 +105,8 @@ function publish(root: string, dir: string, group: EmbeddedGroup) {
   const temp = join(root, `tmp-${process.pid}-${Date.now()}`);
   try {
     mkdirSync(temp, { mode: 0o700 });
-    for (const file of group.files) writeFile(join(temp, file.rel), file);
+    const inflate = createInflate();
+    for (const file of group.files) writeFile(join(temp, file.rel), file, slicesOf(file, inflate));
     writeSynced(join(temp, MANIFEST), [Buffer.from(manifestOf(group))]);
     for (const sub of new Set(["", ...group.files.map((f) => dirname(f.rel))])) syncDir(join(temp, sub));
     if (!isIntact(dir, group)) rmSync(dir, { recursive: true, force: true }); // damaged; rename needs the name free
@@ -117,17 +118,16 @@ function publish(root: string, dir: string, group: EmbeddedGroup) {
   }
 }
 
-function writeFile(path: string, file: EmbeddedFile) {
+function writeFile(path: string, file: EmbeddedFile, slices: Iterable<Uint8Array>) {
   const hash = createHash("sha256");
-  const inflate = function* () {
-    for (const part of file.parts) {
-      const slice = zstdDecompressSync(readFileSync(part));
+  const hashed = function* () {
+    for (const slice of slices) {
       hash.update(slice);
       yield slice;
     }
   };
   mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
-  writeSynced(path, inflate());
+  writeSynced(path, hashed());
   if (hash.digest("hex") !== file.sha256) {
     throw new UsageError(`The executable is damaged: embedded ${file.rel} has the wrong hash. Install verk again.`, 1);
   }
