@@ -216,6 +216,44 @@ describe("a batch", () => {
     expect(readdirSync(dir)).toEqual([]);
   });
 
+  test("bodies are received a few at a time, those of one workspace less, and each that ends makes room", async () => {
+    const app = open({ flags: { "detect.max_batch_bytes": 4_096 } });
+    const text = (bytes: number) => JSON.stringify({ images: [{ image: imageOf() }] }).padEnd(bytes);
+    const post = (key: string, body: BodyInit, more = {}) => {
+      const headers = { "x-api-key": key, "content-type": "application/json", ...more };
+      return app.handle(new Request(`http://localhost${PATH}`, { method: "POST", headers, body }));
+    };
+    const told = async (key: string, body: string, more = { "content-length": String(body.length) }) => {
+      const answer = await post(key, body, more);
+      return answer.status === 503 ? [(await answer.json()).code, answer.headers.get("retry-after")] : answer.status;
+    };
+    const slowly = (key: string) => {
+      const [end, body] = [Promise.withResolvers<string>(), text(4_000)];
+      const pull = async (controller: ReadableStreamDefaultController) => {
+        controller.enqueue(Buffer.from(await end.promise));
+        controller.close();
+      };
+      const answer = post(key, new ReadableStream({ pull }), { "content-length": String(body.length) });
+      return async (words = body) => {
+        end.resolve(words);
+        return (await answer).status;
+      };
+    };
+    const full = ["NO_CAPACITY", "1"];
+    const first = slowly(app.keyA);
+    expect(await told(app.keyA, text(200))).toEqual(full);
+    expect(await told(app.keyA, text(200), {} as never)).toEqual(full); // of a length that is not said
+    expect(await told(app.keyB, text(4_000))).toBe(202);
+    const second = slowly(app.keyB);
+    expect(await told(app.keyOf("gamma", ["detect"]).key, text(200))).toEqual(full);
+    expect(await first("{")).toBe(400);
+    expect(await told(app.keyA, text(4_000))).toBe(202);
+    expect(await second()).toBe(202);
+    expect(await told(app.keyB, text(5_000))).toBe(413);
+    expect(await told(app.keyB, text(5_000), {} as never)).toBe(413);
+    expect(await told(app.keyB, text(4_000))).toBe(202);
+  });
+
   const image = imageOf();
   test.each([
     ["no images", { images: [] }, "images"],

@@ -3,6 +3,7 @@ import { Elysia } from "elysia";
 import type { Ctx, Principal } from "../../context.ts";
 import { hasMade } from "../../http/audit.ts";
 import { area, type Door } from "../../http/auth.ts";
+import { readBody } from "../../http/body.ts";
 import { createsLater } from "../../http/idempotency.ts";
 import { describe } from "../../http/openapi.ts";
 import { keepOpen } from "../../http/patience.ts";
@@ -11,6 +12,7 @@ import { AppError } from "../../lib/errors.ts";
 import * as batches from "./batches.ts";
 import * as config from "./config.ts";
 import { decodeFile, fetchFile } from "./files.ts";
+import { withRoom } from "./intake.ts";
 import { countFailed } from "./metrics.ts";
 import { namedModels } from "./policy.ts";
 import { spendRate } from "./rate.ts";
@@ -122,18 +124,23 @@ const batching = (ctx: Ctx) => {
   const maxBytes = ctx.config.detect.max_batch_bytes;
   const accepting = new Elysia({ prefix, tags: TAGS }).use(sending.authed).post(
     "",
-    async ({ request, principal, body, set }) => {
-      keepOpen(ctx, request);
-      const batch = await createsLater(ctx, { request, principal, body, set }, (once) => {
-        set.status = 202;
-        return batches.create(ctx, principal.workspaceId, body, once);
-      });
-      hasMade(request, { id: batch.jobId });
-      return batch;
-    },
+    ({ request, principal, set }) =>
+      withRoom(ctx, { workspaceId: principal.workspaceId, request }, async (counted) => {
+        const body = await readBody(counted, maxBytes, schema.CreateBatch);
+        keepOpen(ctx, request);
+        const batch = await createsLater(ctx, { request, principal, body, set }, (once) => {
+          set.status = 202;
+          return batches.create(ctx, principal.workspaceId, body, once);
+        });
+        hasMade(request, { id: batch.jobId });
+        return batch;
+      }),
     {
-      ...sending.takes(schema.CreateBatch, { maxBytes }),
-      detail: describe("Look at up to 1,000 images in the background, robustness included", { 202: schema.Batch }),
+      detail: describe(
+        "Look at up to 1,000 images in the background, robustness included",
+        { 202: schema.Batch },
+        { accepts: { "application/json": schema.CreateBatch } },
+      ),
     },
   );
   const following = new Elysia({ prefix, tags: TAGS })
