@@ -137,6 +137,14 @@ test("of private jobs nothing leaves, and of published ones nothing but the list
     expect(JSON.stringify([answers[0], answers[1], answers[2], answers[6]])).not.toContain(unsaid);
 });
 
+test("a clock that was set back makes no duration below zero", async () => {
+  const app = begin();
+  const startedAt = app.clock.now() + 60_000;
+  await run(app, { startedAt });
+  await run(app, { startedAt, completedAt: startedAt - 1 });
+  expect((await look(app)).body.data.map((each: Record<string, unknown>) => each["duration_seconds"])).toEqual([0, 0]);
+});
+
 test("a page goes on strictly before its cursor, and runs of one instant are not lost between pages", async () => {
   const app = begin();
   const ids = [];

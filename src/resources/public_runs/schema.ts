@@ -79,7 +79,7 @@ export const present = (row: RunRow, headline: PublicRun["headline_metric"]): Pu
   total_steps: row.totalSteps,
   started_at: isoOrNull(row.startedAt),
   completed_at: isoOrNull(row.completedAt),
-  duration_seconds: row.startedAt === null ? 0 : ((row.completedAt ?? row.updatedAt) - row.startedAt) / 1000,
+  duration_seconds: row.startedAt === null ? 0 : Math.max(0, (row.completedAt ?? row.updatedAt) - row.startedAt) / 1000,
   published_at: isoTime(row.publishedAt ?? 0), // the queries take published ones alone
   hub_repo_url: null, // nothing is pushed to a hub yet
   tracker_run_url: row.trackerRunUrl,
