@@ -14,8 +14,14 @@ export const RATES = [null, 7, 58_000, 36_000_000, 999_999_937];
 const TOLD = { type: "step" as const, epoch: 0, values: {}, eta_ms: null, samples: [], alarms: [] };
 const FAULT = { code: "timeout", message: "x", param: null } as const;
 
-/** `ends`: what goes on is over. `begins`: something does. `counts`: replicas from here on. */
-export type Deed = { does: (ctx: Ctx, id: string) => unknown; ends?: true; begins?: true; counts?: number };
+/** `ends`: what goes on is over, `surely`: in any state. `begins`: something does. `counts`: replicas from here on. */
+export type Deed = {
+  does: (ctx: Ctx, id: string) => unknown;
+  ends?: true;
+  surely?: true;
+  begins?: true;
+  counts?: number;
+};
 export type Dice = { below: (limit: number) => number; pick: <T>(of: readonly T[]) => T };
 type Moment = { workspaceId: string; isOpen: boolean; dice: Dice };
 
@@ -31,8 +37,8 @@ export function jobDeed(status: string, { workspaceId, isOpen, dice }: Moment): 
     { does: (ctx, id) => jobs.cancel(ctx, workspaceId, id) },
     { does: (ctx, id) => training.fail(ctx, id, FAULT), ends: true },
     { does: (ctx, id) => training.drop(ctx, id), ends: true },
-    { does: (ctx, id) => training.conclude(ctx, id, UNTOLD), ends: true },
-    { does: (ctx, id) => training.conclude(ctx, id, { ...UNTOLD, saved: true }), ends: true },
+    { does: (ctx, id) => training.conclude(ctx, id, UNTOLD), ends: true, surely: true },
+    { does: (ctx, id) => training.conclude(ctx, id, { ...UNTOLD, saved: true }), ends: true, surely: true },
     {
       does: (ctx, id) => write(ctx.db, (tx) => void training.complete(ctx, tx, training.current(tx, id)!)),
       ends: true,

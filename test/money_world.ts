@@ -151,6 +151,7 @@ export class World {
     const before = JSON.stringify(this.rowOf(seen));
     const crashed = await this.attempt(() => deed.does(this.ctx, seen.id), odds);
     const changed = JSON.stringify(this.rowOf(seen)) !== before;
+    if (deed.surely && seen.open && !changed && !crashed) throw new Error(`the run of ${seen.id} has no end`);
     if (changed) this.watch(seen, deed);
     if (crashed) await this.recover();
   }
@@ -211,7 +212,8 @@ export class World {
 
   private async restart() {
     for (const seen of this.all)
-      if (seen.kind === "job") await this.act(seen, { does: (ctx, id) => training.suspend(ctx, id), ends: true });
+      if (seen.kind === "job")
+        await this.act(seen, { does: (ctx, id) => training.suspend(ctx, id), ends: true, surely: true });
     const crashed = await this.attempt(() => deploying.keepAllAccounts(this.ctx));
     for (const seen of this.all)
       if (seen.kind === "deployment" && seen.open && (this.rowOf(seen) as DeploymentRow).upSince === null)
