@@ -99,6 +99,33 @@ test("the prices of the program know the six types and this machine", async () =
   expect(Object.keys(rates.oracle)).toEqual(six);
   for (const listed of Object.values<Record<string, number>>(rates))
     for (const rate of Object.values(listed)) expect(rate).toBeGreaterThan(0);
+  expect(rates.local).toEqual({
+    cpu: 0.057808, // 0.1 × 0.15 + 1500 / 35040
+    "A100-40GB": 0.316849, // 0.4 × 0.15 + 9000 / 35040
+    "A100-80GB": 0.488082, // 0.4 × 0.15 + 15000 / 35040
+    H100: 0.904087, // 0.7 × 0.15 + 28000 / 35040
+    H200: 1.018242, // 0.7 × 0.15 + 32000 / 35040
+    L40S: 0.280811, // 0.35 × 0.15 + 8000 / 35040
+    MI300X: 0.540582, // 0.75 × 0.15 + 15000 / 35040
+  });
+  // (rate + 5 % of it + 100 GiB of disk / 730) × 1.3
+  expect((await app.call("GET", "/v1/cost/compare")).body).toEqual({
+    local: 0.698313,
+    aws: 4.697562, // 3.431 + 0.17155 + 0.010959
+    "aws:spot": 2.121739, // 1.54395 + 0.077198 + 0.010959
+    "aws:reserved_1y": 3.526734, // 2.57325 + 0.128663 + 0.010959
+    "aws:reserved_3y": 2.590071, // 1.88705 + 0.094353 + 0.010959
+    azure: 5.031454, // 3.673 + 0.18365 + 0.013699
+    "azure:spot": 2.023267, // 1.4692 + 0.07346 + 0.013699
+    "azure:reserved_1y": 3.52736, // 2.5711 + 0.128555 + 0.013699
+    "azure:reserved_3y": 2.524631, // 1.8365 + 0.091825 + 0.013699
+    oracle: 5.467569, // 4 + 0.2 + 0.005822
+    "oracle:preemptible": 2.737569, // 2 + 0.1 + 0.005822
+    lambda: 2.847516, // 2.06 + 0.103 + 0.027397
+    "lambda:reserved_1y": 2.285136, // 1.648 + 0.0824 + 0.027397
+    runpod: 1.915159, // 1.39 + 0.0695 + 0.013699
+    "runpod:community": 1.478768, // 1.0703 + 0.053515 + 0.013699
+  });
   // 0.4 × 0.15 + 15000 / 35040 = 0.488082; disk 0.2 / 730 = 0.000274; a tenth; times 1.3
   expect((await app.call("GET", "/v1/cost/estimate")).body).toMatchObject({
     provider: "local",
