@@ -2,6 +2,7 @@ import { afterEach, expect, test } from "bun:test";
 import { atEveryFailpoint, manyApps, type TestApp, until } from "../../../test/harness.ts";
 import { numberIn, parsePrometheus } from "../../../test/prometheus.ts";
 import { durable } from "../../platform/db.ts";
+import { allFamilies } from "../../platform/metrics.ts";
 import * as workspaces from "../workspaces/service.ts";
 import { store } from "./store.ts";
 
@@ -183,4 +184,12 @@ test("the loop stores by itself", async () => {
   await until("the count", async () =>
     numberIn(await scrape(app), "verk_http_requests_total", requests("/v1/volumes", "2xx")),
   );
+});
+
+test("every counter is in the documentation", async () => {
+  const document = await Bun.file(new URL("../../../docs/metrics.md", import.meta.url)).text();
+  open(); // with all that count
+  const names = allFamilies().map(({ name }) => name);
+  expect(names.length).toBeGreaterThan(8);
+  expect(names.filter((name) => !document.includes(`\`${name}\``))).toEqual([]);
 });
