@@ -57,6 +57,7 @@ CREATE TABLE detection_items (
   offset       INTEGER NOT NULL,
   size_bytes   INTEGER NOT NULL,
   detection_id TEXT, -- what was found
+  cached       INTEGER NOT NULL, -- and whether it was known before
   error_code   TEXT, -- or why nothing was
   error        TEXT,
   finished_at  INTEGER,

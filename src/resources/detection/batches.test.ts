@@ -73,6 +73,16 @@ describe("a batch", () => {
     await server.stop();
   }, 30_000);
 
+  test("an image that is known already costs nothing, and its result says so", async () => {
+    const app = open({ loops: LOOPS, flags: { "detect.parallel": 2 } });
+    const image = imageOf();
+    const id = await send(app, [{ image }, { image }]);
+    await ended(app, id);
+    const { results } = await resultsOf(app, id);
+    expect(results.map((each: { result: { cached: boolean } }) => each.result.cached)).toEqual([false, true]);
+    expect(accountOf(app.ctx, app.workspaceA)).toMatchObject({ creditsSpent: 1, monthRequests: 2 });
+  });
+
   test("its results come in pages, in the order they were sent", async () => {
     const app = open({ loops: LOOPS });
     const id = await send(

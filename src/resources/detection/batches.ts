@@ -74,7 +74,7 @@ function itemsOf(batchId: string, { images }: CreateBatch): ItemRow[] {
     if (names.has(name))
       throw new AppError("schema", `images.${number}.id: ${JSON.stringify(name)} is there twice: give each its own`);
     names.add(name);
-    const none = { detectionId: null, errorCode: null, error: null, finishedAt: null };
+    const none = { detectionId: null, cached: false, errorCode: null, error: null, finishedAt: null };
     return { batchId, number, name, url, offset: 0, sizeBytes: 0, ...none };
   });
 }
@@ -172,7 +172,7 @@ export function results(ctx: Ctx, workspaceId: string, id: string, { limit, afte
   const shown = found.slice(0, limit).map(({ detection_items: item, detections: row }) => ({
     id: item.name,
     status: standingOf(batch, item),
-    result: row && present(row, { threshold: batch.threshold }),
+    result: row && present(row, { threshold: batch.threshold, cached: item.cached }),
     error: item.error,
     code: item.errorCode,
   }));

@@ -162,7 +162,7 @@ function finish(ctx: Ctx, { batchId, number }: ItemRow, outcome: Finding | AppEr
     const failed = outcome instanceof AppError;
     const end = failed
       ? { errorCode: serviceCodeOf(outcome.code), error: outcome.message }
-      : { detectionId: outcome.row.id };
+      : { detectionId: outcome.row.id, cached: outcome.cached };
     tx.update(detectionItems)
       .set({ ...end, finishedAt: now })
       .where(one)

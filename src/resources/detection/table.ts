@@ -72,6 +72,8 @@ export const detectionItems = sqliteTable(
     offset: integer("offset").notNull(),
     sizeBytes: integer("size_bytes").notNull(),
     detectionId: text("detection_id"),
+    /** It was known before. */
+    cached: integer("cached", { mode: "boolean" }).notNull(),
     errorCode: text("error_code"),
     error: text("error"),
     finishedAt: integer("finished_at"),
