@@ -76,7 +76,7 @@ export function mustAfford(ctx: Pick<Ctx, "db" | "clock">, workspaceId: string, 
   const left = leftMicros(ctx, workspaceId);
   if (left > 0 && left >= micros) return;
   const used = balanceMicros(ctx, workspaceId) - left;
-  const [there, needed] = apart(left, micros);
+  const [there, needed] = left > 0 ? apart(left, micros) : [dollars(left)];
   const has = `Insufficient credit balance: this workspace has ${there} left${used > 0 ? `, with ${dollars(used)} for what runs now taken off` : ""}`;
   throw new AppError(
     "insufficient_credits",

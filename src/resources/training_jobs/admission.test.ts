@@ -173,8 +173,22 @@ describe("what cannot be had is refused, and nothing is left of it", () => {
   test("who has no credit gets 402", async () => {
     billing.grant(app.ctx, { workspaceId: app.workspaceA, usd: -100 });
     expect((await app.post()).body.error).toMatchObject({ type: "billing_error", code: "insufficient_credits" });
-    expect((await app.post({ dry_run: true })).body.errors[0]).toMatchObject({ code: "insufficient_credits" });
+    expect((await app.post({ dry_run: true })).body.errors).toEqual([
+      expect.objectContaining({ code: "insufficient_credits" }),
+    ]);
+    const own = { method: "custom", base_model: undefined, reward_source: null, dataset: undefined, command: "true" };
+    expect((await app.post(own)).body.error).toMatchObject({ code: "insufficient_credits" });
     billing.grant(app.ctx, { workspaceId: app.workspaceA, usd: 100 });
+  });
+
+  test("who has less than it is estimated to take gets 402, unless the job may not cost more", async () => {
+    billing.grant(app.ctx, { workspaceId: app.workspaceA, usd: -99.99999 });
+    const long = { hyperparameters: { max_steps: 10_000_000 } };
+    const { status, body } = await app.post(long);
+    expect([status, body.error.code]).toEqual([402, "insufficient_credits"]);
+    expect(body.error.message).toMatch(/has \$0\.000010 left, and this takes about \$[\d.]+: have credit granted/);
+    expect((await app.post({ ...long, max_cost_usd: 0.00001, dry_run: true })).body.errors).toEqual([]);
+    billing.grant(app.ctx, { workspaceId: app.workspaceA, usd: 99.99999 });
   });
 });
 

@@ -127,6 +127,7 @@ export function sized(ctx: Ctx, made: Draft, rows: Rows | undefined): Sized | un
   const stepMs = sizing.roughStepMs(size, place);
   const most = wanted.max_cost_usd ? microsOf(wanted.max_cost_usd) : null;
   const cost = billing.costOf(place.rateMicros, stepMs * settled.totalSteps);
-  faults.attempt(() => sizing.mustAfford(ctx, made.workspaceId, most, cost));
+  const isToldSo = faults.errors.some(({ code }) => code === "insufficient_credits");
+  if (!isToldSo) faults.attempt(() => sizing.mustAfford(ctx, made.workspaceId, most, cost));
   return { ...settled, ...fit, stepMs };
 }
