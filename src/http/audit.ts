@@ -36,6 +36,9 @@ const LONGEST_PATH = 2_048;
 /** Each of these has a record of its own. */
 const INFERENCE = /^POST \/v1\/(?:deployments\/[^/]+\/)?(?:chat\/completions|completions|embeddings)$/;
 
+/** All others may change something. */
+export const isRead = ({ method }: Request) => method === "GET" || method === "HEAD";
+
 export type Caller = Pick<Principal, "workspaceId" | "keyId">;
 const CALLER = Symbol("caller");
 const MADE = Symbol("made");

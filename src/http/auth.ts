@@ -3,10 +3,9 @@ import type { z } from "zod";
 import type { Ctx, Principal } from "../context.ts";
 import { AppError, type ErrorCode } from "../lib/errors.ts";
 import { type Area, allows } from "../lib/scopes.ts";
-import { actsFor, type Caller } from "./audit.ts";
+import { actsFor, type Caller, isRead } from "./audit.ts";
 import { readJson } from "./body.ts";
-import type { RateLimiter } from "./rate_limit.ts";
-import { rateLimiterOf } from "./rate_limit.ts";
+import { type RateLimiter, rateLimiterOf } from "./rate_limit.ts";
 import { type Arrival, arrivalOf } from "./request_metrics.ts";
 
 const SCHEME = /^Bearer +(\S+)$/i;
@@ -38,8 +37,6 @@ export class RefusedKey extends AppError {
 }
 
 type Way = { ctx: Ctx; limiter: RateLimiter; area: Area; arrival: Arrival; door: Door };
-
-const isRead = ({ method }: Request) => method === "GET" || method === "HEAD";
 
 function identify({ ctx, limiter, door }: Way, request: Request): Principal {
   try {

@@ -2,7 +2,7 @@ import { type AnyElysia, Elysia } from "elysia";
 import type { Ctx } from "../context.ts";
 import { AppError } from "../lib/errors.ts";
 import { openCommit, shareSnapshot, watchWrites } from "../platform/db.ts";
-import { audit } from "./audit.ts";
+import { audit, isRead } from "./audit.ts";
 import { cors } from "./cors.ts";
 import { errorEnvelope, errorResponse, toAppError } from "./errors.ts";
 import { announcedLength } from "./file_response.ts";
@@ -78,7 +78,6 @@ export function createHandler(ctx: Ctx, routes: (app: AnyElysia) => AnyElysia): 
 }
 
 const NOWHERE: Arrival = { route: undefined, workspaceId: "" };
-const isRead = ({ method }: Request) => method === "GET" || method === "HEAD";
 
 function admissible(ctx: Ctx, request: Request) {
   if (ctx.closing.aborted)
