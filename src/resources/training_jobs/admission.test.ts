@@ -182,18 +182,6 @@ describe("what cannot be had is refused, and nothing is left of it", () => {
   });
 });
 
-test("who has less than it is estimated to take gets 402, unless the job may not cost more", async () => {
-  billing.grant(app.ctx, { workspaceId: app.workspaceA, usd: -99.99999 });
-  const long = { hyperparameters: { max_steps: 10_000_000 } };
-  const { status, body } = await app.post(long);
-  expect([status, body.error.code]).toEqual([402, "insufficient_credits"]);
-  expect(body.error.message).toMatch(/has \$0\.000010 left, and this takes about \$[\d.]+: have credit granted/);
-  const made = await app.post({ ...long, max_cost_usd: 0.00001 });
-  expect(made.status).toBe(201);
-  await app.call("POST", `/v1/training_jobs/${made.body.id}/cancel`);
-  billing.grant(app.ctx, { workspaceId: app.workspaceA, usd: 99.99999 });
-});
-
 test("another workspace's things are not there", async () => {
   const body = await app.request();
   const stranger = await app.call("POST", "/v1/training_jobs", body, { key: app.keyB });
@@ -254,4 +242,16 @@ test("with several devices the machine's first kind is taken", async () => {
   const { body } = await app.post({ reward_source: SCORES });
   expect(body.gpu_requested).toEqual({ type: "H200", count: 1 });
   gpu.useProbe(app.ctx, async () => []);
+});
+
+test("who has less than it is estimated to take gets 402, unless the job may not cost more", async () => {
+  billing.grant(app.ctx, { workspaceId: app.workspaceA, usd: -99.99999 });
+  const long = { hyperparameters: { max_steps: 10_000_000 } };
+  const { status, body } = await app.post(long);
+  expect([status, body.error.code]).toEqual([402, "insufficient_credits"]);
+  expect(body.error.message).toMatch(/has \$0\.000010 left, and this takes about \$[\d.]+: have credit granted/);
+  const made = await app.post({ ...long, max_cost_usd: 0.00001 });
+  expect(made.status).toBe(201);
+  await app.call("POST", `/v1/training_jobs/${made.body.id}/cancel`);
+  billing.grant(app.ctx, { workspaceId: app.workspaceA, usd: 99.99999 });
 });
