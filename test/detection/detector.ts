@@ -63,8 +63,15 @@ export class Detector {
     return await fetch(`http://worker${path}`, { ...init, unix: socketPath } as RequestInit);
   }
 
-  async stats(): Promise<{ runs: number; parts: number; waiting: number; pixels_held: number; rss_bytes: number }> {
+  async stats(): Promise<{ runs: number; parts: number; waiting: number; held_bytes: number; rss_bytes: number }> {
     return (await (await this.ask("/stats")).json()) as never;
+  }
+
+  /** The most that the process has ever held. */
+  async peakBytes(): Promise<number> {
+    const { pid } = await this.open();
+    const status = await Bun.file(`/proc/${pid}/status`).text();
+    return Number(/^VmHWM:\s+(\d+) kB$/m.exec(status)?.[1]) * 1_024;
   }
 
   async #start() {

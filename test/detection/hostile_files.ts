@@ -101,6 +101,9 @@ const bomb = (width: number, height: number, depth: number): Uint8Array => {
   );
 };
 
+/** 9,990 × 9,990 pixels of one colour in 38 bytes. */
+const webpBomb = Buffer.from("524946461e000000574542505650384c110000002f0567c1190750bc6a15b9808188e87f0000", "hex");
+
 /** A GIF of many frames, each the size of the screen, of a few bytes. */
 function manyFrames(gif: Uint8Array, draw: Draw): Uint8Array {
   const body = gif.subarray(0, -1);
@@ -120,6 +123,7 @@ const MAKERS: Record<string, readonly [weight: number, make: Maker]> = {
   sides_jpeg:    [4,  (good, draw) => evil.resizeJpeg(good[pick<Kind>(draw, ["jpeg", "cmyk", "profile"])], draw)],
   sides_gif:     [3,  (good, draw) => evil.resizeGif(good[pick<Kind>(draw, ["gif", "animated"])], draw)],
   bomb:          [0.3, (_, draw) => bomb(pick(draw, [20_000, 9_999, 65_500]), pick(draw, [20_000, 1_000, 65_500]), pick(draw, [8, 16]))],
+  webp_bomb:     [0.1, () => Uint8Array.from(webpBomb)],
   text_bomb:     [0.7, (good, draw) => evil.withPngChunk(good.png, pick(draw, ["zTXt", "iCCP"]), concat(Buffer.from("key\0\0"), deflateSync(Buffer.alloc(8 << 20, 65))))],
   exif_loop:     [5,  (good, draw) => evil.withJpegSegment(good.jpeg, 0xe1, exifLoop(draw))],
   exif_png:      [2,  (good, draw) => evil.withPngChunk(good.png, "eXIf", exifLoop(draw).subarray(6))],

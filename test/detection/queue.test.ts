@@ -1,7 +1,7 @@
 /** Who is computed for, and when. */
 import { describe, expect, test } from "bun:test";
 import { join, type Part, stretches, takeBatch } from "../../src/workers/detector/batch.ts";
-import { sampleFrames } from "../../src/workers/detector/decode.ts";
+import { bytesPerPixel, sampleFrames } from "../../src/workers/detector/decode.ts";
 import { createGate } from "../../src/workers/detector/gate.ts";
 import { Left } from "../../src/workers/detector/refusal.ts";
 import type { ModelName } from "../../src/workers/protocol_detector.ts";
@@ -89,4 +89,16 @@ test("frames are spread over an animation, as far as can be reached", () => {
   expect(sampleFrames({ frames: 3, width: 9, height: 9 })).toEqual([0, 1, 2]);
   expect(sampleFrames({ frames: 100, width: 9, height: 9 })).toEqual([0, 20, 40, 60, 80]);
   expect(sampleFrames({ frames: 100, width: 10_000, height: 10_000 })).toEqual([0, 1, 2, 3]);
+});
+
+test("a pixel weighs what its decoder holds of the whole image", () => {
+  const jpeg = { format: "jpeg", channels: 3, depth: "uchar" } as const;
+  const deep = { format: "png", channels: 4, depth: "ushort" } as const;
+  expect(bytesPerPixel(jpeg)).toBe(3);
+  expect(bytesPerPixel({ ...jpeg, orientation: 6 })).toBe(6);
+  expect(bytesPerPixel({ ...jpeg, isProgressive: true })).toBe(9);
+  expect(bytesPerPixel({ ...jpeg, channels: 4, isProgressive: true, orientation: 3 })).toBe(15);
+  expect([bytesPerPixel(deep), bytesPerPixel({ ...deep, isProgressive: true })]).toEqual([3, 11]);
+  expect(bytesPerPixel({ format: "webp", channels: 4, depth: "uchar" })).toBe(7);
+  expect(bytesPerPixel({ format: "gif", channels: 4, depth: "uchar", pages: 9 })).toBe(11);
 });

@@ -132,6 +132,18 @@ describe("what cannot be scored is refused with words", () => {
   });
 });
 
+test("of the largest images only those are decoded that are not held whole several times", async () => {
+  const small = new Detector({ modelsDir, threads: 1, maxPixels: 1e6 });
+  const jpeg = (options: object) => flat(80, 990, 990).toColourspace("cmyk").jpeg(options).toBuffer();
+  try {
+    expect((await small.score(await jpeg({}))).status).toBe(200);
+    const { refused } = await small.score(await jpeg({ progressive: true }));
+    expect(refused).toMatchObject({ code: "IMAGE_TOO_LARGE", error: expect.stringContaining("progressive") });
+  } finally {
+    await small.close();
+  }
+});
+
 test("a clip is heard in windows, by the detector that can", async () => {
   const bytes = wavOf({ seconds: 10, channels: 2, bits: 16, rate: 44_100 });
   const { scored } = await detector.score(bytes, { models: ["detector_audio_v0", "detector_v0"] });
@@ -167,8 +179,8 @@ test("whoever leaves is forgotten: nothing waits, no pixel is held", async () =>
   leaving.abort();
   expect(new Set(await Promise.all(asked))).toEqual(new Set(["gone"]));
   await until("everything to be given back", async () => {
-    const { waiting, pixels_held } = await detector.stats();
-    return waiting === 0 && pixels_held === 0;
+    const { waiting, held_bytes } = await detector.stats();
+    return waiting === 0 && held_bytes === 0;
   });
 });
 

@@ -23,6 +23,9 @@ export type Image = { sharp: SharpLibrary; bytes: Uint8Array; header: Header; li
 
 const GREY = { r: 128, g: 128, b: 128 };
 const MAX_FRAMES = 5;
+/** Of an image that is as large as it may be: those of a progressive JPEG in three colours. */
+const MAX_BYTES_PER_PIXEL = 9;
+const OUT_BYTES_PER_PIXEL = 3;
 /** A frame of an animation is made from those before it: pixels that may be gone through to get to the last one. */
 const MAX_WALKED_PIXELS = 400e6;
 const SIDEWAYS = 5; // EXIF orientations from here on exchange the sides
@@ -50,8 +53,25 @@ export async function readHeader(sharp: SharpLibrary, bytes: Uint8Array, limits:
     const most = `${Math.floor(limits.maxPixels / 1e6)} megapixels`;
     throw new Refusal("IMAGE_TOO_LARGE", `${size} are more than the ${most} that are decoded; send a smaller image`);
   }
+  if (width * height * bytesPerPixel(metadata) > mostBytesHeld(limits))
+    throw new Refusal(
+      "IMAGE_TOO_LARGE",
+      `${width} × ${height} pixels take too much memory in the way they are stored; send a smaller image, or one that ` +
+        "is not progressive, interlaced or turned",
+    );
   const upright = orientation >= SIDEWAYS ? { width: height, height: width } : { width, height };
   return { format: sniffed.format, ...upright, frames: Math.max(1, metadata.pages ?? 1), metadata };
+}
+
+export const mostBytesHeld = ({ maxPixels }: Limits) => maxPixels * MAX_BYTES_PER_PIXEL;
+
+/** What a pixel takes while it is decoded: what comes out, and what is held of the whole image until then. */
+export function bytesPerPixel(metadata: Pick<Metadata, "format" | "channels"> & Partial<Metadata>): number {
+  const { format, channels, depth, isProgressive, orientation = 1, pages = 1 } = metadata;
+  const stored = channels * (depth === "ushort" ? 2 : 1);
+  const canvas = format === "gif" || format === "webp" ? 4 * (pages > 1 ? 2 : 1) : 0;
+  const passes = !isProgressive ? 0 : format === "jpeg" ? channels * 2 : stored; // coefficients have 16 bits
+  return OUT_BYTES_PER_PIXEL + canvas + passes + (orientation > 1 ? stored : 0);
 }
 
 /** Which frames of an animation are looked at: at most five, spread over as much as can be reached. */

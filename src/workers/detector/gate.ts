@@ -1,5 +1,5 @@
 /**
- * How many pixels are in memory at a time. Whoever wants more than there is waits, in order: a large image is not
+ * How many bytes of pixels are in memory at a time. Whoever wants more than there is waits, in order: a large image is not
  * starved by small ones. One image may have all of it, never more.
  */
 import { Left } from "./refusal.ts";

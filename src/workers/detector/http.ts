@@ -62,6 +62,6 @@ function answerFor(error: unknown): Response {
 
 const statsOf = ({ lanes, gate }: World) => ({
   ...lanes.stats,
-  pixels_held: gate.used,
+  held_bytes: gate.used,
   rss_bytes: process.memoryUsage.rss(),
 });

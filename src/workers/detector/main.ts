@@ -6,6 +6,7 @@ import { loadSharp } from "../../native/sharp.ts";
 import { type Host, runHosted } from "../host.ts";
 import { WorkerError } from "../protocol.ts";
 import { type FromDetector, MODELS, ToDetector } from "../protocol_detector.ts";
+import { mostBytesHeld } from "./decode.ts";
 import { createGate } from "./gate.ts";
 import { createDoor, listen } from "./http.ts";
 import { openLanes } from "./lanes.ts";
@@ -49,7 +50,8 @@ async function openWorld(open: Open, onFatal: (error: Error) => void): Promise<W
   sharp.cache(false); // no image is seen twice
   sharp.concurrency(1); // images side by side instead
   const lanes = await openLanes({ dataDir, threads, models, runLimitMs: RUN_LIMIT_MS, onFatal });
-  return { sharp, models, lanes, limits: { maxPixels, seconds: DECODE_SECONDS }, gate: createGate(maxPixels) };
+  const limits = { maxPixels, seconds: DECODE_SECONDS };
+  return { sharp, models, lanes, limits, gate: createGate(mostBytesHeld(limits)) };
 }
 
 async function ended({ messages }: DetectorHost) {

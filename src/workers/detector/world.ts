@@ -7,7 +7,7 @@ import type { Models } from "./models.ts";
 export type World = {
   sharp: SharpLibrary;
   limits: Limits;
-  /** In pixels. */
+  /** In bytes. */
   gate: Gate;
   lanes: Lanes;
   models: Models;
