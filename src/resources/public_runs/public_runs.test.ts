@@ -77,66 +77,6 @@ test("a published run has the listed fields and no others", async () => {
   expect((await look(app, `/${id}`)).body).toEqual(body.data[0]);
 });
 
-const LISTED = new Set(
-  ["id", "status", "method", "output_name", "base_model", "step", "total_steps", "started_at", "completed_at"].concat([
-    "published_at",
-    "like_count",
-    "tracker_run_url",
-    "updated_at",
-    "workspace_id",
-    "publish",
-  ]),
-);
-
-/** Every field of a job, and every row that belongs to it, says something that nobody outside may read. */
-function mark(app: TestApp, id: string, word: string, isPublished: boolean) {
-  const { $client: sqlite } = app.ctx.db;
-  const columns = (table: string) =>
-    sqlite.query(`PRAGMA table_info(${table})`).all() as { name: string; type: string; pk: number }[];
-  for (const { name, type } of columns("training_jobs")) {
-    const mayStay = ["id", "workspace_id", "status", "method", "publish", "published_at"].includes(name);
-    if (mayStay || (isPublished && LISTED.has(name))) continue;
-    const value = type === "TEXT" ? JSON.stringify(`${word}-${name}`) : 777_123;
-    sqlite.query(`UPDATE training_jobs SET "${name}" = ? WHERE id = ?`).run(value, id);
-  }
-  const texts = { message: `${word}-m`, data: `{"x":"${word}-d"}`, type: `${word}-t`, prompt: `"${word}-p"` };
-  sqlite.run(`INSERT INTO training_events (id, job_id, workspace_id, level, type, message, data, created_at)
-    VALUES ('evt_${id}', '${id}', '${app.workspaceA}', 'info', '${texts.type}', '${texts.message}', '${texts.data}', 1)`);
-  sqlite.run(`INSERT INTO training_metrics (job_id, step, epoch, time, "values")
-    VALUES ('${id}', 777123, 777123, 777123, '{"${word}-key": 777123}')`);
-  sqlite.run(`INSERT INTO training_samples (job_id, step, number, prompt, completion, sub_rewards, tokens, truncated)
-    VALUES ('${id}', 1, 1, '${texts.prompt}', '${word}-c', '{}', 777123, 0)`);
-}
-
-test("of private jobs nothing leaves, and of published ones nothing but the list says", async () => {
-  const app = begin();
-  const hidden = add(app);
-  mark(app, hidden, "MARK-PRIVATE", false);
-  const shown = await run(app, { outputName: "shown" });
-  mark(app, shown, "MARK-UNLISTED", true);
-  const withdrawn = await run(app);
-  await app.call("DELETE", `/v1/training_jobs/${withdrawn}/publish`);
-  mark(app, withdrawn, "MARK-WITHDRAWN", false);
-  await app.call("PUT", "/v1/secrets/TOKEN", { value: "MARK-SECRET" });
-  await app.call("PATCH", "/v1/account", { metadata: { note: "MARK-METADATA" } });
-  const answers = [
-    await look(app),
-    await look(app, "?limit=1"),
-    await look(app, `/${shown}`),
-    await look(app, `/${hidden}`),
-    await look(app, `/${withdrawn}`),
-    await app.call("POST", `${PATH}/${hidden}/like`, undefined, anonymous),
-    await app.call("POST", `${PATH}/${shown}/like`, undefined, anonymous),
-  ];
-  expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 404, 404, 404, 200]);
-  expect(idsOf(answers[0] as never)).toEqual([shown]);
-  const all = JSON.stringify(answers.map(({ body, headers }) => [body, [...headers]]));
-  expect(all).not.toContain("MARK");
-  expect(all).not.toContain("777123");
-  for (const unsaid of [app.workspaceA, hidden.slice(4), "cus_"])
-    expect(JSON.stringify([answers[0], answers[1], answers[2], answers[6]])).not.toContain(unsaid);
-});
-
 test("a clock that was set back makes no duration below zero", async () => {
   const app = begin();
   const startedAt = app.clock.now() + 60_000;
