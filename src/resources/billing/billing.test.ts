@@ -244,6 +244,7 @@ test("a workspace hears of its credit going down, and of credit that comes", asy
   for (const usd of [7, 2, 0.6, 1]) spend(usd);
   billing.grant(own.ctx, { workspaceId: own.workspaceA, usd: 20.6 });
   spend(19);
+  billing.grant(own.ctx, { workspaceId: own.workspaceA, usd: -1 });
   const told = own.ctx.db.select().from(events).all();
   const credit = told.filter(({ type }) => type.startsWith("credit."));
   expect(credit.map(({ type, data }) => [type, data])).toEqual([
@@ -252,6 +253,8 @@ test("a workspace hears of its credit going down, and of credit that comes", asy
     ["credit.exhausted", expect.objectContaining({ balance_usd: -0.6 })],
     ["credit.granted", expect.objectContaining({ balance_usd: 20, amount_usd: 20.6 })],
     ["credit.low", expect.objectContaining({ balance_usd: 1, threshold_percent: 5 })],
+    ["credit.granted", expect.objectContaining({ balance_usd: 0, amount_usd: -1 })],
+    ["credit.exhausted", expect.objectContaining({ balance_usd: 0 })],
   ]);
   await closeAll();
 });

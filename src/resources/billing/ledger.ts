@@ -42,7 +42,7 @@ export function append(tx: Tx, { usage = NO_USAGE, windowKey, ...entry }: Entry,
 type Change = { full: number; before: number; after: number };
 
 function tell(tx: Tx, { workspaceId, kind, amountMicros, createdAt: now }: EntryRow, { full, before, after }: Change) {
-  const alerts = kind === "charge" ? alertsOf(full, before, after) : [];
+  const alerts = alertsOf(full, before, after);
   if (kind !== "grant" && alerts.length === 0) return;
   const balance = { object: "balance" as const, id: customerOf(tx, workspaceId), balance_usd: usdOf(after) };
   const at = { workspaceId, now };
