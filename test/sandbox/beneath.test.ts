@@ -315,7 +315,7 @@ describe("deleting", () => {
     clearInterval(watch);
     expect(readdirSync(workspace)).toEqual(["f"]);
     expect(most).toBeLessThan(before + 50);
-  }, 30_000);
+  }, 120_000);
 
   test("50,000 files go without holding up the others", async () => {
     mkdirSync(join(workspace, "d"));
@@ -325,8 +325,8 @@ describe("deleting", () => {
     await beneath.remove("/workspace/d", { recursive: true });
     clearInterval(watch);
     expect(readdirSync(workspace)).toEqual([]);
-expect(turns).toBeGreaterThan(50);
-  }, 30_000);
+    expect(turns).toBeGreaterThan(50);
+  }, 120_000);
 });
 
 describe("measuring", () => {
