@@ -5,7 +5,7 @@ import { write } from "../../platform/db.ts";
 import { billingAccounts } from "../billing/table.ts";
 import { liveOf } from "./fleet.ts";
 
-setDefaultTimeout(60_000); // each starts processes
+setDefaultTimeout(120_000); // each starts processes
 const CHAT = { model: "d", messages: [{ role: "user", content: "hi" }] };
 const { open: app, closeAll } = manyDeploying();
 afterEach(closeAll);
