@@ -195,12 +195,12 @@ describeWith("mariadb", mariadb, (server) => {
     const reading = await readAside({ ...source, db_query }, credentials);
     expect(reading.rows).toBe(200);
     expect(reading.growthBytes).toBeLessThan(400e6);
-  }, 60_000);
+  }, 120_000);
 
   test("a million rows are read in flat memory", async () => {
     const db_query = "SELECT seq AS id, repeat('x', 100) AS text FROM seq_1_to_1000000";
     const reading = await readAside({ ...source, db_query }, credentials);
     expect(reading.rows).toBe(1_000_000);
     expect(reading.growthBytes).toBeLessThan(150e6);
-  }, 60_000);
+  }, 120_000);
 });

@@ -213,7 +213,7 @@ describeWith("postgres", postgres, (server) => {
     const reading = await readAside({ ...source, db_query }, credentials);
     expect(reading.rows).toBe(1_000_000);
     expect(reading.growthBytes).toBeLessThan(150e6);
-  }, 60_000);
+  }, 120_000);
 
   test("long rows after short ones do not fill the memory", async () => {
     const db_query =
@@ -222,5 +222,5 @@ describeWith("postgres", postgres, (server) => {
     expect(reading.rows).toBe(5000);
 
     expect(reading.growthBytes).toBeLessThan(600e6);
-  }, 60_000);
+  }, 120_000);
 });

@@ -22,7 +22,7 @@ beforeAll(async () => {
   id = await server.deploy({ model: "random", name: MODEL, parallel: 4, context_length: 1024 });
   baseURL = `${server.url}/v1/deployments/${id}`;
   openai = new OpenAI({ apiKey: server.key, baseURL, maxRetries: 0 });
-}, 60_000);
+}, 120_000);
 afterAll(() => server?.stop());
 
 test("openai: chat with a system message, and the same seed gives the same words", async () => {

@@ -42,7 +42,7 @@ beforeAll(async () => {
   const overSocket = (url: string | URL | Request, init?: RequestInit) =>
     fetch(url, { ...init, unix: worker.socketPath } as RequestInit);
   openai = new OpenAI({ apiKey: "none", baseURL: "http://worker", maxRetries: 0, fetch: overSocket as typeof fetch });
-}, 60_000);
+}, 120_000);
 afterAll(async () => {
   await supervisor.stopAll("test over");
   rmSync(dir, { recursive: true, force: true });
@@ -158,7 +158,7 @@ test("what the model writes under a random schema satisfies it", async () => {
     if (!valid(value)) throw new Error(JSON.stringify([valid.errors, value, schema]));
   }
   expect(whole).toBeGreaterThan(40);
-}, 60_000);
+}, 120_000);
 
 test("a demanded call has arguments that satisfy the parameters", async () => {
   const parameters = {
