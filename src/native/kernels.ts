@@ -8,7 +8,7 @@ import { OutOfMemory } from "./out_of_memory.ts";
 export const KERNELS_FILE = "verk-kernels.fatbin";
 const OLDEST_MAJOR = 8; // the first with BF16 on its tensor cores
 
-const SIGHT = "piiif";
+const SIGHT = "ppiiif";
 const BACKWARD = "pipipppi"; // qkv, stride, gradient, stride, lse, delta, result, stride
 const HEADS = "iiiif";
 
@@ -60,7 +60,7 @@ export function sharedBytes(name: KernelName): number {
   const row = length * 2;
   const queriesOfKeys = length === 128 ? 32 : 64;
   if (name.startsWith("attention_back_queries")) return row * (2 * 64 + 4 * 64);
-  if (name.startsWith("attention_back_keys")) return row * (2 * 64 + 4 * queriesOfKeys) + 6 * queriesOfKeys * 4;
+  if (name.startsWith("attention_back_keys")) return row * (2 * 64 + 4 * queriesOfKeys) + 12 * queriesOfKeys * 4;
   if (/^attention_\d/.test(name)) return row * (ATTENTION.queries[length] + 4 * 64);
   return 0;
 }

@@ -24,16 +24,15 @@ template <int LENGTH> __device__ __forceinline__ void attendBackQueries(const Ba
   const int T = sight.tokens, head = blockIdx.y, row = blockIdx.z;
   const int q0 = (gridDim.x - 1 - blockIdx.x) * QUERIES;
   const int keyHead = head / (sight.heads / sight.keyHeads);
-  const int *start = sight.start + static_cast<size_t>(row) * T;
+  const Seen *seen = sight.seen + static_cast<size_t>(row) * T;
   const bf16 *base = of.qkv + static_cast<size_t>(row) * T * of.stride;
   const bf16 *keysFrom = base + (sight.heads + keyHead) * LENGTH;
   const bf16 *valuesFrom = keysFrom + sight.keyHeads * LENGTH;
-  const int first = start[q0] / KEYS * KEYS, end = min(q0 + QUERIES, T);
-  const int tiles = (end - first + KEYS - 1) / KEYS;
+  const TilesSeen tiles(seen, q0, min(q0 + QUERIES, T));
   const float toLog2 = sight.scale * LOG2E;
 
   const auto fetch = [&](int tile) {
-    const int key0 = first + tile * KEYS, stage = (tile & 1) * KEYS * LENGTH;
+    const int key0 = tiles.at(tile), stage = (tile & 1) * KEYS * LENGTH;
     loadTile<LENGTH, KEYS, ATTENTION_THREADS>(keys + stage, keysFrom + static_cast<size_t>(key0) * of.stride, of.stride, T - key0);
     loadTile<LENGTH, KEYS, ATTENTION_THREADS>(values + stage, valuesFrom + static_cast<size_t>(key0) * of.stride, of.stride, T - key0);
   };
@@ -42,23 +41,21 @@ template <int LENGTH> __device__ __forceinline__ void attendBackQueries(const Ba
   fetch(0);
   commitLoads();
 
-  const int warpRow = q0 + lane.warp * 16, lastRow = warpRow + 15;
-  const int lastStart = lastRow < T ? start[lastRow] : NEVER;
+  const int warpRow = q0 + lane.warp * 16;
+  const Seen firstSees = seenBy(seen, warpRow, T), lastSees = seenBy(seen, warpRow + 15, T);
   float lse[2], delta[2];
-  int from[2];
 #pragma unroll
   for (int r = 0; r < 2; r++) {
     const int query = warpRow + lane.group + 8 * r;
     const size_t at = (static_cast<size_t>(row) * sight.heads + head) * T + query;
     lse[r] = query < T ? of.lse[at] : 0;
     delta[r] = query < T ? of.delta[at] : 0;
-    from[r] = query < T ? start[query] : NEVER;
   }
   float sums[LENGTH / 8][4] = {};
 
-  for (int tile = 0; tile < tiles; tile++) {
-    const int key0 = first + tile * KEYS, stage = (tile & 1) * KEYS * LENGTH;
-    if (tile + 1 < tiles) fetch(tile + 1);
+  for (int tile = 0; tile < tiles.count; tile++) {
+    const int key0 = tiles.at(tile), stage = (tile & 1) * KEYS * LENGTH;
+    if (tile + 1 < tiles.count) fetch(tile + 1);
     commitLoads();
     waitForLoads<1>();
     __syncthreads();
@@ -80,16 +77,21 @@ template <int LENGTH> __device__ __forceinline__ void attendBackQueries(const Ba
         multiply(ofShares[2 * n + 1], leftGiven, right[2], right[3]);
       }
     }
-    const bool masked = key0 + KEYS - 1 > warpRow || key0 < lastStart;
+    const bool masked = hidesSome(firstSees, lastSees, key0, warpRow);
 #pragma unroll
-    for (int n = 0; n < KEYS / 8; n++)
+    for (int r = 0; r < 2; r++) {
+      const int query = warpRow + lane.group + 8 * r;
+      const Seen sees = masked ? seenBy(seen, query, T) : Seen{0, NEVER, 0, 0};
 #pragma unroll
-      for (int i = 0; i < 4; i++) {
-        const int r = i >> 1, key = key0 + n * 8 + lane.quad * 2 + (i & 1);
-        const bool hidden = masked && (key > warpRow + lane.group + 8 * r || key < from[r]);
-        const float share = hidden ? 0 : exp2f(shares[n][i] * toLog2 - lse[r]);
-        ofShares[n][i] = share * (ofShares[n][i] - delta[r]);
-      }
+      for (int n = 0; n < KEYS / 8; n++)
+#pragma unroll
+        for (int e = 0; e < 2; e++) {
+          const int i = 2 * r + e;
+          const bool hidden = masked && sees.hides(key0 + n * 8 + lane.quad * 2 + e, query);
+          const float share = hidden ? 0 : exp2f(shares[n][i] * toLog2 - lse[r]);
+          ofShares[n][i] = share * (ofShares[n][i] - delta[r]);
+        }
+    }
 #pragma unroll
     for (int k = 0; k < KEYS / 16; k++) {
       uint32_t left[4];
@@ -115,35 +117,26 @@ template <int LENGTH> __device__ __forceinline__ void attendBackQueries(const Ba
   }
 }
 
-// The first query from `from` on that does not see key `key` or anything before it any more.
-__device__ __forceinline__ int blindFrom(const int *start, int from, int tokens, int key) {
-  int low = from, high = tokens;
-  while (low < high) {
-    const int middle = (low + high) / 2;
-    if (start[middle] <= key) low = middle + 1;
-    else high = middle;
-  }
-  return low;
-}
-
 // One block for each 64 keys of a key head: the queries of all its heads go by. Products are computed turned, keys along
-// the rows, so that the shares already lie as the left operand of what they are multiplied by.
+// the rows, so that the shares already lie as the left operand of what they are multiplied by. Those that see a tile are
+// without a gap: what sees the end of a sequence's beginning is the rest of the sequence, and that begins right there.
 template <int LENGTH, int QUERIES> __device__ __forceinline__ void attendBackKeys(const Backward &of, const Sight &sight) {
   extern __shared__ __align__(128) char shared[];
   bf16 *keys = reinterpret_cast<bf16 *>(shared);
   bf16 *values = keys + KEYS * LENGTH, *queries = values + KEYS * LENGTH, *given = queries + 2 * QUERIES * LENGTH;
   float *lse = reinterpret_cast<float *>(given + 2 * QUERIES * LENGTH), *delta = lse + 2 * QUERIES;
-  int *starts = reinterpret_cast<int *>(delta + 2 * QUERIES);
+  Seen *sees = reinterpret_cast<Seen *>(delta + 2 * QUERIES);
 
   const Lane lane;
-  const int T = sight.tokens, keyHead = blockIdx.y, row = blockIdx.z;
-  const int key0 = blockIdx.x * KEYS, group = sight.heads / sight.keyHeads;
-  const int *start = sight.start + static_cast<size_t>(row) * T;
+  const int T = sight.tokens, keyHead = blockIdx.x, row = blockIdx.z, group = sight.heads / sight.keyHeads;
+  const KeyTile tile = sight.tiles[row * gridDim.y + blockIdx.y];
+  const int key0 = tile.first;
+  const Seen *seen = sight.seen + static_cast<size_t>(row) * T;
   const bf16 *base = of.qkv + static_cast<size_t>(row) * T * of.stride;
   const size_t keyColumn = (sight.heads + keyHead) * LENGTH, valueColumn = keyColumn + sight.keyHeads * LENGTH;
   const float toLog2 = sight.scale * LOG2E;
   const int firstTile = key0 / QUERIES;
-  const int tiles = (blindFrom(start, key0, T, key0 + KEYS - 1) + QUERIES - 1) / QUERIES - firstTile; // for each head
+  const int tiles = (tile.end + QUERIES - 1) / QUERIES - firstTile; // for each head
   const int steps = tiles * group;
 
   const auto fetch = [&](int step) {
@@ -155,7 +148,7 @@ template <int LENGTH, int QUERIES> __device__ __forceinline__ void attendBackKey
       const size_t source = (static_cast<size_t>(row) * sight.heads + head) * T + query;
       lse[at] = query < T ? of.lse[source] : 0;
       delta[at] = query < T ? of.delta[source] : 0;
-      starts[at] = query < T ? start[query] : NEVER;
+      sees[at] = seenBy(seen, query, T);
     }
   };
   loadTile<LENGTH, KEYS, ATTENTION_THREADS>(keys, base + static_cast<size_t>(key0) * of.stride + keyColumn, of.stride, T - key0);
@@ -189,15 +182,15 @@ template <int LENGTH, int QUERIES> __device__ __forceinline__ void attendBackKey
         multiply(ofShares[2 * n + 1], leftValues, right[2], right[3]);
       }
     }
-    const int *from = starts + stage * QUERIES;
-    const bool masked = key0 + KEYS - 1 > q0 || from[QUERIES - 1] > key0;
+    const Seen *someSee = sees + stage * QUERIES;
+    const bool masked = hidesSome(someSee[0], someSee[QUERIES - 1], key0, q0);
 #pragma unroll
     for (int n = 0; n < QUERIES / 8; n++)
 #pragma unroll
       for (int i = 0; i < 4; i++) {
         const int column = n * 8 + lane.quad * 2 + (i & 1), at = stage * QUERIES + column;
         const int key = key0 + lane.warp * 16 + lane.group + 8 * (i >> 1);
-        const bool hidden = masked && (key > q0 + column || key < from[column]);
+        const bool hidden = masked && someSee[column].hides(key, q0 + column);
         const float share = hidden ? 0 : exp2f(shares[n][i] * toLog2 - lse[at]);
         shares[n][i] = share;
         ofShares[n][i] = share * (ofShares[n][i] - delta[at]);

@@ -165,31 +165,43 @@ function turnHeads(values: Values, back: boolean) {
     }
 }
 
-/** Shares of the keys that one query of one head sees, first to last. */
-type Sight = { start: Int32Array; heads: number; keyHeads: number; tokens: number; scale: number };
+/** Of each token four numbers, of which three say what it sees; of each tile of keys, its first and who sees it last. */
+type Sight = { seen: Int32Array; tiles: Int32Array; heads: number; keyHeads: number; tokens: number; scale: number };
 const sightOf = (take: Take): Sight => ({
-  ...{ start: ints(take()), heads: take(), keyHeads: take(), tokens: take(), scale: take() },
+  ...{ seen: ints(take()), tiles: ints(take()), heads: take(), keyHeads: take(), tokens: take(), scale: take() },
 });
+const KEYS = 64;
 
-function eachQuery(
-  sight: Sight,
-  rows: number,
-  length: number,
-  visit: (of: { at: number; place: number; q: number; k: number; v: number; keys: number[] }) => void,
-) {
+function keysOf({ seen, tokens }: Sight, row: number, t: number): number[] {
+  const [start = 0, end = 0, own = 0] = seen.subarray((row * tokens + t) * 4, (row * tokens + t) * 4 + 3);
+  return [...range(end - start).map((i) => start + i), ...range(t - own + 1).map((i) => own + i)];
+}
+
+/** One behind the last query that goes by a tile of keys; each tile must be there once. */
+function lastQueries({ tiles, tokens }: Sight, rows: number): number[][] {
+  const count = Math.ceil(tokens / KEYS);
+  return range(rows).map((row) => {
+    const ends = new Array<number>(count);
+    for (const i of range(count)) {
+      const [first = 0, end = 0] = tiles.subarray((row * count + i) * 2, (row * count + i) * 2 + 2);
+      ends[first / KEYS] = end;
+    }
+    return ends;
+  });
+}
+
+type Visited = { at: number; place: number; q: number; k: number; v: number; keys: number[] };
+
+function eachQuery(sight: Sight, rows: number, length: number, visit: (of: Visited) => void) {
   const { heads, keyHeads, tokens } = sight;
   for (let row = 0; row < rows; row++)
     for (let head = 0; head < heads; head++)
       for (let t = 0; t < tokens; t++) {
-        const at = row * tokens + t;
-        const first = sight.start[at] as number;
         const keyHead = Math.floor(head / (heads / keyHeads));
         visit({
-          ...{ at, place: (row * heads + head) * tokens + t, q: head * length, k: (heads + keyHead) * length },
-          ...{
-            v: (heads + keyHeads + keyHead) * length,
-            keys: range(t - first + 1).map((i) => row * tokens + first + i),
-          },
+          ...{ at: row * tokens + t, place: (row * heads + head) * tokens + t, q: head * length },
+          ...{ k: (heads + keyHead) * length, v: (heads + keyHeads + keyHead) * length },
+          keys: keysOf(sight, row, t).map((key) => row * tokens + key),
         });
       }
 }
@@ -223,8 +235,11 @@ function attentionBack(values: Values, length: number, { rows, part }: { rows: n
   const sight = sightOf(take);
   const width = (sight.heads + 2 * sight.keyHeads) * length;
   const sums = new Float32Array(rows * sight.tokens * width);
+  const ends = lastQueries(sight, rows);
+  const goesBy = (at: number, key: number) =>
+    at % sight.tokens < (ends[Math.floor(key / sight.tokens)]?.[Math.floor((key % sight.tokens) / KEYS)] as number);
   eachQuery(sight, rows, length, ({ at, place, q, k, v, keys }) => {
-    for (const key of keys) {
+    for (const key of part === "queries" ? keys : keys.filter((each) => goesBy(at, each))) {
       let [score, ofShare] = [0, 0];
       for (let i = 0; i < length; i++) {
         score += qkv.get(at * stride + q + i) * qkv.get(key * stride + k + i);

@@ -49,7 +49,7 @@ export type Scratch = {
 
 /** Addresses of what a layer has besides matrices; 0: it has none. */
 export type Constants = { norm1: number; norm2: number; bias: number; queryNorm: number; keyNorm: number };
-export type Shared = { positions: number; turns: number; start: number };
+export type Shared = { positions: number; turns: number; seen: number; tiles: number };
 
 export const qkvWidth = ({ heads, keyHeads, head }: Size) => (heads + 2 * keyHeads) * head;
 

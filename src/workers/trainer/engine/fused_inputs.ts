@@ -6,6 +6,7 @@ import { choices, type Patterns } from "./dropout.ts";
 import type { Head } from "./fused_head.ts";
 import { type Arena, past } from "./fused_memory.ts";
 import type { Dropping } from "./fused_project.ts";
+import { keyTilesOf, SEEN, seenOf, TILE, tilesOf } from "./fused_sight.ts";
 import { type Batch, type GraphShape, scoredOf } from "./inputs.ts";
 import type { Weights } from "./weights.ts";
 
@@ -17,7 +18,8 @@ export function newFusedInputs(arena: Arena, shape: GraphShape, { architecture, 
   const { ggml } = arena.backend;
   const ids = arena.want("i32", count);
   const positions = arena.want("i32", count);
-  const start = arena.want("i32", count);
+  const seen = arena.want("i32", count * SEEN);
+  const tiles = arena.want("i32", rows * tilesOf(tokens) * TILE);
   const rowOf = arena.want("i32", count);
   const factors = arena.want("f32", scored);
   const turns = arena.want("f32", tokens * architecture.headLength);
@@ -31,7 +33,7 @@ export function newFusedInputs(arena: Arena, shape: GraphShape, { architecture, 
     rowOf,
     /** For each scored row, what its gradient is multiplied by. */
     factors,
-    shared: () => ({ positions: positions.at, turns: turns.at, start: start.at }),
+    shared: () => ({ positions: positions.at, turns: turns.at, seen: seen.at, tiles: tiles.at }),
     dropping: (patterns: Patterns): Dropping => ({
       patterns: (width) => Number(must(ggml.ggml_get_data(patterns.of(width)), "memory")),
       choice: (name) => past("i32", choice.at, names.indexOf(name) * count),
@@ -48,7 +50,9 @@ export function newFusedInputs(arena: Arena, shape: GraphShape, { architecture, 
       });
       putBytes(ggml, ids.tensor, batch.ids);
       putBytes(ggml, positions.tensor, batch.positions);
-      putBytes(ggml, start.tensor, startsOf(batch.sequences, tokens));
+      const sees = seenOf(batch, tokens);
+      putBytes(ggml, seen.tensor, sees);
+      putBytes(ggml, tiles.tensor, keyTilesOf(sees, tokens));
       putBytes(ggml, rowOf.tensor, back);
       if (head.places) putBytes(ggml, head.places.tensor, places);
       putBytes(
@@ -88,18 +92,6 @@ function placesOf(targets: Int32Array, scored: number): Int32Array {
   const places = new Int32Array(scored).fill(-1);
   places.set(found);
   return places;
-}
-
-/** For each token, the first of its row that it sees. Padding sees itself. */
-export function startsOf(sequences: Int32Array, tokens: number): Int32Array {
-  const starts = new Int32Array(sequences.length);
-  for (let i = 0; i < sequences.length; i++) {
-    const place = i % tokens;
-    const own = sequences[i] as number;
-    const goesOn = place > 0 && own >= 0 && own === sequences[i - 1];
-    starts[i] = goesOn ? (starts[i - 1] as number) : place;
-  }
-  return starts;
 }
 
 /** [tokens, pairs of a head]: cosine and sine. */

@@ -6,6 +6,7 @@ import { ATTENTION } from "../../../native/kernels.ts";
 import { type Constants, dxStride, type Kept, qkvWidth } from "./fused_buffers.ts";
 import type { Buffer } from "./fused_memory.ts";
 import { type On, project, projectBack, rowThreads } from "./fused_project.ts";
+import { tilesOf } from "./fused_sight.ts";
 import type { FusedLayer } from "./fused_weights.ts";
 
 export function addNorm(
@@ -22,7 +23,8 @@ export function addNorm(
 }
 
 const sight = ({ size, shared }: On) => [
-  shared.start,
+  shared.seen,
+  shared.tiles,
   size.heads,
   size.keyHeads,
   size.tokens,
@@ -110,8 +112,8 @@ function attentionBack(on: On, layer: FusedLayer, kept: Kept, c: Constants) {
   ]);
   const values = [kept.qkv.at, q, scratch.dAttended.at, heads * head, kept.lse.at, scratch.delta.at];
   const all = [...values, scratch.dqkv.at, dStride, ...sight(on)];
-  const { threads, keys, backQueries } = ATTENTION;
-  kernels.launch(`attention_back_keys_${head}`, { grid: [Math.ceil(tokens / keys), keyHeads, rows], threads }, all);
+  const { threads, backQueries } = ATTENTION;
+  kernels.launch(`attention_back_keys_${head}`, { grid: [keyHeads, tilesOf(tokens), rows], threads }, all);
   const queryGrid = [Math.ceil(tokens / backQueries), heads, rows] as const;
   kernels.launch(`attention_back_queries_${head}`, { grid: queryGrid, threads }, all);
   kernels.launch("turn_heads_back", warpGrid(count * (heads + keyHeads)), [
