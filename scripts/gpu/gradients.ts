@@ -41,7 +41,13 @@ const ROUNDED: readonly Case[] = [
     graph: { checkpoints: true },
   },
 ];
-/** Rows of several tiles of keys, whose queries skip some; the last as a training has them. */
+/** So many that no block of the kernels is much longer than the others: heads of a group are added up inside it. */
+const MANY: readonly Case[] = [
+  { what: "many rows, on BF16", type: "BF16", graph: { rows: 48 } },
+  { what: "many rows, heads of 128", type: "BF16", model: { arch: "qwen3", head: 128 }, graph: { rows: 48 } },
+  { what: "many rows whose answers share their question", type: "BF16", group: 80, graph: { rows: 60 } },
+];
+/** Rows of several tiles of keys, whose queries skip some. */
 const SHARED: readonly Case[] = [
   { what: "answers share their question, on BF16", type: "BF16", group: 120 },
   { what: "a row of two groups, on Q8_0", type: "Q8_0", group: 1100, graph: { tokens: 1500, rows: 1 } },
@@ -74,7 +80,7 @@ const RELATIVE = 1e-3;
 
 /** As jobs compute. What rounds in BF16 or TF32 points nearly the same way. */
 export const rounded: Part = async function* (place) {
-  for (const each of [...ROUNDED, ...SHARED]) {
+  for (const each of [...ROUNDED, ...MANY, ...SHARED]) {
     const { fused, logps, together, worst } = await difference(place, each);
     const value = `cosine ${together.cosine.toFixed(5)} (worst tensor ${worst.cosine.toFixed(5)}, ${worst.at}), scores ${logps.toExponential(1)} apart`;
     const ok = together.cosine >= COSINE;
@@ -84,7 +90,7 @@ export const rounded: Part = async function* (place) {
 
 /** Nothing adds in an order that changes: the same batch twice, in graphs of their own. */
 export const repeated: Part = async function* (place) {
-  for (const each of [...ROUNDED.slice(0, 1), ...SHARED]) {
+  for (const each of [...ROUNDED.slice(0, 1), ...MANY, ...SHARED]) {
     const { typed } = await modelPair(place, each.model ?? {}, each.type);
     const [first, second] = [0, 1].map(() => gradientsOf(typed, place.device, howOf(each)));
     const differing = first!.gradients.filter(({ values }, i) => {

@@ -9,7 +9,7 @@ export const KERNELS_FILE = "verk-kernels.fatbin";
 const OLDEST_MAJOR = 8; // the first with BF16 on its tensor cores
 
 const SIGHT = "ppiiif";
-const BACKWARD = "pipipppi"; // qkv, stride, gradient, stride, lse, delta, result, stride
+const BACKWARD = "pipipppip"; // qkv, stride, gradient, stride, lse, delta, result, stride, parts
 const HEADS = "iiiif";
 
 /** Parameters of each kernel, in the order of kernels.cu: p address, i whole number, f number. */
@@ -31,6 +31,7 @@ export const SIGNATURES = {
   attention_back_keys_64: BACKWARD + SIGHT,
   attention_back_keys_128: BACKWARD + SIGHT,
   attention_delta: "pipipiiii",
+  sum_heads: "ppiiiii",
   target_logps: "pippppii",
   put_adapters: "p",
   add_gradients: "p",
@@ -43,6 +44,8 @@ export type Launch = { grid: Grid; threads: number; shared?: number };
 export type Kernels = {
   launch: (name: KernelName, how: Launch, values: readonly number[]) => void;
   readonly products: Products;
+  /** Where blocks of a kernel are computed side by side. */
+  readonly multiprocessors: number;
   /** Makes the device this thread's own again. */
   enter: () => void;
   /** Until everything that was started has been computed. */
@@ -93,6 +96,7 @@ function load(path: string, index: number): Kernels | null {
       driver.launch(kernels[name], grid, threads, { shared, extra: of.extra });
     },
     products,
+    multiprocessors: driver.multiprocessors,
     enter: driver.enter,
     wait: driver.wait,
     close: () => products.close(),

@@ -11,6 +11,7 @@ struct Backward {
   const float *lse, *delta;
   bf16 *to; // gradients of queries, keys and values, laid out as those are
   int toStride;
+  float *parts; // of keys and values for each head by itself, to be added up; null: a block adds up what it has
 };
 
 // One block for each 64 queries of a head.
@@ -117,7 +118,8 @@ template <int LENGTH> __device__ __forceinline__ void attendBackQueries(const Ba
   }
 }
 
-// One block for each 64 keys of a key head: the queries of all its heads go by. Products are computed turned, keys along
+// One block for each 64 keys of a key head: the queries of all its heads go by. Or one for each head, where some keys are
+// seen by so many more than the others that all would wait for them. Products are computed turned, keys along
 // the rows, so that the shares already lie as the left operand of what they are multiplied by. Those that see a tile are
 // without a gap: what sees the end of a sequence's beginning is the rest of the sequence, and that begins right there.
 template <int LENGTH, int QUERIES> __device__ __forceinline__ void attendBackKeys(const Backward &of, const Sight &sight) {
@@ -128,7 +130,8 @@ template <int LENGTH, int QUERIES> __device__ __forceinline__ void attendBackKey
   Seen *sees = reinterpret_cast<Seen *>(delta + 2 * QUERIES);
 
   const Lane lane;
-  const int T = sight.tokens, keyHead = blockIdx.x, row = blockIdx.z, group = sight.heads / sight.keyHeads;
+  const int T = sight.tokens, row = blockIdx.z, group = sight.heads / sight.keyHeads, heads = of.parts ? 1 : group;
+  const int firstHead = blockIdx.x * heads, keyHead = firstHead / group;
   const KeyTile tile = sight.tiles[row * gridDim.y + blockIdx.y];
   const int key0 = tile.first;
   const Seen *seen = sight.seen + static_cast<size_t>(row) * T;
@@ -137,10 +140,10 @@ template <int LENGTH, int QUERIES> __device__ __forceinline__ void attendBackKey
   const float toLog2 = sight.scale * LOG2E;
   const int firstTile = key0 / QUERIES;
   const int tiles = (tile.end + QUERIES - 1) / QUERIES - firstTile; // for each head
-  const int steps = tiles * group;
+  const int steps = tiles * heads;
 
   const auto fetch = [&](int step) {
-    const int head = keyHead * group + step / tiles, q0 = (firstTile + step % tiles) * QUERIES, stage = step & 1;
+    const int head = firstHead + step / tiles, q0 = (firstTile + step % tiles) * QUERIES, stage = step & 1;
     loadTile<LENGTH, QUERIES, ATTENTION_THREADS>(queries + stage * QUERIES * LENGTH, base + static_cast<size_t>(q0) * of.stride + head * LENGTH, of.stride, T - q0);
     loadTile<LENGTH, QUERIES, ATTENTION_THREADS>(given + stage * QUERIES * LENGTH, of.ofOut + (static_cast<size_t>(row) * T + q0) * of.outStride + head * LENGTH, of.outStride, T - q0);
     if (threadIdx.x < QUERIES) {
@@ -217,10 +220,17 @@ template <int LENGTH, int QUERIES> __device__ __forceinline__ void attendBackKey
   for (int r = 0; r < 2; r++) {
     const int key = key0 + lane.warp * 16 + lane.group + 8 * r;
     if (key >= T) continue;
-    bf16 *to = of.to + (static_cast<size_t>(row) * T + key) * of.toStride;
+    const size_t token = static_cast<size_t>(row) * T + key;
+    bf16 *to = of.to + token * of.toStride;
+    float *part = of.parts + (token * sight.heads + firstHead) * 2 * LENGTH;
 #pragma unroll
     for (int n = 0; n < LENGTH / 8; n++) {
       const int column = n * 8 + lane.quad * 2;
+      if (of.parts) {
+        *reinterpret_cast<float2 *>(part + column) = make_float2(ofKeys[n][2 * r] * sight.scale, ofKeys[n][2 * r + 1] * sight.scale);
+        *reinterpret_cast<float2 *>(part + LENGTH + column) = make_float2(ofValues[n][2 * r], ofValues[n][2 * r + 1]);
+        continue;
+      }
       *reinterpret_cast<uint32_t *>(to + keyColumn + column) = pairOf(ofKeys[n][2 * r] * sight.scale, ofKeys[n][2 * r + 1] * sight.scale);
       *reinterpret_cast<uint32_t *>(to + valueColumn + column) = pairOf(ofValues[n][2 * r], ofValues[n][2 * r + 1]);
     }

@@ -37,6 +37,23 @@ extern "C" __global__ void attention_delta(const bf16 *out, int outStride, const
     delta[(static_cast<size_t>(token / tokensOfRow) * heads + head) * tokensOfRow + token % tokensOfRow] = sum;
 }
 
+// The parts of all heads of a key head, head by head. Eight numbers of a token's keys or values a thread.
+extern "C" __global__ void sum_heads(const float *parts, bf16 *to, int toStride, int heads, int keyHeads, int length, int tokens) {
+  const int pieces = length / 8, perToken = 2 * keyHeads * pieces, group = heads / keyHeads;
+  const size_t i = static_cast<size_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  const size_t token = i / perToken;
+  if (token >= tokens) return;
+  const int at = i % perToken, kind = at / (keyHeads * pieces), keyHead = at / pieces % keyHeads, column = at % pieces * 8;
+  const float *from = parts + ((token * heads + keyHead * group) * 2 + kind) * length + column;
+  float sum[8] = {}, some[8];
+  for (int head = 0; head < group; head++) {
+    eightFloats(from + static_cast<size_t>(head) * 2 * length, some);
+#pragma unroll
+    for (int k = 0; k < 8; k++) sum[k] += some[k];
+  }
+  putEight(to + token * toStride + (heads + kind * keyHeads + keyHead) * length + column, sum);
+}
+
 // One line of a list of matrices to be copied; sizes and strides in elements.
 struct Copy {
   const void *from;

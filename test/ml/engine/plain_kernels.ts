@@ -231,10 +231,12 @@ function attention(values: Values, length: number, rows: number) {
 function attentionBack(values: Values, length: number, { rows, part }: { rows: number; part: "keys" | "queries" }) {
   const take = taking(values);
   const [qkv, stride, given, givenStride] = [halves(take()), take(), halves(take()), take()];
-  const [lse, delta, to, toStride] = [floats(take()), floats(take()), halves(take()), take()];
+  const [lse, delta, to, toStride, partsAt] = [floats(take()), floats(take()), halves(take()), take(), take()];
   const sight = sightOf(take);
   const width = (sight.heads + 2 * sight.keyHeads) * length;
   const sums = new Float32Array(rows * sight.tokens * width);
+  const parts = part === "keys" && partsAt !== 0 ? floats(partsAt) : null; // of each head by itself
+  parts?.fill(0, 0, rows * sight.tokens * sight.heads * 2 * length);
   const ends = lastQueries(sight, rows);
   const goesBy = (at: number, key: number) =>
     at % sight.tokens < (ends[Math.floor(key / sight.tokens)]?.[Math.floor((key % sight.tokens) / KEYS)] as number);
@@ -251,9 +253,14 @@ function attentionBack(values: Values, length: number, { rows, part }: { rows: n
         sums[at * width + q + i] = (sums[at * width + q + i] as number) + ofScore * qkv.get(key * stride + k + i);
         sums[key * width + k + i] = (sums[key * width + k + i] as number) + ofScore * qkv.get(at * stride + q + i);
         sums[key * width + v + i] = (sums[key * width + v + i] as number) + share * given.get(at * givenStride + q + i);
+        if (!parts) continue;
+        const own = (key * sight.heads * length + q) * 2 + i;
+        parts[own] = (parts[own] as number) + ofScore * qkv.get(at * stride + q + i);
+        parts[own + length] = (parts[own + length] as number) + share * given.get(at * givenStride + q + i);
       }
     }
   });
+  if (parts) return;
   const split = sight.heads * length;
   for (let n = 0; n < rows * sight.tokens; n++)
     for (let i = part === "queries" ? 0 : split; i < (part === "queries" ? split : width); i++)
@@ -273,6 +280,25 @@ function attentionDelta(values: Values) {
       );
       delta[(Math.floor(n / perRow) * heads + head) * perRow + (n % perRow)] = sum;
     }
+}
+
+function sumHeads(values: Values) {
+  const take = taking(values);
+  const [parts, to, toStride, heads, keyHeads, length, tokens] = [
+    ...[floats(take()), halves(take())],
+    ...[take(), take(), take(), take(), take()],
+  ] as [Float32Array, ReturnType<typeof halves>, number, number, number, number, number];
+  const group = heads / keyHeads;
+  for (let n = 0; n < tokens; n++)
+    for (const kind of [0, 1])
+      for (let keyHead = 0; keyHead < keyHeads; keyHead++)
+        for (let i = 0; i < length; i++) {
+          const sum = range(group).reduce(
+            (s, g) => s + (parts[((n * heads + keyHead * group + g) * 2 + kind) * length + i] as number),
+            0,
+          );
+          to.set(n * toStride + (heads + kind * keyHeads + keyHead) * length + i, sum);
+        }
 }
 
 function targetLogps(values: Values, rows: number) {
@@ -353,6 +379,7 @@ const KERNELS: Record<KernelName, (values: Values, grid: readonly [number, numbe
   attention_back_keys_64: (values, [, , rows]) => attentionBack(values, 64, { rows, part: "keys" }),
   attention_back_keys_128: (values, [, , rows]) => attentionBack(values, 128, { rows, part: "keys" }),
   attention_delta: (values) => attentionDelta(values),
+  sum_heads: (values) => sumHeads(values),
   target_logps: (values, [rows]) => targetLogps(values, rows),
   put_adapters: ([list = 0], [, count]) =>
     copies(list, count, (from, to, { i, k, by }) => halves(to).set(k, (floats(from)[i] as number) * by)),
@@ -395,6 +422,7 @@ export const plainKernels: Kernels = {
     byColumns: (a, b, to, of) => multiply(a, b, { to, of, at: { a: turned, b: straight } }),
     close: () => 0,
   },
+  multiprocessors: 1, // nothing is uneven
   enter() {},
   wait() {},
   close() {},

@@ -3,10 +3,11 @@ import { putBytes } from "../../../native/ggml.ts";
 import { must } from "../../../native/llama_symbols.ts";
 import type { Architecture } from "./architecture.ts";
 import { choices, type Patterns } from "./dropout.ts";
+import type { Shared } from "./fused_buffers.ts";
 import type { Head } from "./fused_head.ts";
 import { type Arena, past } from "./fused_memory.ts";
 import type { Dropping } from "./fused_project.ts";
-import { keyTilesOf, SEEN, seenOf, TILE, tilesOf } from "./fused_sight.ts";
+import { isUneven, keyTilesOf, SEEN, seenOf, TILE, tilesOf } from "./fused_sight.ts";
 import { type Batch, type GraphShape, scoredOf } from "./inputs.ts";
 import type { Weights } from "./weights.ts";
 
@@ -27,13 +28,19 @@ export function newFusedInputs(arena: Arena, shape: GraphShape, { architecture, 
   const choice = arena.want("i32", Math.max(1, names.length * count));
   let places: Int32Array = new Int32Array();
   let hasTarget: Uint8Array = new Uint8Array();
+  let uneven = false;
   return {
     ids,
     /** For each token, its row among the scored; below zero: none. */
     rowOf,
     /** For each scored row, what its gradient is multiplied by. */
     factors,
-    shared: () => ({ positions: positions.at, turns: turns.at, seen: seen.at, tiles: tiles.at }),
+    shared: (): Shared => ({
+      ...{ positions: positions.at, turns: turns.at, seen: seen.at, tiles: tiles.at },
+      get uneven() {
+        return uneven;
+      },
+    }),
     dropping: (patterns: Patterns): Dropping => ({
       patterns: (width) => Number(must(ggml.ggml_get_data(patterns.of(width)), "memory")),
       choice: (name) => past("i32", choice.at, names.indexOf(name) * count),
@@ -52,7 +59,9 @@ export function newFusedInputs(arena: Arena, shape: GraphShape, { architecture, 
       putBytes(ggml, positions.tensor, batch.positions);
       const sees = seenOf(batch, tokens);
       putBytes(ggml, seen.tensor, sees);
-      putBytes(ggml, tiles.tensor, keyTilesOf(sees, tokens));
+      const some = keyTilesOf(sees, tokens);
+      putBytes(ggml, tiles.tensor, some);
+      uneven = isUneven(some, architecture, arena.backend.kernels?.multiprocessors ?? 1);
       putBytes(ggml, rowOf.tensor, back);
       if (head.places) putBytes(ggml, head.places.tensor, places);
       putBytes(

@@ -111,9 +111,15 @@ function attentionBack(on: On, layer: FusedLayer, kept: Kept, c: Constants) {
     ...[heads, head, tokens, count],
   ]);
   const values = [kept.qkv.at, q, scratch.dAttended.at, heads * head, kept.lse.at, scratch.delta.at];
-  const all = [...values, scratch.dqkv.at, dStride, ...sight(on)];
+  const parts = shared.uneven ? scratch.dGateUp.at : 0;
+  const all = [...values, scratch.dqkv.at, dStride, parts, ...sight(on)];
   const { threads, backQueries } = ATTENTION;
-  kernels.launch(`attention_back_keys_${head}`, { grid: [keyHeads, tilesOf(tokens), rows], threads }, all);
+  const keyGrid = [shared.uneven ? heads : keyHeads, tilesOf(tokens), rows] as const;
+  kernels.launch(`attention_back_keys_${head}`, { grid: keyGrid, threads }, all);
+  if (shared.uneven)
+    kernels.launch("sum_heads", { grid: [Math.ceil((count * keyHeads * head) / 4 / 256), 1, 1], threads: 256 }, [
+      ...[parts, scratch.dqkv.at, dStride, heads, keyHeads, head, count],
+    ]);
   const queryGrid = [Math.ceil(tokens / backQueries), heads, rows] as const;
   kernels.launch(`attention_back_queries_${head}`, { grid: queryGrid, threads }, all);
   kernels.launch("turn_heads_back", warpGrid(count * (heads + keyHeads)), [

@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import { openRandom } from "../../../lib/training/random.ts";
 import { ATTENTION } from "../../../native/kernels.ts";
-import { keyTilesOf, SEEN, seenOf, TILE, tilesOf } from "./fused_sight.ts";
+import { isUneven, keyTilesOf, SEEN, seenOf, TILE, tilesOf } from "./fused_sight.ts";
 
 const random = openRandom(4);
 const upTo = (most: number) => 1 + Math.floor(random() * most);
@@ -81,4 +81,20 @@ test.each(CASES)("of %d tokens in %d rows all that see a tile of keys are told, 
 test("what all branches see cannot come behind one of them", () => {
   const batch = { sequences: new Int32Array(4), branches: Int32Array.of(0, 1, 0, 2) };
   expect(() => seenOf(batch, 4)).toThrow("comes before them");
+});
+
+test("keys that very many see are told from those that all see alike", () => {
+  const rowOf = (lengths: readonly (readonly number[])[]) => {
+    const parts = lengths.flatMap((own, sequence) => own.map((length, branch) => ({ length, branch, sequence })));
+    const of = (what: "branch" | "sequence") =>
+      Int32Array.from(parts.flatMap((each) => new Array<number>(each.length).fill(each[what])));
+    const tokens = of("branch").length;
+    return keyTilesOf(seenOf({ sequences: of("sequence"), branches: of("branch") }, tokens), tokens);
+  };
+  const shared = rowOf(new Array(7).fill([127, ...new Array(8).fill(128)]));
+  const apart = rowOf(new Array(32).fill([255]));
+  const heads = { heads: 14, keyHeads: 2 };
+  expect([isUneven(shared, heads, 132), isUneven(apart, heads, 132)]).toEqual([true, false]);
+  expect(isUneven(shared, { heads: 2, keyHeads: 2 }, 132)).toBe(false); // there is nothing to be split
+  expect(isUneven(rowOf(new Array(8).fill([1024])), { heads: 32, keyHeads: 8 }, 132)).toBe(false);
 });

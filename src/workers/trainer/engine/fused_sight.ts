@@ -50,6 +50,20 @@ export function keyTilesOf(seen: Int32Array, tokens: number): Int32Array {
   return all;
 }
 
+/**
+ * Whether the tile with the most queries takes a block twice as long as all would take if they were spread evenly, two
+ * blocks on a multiprocessor. To add up what each head has by itself takes time too.
+ */
+export function isUneven(tiles: Int32Array, of: { heads: number; keyHeads: number }, multiprocessors: number): boolean {
+  let [longest, all] = [0, 0];
+  for (let i = 0; i < tiles.length; i += TILE) {
+    const queries = (tiles[i + 1] as number) - (tiles[i] as number);
+    longest = Math.max(longest, queries);
+    all += queries;
+  }
+  return of.heads > of.keyHeads && longest * multiprocessors > all * of.keyHeads;
+}
+
 function endsOf(seen: Int32Array, count: number): Int32Array {
   const ends = new Int32Array(count);
   const tokens = seen.length / SEEN;
