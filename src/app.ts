@@ -34,6 +34,8 @@ import { begin as beginDeployments } from "./resources/deployments/reconcile.ts"
 import * as gpu from "./resources/gpu/service.ts";
 import * as setup from "./resources/setup/service.ts";
 import { begin as beginTrainingJobs, close as closeTrainingJobs } from "./resources/training_jobs/reconcile.ts";
+import { begin as beginWebhooks } from "./resources/webhooks/fan_out.ts";
+import { close as closeWebhooks } from "./resources/webhooks/live.ts";
 import { mount } from "./routes.ts";
 import { createRewardPool } from "./sandbox/reward_pool.ts";
 
@@ -75,6 +77,8 @@ export async function startServer(config: Config, options: Options = {}): Promis
     await beginDatasets(ctx);
     beginDeployments(ctx);
     beginTrainingJobs(ctx); // the ledger is empty now
+    beginWebhooks(ctx);
+    shutdown.add("webhooks", (signal) => closeWebhooks(ctx, signal));
     await durable(db);
     for (const spec of loops(ctx)) opened.loops.set(spec.name, startLoop(durably(db, spec), { log, clock }));
     shutdown.add("loops", async () => {

@@ -15,6 +15,9 @@ import { reconcile as reconcileSessions } from "./resources/sessions/reconcile.t
 import { reconcile as reconcileTrainingJobs } from "./resources/training_jobs/reconcile.ts";
 import { sweep as sweepTrainingJobs } from "./resources/training_jobs/sweep.ts";
 import { sweep as sweepVolumes } from "./resources/volumes/sweep.ts";
+import { deliver } from "./resources/webhooks/deliver.ts";
+import { fanOut } from "./resources/webhooks/fan_out.ts";
+import { prune as pruneWebhooks } from "./resources/webhooks/prune.ts";
 import { purge } from "./resources/workspaces/purge.ts";
 
 const HOUR_MS = 3_600_000;
@@ -34,6 +37,9 @@ export const loops = (ctx: Ctx): LoopSpec[] => [
   { name: "training_jobs.reconcile", schedule: { everyMs: 1_000 }, tick: () => reconcileTrainingJobs(ctx) },
   { name: "training_jobs.sweep", schedule: { everyMs: 3_600_000 }, tick: (signal) => sweepTrainingJobs(ctx, signal) },
   { name: "volumes.sweep", schedule: { everyMs: 60_000 }, tick: (signal) => sweepVolumes(ctx, signal) },
+  { name: "webhooks.fan_out", schedule: { everyMs: 1_000 }, tick: (signal) => fanOut(ctx, signal) },
+  { name: "webhooks.deliver", schedule: { everyMs: 500 }, tick: (signal) => deliver(ctx, signal) },
+  { name: "webhooks.prune", schedule: "57 3 * * *", tick: () => pruneWebhooks(ctx) },
   { name: "code_artifacts.sweep", schedule: "47 * * * *", tick: () => removeAbandoned(ctx) },
   {
     name: "deployments.prune_requests",

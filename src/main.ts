@@ -9,6 +9,17 @@ process.umask(0o077); // whatever this program writes is its owner's alone
 
 const [command, ...args] = process.argv.slice(2);
 
+// Bun holds every request back while 256 are under way, those to workers and those of webhooks together, and reads
+// another number before the first line of a program. So a server without one becomes itself once more, under the same
+// process id: 5 ms, which the service's unit spares it.
+const MOST_REQUESTS = "BUN_CONFIG_MAX_HTTP_REQUESTS";
+if (command === "serve" && !process.env[MOST_REQUESTS] && Bun.main.startsWith("/$bunfs/")) {
+  try {
+    const env = { ...process.env, [MOST_REQUESTS]: "16384" };
+    process.execve?.(process.execPath, [process.execPath, command, ...args], env);
+  } catch {} // the executable was replaced at this moment: 256 will do
+}
+
 // Not inside a try block: there the bundler would accept a module that does not exist.
 async function dispatch(): Promise<void> {
   const { armFailpoint } = await import("./platform/failpoint.ts");

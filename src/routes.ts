@@ -21,6 +21,7 @@ import { logRoutes as trainingLogs } from "./resources/training_jobs/log_routes.
 import { modelRoutes as trainingModels } from "./resources/training_jobs/model_routes.ts";
 import { routes as trainingJobs } from "./resources/training_jobs/routes.ts";
 import { routes as volumes } from "./resources/volumes/routes.ts";
+import { routes as webhooks } from "./resources/webhooks/routes.ts";
 import { routes as workspaces } from "./resources/workspaces/routes.ts";
 
 /** The map: every route this server has. */
@@ -47,4 +48,5 @@ export const mount = (ctx: Ctx) => (app: AnyElysia) =>
     .use(trainingLogs(ctx))
     .use(trainingModels(ctx))
     .use(gpu(ctx))
+    .use(webhooks(ctx))
     .use(events(ctx));

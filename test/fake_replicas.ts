@@ -1,10 +1,11 @@
-import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, renameSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import type { Clock } from "../src/platform/clock.ts";
 import type { Supervisor } from "../src/platform/supervisor.ts";
 import { begin } from "../src/resources/deployments/reconcile.ts";
 import { register } from "../src/resources/models/folder.ts";
 import type { Life } from "../src/workers/fake/serving.ts";
+import { startsOf } from "./fake_starts.ts";
 import { type TestApp, tempDir, testApp, until } from "./harness.ts";
 import { makeModel } from "./models.ts";
 
@@ -33,10 +34,8 @@ export async function deploying({ dir = tempDir(), clock, flags = {}, lives = [{
   });
   begin(app.ctx);
   await register(app.ctx, { name: "random", path: "models/random.gguf" });
-  const starts = () =>
-    existsSync(`${script}.starts`) ? readFileSync(`${script}.starts`, "utf8").trim().split("\n") : [];
   return Object.assign(app, {
-    starts,
+    starts: () => startsOf(script),
     relive: (next: readonly Life[]) => writeFileSync(script, JSON.stringify(next)),
     deploy: async (json: Record<string, unknown> = {}) => {
       const { body, status } = await app.call("POST", "/v1/deployments", { model: "random", name: "d", ...json });
@@ -53,6 +52,23 @@ export async function deploying({ dir = tempDir(), clock, flags = {}, lives = [{
 }
 
 export type DeployingApp = Awaited<ReturnType<typeof deploying>>;
+
+/** For tests that open several: `const { open, closeAll } = manyDeploying(); afterEach(closeAll)`. */
+export function manyDeploying() {
+  const apps: DeployingApp[] = [];
+  return {
+    /** Whoever closes one himself takes it out. */
+    apps,
+    async open(...args: Parameters<typeof deploying>): Promise<DeployingApp> {
+      const made = await deploying(...args);
+      apps.push(made);
+      return made;
+    },
+    async closeAll() {
+      for (const each of apps.splice(0)) await each.close().then(each.remove);
+    },
+  };
+}
 
 /** Types of the events about one thing, oldest first. */
 export const eventsOf = (app: TestApp, id: string): string[] =>

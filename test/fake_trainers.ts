@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, renameSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { newId } from "../src/lib/ids.ts";
 import type { Clock } from "../src/platform/clock.ts";
@@ -17,6 +17,7 @@ import {
   trainingMetrics,
 } from "../src/resources/training_jobs/table.ts";
 import type { TrainerLife } from "../src/workers/fake/trainer.ts";
+import { startsOf } from "./fake_starts.ts";
 import { type TestApp, tempDir, testApp, until } from "./harness.ts";
 import { makeAdapter, makeModel } from "./models.ts";
 
@@ -66,7 +67,8 @@ export async function training({ dir = tempDir(), clock, flags = {}, lives = [{}
   return Object.assign(app, {
     relive,
     row,
-    starts: () => (existsSync(`${script}.starts`) ? readFileSync(`${script}.starts`, "utf8").trim().split("\n") : []),
+    starts: () => startsOf(script),
+    killLast: () => process.kill(startsOf(script).at(-1) ?? Number.NaN, "SIGKILL"),
     add: (more: Partial<JobRow> = {}) => add(app, dataset, more),
     metrics: (id: string) => metricsOf(app, id),
     steps: (id: string) => metricsOf(app, id).map(({ step }) => step),

@@ -15,7 +15,14 @@ export class ApiError extends Error {
 export type Answer<T> = { status: number; body: T; headers: Headers };
 export type ServerEvent = { id: string | undefined; event: string; data: unknown };
 type Method = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
-type StreamOptions = { body?: unknown; onComment?: (text: string) => void };
+type StreamOptions = {
+  body?: unknown;
+  onComment?: (text: string) => void;
+  /** The server has answered: what happens from here on is in the stream. */
+  onOpen?: () => void;
+  /** Where the stream begins, before the first event: an id to go on from. */
+  onPlace?: (id: string) => void;
+};
 /** What is sent as it is, of any length: a stream is read as fast as the server takes it. */
 export type Body = Uint8Array<ArrayBuffer> | ReadableStream<Uint8Array<ArrayBuffer>>;
 type CallOptions = { headers?: Record<string, string>; signal?: AbortSignal; raw?: Body };
@@ -54,12 +61,13 @@ export function createClient({ url, key }: { url: string; key?: string }): Clien
     async *download(path, signal) {
       yield* bytesOf(await send(path, { headers: headersOf(), signal, timeout: false }), signal);
     },
-    async *stream(path, signal, { body, onComment } = {}) {
+    async *stream(path, signal, { body, onComment, onOpen, onPlace } = {}) {
       const headers = headersOf({ accept: "text/event-stream", "content-type": "application/json" });
       const post = body === undefined ? {} : { method: "POST", body: JSON.stringify(body) };
       const response = await send(path, { headers, signal, ...post, timeout: false }); // a wake takes as long as it takes
+      onOpen?.();
       try {
-        if (response.body) yield* readEvents(response.body, onComment);
+        if (response.body) yield* readEvents(response.body, onComment, onPlace);
       } catch (cause) {
         throw signal.aborted || cause instanceof ApiError ? cause : brokenAt(url, cause);
       }
@@ -135,6 +143,7 @@ async function failureOf(response: Response): Promise<ApiError> {
 export async function* readEvents(
   body: ReadableStream<Uint8Array>,
   onComment: (text: string) => void = () => {},
+  onPlace: (id: string) => void = () => {},
 ): AsyncGenerator<ServerEvent> {
   let pending = "";
   for await (const chunk of body.pipeThrough(new TextDecoderStream() as ReadableWritablePair<string, Uint8Array>)) {
@@ -143,6 +152,8 @@ export async function* readEvents(
     pending = blocks.pop() ?? "";
     for (const block of blocks) {
       for (const [, text = ""] of block.matchAll(/^:[ ]?(.*)$/gm)) onComment(text);
+      const [, place] = /^id:[ ]?(\S+)$/.exec(block) ?? [];
+      if (place !== undefined) onPlace(place);
       const event = readBlock(block);
       if (event) yield event;
     }

@@ -49,6 +49,11 @@ const COMMANDS: readonly Row[] = [
     load: async () => (await import("./commands/sessions.ts")).sessions,
   },
   {
+    name: "webhooks",
+    summary: "Send events to your servers; listen and verify while you build one",
+    load: async () => (await import("./commands/webhooks.ts")).webhooks,
+  },
+  {
     name: "keys",
     summary: "Create, list and revoke API keys",
     load: async () => (await import("./commands/keys.ts")).keys,

@@ -45,6 +45,8 @@ const session = subject("session", { name: z.string().nullable(), status: z.stri
 /** `model` is null for jobs that run a script of the user. */
 const job = subject("job", { status: z.string(), model: z.string().nullable() });
 
+const webhookEndpoint = subject("webhook_endpoint", { status: z.string() });
+
 export const CATALOG = {
   "workspace.created": { webhook: false, data: workspace },
   "workspace.updated": { webhook: false, data: workspace },
@@ -102,6 +104,12 @@ export const CATALOG = {
   "job.completed": { webhook: true, data: job },
   "job.failed": { webhook: true, data: job },
   "job.deleted": { webhook: false, data: job },
+  "webhook_endpoint.created": { webhook: false, data: webhookEndpoint },
+  "webhook_endpoint.updated": { webhook: false, data: webhookEndpoint },
+  "webhook_endpoint.enabled": { webhook: false, data: webhookEndpoint },
+  "webhook_endpoint.disabled": { webhook: false, data: webhookEndpoint },
+  "webhook_endpoint.deleted": { webhook: false, data: webhookEndpoint },
+  "webhook.test": { webhook: true, data: subject("webhook_endpoint", {}) },
 } as const satisfies Record<string, { webhook: boolean; data: z.ZodType<{ id: string }> }>;
 
 export type EventType = keyof typeof CATALOG;

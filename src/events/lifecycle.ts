@@ -1,6 +1,7 @@
 import { and, eq, inArray } from "drizzle-orm";
 import type { SQLiteColumn, SQLiteTable } from "drizzle-orm/sqlite-core";
 import type { Tx } from "../platform/db.ts";
+import { changeRow, isPlain, setRow } from "../platform/row.ts";
 import type { EventPayload, EventType } from "./catalog.ts";
 import { emit } from "./emit.ts";
 
@@ -33,12 +34,29 @@ export function transition<T extends Stateful, A extends string>(
 ): T["$inferSelect"] | undefined {
   const [from, to, event] = machine.steps[action];
   const { table } = machine;
-  const [row] = tx
-    .update(table)
-    .set({ ...patch, status: to, updatedAt: subject.now } as never) // the generic table hides its own columns
-    .where(and(eq(table.id, subject.id), inArray(table.status, [...from])))
-    .returning()
-    .all() as T["$inferSelect"][];
+  const set = { ...patch, status: to, updatedAt: subject.now };
+  const row = isPlain(set)
+    ? changeRow(tx, table, { id: subject.id, from: from as readonly string[], set })
+    : tx
+        .update(table)
+        .set(set as never) // the generic table hides its own columns
+        .where(and(eq(table.id, subject.id), inArray(table.status, [...from])))
+        .returning()
+        .get();
   if (row && event) emit(tx, event, { workspaceId: machine.workspaceOf(row), now: subject.now }, machine.report(row));
   return row;
+}
+
+/** As `transition`, for whoever has no use for the row: whether the step was taken. Without an event it is not read. */
+export function advance<T extends Stateful, A extends string>(
+  tx: Tx,
+  machine: Machine<T, A>,
+  action: A,
+  subject: { id: string; now: number },
+  patch: Partial<T["$inferInsert"]> = {},
+): boolean {
+  const [from, to, event] = machine.steps[action];
+  const set = { ...patch, status: to, updatedAt: subject.now };
+  if (event !== null || !isPlain(set)) return transition(tx, machine, action, subject, patch) !== undefined;
+  return setRow(tx, machine.table, { id: subject.id, from: from as readonly string[], set });
 }

@@ -12,6 +12,7 @@ test("a message is its id, event and one line of JSON", () => {
   expect(encodeSse({ id: "evt_1", event: "x.y", data: { text: "a\nb" } })).toBe(
     'id: evt_1\nevent: x.y\ndata: {"text":"a\\nb"}\n\n',
   );
+  expect(encodeSse({ id: "evt_1" })).toBe("id: evt_1\n\n");
   expect(encodeSse({ comment: "two\nlines" })).toBe(": two lines\n\n");
 });
 

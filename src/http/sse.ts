@@ -2,7 +2,8 @@ import type { Ctx } from "../context.ts";
 import { isStillAdmitted } from "./auth.ts";
 import { requestIdOf } from "./request_log.ts";
 
-export type SseMessage = { id?: string; event?: string; data: unknown } | { comment: string };
+/** One with an id alone says where the reader is: it is told of nothing, and comes back there. */
+export type SseMessage = { id?: string; event?: string; data: unknown } | { id: string } | { comment: string };
 
 const HEARTBEAT_MS = 15_000;
 const encoder = new TextEncoder();
@@ -12,8 +13,10 @@ export function encodeSse(message: SseMessage): string {
   if ("comment" in message) return `: ${message.comment.replaceAll(/[\r\n]+/g, " ")}\n\n`;
   const lines: string[] = [];
   if (message.id !== undefined) lines.push(`id: ${message.id}`);
-  if (message.event !== undefined) lines.push(`event: ${message.event}`);
-  lines.push(`data: ${JSON.stringify(message.data)}`); // one line: JSON escapes newlines
+  if ("data" in message) {
+    if (message.event !== undefined) lines.push(`event: ${message.event}`);
+    lines.push(`data: ${JSON.stringify(message.data)}`); // one line: JSON escapes newlines
+  }
   return `${lines.join("\n")}\n\n`;
 }
 

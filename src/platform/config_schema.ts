@@ -2,7 +2,7 @@ import { z } from "zod";
 import { normalizeHost, parseCidr } from "../lib/ip.ts";
 import { parseListen } from "../lib/listen.ts";
 import { milliseconds, section } from "./config_section.ts";
-import { billing, sandbox, sessions, training } from "./config_work.ts";
+import { billing, sandbox, sessions, training, webhooks } from "./config_work.ts";
 
 /**
  * Every setting of the product, once: its type, default and one line of doc. The file format, the environment
@@ -226,5 +226,6 @@ export const ConfigTree = z.strictObject({
   sandbox,
   sessions,
   training,
+  webhooks,
   billing,
 });

@@ -61,6 +61,16 @@ export const training = section("Training jobs.", {
   max_runtime_minutes: z.int().min(1).default(10_080).describe("Longest run of one job, and the default."),
 });
 
+export const webhooks = section("Webhooks.", {
+  max_per_workspace: z.int().min(1).max(10_000).default(100).describe("Endpoints of one workspace."),
+  retention_days: z
+    .int()
+    .min(4)
+    .max(36_500)
+    .default(30)
+    .describe("Deliveries made longer ago than this are removed once they have settled."),
+});
+
 export const billing = section("What things cost.", {
   initial_credit_usd: z.number().min(0).max(1e9).default(100).describe("Credit of a new workspace, in dollars."),
   local_rate_usd_per_hour: z

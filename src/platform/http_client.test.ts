@@ -8,9 +8,11 @@ import { type GuardedRequest, guardedFetch, guardedOpen, readCaFile } from "./ht
 const TLS = join(import.meta.dir, "../../test/fixtures/tls");
 const ca = readFileSync(join(TLS, "ca.pem"), "utf8");
 const policy = networkPolicy({ allow_private: false, allow: ["127.0.0.1", "::1"] });
+let lastPort: number | undefined; // of the connection it came over
 let lastRequest: { method: string; path: string; headers: Headers; body: string } | undefined;
 
-const handler = async (request: Request): Promise<Response> => {
+const handler = async (request: Request, server: Bun.Server<undefined>): Promise<Response> => {
+  lastPort = server.requestIP(request)?.port;
   const url = new URL(request.url);
   lastRequest = {
     method: request.method,
@@ -80,6 +82,32 @@ describe("over TLS", () => {
 
   test("an address literal is checked against the certificate's addresses", async () => {
     expect((await guardedFetch(`https://127.0.0.1:${secure.port}/`, options())).status).toBe(200);
+  });
+});
+
+describe("a connection that stays open", () => {
+  const portOf = async (host: string, more: Partial<GuardedRequest> = {}) => {
+    await guardedFetch(`https://${host}:${secure.port}/`, options({ keepAlive: true, ...more }));
+    return lastPort;
+  };
+
+  test("carries the next request for the same name at the same address, and only if asked", async () => {
+    const first = await portOf("hooks.example");
+    expect(await portOf("hooks.example")).toBe(first!);
+    expect(await portOf("hooks.example", { keepAlive: false })).not.toBe(first!);
+    expect(await portOf("hooks.example")).toBe(first!);
+  });
+
+  test("carries none for another name, another address or under other authorities", async () => {
+    const first = await portOf("hooks.example");
+    expect(await portOf("127.0.0.1")).not.toBe(first!);
+    expect(await codeOf(portOf("other.example"))).toBe("tls");
+    expect(await codeOf(portOf("hooks.example", { ca: undefined }))).toBe("tls");
+    const lookup = async () => [{ address: "::1" }]; // nobody listens there
+    expect(await codeOf(portOf("hooks.example", { lookup }))).toBe("connection");
+    expect(await codeOf(portOf("hooks.example", { lookup: async () => [{ address: "127.0.0.2" }] }))).toBe(
+      "address_refused",
+    );
   });
 });
 

@@ -1,11 +1,11 @@
 import { readFileSync } from "node:fs";
-import { getCACertificates } from "node:tls";
 import { UsageError } from "../lib/errors.ts";
 import { formatListen } from "../lib/listen.ts";
 import { DialError, judgeUrl, type Lookup, networkPolicy, type Policy, resolveChecked } from "./address.ts";
 import type { Config } from "./config.ts";
 import { failpoint } from "./failpoint.ts";
 import { errorCode } from "./files.ts";
+import { trusting } from "./trust.ts";
 
 /**
  * The only way out for anything a user may aim: webhooks, image URLs, connectors, the tracker. The address that was
@@ -22,6 +22,12 @@ export type GuardedRequest = {
   body?: string | Uint8Array<ArrayBuffer>;
   maxResponseBytes?: number;
   allowHttp?: boolean;
+  /**
+   * The connection may be one that is open, and stays open. One pool per dialled address, port, name in SNI and trusted
+   * authorities: what was checked for one name never carries a request for another. A receiver may close an idle
+   * connection at the moment of a request, so only for what may be sent twice.
+   */
+  keepAlive?: boolean;
   /** PEM text of authorities to trust beside the public ones: `readCaFile(config.network.ca_file)`. */
   ca?: string | undefined;
   lookup?: Lookup;
@@ -49,8 +55,7 @@ export function guardedDial(network: Config["network"]): Dial {
 export async function guardedFetch(input: string | URL, request: GuardedRequest): Promise<GuardedResponse> {
   const target = judgeUrl(input, request.policy, { allowHttp: request.allowHttp ?? false });
   if (!target.allowed) throw new DialError("address_refused", `The URL is not allowed: ${target.reason}`);
-  const deadline = AbortSignal.timeout(request.timeoutMs);
-  const signal = request.signal ? AbortSignal.any([deadline, request.signal]) : deadline;
+  const { signal, isLate, end } = deadlineOf(request);
   try {
     const addresses = await orAborted(resolveChecked(target.host, request.policy, request.lookup), signal);
     const name = target.literal ? undefined : target.host;
@@ -59,10 +64,29 @@ export async function guardedFetch(input: string | URL, request: GuardedRequest)
     return answer;
   } catch (error) {
     if (request.signal?.aborted) throw request.signal.reason;
-    if (deadline.aborted)
-      throw new DialError("timeout", `No complete answer within ${request.timeoutMs} ms`, { cause: error });
+    if (isLate()) throw new DialError("timeout", `No complete answer within ${request.timeoutMs} ms`, { cause: error });
     throw error;
+  } finally {
+    end();
   }
+}
+
+/** Aborts in time or with the caller, whichever is first. Ended by hand: thousands of timers a second would add up. */
+function deadlineOf({ timeoutMs, signal: caller }: GuardedRequest) {
+  const over = new AbortController();
+  let late = false;
+  const timer = setTimeout(() => {
+    late = true;
+    over.abort();
+  }, timeoutMs);
+  const leave = () => over.abort(caller?.reason);
+  if (caller?.aborted) leave();
+  caller?.addEventListener("abort", leave, { once: true });
+  const end = () => {
+    clearTimeout(timer);
+    caller?.removeEventListener("abort", leave);
+  };
+  return { signal: over.signal, isLate: () => late, end };
 }
 
 export type OpenedResponse = {
@@ -160,27 +184,24 @@ async function dial(url: URL, name: string | undefined, address: string, request
 }
 
 async function send(url: URL, name: string | undefined, address: string, request: GuardedRequest, signal: AbortSignal) {
+  const headers = headersOf(url, request);
   const pinned = new URL(url);
   pinned.hostname = address.includes(":") ? `[${address}]` : address;
-  const headers = new Headers({ "user-agent": "Verk", "accept-encoding": "identity", ...request.headers });
-  for (const hop of ["connection", "content-length", "transfer-encoding"]) headers.delete(hop);
-  headers.set("host", hostHeader(url));
 
   failpoint("http.before_send");
   try {
-    const response = await fetch(pinned, {
-      method: request.method ?? "GET",
-      headers,
-      body: request.body ?? null,
-      redirect: "manual",
-      keepalive: false, // a pooled connection was checked for another name
-      decompress: false, // a small answer must not unpack into a large one
-      signal,
-      tls: {
-        ...(name === undefined ? {} : { servername: name }),
-        ...(request.ca === undefined ? {} : { ca: [...getCACertificates("default"), request.ca] }),
-      },
-    });
+    const response = await trusting(url.host, request.ca, (ca) =>
+      fetch(pinned, {
+        method: request.method ?? "GET",
+        headers,
+        body: request.body ?? null,
+        redirect: "manual",
+        keepalive: request.keepAlive ?? false,
+        decompress: false, // a small answer must not unpack into a large one
+        signal,
+        tls: { ...(name === undefined ? {} : { servername: name }), ...(ca === undefined ? {} : { ca }) },
+      }),
+    );
     return { response, address };
   } catch (cause) {
     throw failureOf(cause, url, address);
@@ -201,6 +222,18 @@ function withoutAddress(cause: unknown): Error {
   const plain = Object.assign(new Error(message.replaceAll(/\?[^\s"']*/g, "")), { name, code: errorCode(cause) });
   delete plain.stack; // it repeats the message
   return plain;
+}
+
+const OURS = new Set(["connection", "content-length", "transfer-encoding", "host"]);
+
+function headersOf(url: URL, { headers = {} }: GuardedRequest): Record<string, string> {
+  const sent: Record<string, string> = { "user-agent": "Verk", "accept-encoding": "identity" };
+  for (const name of Object.keys(headers)) {
+    const lower = name.toLowerCase();
+    if (!OURS.has(lower)) sent[lower] = headers[name] as string;
+  }
+  sent["host"] = hostHeader(url);
+  return sent;
 }
 
 /** The name as the caller wrote it, without a trailing dot, which servers do not know themselves by. */

@@ -6,6 +6,7 @@ const SEALED = {
   ssh_keys: "private_key_sealed",
   idempotency_keys: "response_sealed",
   sessions: "env", // empty where there is none, and once the session is over
+  webhook_endpoints: "secrets", // empty once it is deleted
 } as const;
 
 /** Any sealed text of the database: with one, the start needs the master key that sealed it. */

@@ -47,6 +47,17 @@ const TEXTS: Record<string, string> = {
   "/etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\nservices: files\nprotocols: files\n",
 };
 
+/** What every command of a session or a job finds in its environment. */
+export const SESSION_ENV = {
+  PATH: "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+  HOME: "/workspace",
+  USER: "user",
+  LOGNAME: "user",
+  SHELL: "/bin/sh",
+  LANG: "C.UTF-8",
+  TMPDIR: "/tmp",
+} as const;
+
 export function sessionMounts(root: SessionRoot): Mount[] {
   return [
     { kind: "read_only", from: "/usr", to: "/usr" },

@@ -44,6 +44,11 @@ const LAST_EVENT: Record<string, Record<string, string[]>> = {
     failed: ["job.failed"],
     cancelled: ["job.cancelled"],
   },
+  webhook_endpoints: {
+    enabled: ["webhook_endpoint.created", "webhook_endpoint.updated", "webhook_endpoint.enabled", "webhook.test"],
+    disabled: ["webhook_endpoint.disabled", "webhook_endpoint.updated"],
+    deleted: ["webhook_endpoint.deleted"],
+  },
   api_keys: { active: ["api_key.created"], revoked: ["api_key.revoked"] },
 };
 
@@ -80,6 +85,7 @@ export function violations(dir: string): string[] {
     session: "sessions",
     job: "training_jobs",
     reward_function: "reward_functions",
+    webhook_endpoint: "webhook_endpoints",
   };
   for (const [object, table] of Object.entries(tables)) {
     const orphans = all<{ id: string }>(
@@ -92,9 +98,24 @@ export function violations(dir: string): string[] {
     );
     bad.push(...silent.map(({ id }) => `${object} ${id} is there, but no event says so`));
   }
-  bad.push(...ownersOfKeys(dir, all), ...filesOfSessions(dir, all));
+  bad.push(...ownersOfKeys(dir, all), ...filesOfSessions(dir, all), ...deliveriesOf(all));
   db.close();
   return bad;
+}
+
+/** A delivery is due until it has settled, has what is sent, and knows of each of its attempts. */
+function deliveriesOf(all: <T>(sql: string) => T[]): string[] {
+  const wrong = {
+    "is neither due nor settled, or both": "(status = 'pending') <> (due_at IS NOT NULL)",
+    "has no body": "event_id NOT IN (SELECT event_id FROM webhook_bodies)",
+    "counts its attempts wrong":
+      "attempt_count <> (SELECT count(*) FROM webhook_attempts WHERE delivery_id = webhook_deliveries.id)",
+    "was attempted after it had succeeded at the schedule's time":
+      "(SELECT count(*) FROM webhook_attempts WHERE delivery_id = webhook_deliveries.id AND trigger <> 'manual' AND response_code BETWEEN 200 AND 299) > 1",
+  };
+  return Object.entries(wrong).flatMap(([what, where]) =>
+    all<{ id: string }>(`SELECT id FROM webhook_deliveries WHERE ${where}`).map(({ id }) => `delivery ${id} ${what}`),
+  );
 }
 
 /** Every key of the local storage is owned by one row or written down as loose; every owner's key is there. */

@@ -9,6 +9,7 @@ import { DATASETS, readSources } from "./journey_datasets.ts";
 import { JOBS, runJobs } from "./journey_jobs.ts";
 import { REWARDS } from "./journey_rewards.ts";
 import { endSessions, SESSIONS } from "./journey_sessions.ts";
+import { toggleEndpoint, WEBHOOKS } from "./journey_webhooks.ts";
 
 /**
  * One successful call of every operation, in an order that works: what the meta tests play. A new route without a
@@ -220,6 +221,7 @@ export const JOURNEY: Step[] = [
   { operation: "GET /v1/code_artifacts/{id}/content", own: artifact, bytes: true },
   { operation: "DELETE /v1/code_artifacts/{id}", own: artifact },
   ...SESSIONS,
+  ...WEBHOOKS,
   ...REWARDS,
   ...JOBS,
   { operation: "POST /v1/deployments", json: { model: "journey/served", name: "journey" } },
@@ -250,6 +252,7 @@ export const JOURNEY: Step[] = [
 export async function meanwhile(app: TestApp) {
   await readSources(app);
   endSessions(app);
+  await toggleEndpoint(app);
   await runJobs(app);
   const { id } = await deployment(app);
   pretendServing(app, id);

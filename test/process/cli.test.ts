@@ -47,6 +47,7 @@ describe("help", () => {
   commands.push("volumes", ...["list", "create", "ls", "cp", "rm", "delete"].map((name) => `volumes ${name}`));
   commands.push("rewards", ...["test", "push", "list", "library"].map((name) => `rewards ${name}`));
   commands.push("sessions", ...["create", "list", "exec", "cp", "stop"].map((name) => `sessions ${name}`));
+  commands.push("webhooks", ...["create", "list", "listen", "verify"].map((name) => `webhooks ${name}`));
   const ofJobs = ["create", "list", "get", "watch", "logs", "cancel", "pause", "resume", "delete", "model"];
   commands.push("jobs", ...ofJobs.map((name) => `jobs ${name}`));
   commands.push("config", "config print", "config check", "config default", "doctor", "demo", "version");

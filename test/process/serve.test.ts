@@ -59,6 +59,21 @@ test("a reader that has seen enough is no error", async () => {
   expect(await child.exited).toBe(0);
 });
 
+test("a server may have many requests under way, as many as the operator says if he does", async () => {
+  const named = async (env: Record<string, string>) => {
+    const server = await startBinary({ env });
+    try {
+      return /^BUN_CONFIG_MAX_HTTP_REQUESTS=(\d+)$/m.exec(
+        readFileSync(`/proc/${server.pid}/environ`, "utf8").replaceAll("\0", "\n"),
+      )?.[1];
+    } finally {
+      await server.kill();
+      rmSync(server.dir, { recursive: true, force: true });
+    }
+  };
+  expect([await named({}), await named({ BUN_CONFIG_MAX_HTTP_REQUESTS: "512" })]).toEqual(["16384", "512"]);
+});
+
 test("SIGTERM ends open streams, lets a request in flight finish, and exits 0", async () => {
   const dir = fresh();
   const { key } = await makeKey(dir);

@@ -64,7 +64,8 @@ test("a long prompt is read in parts beside a running stream and answered the sa
   const long = tokens(engine, "the and ing hello ".repeat(200)).slice(0, 500);
   const bare = await testEngine(path, { contextLength: 2048, parallel: 1 });
   const alone = await sayOne(bare, { prompt: long, maxTokens: 12 });
-  const stream = say(engine, { prompt: tokens(engine, ask("go on")), maxTokens: 400, sampling: RANDOM });
+  const prompt = tokens(engine, ask("go on"));
+  const stream = say(engine, { prompt, maxTokens: 400, sampling: RANDOM, ignoreEos: true });
   await until("the stream runs", () => engine.stats().completionTokens > 3);
   expect((await sayOne(engine, { prompt: long, maxTokens: 12 })).tokens).toEqual(alone.tokens);
   await stream;

@@ -33,7 +33,7 @@ export const model = command({
     ...SERVER_FLAGS,
     variant: { type: "string", value: "KIND", doc: `${VARIANTS.join(", ")} (default: what the job made)` },
     quantization: { type: "string", value: "TYPE", doc: "Such as F16 or Q8_0, of merged and gguf; Q4_K_M, of gguf" },
-    checkpoint: { type: "string", value: "ID", doc: "Of this checkpoint: an id, latest or best (default: best)" },
+    checkpoint: { type: "string", value: "ID", doc: "Of this checkpoint: an id, latest or best (default: latest)" },
     out: { type: "string", value: "FILE", short: "o", doc: "Where to; without it the address is printed" },
     json: JSON_FLAG,
   },

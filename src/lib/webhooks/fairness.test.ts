@@ -43,6 +43,19 @@ describe("what starts now", () => {
     expect(choose([lane("a", ["a1", "a2"]), turnedSlow])).toBe("a1");
   });
 
+  test("is asked of no endpoint whose turn does not come", () => {
+    const asked: string[] = [];
+    const lanes = ["a", "b", "c", "d"].map((endpointId) => ({
+      ...lane(endpointId, []),
+      get due() {
+        asked.push(endpointId);
+        return endpointId === "b" ? [] : [`${endpointId}1`];
+      },
+    }));
+    expect(chooseStarts(lanes, { ...FIRST_TURN, quick: "a" }, { ...limits, quick: 2 }).chosen).toEqual(["c1", "d1"]);
+    expect(asked).not.toContain("a");
+  });
+
   test("has places for the quick, the new and the slow, whatever the others do", () => {
     const slow = { pace: { window: 1, standing: "slow" } } as const;
     const dead = ["s", "t", "u"].map((id) => lane(id, [`${id}1`, `${id}2`], slow));

@@ -13,15 +13,16 @@ export type Lane<T> = {
   endpointId: string;
   pace: Pace;
   running: number;
-  /** Oldest first. */
-  due: readonly T[];
+  /** Oldest first. Asked for when its turn comes, and not before: a caller may read it then. */
+  readonly due: readonly T[];
 };
 /** Of attempts at once: for one endpoint, for all of a standing, and in all, those that turned slow under way included. */
 export type Limits = Record<Standing, number> & { perEndpoint: number; total: number };
 /** The endpoints served last: the next in order of id comes next. */
 export type Turn = Record<Standing, string>;
 
-export const LIMITS: Limits = { perEndpoint: 16, quick: 192, fresh: 32, slow: 64, total: 384 };
+/** Well below what a process may have under way, chats included: 256 where `main.ts` could not raise it. */
+export const LIMITS: Limits = { perEndpoint: 16, quick: 64, fresh: 16, slow: 24, total: 128 };
 export const FIRST_TURN: Turn = { quick: "", fresh: "", slow: "" };
 export const SLOW_MS = 2000;
 
@@ -65,18 +66,21 @@ const runningIn = (lanes: readonly Lane<unknown>[]) => lanes.reduce((sum, lane) 
 /** At most `places`, one from each lane with room and then again. */
 function inTurn<T>(lanes: readonly Lane<T>[], last: string, places: number, limits: Limits) {
   const sorted = lanes
-    .map((lane) => ({ id: lane.endpointId, due: lane.due.slice(0, roomOf(lane, limits)) }))
-    .filter((lane) => lane.due.length > 0)
-    .sort((a, b) => (a.id < b.id ? -1 : 1));
-  const first = sorted.findIndex((lane) => lane.id > last);
+    .filter((lane) => roomOf(lane, limits) > 0)
+    .sort((a, b) => (a.endpointId < b.endpointId ? -1 : 1));
+  const first = sorted.findIndex((lane) => lane.endpointId > last);
   let open = first < 0 ? sorted : [...sorted.slice(first), ...sorted.slice(0, first)];
   const chosen: T[] = [];
   for (let round = 0; open.length > 0 && chosen.length < places; round++) {
-    for (const lane of open.slice(0, places - chosen.length)) {
+    const served: Lane<T>[] = [];
+    for (const lane of open) {
+      if (chosen.length >= places) break;
+      if (round >= roomOf(lane, limits) || round >= lane.due.length) continue;
       chosen.push(lane.due[round]!);
-      last = lane.id;
+      last = lane.endpointId;
+      served.push(lane);
     }
-    open = open.filter((lane) => lane.due.length > round + 1);
+    open = served;
   }
   return { chosen, last };
 }

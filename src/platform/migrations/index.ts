@@ -5,6 +5,7 @@ import m0003 from "./0003_datasets.sql" with { type: "text" };
 import m0004 from "./0004_files.sql" with { type: "text" };
 import m0005 from "./0005_sandbox.sql" with { type: "text" };
 import m0006 from "./0006_training.sql" with { type: "text" };
+import m0007 from "./0007_webhooks.sql" with { type: "text" };
 
 export type Migration = { readonly version: number; readonly name: string; readonly sql: string };
 
@@ -15,4 +16,5 @@ export const MIGRATIONS: readonly Migration[] = [
   { version: 4, name: "0004_files", sql: m0004 },
   { version: 5, name: "0005_sandbox", sql: m0005 },
   { version: 6, name: "0006_training", sql: m0006 },
+  { version: 7, name: "0007_webhooks", sql: m0007 },
 ];

@@ -1,5 +1,5 @@
 import { afterEach, expect, setDefaultTimeout, test } from "bun:test";
-import { type DeployingApp, deploying } from "../../../test/fake_replicas.ts";
+import { type DeployingApp, manyDeploying } from "../../../test/fake_replicas.ts";
 import { fakeClock, until } from "../../../test/harness.ts";
 import { write } from "../../platform/db.ts";
 import { billingAccounts } from "../billing/table.ts";
@@ -7,15 +7,8 @@ import { liveOf } from "./fleet.ts";
 
 setDefaultTimeout(60_000); // each starts processes
 const CHAT = { model: "d", messages: [{ role: "user", content: "hi" }] };
-const open: DeployingApp[] = [];
-const app = async (...args: Parameters<typeof deploying>) => {
-  const made = await deploying(...args);
-  open.push(made);
-  return made;
-};
-afterEach(async () => {
-  for (const each of open.splice(0)) await each.close().then(each.remove);
-});
+const { open: app, closeAll } = manyDeploying();
+afterEach(closeAll);
 
 const spendAll = (on: DeployingApp) =>
   write(on.ctx.db, (tx) =>

@@ -1,21 +1,14 @@
 import { afterEach, expect, test } from "bun:test";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { type DeployingApp, deploying, eventsOf } from "../../../test/fake_replicas.ts";
+import { type DeployingApp, eventsOf, manyDeploying } from "../../../test/fake_replicas.ts";
 import { fakeClock, until } from "../../../test/harness.ts";
 import { durable } from "../../platform/db.ts";
 import { liveOf } from "./fleet.ts";
 
 const CHAT = { model: "d", messages: [{ role: "user", content: "hi" }] };
-const open: DeployingApp[] = [];
-const app = async (...args: Parameters<typeof deploying>) => {
-  const made = await deploying(...args);
-  open.push(made);
-  return made;
-};
-afterEach(async () => {
-  for (const each of open.splice(0)) await each.close().then(each.remove);
-});
+const { open: app, apps, closeAll } = manyDeploying();
+afterEach(closeAll);
 const replicas = (on: DeployingApp, id: string) => [...liveOf(on.ctx, id).replicas];
 /** A second at a time: the loop looks after each. */
 const parks = (on: DeployingApp, clock: ReturnType<typeof fakeClock>, id: string) =>
@@ -93,7 +86,7 @@ test("requests are answered, recorded and counted, and the sums survive a restar
   expect(metrics.avg_latency_ms).toBeGreaterThan(0);
   await durable(on.ctx.db);
   await on.close();
-  open.pop();
+  apps.pop();
   const after = await app({ dir: on.dir });
   const kept = (await after.call("GET", `/v1/deployments/${id}/metrics`, undefined, { key: on.keyA })).body;
   expect(kept).toMatchObject({ total_requests: 3, total_prompt_tokens: 15, total_completion_tokens: 9 });
@@ -270,7 +263,7 @@ test("while one is parked a process without a model waits for it, and only then"
   expect(on.starts()).toHaveLength(1);
   expect((await chat(on, id)).status).toBe(200);
   expect(processes()).toEqual([spare]); // it is the one that serves now
-  expect(on.starts()).toEqual([expect.any(String), String(spare.pid)]);
+  expect(on.starts()).toEqual([expect.any(Number), spare.pid]);
   await on.call("POST", `/v1/deployments/${id}/stop`);
   await until("nothing to be left", () => processes().length === 0);
 });

@@ -1,7 +1,7 @@
 import { afterEach, expect, test } from "bun:test";
 import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { type DeployingApp, deploying, eventsOf } from "../../../test/fake_replicas.ts";
+import { deploying, eventsOf, manyDeploying } from "../../../test/fake_replicas.ts";
 import { atEveryFailpoint, fakeClock, testApp, until } from "../../../test/harness.ts";
 import { transition } from "../../events/lifecycle.ts";
 import { durable, write } from "../../platform/db.ts";
@@ -14,15 +14,8 @@ import { record } from "./records.ts";
 import type { DeploymentRow } from "./table.ts";
 
 const CHAT = { model: "d", messages: [{ role: "user", content: "hi" }] };
-const open: DeployingApp[] = [];
-const app = async (...args: Parameters<typeof deploying>) => {
-  const made = await deploying(...args);
-  open.push(made);
-  return made;
-};
-afterEach(async () => {
-  for (const each of open.splice(0)) await each.close().then(each.remove);
-});
+const { open: app, apps, closeAll } = manyDeploying();
+afterEach(closeAll);
 
 test("a client that leaves frees its place within a second, and is recorded", async () => {
   const on = await app({ lives: [{ words: 100_000, gapMs: 2 }] });
@@ -136,7 +129,7 @@ test("after a restart what served serves again, what was waking is parked, and w
   moves.wake(on.ctx, waking);
   await durable(on.ctx.db);
   await on.close();
-  open.pop();
+  apps.pop();
 
   const after = await app({ dir: on.dir });
   const read = async (id: string) =>
@@ -229,7 +222,7 @@ test("an orderly stop accounts for the time up to it", async () => {
   moves.keepAllAccounts(on.ctx);
   await durable(on.ctx.db);
   await on.close();
-  open.pop();
+  apps.pop();
   const after = await app({ dir: on.dir, lives: [{ gate: "/nonexistent/never" }] });
   const { body } = await after.call("GET", `/v1/deployments/${id}/metrics`, undefined, { key: on.keyA });
   expect(body.uptime_seconds).toBe(42);

@@ -1,7 +1,7 @@
 import { afterEach, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { type DeployingApp, deploying, eventsOf } from "../../../test/fake_replicas.ts";
+import { type DeployingApp, eventsOf, manyDeploying } from "../../../test/fake_replicas.ts";
 import { fakeClock, until } from "../../../test/harness.ts";
 import { makeAdapter } from "../../../test/models.ts";
 import { newId } from "../../lib/ids.ts";
@@ -11,15 +11,8 @@ import { liveOf } from "./fleet.ts";
 
 setDefaultTimeout(30_000); // each starts processes
 const MEASURED = 1_000_000; // what a fake says of its model
-const open: DeployingApp[] = [];
-const app = async (...args: Parameters<typeof deploying>) => {
-  const made = await deploying(...args);
-  open.push(made);
-  return made;
-};
-afterEach(async () => {
-  for (const each of open.splice(0)) await each.close().then(each.remove);
-});
+const { open: app, apps, closeAll } = manyDeploying();
+afterEach(closeAll);
 
 /** Adapters of the model `random`, as training jobs leave them. */
 async function adapters(on: DeployingApp, ...names: string[]) {
@@ -263,7 +256,7 @@ test("after a restart of the server all sit in one process again", async () => {
   const ids = [await serving(on, "poet"), await serving(on, "clerk"), await serving(on, "random")];
   await durable(on.ctx.db);
   await on.close();
-  open.pop();
+  apps.pop();
   const after = await app({ dir: on.dir });
   const status = async (id: string) =>
     (await after.call("GET", `/v1/deployments/${id}`, undefined, { key: on.keyA })).body.status;

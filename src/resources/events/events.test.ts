@@ -68,6 +68,28 @@ describe("GET /v1/events", () => {
       expect((await feed(`?after=${after}`)).body.error.code).toBe("invalid_cursor");
   });
 
+  test("begins behind all there are with after=latest, and only with what comes then", async () => {
+    await make("before");
+    expect((await feed("?after=latest")).body.data).toEqual([]);
+    const stream = follow("&after=latest");
+    const leave = await stream.started;
+    await make("then");
+    await until("what came then", () => stream.text().includes("then"));
+    expect(stream.text()).not.toContain("before");
+    await leave();
+  });
+
+  test("tells a stream where it begins, so that who is cut off before the first event misses none", async () => {
+    await make("before");
+    const stream = follow("&after=latest");
+    const leave = await stream.started;
+    const place = await until("its place", () => stream.ids()[0]);
+    await leave();
+    await make("meanwhile");
+    const missed = (await feed(`?after=${place}`)).body.data as Item[];
+    expect(missed.map(({ data }) => data)).toMatchObject([{ name: "meanwhile" }]);
+  });
+
   test("has the ids and shape that a webhook would deliver, and no secret", async () => {
     const { key } = (await app.call("POST", "/v1/api_keys", { name: "x" })).body;
     const last = (await feed("?limit=100")).body.data.at(-1);

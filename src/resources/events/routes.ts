@@ -30,7 +30,7 @@ export const routes = (ctx: Ctx) => {
         { 200: EventList },
         {
           description:
-            "Oldest first. With stream=1 the answer is text/event-stream: one message per event, its id in `id`; reconnect with Last-Event-ID.",
+            "Oldest first. With stream=1 the answer is text/event-stream: one message per event, its id in `id`; before them one with an `id` alone, the place where the stream begins. Reconnect with Last-Event-ID.",
         },
       ),
     },
@@ -42,5 +42,10 @@ async function* messages(
   at: Parameters<typeof feed.follow>[1],
   signal: AbortSignal,
 ): AsyncGenerator<SseMessage> {
+  const id = feed.idAt(ctx, at.workspaceId, at.afterSeq);
+  if (id !== undefined) {
+    await durable(ctx.db); // a cursor never names a lost event
+    yield { id }; // who is cut off before the first event comes back to this place
+  }
   for await (const row of feed.follow(ctx, at, signal)) yield { id: row.id, event: row.type, data: present(row) };
 }

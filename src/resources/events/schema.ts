@@ -22,7 +22,10 @@ export const EventList = z
   .meta({ id: "EventList" });
 
 export const EventQuery = z.object({
-  after: z.string().optional().describe("Id of the last event seen; the feed goes on behind it, oldest first"),
+  after: z
+    .string()
+    .optional()
+    .describe("Id of the last event seen, or latest; the feed goes on behind it, oldest first"),
   limit: z.coerce.number().int().min(1).max(100).default(20).describe("How many events at most"),
   types: z.string().max(2000).optional().describe("Only these types, separated by commas"),
   stream: z.enum(["0", "1"]).default("0").describe("1: stay connected and receive events as they happen (SSE)"),

@@ -1,4 +1,4 @@
-import { and, asc, eq, gt, type SQL, sql } from "drizzle-orm";
+import { and, asc, desc, eq, gt, type SQL, sql } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { EVENT_TYPES } from "../../events/catalog.ts";
 import { onEvents } from "../../events/emit.ts";
@@ -10,11 +10,23 @@ import { durable, prepared } from "../../platform/db.ts";
 const LOOK_MS = 1_000;
 const PAGE = 100;
 
+const LATEST = "latest";
+const newest = prepared((db) =>
+  db
+    .select({ seq: events.seq })
+    .from(events)
+    .where(eq(events.workspaceId, sql.placeholder("workspaceId")))
+    .orderBy(desc(events.seq))
+    .limit(1)
+    .prepare(),
+);
+
 type Feed = { workspaceId: string; afterSeq: number; types: readonly string[] | undefined; limit: number };
 
-/** The position behind an event id. Ids of other workspaces are as unknown as invented ones. */
+/** The position behind an event id, or behind all there are. Ids of other workspaces are as unknown as invented ones. */
 export function seqOf(ctx: Ctx, workspaceId: string, id: string | undefined): number {
   if (id === undefined) return 0;
+  if (id === LATEST) return newest(ctx.db).get({ workspaceId })?.seq ?? 0;
   const row = ctx.db
     .select({ seq: events.seq })
     .from(events)
@@ -26,6 +38,14 @@ export function seqOf(ctx: Ctx, workspaceId: string, id: string | undefined): nu
     });
   return row.seq;
 }
+
+/** The id of the event that is in this place: a reader comes back with it. */
+export const idAt = (ctx: Ctx, workspaceId: string, seq: number): string | undefined =>
+  ctx.db
+    .select({ id: events.id })
+    .from(events)
+    .where(and(eq(events.seq, seq), eq(events.workspaceId, workspaceId)))
+    .get()?.id;
 
 export function typesOf(list: string | undefined): string[] | undefined {
   if (list === undefined || list === "") return undefined;

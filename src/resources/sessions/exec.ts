@@ -8,7 +8,7 @@ import { openBeneath } from "../../sandbox/beneath.ts";
 import { startJailed } from "../../sandbox/jail.ts";
 import type { JailEnd, JailSpec } from "../../sandbox/jail_types.ts";
 import { sessionJail } from "../../sandbox/session_jail.ts";
-import { sessionMounts } from "../../sandbox/session_root.ts";
+import { SESSION_ENV, sessionMounts } from "../../sandbox/session_root.ts";
 import { during, liveOf } from "./live.ts";
 import { isInWorkspace } from "./mount_paths.ts";
 import { textOutput, textQueue } from "./output.ts";
@@ -24,15 +24,6 @@ const DEFAULT_SECONDS = 300;
 const OPEN_FILES = 1024;
 const MIB = 1_048_576;
 const TMP_SHARE = 4; // /tmp is memory: a quarter of what the command may have
-const ENV = {
-  PATH: "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-  HOME: "/workspace",
-  USER: "user",
-  LOGNAME: "user",
-  SHELL: "/bin/sh",
-  LANG: "C.UTF-8",
-  TMPDIR: "/tmp",
-};
 
 export type Admitted = { row: SessionRow; body: CreateExec; seconds: number; release: () => void; signal: AbortSignal };
 
@@ -197,7 +188,7 @@ function specOf(ctx: Ctx, { row, body, seconds, disk }: Wanted): JailSpec {
       typeof body.command === "string"
         ? ["/bin/sh", "-c", body.command]
         : ["/bin/sh", "-c", 'exec "$@"', "sh", ...body.command],
-    env: { ...ENV, ...sessions.envOf(ctx, row), ...body.env },
+    env: { ...SESSION_ENV, ...sessions.envOf(ctx, row), ...body.env },
     cwd: body.cwd,
     mounts: sessionMounts({ workspace, volumes: aside, network, tmpBytes: Math.floor(memoryBytes / TMP_SHARE) }),
     limits: {

@@ -13,7 +13,7 @@ import { startJailed } from "../../sandbox/jail.ts";
 import { jailSupport } from "../../sandbox/jail_support.ts";
 import type { JailEnd, JailSpec } from "../../sandbox/jail_types.ts";
 import { sessionJail } from "../../sandbox/session_jail.ts";
-import { sessionMounts } from "../../sandbox/session_root.ts";
+import { SESSION_ENV, sessionMounts } from "../../sandbox/session_root.ts";
 import * as gpu from "../gpu/service.ts";
 import * as looseKeys from "../loose_keys/service.ts";
 import * as secrets from "../secrets/service.ts";
@@ -196,13 +196,7 @@ function specOf(ctx: Ctx, job: JobRow, { places, copied, secret }: Seen): JailSp
 }
 
 const ENV = {
-  PATH: "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-  HOME: "/workspace",
-  USER: "user",
-  LOGNAME: "user",
-  SHELL: "/bin/sh",
-  LANG: "C.UTF-8",
-  TMPDIR: "/tmp",
+  ...SESSION_ENV,
   PYTHONUNBUFFERED: "1", // what it says is read as it says it
   VERK_DATASET: `/workspace/${DATASET}`,
   VERK_OUTPUT: `/workspace/${OUTPUT}`,

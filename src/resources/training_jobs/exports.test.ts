@@ -30,12 +30,14 @@ const fetched = async (on: TrainingApp, url: string, headers = {}) => {
   return on.call("GET", pathname + search, undefined, { key: null, headers });
 };
 
-test("the adapter of the best checkpoint can be fetched without a key, whole or in part", async () => {
+test("the adapter of the last checkpoint can be fetched without a key, whole or in part; the best when it is asked for", async () => {
   const on = await app();
   const id = await finished(on);
   const body = await ready(on, id, "");
   expect(body).toMatchObject({ object: "model_download", job_id: id, variant: "adapter", status: "ready" });
-  expect(body.checkpoint_id).toBe(on.row(id).bestCheckpointId);
+  expect(body.checkpoint_id).toBe(models.byJob(on.ctx, on.workspaceA, id)?.checkpointId);
+  expect(on.row(id).bestCheckpointId).not.toBe(body.checkpoint_id);
+  expect((await ready(on, id, "?checkpoint=best")).checkpoint_id).toBe(on.row(id).bestCheckpointId);
   const bytes = readFileSync(join(on.dir, "adapter.gguf"));
   expect([body.size_bytes, body.sha256]).toEqual([
     bytes.length,

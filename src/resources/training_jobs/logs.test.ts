@@ -119,7 +119,7 @@ test("the whole log is text with ranges once the job has ended, and 400 before",
   await until("a step", () => on.row(id).step === 1);
   const early = await on.call("GET", `/v1/training_jobs/${id}/logs/full`);
   expect([early.status, early.body.error.code]).toEqual([400, "unsupported_state"]);
-  process.kill(Number(on.starts().at(-1)), "SIGKILL");
+  on.killLast();
   await on.reaches(id, "completed");
   const full = await on.call("GET", `/v1/training_jobs/${id}/logs/full`);
   expect(full.status).toBe(200);

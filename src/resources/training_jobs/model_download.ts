@@ -40,7 +40,11 @@ export const ModelQuery = z.object({
     .max(20)
     .optional()
     .describe(`Of merged: ${MERGED.join(", ")}; of gguf: ${GGUF.join(", ")}`),
-  checkpoint: z.string().max(80).optional().describe("An id, best or latest. Default: the best, else the latest"),
+  checkpoint: z
+    .string()
+    .max(80)
+    .optional()
+    .describe("An id, best or latest. Default: the latest, which is what a deployment of the job serves"),
 });
 export type ModelQuery = z.infer<typeof ModelQuery>;
 
@@ -84,8 +88,8 @@ function wantedOf(job: JobRow, query: ModelQuery): Wanted {
 
 function checkpointOf(ctx: Ctx, job: JobRow, name: string | undefined): CheckpointRow {
   const kept = keptOf(ctx.db, job.id);
-  const best = kept.find(({ id }) => id === job.bestCheckpointId);
-  const named = name === undefined || name === "best" ? (best ?? kept.at(-1)) : kept.at(-1);
+  const best = name === "best" ? kept.find(({ id }) => id === job.bestCheckpointId) : undefined;
+  const named = best ?? kept.at(-1);
   if (name === undefined || name === "best" || name === "latest") {
     if (named) return named;
     throw new AppError("unsupported_state", `Training job ${job.id} is ${job.status} and has no checkpoint`, {

@@ -193,13 +193,13 @@ test("twenty kills at random moments change nothing of what a job tells", async 
   for (let killed = 0; killed < 20; killed++) {
     await until("another worker, a step further", () => on.starts().length > killed && on.row(id).step > furthest);
     await Bun.sleep(Math.random() * 25); // a moment nobody chose
-    process.kill(Number(on.starts().at(-1)), "SIGKILL");
+    on.killLast();
     await until("its end", () => !liveOf(on.ctx.db).runs.has(id) || on.starts().length > killed + 1);
     furthest = Math.max(furthest, on.row(id).crashStep);
   }
   on.relive([{}]);
   await until("the last of them", () => on.starts().length === 21);
-  process.kill(Number(on.starts().at(-1)), "SIGKILL"); // and once more, to go on faster
+  on.killLast(); // and once more, to go on faster
   await on.reaches(id, "completed", 60_000);
   const calm = on.add({ totalSteps: 1200, saveSteps: 3 });
   await on.reaches(calm, "completed", 20_000);

@@ -100,7 +100,7 @@ test("kills from outside before the first step are borne longer than crashes", a
   for (const kills of [1, 2, 3]) {
     await until("a process", () => on.starts().length === kills && liveOf(on.ctx.db).runs.size === 1);
     if (kills === 3) on.relive([{}]);
-    process.kill(Number(on.starts().at(-1)), "SIGKILL");
+    on.killLast();
     await until("its end", () => on.row(id).crashes === kills || on.row(id).status === "failed");
   }
   await on.reaches(id, "completed");

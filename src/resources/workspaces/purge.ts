@@ -12,11 +12,12 @@ import * as sessions from "../sessions/service.ts";
 import * as sshKeys from "../ssh_keys/service.ts";
 import * as trainingJobs from "../training_jobs/service.ts";
 import * as volumes from "../volumes/service.ts";
+import * as webhooks from "../webhooks/service.ts";
 
 /**
  * A deleted workspace keeps its row, so that old ids and events keep their meaning, but nothing that could be
- * opened or that costs: its deployments, jobs and sessions stop, its datasets, models, files, code, secrets, private keys and
- * stored answers go. Driven by the event, so a kill only delays it.
+ * opened or that costs: its deployments, jobs and sessions stop, its datasets, models, files, code, webhook endpoints,
+ * secrets, private keys and stored answers go. Driven by the event, so a kill only delays it.
  */
 export async function purge(ctx: Ctx) {
   const take = () =>
@@ -33,6 +34,7 @@ export async function purge(ctx: Ctx) {
         rewardFunctions.removeAll(ctx, workspaceId);
         secrets.removeAll(ctx, workspaceId);
         sshKeys.removeAll(ctx, workspaceId);
+        webhooks.removeAll(ctx, workspaceId);
         tx.delete(idempotencyKeys).where(eq(idempotencyKeys.workspaceId, workspaceId)).run();
       }
     });

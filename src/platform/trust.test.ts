@@ -1,0 +1,45 @@
+import { expect, test } from "bun:test";
+import { trusting } from "./trust.ts";
+
+const refusal = (code: string) => Object.assign(new Error(code), { code });
+
+/** A host whose certificate one of the two vouches for, or neither; what was asked of it, in order. */
+function hostOf(vouching: () => "public" | "private" | "nobody") {
+  const asked: string[] = [];
+  const send = async (ca: string | undefined) => {
+    const under = ca === undefined ? "public" : "private";
+    asked.push(under);
+    if (under !== vouching()) throw refusal("UNABLE_TO_GET_ISSUER_CERT_LOCALLY");
+    return under;
+  };
+  return { asked, send };
+}
+
+test("a host is known by the public authorities or by the private one, and begun with that the next time", async () => {
+  let vouching: "public" | "private" = "public";
+  const { asked, send } = hostOf(() => vouching);
+  for (let i = 0; i < 2; i++) expect(await trusting("a.example:1", "pem", send)).toBe("public");
+  expect(asked.splice(0)).toEqual(["private", "public", "public"]);
+  vouching = "private"; // it got another certificate
+  for (let i = 0; i < 2; i++) expect(await trusting("a.example:1", "pem", send)).toBe("private");
+  expect(asked).toEqual(["public", "private", "private"]);
+});
+
+test("one that neither vouches for is refused, and nothing is learnt from it", async () => {
+  const { asked, send } = hostOf(() => "nobody");
+  for (let i = 0; i < 2; i++) await expect(trusting("b.example", "pem", send)).rejects.toThrow("UNABLE_TO_GET");
+  expect(asked).toEqual(["private", "public", "private", "public"]);
+});
+
+test("without a private authority there is one way; another failure is not tried again", async () => {
+  const alone = hostOf(() => "nobody");
+  await expect(trusting("c.example", undefined, alone.send)).rejects.toThrow("UNABLE_TO_GET");
+  expect(alone.asked).toEqual(["public"]);
+  let calls = 0;
+  const wrongName = async () => {
+    calls++;
+    throw refusal("ERR_TLS_CERT_ALTNAME_INVALID");
+  };
+  await expect(trusting("c.example", "pem", wrongName)).rejects.toThrow("ALTNAME");
+  expect(calls).toBe(1);
+});

@@ -1,0 +1,87 @@
+/**
+ * The delivery loop. A row is the queue: it is due until its end is written down, and what is under way only this
+ * process knows, so a crash at any line costs at most a repetition, which receivers drop by its id. A tick starts what
+ * may start and does not wait for it: a receiver that hangs holds one place of its own and nothing else.
+ */
+import type { Ctx } from "../../context.ts";
+import { chooseStarts, paceAfter } from "../../lib/webhooks/fairness.ts";
+import { dueAction, type Trigger } from "../../lib/webhooks/verdict.ts";
+import { systemClock } from "../../platform/clock.ts";
+import { durable, isDirty, shareSnapshot } from "../../platform/db.ts";
+import { tryOnce } from "./attempt.ts";
+import { cancelRest } from "./cancel.ts";
+import { laneOf, readLanes } from "./due.ts";
+import { DELIVER_LOOP } from "./enqueue.ts";
+import { type Facts, parcelOf, type Sealed } from "./facts.ts";
+import { land } from "./land.ts";
+import { type Lane, type Live, liveOf } from "./live.ts";
+
+const SWEEP_MS = 1_000;
+const CHEAP_MS = 2; // a look that costs more is followed by a rest of four times its length
+const TROUBLE_MS = 30_000; // between attempts whose ends cannot be written down
+
+export async function deliver(ctx: Ctx, signal: AbortSignal): Promise<void> {
+  const live = liveOf(ctx.db);
+  for (let ms = restOf(live); ms > 0 && !signal.aborted; ms = restOf(live)) await systemClock.sleep(ms, signal);
+  if (signal.aborted) return;
+  if (Math.abs(ctx.clock.now() - live.sweptAt) >= SWEEP_MS) {
+    live.sweptAt = ctx.clock.now();
+    await cancelRest(ctx);
+  }
+  const begun = performance.now();
+  shareSnapshot(ctx.db);
+  const look = readLanes(ctx.db, live, ctx.clock.now());
+  const { chosen, turn } = chooseStarts(look.lanes, live.turn, live.limits);
+  const costMs = performance.now() - begun;
+  if (costMs > CHEAP_MS) live.restUntil = Math.max(live.restUntil, begun + 5 * costMs);
+  if (look.isCut) ctx.wake(DELIVER_LOOP);
+  if (chosen.length === 0) return;
+  live.turn = turn;
+  if (isDirty(ctx.db)) await durable(ctx.db); // nothing is sent that a power cut could take back
+  if (signal.aborted) return;
+  shareSnapshot(ctx.db);
+  for (const id of chosen) start(ctx, live, id);
+}
+
+const restOf = ({ restUntil }: Live) => restUntil - performance.now();
+
+/** The rows are read again: much may have happened since they were found. */
+function start(ctx: Ctx, live: Live, id: string) {
+  const now = ctx.clock.now();
+  const parcel = parcelOf(ctx.db, id);
+  const trigger = parcel && triggerOf(parcel, now);
+  if (!trigger) return;
+  const lane = laneOf(ctx.db, live, parcel.endpointId);
+  lane.running.set(id, now);
+  const flight = fly(ctx, live, { parcel, lane, trigger }).finally(() => {
+    lane.running.delete(id);
+    live.flights.delete(flight);
+    ctx.wake(DELIVER_LOOP);
+  });
+  live.flights.add(flight);
+}
+
+function triggerOf({ delivery, endpoint, trigger, resendAt }: Facts, now: number): Trigger | undefined {
+  if (resendAt !== null && resendAt <= now) return endpoint.status === "enabled" ? "manual" : undefined;
+  return dueAction(delivery, endpoint, now) === "attempt" ? trigger : undefined;
+}
+
+type Flight = { parcel: Facts & Sealed; lane: Lane; trigger: Trigger };
+
+async function fly(ctx: Ctx, live: Live, { parcel, lane, trigger }: Flight): Promise<void> {
+  const { signal } = live.closing;
+  const { delivery, endpointId, eventId, url, secrets } = parcel;
+  try {
+    const endpoint = { id: endpointId, url, secrets };
+    const warm = lane.pace.standing === "quick";
+    const tried = await tryOnce(ctx, { endpoint, eventId, body: parcel.body ?? undefined, warm }, signal);
+    await land(ctx, { id: delivery.id, trigger, tried });
+    const succeeded = tried.responseCode !== null && tried.responseCode >= 200 && tried.responseCode < 300;
+    const durationMs = tried.endedAt - tried.attemptedAt;
+    lane.pace = paceAfter(lane.pace, { succeeded, durationMs }, live.limits);
+  } catch (error) {
+    if (signal.aborted) return; // it leaves no trace, and is made again
+    live.restUntil = performance.now() + TROUBLE_MS;
+    ctx.log.error("the end of a webhook could not be written down", { delivery: delivery.id, error });
+  }
+}

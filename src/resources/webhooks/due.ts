@@ -1,0 +1,141 @@
+import { eq, sql } from "drizzle-orm";
+import { transition } from "../../events/lifecycle.ts";
+import { type Lane as FairLane, firstPace, roomOf } from "../../lib/webhooks/fairness.ts";
+import { type Db, prepared, write } from "../../platform/db.ts";
+import { preparedRow } from "../../platform/row.ts";
+import { EXPIRED } from "./enqueue.ts";
+import { type Lane, type Live, paceNow } from "./live.ts";
+import { deliveryMachine } from "./machine.ts";
+import { webhookDeliveries, webhookEndpoints } from "./table.ts";
+
+export const deliveryById = preparedRow(webhookDeliveries, eq(webhookDeliveries.id, sql.placeholder("id")));
+export const endpointById = preparedRow(webhookEndpoints, eq(webhookEndpoints.id, sql.placeholder("id")));
+
+type Waiting = { endpoint_id: string; next_at: number };
+type Due = { id: string; expires_at: number; resend_at: number | null };
+
+/** One step of the index per endpoint, however many deliveries wait for it. */
+const nextWaiting = prepared((db) =>
+  db.$client.prepare<Waiting, [string]>(
+    `SELECT endpoint_id, next_at FROM webhook_deliveries
+     WHERE next_at IS NOT NULL AND endpoint_id > ? ORDER BY endpoint_id, next_at LIMIT 1`,
+  ),
+);
+const oldestDue = prepared((db) =>
+  db.$client.prepare<Due, [string, number, number]>(
+    `SELECT id, expires_at, resend_at FROM webhook_deliveries
+     WHERE endpoint_id = ? AND next_at <= ? ORDER BY next_at LIMIT ?`,
+  ),
+);
+
+const EXPIRED_ROWS = 200; // in one look: the rest comes with the next one
+const LOOK_LANES = 1_000; // at a time, a few milliseconds: the next look goes on behind them
+
+export type Look = {
+  lanes: FairLane<string>[];
+  /** There is more, for the next look. To be asked once the starts are chosen. */
+  readonly isCut: boolean;
+};
+
+/** The endpoints with something due or under way. What is due is read of those whose turn comes, no more than may start. */
+export function readLanes(db: Db, live: Live, now: number): Look {
+  const found = new Map<string, FairLane<string>>();
+  const waiting = someWaiting(db, live.lookedTo);
+  let isExpiring = false;
+  const spare = { rows: EXPIRED_ROWS };
+  const read = (endpointId: string, lane: Lane) => {
+    const { due, hasMore } = dueOf(db, { endpointId, lane, now, live, spare });
+    isExpiring ||= hasMore;
+    return due;
+  };
+  for (const { endpoint_id: endpointId, next_at } of waiting) {
+    if (next_at > now) continue;
+    const lane = laneOf(db, live, endpointId);
+    found.set(
+      endpointId,
+      fairLane(endpointId, lane, now, () => read(endpointId, lane)),
+    );
+  }
+  for (const [endpointId, lane] of live.lanes)
+    if (lane.running.size > 0 && !found.has(endpointId))
+      found.set(
+        endpointId,
+        fairLane(endpointId, lane, now, () => []),
+      );
+  const isFull = waiting.length >= LOOK_LANES;
+  live.lookedTo = isFull ? (waiting.at(-1)?.endpoint_id ?? "") : "";
+  return {
+    lanes: [...found.values()],
+    get isCut() {
+      return isFull || isExpiring;
+    },
+  };
+}
+
+function fairLane(endpointId: string, lane: Lane, now: number, read: () => string[]): FairLane<string> {
+  let due: string[] | undefined;
+  return {
+    endpointId,
+    pace: paceNow(lane, now),
+    running: lane.running.size,
+    get due() {
+      due ??= read();
+      return due;
+    },
+  };
+}
+
+/** Behind `after` in the order of their ids. */
+function someWaiting(db: Db, after: string): Waiting[] {
+  const next = nextWaiting(db);
+  const found: Waiting[] = [];
+  for (let at = next.get(after); at && found.length < LOOK_LANES; at = next.get(at.endpoint_id)) found.push(at);
+  return found;
+}
+
+export function laneOf(db: Db, { lanes }: Live, endpointId: string): Lane {
+  const known = lanes.get(endpointId);
+  if (known) return known;
+  const lane: Lane = {
+    pace: firstPace(endpointById(db, { id: endpointId })?.consecutiveFailures ?? 0),
+    running: new Map(),
+  };
+  lanes.set(endpointId, lane);
+  return lane;
+}
+
+/** `spare`: so many may still be ended for having expired, of all lanes. */
+type Where = { endpointId: string; lane: Lane; now: number; live: Live; spare: { rows: number } };
+
+/** `hasMore`: of those that have expired. */
+function dueOf(db: Db, where: Where): { due: string[]; hasMore: boolean } {
+  const { endpointId, lane, now, live } = where;
+  const room = roomOf({ pace: paceNow(lane, now), running: lane.running.size }, live.limits);
+  const read = () =>
+    oldestDue(db)
+      .all(endpointId, now, room + lane.running.size)
+      .filter(({ id }) => !lane.running.has(id));
+  let due = room > 0 ? read() : [];
+  if (where.spare.rows > 0 && due.some((each) => hasExpired(each, now))) {
+    expireSome(db, where);
+    due = read();
+  }
+  const living = due.filter((each) => !hasExpired(each, now));
+  return { due: living.slice(0, room).map(({ id }) => id), hasMore: living.length < due.length };
+}
+
+/** Those that nobody acknowledged in time need no place and no turn. */
+function expireSome(db: Db, { endpointId, lane, now, spare }: Where) {
+  const oldest = oldestDue(db).all(endpointId, now, spare.rows);
+  write(db, (tx) => {
+    for (const each of oldest) {
+      if (!hasExpired(each, now) || lane.running.has(each.id)) continue;
+      spare.rows--;
+      const lastError = deliveryById(tx, { id: each.id })?.lastError ?? EXPIRED;
+      transition(tx, deliveryMachine, "exhaust", { id: each.id, now }, { dueAt: null, lastError });
+    }
+  });
+}
+
+/** One that is wanted by hand may still be sent. */
+const hasExpired = ({ expires_at, resend_at }: Due, now: number) => resend_at === null && expires_at <= now;

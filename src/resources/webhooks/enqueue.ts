@@ -1,0 +1,63 @@
+import type { EventRow } from "../../events/table.ts";
+import { newId } from "../../lib/ids.ts";
+import { bodyOf } from "../../lib/webhooks/payload.ts";
+import { expiryOf } from "../../lib/webhooks/schedule.ts";
+import { newDelivery, settled } from "../../lib/webhooks/verdict.ts";
+import { prepared, type Tx } from "../../platform/db.ts";
+import { preparedInsert } from "../../platform/row.ts";
+import { type DeliveryRow, type EndpointRow, webhookDeliveries } from "./table.ts";
+
+/** What is queued is sent soon after it is woken. */
+export const DELIVER_LOOP = "webhooks.deliver";
+
+export type Queued = Pick<EventRow, "id" | "workspaceId" | "type" | "createdAt" | "data">;
+type To = { endpoint: Pick<EndpointRow, "id" | "status">; trigger: "scheduled" | "test"; now: number };
+
+const insert = preparedInsert(webhookDeliveries);
+const insertBody = prepared((db) =>
+  db.$client.prepare(
+    "INSERT INTO webhook_bodies (event_id, workspace_id, body, created_at) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
+  ),
+);
+
+/** The one way deliveries come about. One to an endpoint that is not enabled is cancelled from the start, and told so. */
+export function enqueueAll(tx: Tx, event: Queued, tos: readonly To[]): DeliveryRow[] {
+  if (tos.length > 0) keepBody(tx, event);
+  return tos.map((to) => insertDelivery(tx, event, to));
+}
+
+export const enqueue = (tx: Tx, event: Queued, to: To): DeliveryRow => enqueueAll(tx, event, [to])[0] as DeliveryRow;
+
+function insertDelivery(tx: Tx, event: Queued, { endpoint, trigger, now }: To): DeliveryRow {
+  const id = newId("dlv", now);
+  const fresh = newDelivery(id, event.createdAt);
+  const open = endpoint.status === "enabled";
+  const { status, attemptCount, scheduledCount, dueAtMs } = open ? fresh : settled(fresh, "cancelled");
+  return insert(tx, {
+    id,
+    endpointId: endpoint.id,
+    workspaceId: event.workspaceId,
+    eventId: event.id,
+    eventType: event.type,
+    eventCreatedAt: event.createdAt,
+    status,
+    trigger,
+    attemptCount,
+    scheduledCount,
+    dueAt: dueAtMs,
+    resendAt: null,
+    expiresAt: expiryOf(event.createdAt),
+    lastResponseCode: null,
+    lastError: open ? null : CANCELLED,
+    createdAt: now,
+    updatedAt: now,
+  });
+}
+
+export const CANCELLED = "The endpoint was disabled or deleted before it was delivered";
+export const EXPIRED = "It was not acknowledged within 72 hours of its event";
+
+function keepBody(tx: Tx, { id, workspaceId, type, createdAt, data }: Queued) {
+  const body = bodyOf({ id, type, createdAtMs: createdAt, data: data as Record<string, unknown> }); // emit() takes objects only
+  insertBody(tx).run(id, workspaceId, body, createdAt);
+}

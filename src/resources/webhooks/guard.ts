@@ -1,0 +1,33 @@
+import type { Ctx } from "../../context.ts";
+import { AppError } from "../../lib/errors.ts";
+import { DialError, judgeUrl, type Lookup, networkPolicy, resolveChecked } from "../../platform/address.ts";
+
+const RESOLVE_MS = 3_000;
+
+/**
+ * Refuses what no delivery could be sent to. A name that does not resolve, or not in time, is accepted: it may come to
+ * life, and every attempt is judged again.
+ */
+export async function requireReachable(ctx: Pick<Ctx, "config">, url: string, lookup?: Lookup): Promise<void> {
+  const policy = networkPolicy(ctx.config.network);
+  const verdict = judgeUrl(url, policy);
+  if (!verdict.allowed) throw refused(verdict.reason);
+  if (verdict.literal) return;
+  const late = Promise.withResolvers<void>();
+  const timer = setTimeout(late.resolve, RESOLVE_MS);
+  try {
+    await Promise.race([resolveChecked(verdict.host, policy, lookup), late.promise]);
+  } catch (error) {
+    if (!(error instanceof DialError)) throw error;
+    if (error.code === "address_refused") throw refused(error.message);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+const refused = (reason: string) =>
+  new AppError(
+    "url_not_allowed",
+    `url: ${reason}. Give an https address that is publicly routable; others are allowed by network.allow in the server's configuration alone`,
+    { param: "/url" },
+  );

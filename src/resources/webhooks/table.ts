@@ -1,0 +1,89 @@
+import { sql } from "drizzle-orm";
+import { blob, integer, primaryKey, sqliteTable, text } from "drizzle-orm/sqlite-core";
+import { DELIVERY_STATUSES } from "../../lib/webhooks/verdict.ts";
+import { workspaces } from "../workspaces/table.ts";
+
+export const ENDPOINT_STATUSES = ["enabled", "disabled", "deleted"] as const;
+export const DISABLED_REASONS = ["consecutive_failures", "gone", "by_hand"] as const;
+export type DisabledReason = (typeof DISABLED_REASONS)[number];
+export const TRIGGERS = ["scheduled", "manual", "test"] as const;
+
+export const webhookEndpoints = sqliteTable("webhook_endpoints", {
+  id: text("id").primaryKey(),
+  workspaceId: text("workspace_id")
+    .notNull()
+    .references(() => workspaces.id),
+  url: text("url").notNull(),
+  description: text("description"),
+  /** Empty: all. */
+  eventTypes: text("event_types", { mode: "json" }).$type<string[]>().notNull(),
+  /** Sealed JSON of rotation.ts `Secrets`; empty once it is deleted. */
+  secrets: text("secrets").notNull(),
+  status: text("status", { enum: ENDPOINT_STATUSES }).notNull(),
+  consecutiveFailures: integer("consecutive_failures").notNull(),
+  /** By its failures, not by hand. */
+  disabledAt: integer("disabled_at"),
+  disabledReason: text("disabled_reason", { enum: DISABLED_REASONS }),
+  metadata: text("metadata", { mode: "json" }).$type<Record<string, string>>().notNull(),
+  /** Of the outbox when it was made: it gets what comes behind, whatever the clock says. */
+  afterSeq: integer("after_seq").notNull(),
+  createdAt: integer("created_at").notNull(),
+  updatedAt: integer("updated_at").notNull(),
+  deletedAt: integer("deleted_at"),
+});
+export type EndpointRow = typeof webhookEndpoints.$inferSelect;
+
+export const webhookBodies = sqliteTable("webhook_bodies", {
+  eventId: text("event_id").primaryKey(),
+  workspaceId: text("workspace_id").notNull(),
+  body: blob("body", { mode: "buffer" }).notNull(),
+  createdAt: integer("created_at").notNull(),
+});
+
+export const webhookDeliveries = sqliteTable("webhook_deliveries", {
+  id: text("id").primaryKey(),
+  endpointId: text("endpoint_id")
+    .notNull()
+    .references(() => webhookEndpoints.id),
+  workspaceId: text("workspace_id").notNull(),
+  eventId: text("event_id").notNull(),
+  eventType: text("event_type").notNull(),
+  eventCreatedAt: integer("event_created_at").notNull(),
+  status: text("status", { enum: DELIVERY_STATUSES }).notNull(),
+  /** Of its scheduled attempts. */
+  trigger: text("trigger", { enum: TRIGGERS }).notNull(),
+  attemptCount: integer("attempt_count").notNull(),
+  scheduledCount: integer("scheduled_count").notNull(),
+  /** Of the next scheduled attempt or of the expiry. Null: settled. */
+  dueAt: integer("due_at"),
+  /** One attempt by hand was asked for then, whatever the status. Null: none is wanted. */
+  resendAt: integer("resend_at"),
+  expiresAt: integer("expires_at").notNull(),
+  lastResponseCode: integer("last_response_code"),
+  lastError: text("last_error"),
+  createdAt: integer("created_at").notNull(),
+  updatedAt: integer("updated_at").notNull(),
+});
+export type DeliveryRow = typeof webhookDeliveries.$inferSelect;
+
+/** The database makes it of the other two: the manual attempt that is wanted, or else what is due. Null: nothing to do. */
+export const nextAt = sql<number>`next_at`;
+
+export const webhookAttempts = sqliteTable(
+  "webhook_attempts",
+  {
+    deliveryId: text("delivery_id")
+      .notNull()
+      .references(() => webhookDeliveries.id, { onDelete: "cascade" }),
+    number: integer("number").notNull(),
+    attemptedAt: integer("attempted_at").notNull(),
+    trigger: text("trigger", { enum: TRIGGERS }).notNull(),
+    durationMs: integer("duration_ms").notNull(),
+    responseCode: integer("response_code"),
+    responseBody: text("response_body"),
+    errorCode: text("error_code"),
+    errorMessage: text("error_message"),
+  },
+  (table) => [primaryKey({ columns: [table.deliveryId, table.number] })],
+);
+export type AttemptRow = typeof webhookAttempts.$inferSelect;

@@ -1,0 +1,227 @@
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { fakeClock, type TestApp, testApp } from "../../../test/harness.ts";
+import { callsOf, NOWHERE } from "../../../test/webhooks_kit.ts";
+import { events } from "../../events/table.ts";
+import { KINDS } from "../../lib/webhooks/kinds.ts";
+import { signingSecrets } from "../../lib/webhooks/rotation.ts";
+import { keyOf, maskSecret } from "../../lib/webhooks/signature.ts";
+import { write } from "../../platform/db.ts";
+import { purge } from "../workspaces/purge.ts";
+import { cancelRest, cancelWaiting } from "./cancel.ts";
+import { fanOut } from "./fan_out.ts";
+import { requireReachable } from "./guard.ts";
+import { PUBLISHED } from "./kinds.ts";
+import { openSecrets } from "./sealing.ts";
+import { find } from "./service.ts";
+
+const DAY = 86_400_000;
+
+let app: TestApp;
+let clock: ReturnType<typeof fakeClock>;
+beforeEach(() => {
+  clock = fakeClock();
+  app = testApp({ clock, flags: { "webhooks.max_per_workspace": 5 } });
+});
+afterEach(() => app.close().then(app.remove));
+
+const { post, make, get, patch, rows } = callsOf(() => app);
+
+describe("an endpoint", () => {
+  test("shows its whole secret once; afterwards only when it is asked for", async () => {
+    const made = await make({ description: "ours", event_types: ["job.failed", "job.failed"] });
+    expect(keyOf(made.secret)).toBeDefined();
+    expect(made).toMatchObject({
+      object: "webhook_endpoint",
+      url: NOWHERE,
+      event_types: ["job.failed"],
+      description: "ours",
+      enabled: true,
+      consecutive_failures: 0,
+      disabled_at: null,
+    });
+    const masked = maskSecret(made.secret);
+    expect((await get(made.id)).secret).toBe(masked);
+    const listed = (await app.call("GET", "/v1/webhooks")).body.data;
+    expect(listed.map((each: { secret: string }) => each.secret)).toEqual([masked]);
+    expect((await patch(made.id, { description: null })).body).toMatchObject({ secret: masked, description: null });
+    expect(await get(`${made.id}/secret`)).toEqual({ object: "webhook_secret", id: made.id, secret: made.secret });
+  });
+
+  test("leaves no secret in a log, an event or the clear text of the database", async () => {
+    const { id, secret } = await make();
+    await post(`/${id}/test`);
+    await get(`${id}/secret`);
+    const kept = JSON.stringify([app.log, app.ctx.db.select().from(events).all(), find(app.ctx, id)]);
+    expect(kept).toContain(id);
+    for (const part of [secret, secret.slice("whsec_".length)]) expect(kept).not.toContain(part);
+  });
+
+  test("is not revealed to a key that can only read, nor shown to another workspace", async () => {
+    const { id } = await make();
+    const { key } = app.keyOf("alpha", ["read"]);
+    const asked = (path: string, as: string) => app.call("GET", `/v1/webhooks/${id}${path}`, undefined, { key: as });
+    expect((await asked("", key)).status).toBe(200);
+    expect(await asked("/secret", key)).toMatchObject({ status: 403, body: { error: { code: "missing_scope" } } });
+    expect((await asked("/secret", app.keyB)).status).toBe(404);
+  });
+
+  test("is made once for one Idempotency-Key, and the same secret is told again", async () => {
+    const header = { "idempotency-key": "once" };
+    const [first, second] = [await post("", { url: NOWHERE }, header), await post("", { url: NOWHERE }, header)];
+    expect(second.body).toEqual(first.body);
+    expect(second.headers.get("idempotent-replayed")).toBe("true");
+    expect((await app.call("GET", "/v1/webhooks")).body.data).toHaveLength(1);
+  });
+
+  test.each([
+    [{}, 422, "/url"],
+    [{ url: 5 }, 422, "/url"],
+    [{ url: NOWHERE, event_types: ["job.exploded"] }, 422, "/event_types/0"],
+    [{ url: NOWHERE, event_types: ["job.created"] }, 422, "/event_types/0"],
+    [{ url: "http://203.0.114.7/" }, 400, "/url"],
+    [{ url: "https://user:pass@203.0.114.7/" }, 400, "/url"],
+    [{ url: "https://127.0.0.1/" }, 400, "/url"],
+    [{ url: "https://0x7f.1/" }, 400, "/url"],
+    [{ url: "https://[::ffff:10.0.0.1]/" }, 400, "/url"],
+    [{ url: "https://169.254.169.254/latest" }, 400, "/url"],
+    [{ url: "https://localhost/" }, 400, "/url"],
+    [{ url: "https://metadata.google.internal/" }, 400, "/url"],
+  ])("refuses %j with %i and names %s", async (json, status, param) => {
+    const answer = await post("", json);
+    expect([answer.status, answer.body.error.param]).toEqual([status, param]);
+    if (status === 400) expect(answer.body.error.code).toBe("url_not_allowed");
+    const { id } = await make();
+    if ("url" in json) expect((await patch(id, json)).status).toBe(status);
+  });
+
+  test("may have a name that does not resolve yet, but none that leads inside", async () => {
+    const judged = (lookup: () => Promise<{ address: string }[]>) =>
+      requireReachable(app.ctx, "https://hooks.example.com/", lookup);
+    await judged(() => Promise.reject(new Error("ENOTFOUND")));
+    await judged(async () => [{ address: "203.0.114.7" }]);
+    const mixed = judged(async () => [{ address: "203.0.114.7" }, { address: "10.0.0.1" }]);
+    expect(mixed).rejects.toThrow("10.0.0.1");
+  });
+
+  test("beyond the quota is refused until another goes", async () => {
+    const made = [];
+    for (let i = 0; i < 5; i++) made.push(await make());
+    expect((await post("", { url: NOWHERE })).body.error.code).toBe("quota_exceeded");
+    expect((await app.call("DELETE", `/v1/webhooks/${made[0].id}`)).body).toEqual({
+      id: made[0].id,
+      object: "webhook_endpoint",
+      deleted: true,
+    });
+    expect((await post("", { url: NOWHERE })).status).toBe(201);
+  });
+});
+
+test("the kinds that the command line knows are those of the catalogue", () => {
+  expect<string[]>([...KINDS].sort()).toEqual([...PUBLISHED].sort());
+});
+
+describe("a rotation", () => {
+  test("signs with both secrets until the grace is over, and answers masked", async () => {
+    const { id, secret } = await make();
+    const { body } = await post(`/${id}/rotate_secret`, { grace_period_seconds: 60 });
+    const { secret: fresh } = await get(`${id}/secret`);
+    expect(fresh).not.toBe(secret);
+    expect(body.secret).toBe(maskSecret(fresh));
+    const signing = () => signingSecrets(openSecrets(app.ctx, find(app.ctx, id)!), clock.now());
+    expect(signing()).toEqual([fresh, secret]);
+    clock.advance(60_000);
+    expect(signing()).toEqual([fresh]);
+  });
+
+  test("without a body keeps the old one for a day; with no grace not at all", async () => {
+    const { id, secret } = await make();
+    expect((await post(`/${id}/rotate_secret`)).status).toBe(200);
+    const signing = () => signingSecrets(openSecrets(app.ctx, find(app.ctx, id)!), clock.now());
+    clock.advance(DAY - 1);
+    expect(signing()).toContain(secret);
+    await post(`/${id}/rotate_secret`, { grace_period_seconds: 0 });
+    expect(signing()).toHaveLength(1);
+    expect((await post(`/${id}/rotate_secret`, { grace_period_seconds: -1 })).body.error.param).toBe(
+      "/grace_period_seconds",
+    );
+  });
+});
+
+describe("a test", () => {
+  test("is a delivery to its endpoint alone, whatever the endpoint wants", async () => {
+    const { id } = await make({ event_types: ["job.completed"] });
+    await make();
+    const answer = await post(`/${id}/test`);
+    await fanOut(app.ctx);
+    expect(answer).toMatchObject({
+      status: 202,
+      body: {
+        object: "webhook_delivery",
+        endpoint_id: id,
+        event_type: "webhook.test",
+        status: "pending",
+        attempts: [],
+      },
+    });
+    expect(rows().map((row) => [row.endpointId, row.trigger])).toEqual([[id, "test"]]);
+    expect(app.woken).toContain("webhooks.deliver");
+    const told = app.ctx.db.select().from(events).all().at(-1);
+    expect([told?.id, told?.data]).toEqual([answer.body.event_id, { object: "webhook_endpoint", id }]);
+  });
+
+  test("is refused while the endpoint is disabled", async () => {
+    const { id } = await make();
+    await patch(id, { enabled: false });
+    for (const path of ["/test", "/recover"])
+      expect((await post(`/${id}${path}`, { since: "2026-01-01T00:00:00Z" })).body.error.code).toBe(
+        "unsupported_state",
+      );
+  });
+});
+
+describe("disabling", () => {
+  test("by hand cancels what waits and shows no disabled_at; enabling forgets the failures", async () => {
+    const { id } = await make();
+    await post(`/${id}/test`);
+    const off = (await patch(id, { enabled: false })).body;
+    expect(off).toMatchObject({ enabled: false, disabled_at: null, disabled_reason: "by_hand" });
+    expect(rows()[0]).toMatchObject({ status: "cancelled", dueAt: null });
+    app.ctx.db.$client.run("UPDATE webhook_endpoints SET consecutive_failures = 50, disabled_at = 5");
+    expect((await patch(id, { enabled: true })).body).toMatchObject({
+      enabled: true,
+      consecutive_failures: 0,
+      disabled_at: null,
+      disabled_reason: null,
+    });
+    expect(rows()[0]?.status).toBe("cancelled");
+  });
+
+  test("with more than one commit's worth of deliveries cancels the rest soon, and none of another", async () => {
+    const [a, b] = [await make(), await make()];
+    for (let i = 0; i < 5; i++) await post(`/${a.id}/test`);
+    await post(`/${b.id}/test`);
+    app.ctx.db.$client.run("UPDATE webhook_endpoints SET status = 'disabled' WHERE id = ?", [a.id]);
+    expect(write(app.ctx.db, (tx) => cancelWaiting(tx, a.id, clock.now(), 2))).toBe(2);
+    const waiting = () => rows().filter((row) => row.status === "pending");
+    expect(waiting()).toHaveLength(4);
+    await cancelRest(app.ctx);
+    expect(waiting().map((row) => row.endpointId)).toEqual([b.id]);
+  });
+
+  test("by deletion hides it, destroys its secrets and cancels what waits", async () => {
+    const { id } = await make();
+    await post(`/${id}/test`);
+    await app.call("DELETE", `/v1/webhooks/${id}`);
+    expect((await app.call("GET", `/v1/webhooks/${id}/deliveries`)).status).toBe(404);
+    expect(find(app.ctx, id)).toMatchObject({ status: "deleted", secrets: "" });
+    expect(rows()[0]?.status).toBe("cancelled");
+    expect((await app.call("GET", "/v1/webhooks")).body.data).toEqual([]);
+  });
+
+  test("goes with its workspace", async () => {
+    const { id } = await make();
+    await app.call("DELETE", `/v1/workspaces/${app.workspaceA}`, undefined, { key: app.adminKey });
+    await purge(app.ctx);
+    expect(find(app.ctx, id)).toMatchObject({ status: "deleted", secrets: "" });
+  });
+});

@@ -1,0 +1,126 @@
+import { afterAll, beforeAll, expect, test } from "bun:test";
+import { rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { mintSecret, sign, verify } from "../../src/lib/webhooks/signature.ts";
+import { program, startBinary, tempDir, until } from "../harness.ts";
+import { startReceiver } from "../receiver.ts";
+
+const root = tempDir();
+const secret = mintSecret();
+let server: Awaited<ReturnType<typeof startBinary>>;
+beforeAll(async () => {
+  server = await startBinary();
+});
+afterAll(async () => {
+  await server.kill();
+  for (const dir of [root, server.dir]) rmSync(dir, { recursive: true, force: true });
+});
+
+const spawn = (args: string[], stdin = "") =>
+  Bun.spawn([...program(), "webhooks", ...args, "--data", server.dir], {
+    env: { HOME: root, PATH: process.env["PATH"] ?? "", VERK_WEBHOOK_SECRET: secret },
+    cwd: root,
+    stdin: new Blob([stdin]),
+    stdout: "pipe",
+    stderr: "pipe",
+  });
+async function verk(args: string[], stdin?: string) {
+  const child = spawn(args, stdin);
+  const [out, err] = await Promise.all([new Response(child.stdout).text(), new Response(child.stderr).text()]);
+  return { code: await child.exited, out, err };
+}
+
+test("an endpoint is made and listed; an address inside is refused", async () => {
+  const made = await verk(["create", "https://hooks.example.com/verk", "--event", "job.failed"]);
+  expect(made.out).toMatch(/^whsec_[A-Za-z0-9+/]{44}\n$/);
+  const [id] = /whk_\w{26}/.exec(made.err) ?? [];
+  const listed = await verk(["list"]);
+  expect(listed.out).toMatch(new RegExp(`\\n${id}  https://hooks.example.com/verk +enabled +0 +job.failed\\n`));
+  expect(listed.out).not.toContain(made.out.trim());
+  const inside = await verk(["create", "https://127.0.0.1/"]);
+  expect(inside).toMatchObject({ code: 1, err: expect.stringContaining("url_not_allowed") });
+}, 60_000);
+
+test("a signature is checked: as a request, as a body with flags, with the endpoint's own secret", async () => {
+  const body = '{"id":"evt_1"}';
+  const timestampSeconds = Math.floor(Date.now() / 1000);
+  const signed = (by: string) => sign({ id: "evt_1", timestampSeconds, body: new TextEncoder().encode(body) }, [by]);
+  const request = (by: string, sent = body) =>
+    `POST / HTTP/1.1\r\nwebhook-id: evt_1\r\nwebhook-timestamp: ${timestampSeconds}\r\nwebhook-signature: ${signed(by)}\r\n\r\n${sent}`;
+  expect(await verk(["verify"], request(secret))).toEqual({ code: 0, out: "valid: evt_1\n", err: "" });
+  expect(await verk(["verify"], request(secret, `${body} `))).toMatchObject({
+    code: 1,
+    err: expect.stringContaining("no_matching_signature"),
+  });
+  const flags = ["--id", "evt_1", "--timestamp", `${timestampSeconds}`, "--signature", signed(secret)];
+  expect((await verk(["verify", ...flags], body)).code).toBe(0);
+  expect((await verk(["verify", ...flags.slice(2)], body)).code).toBe(2);
+  const made = JSON.parse((await verk(["create", "https://hooks.example.com/", "--json"])).out);
+  expect((await verk(["verify", "--endpoint", made.id], request(made.secret))).code).toBe(0);
+  writeFileSync(join(root, "secret"), "hunter2\n");
+  const wrong = await verk(["verify", "--secret-file", "secret"], request(secret));
+  expect([wrong.code, wrong.err.includes("whsec_"), wrong.err.includes("hunter2")]).toEqual([2, true, false]);
+}, 60_000);
+
+test("events are forwarded as they happen, as signed as a delivery", async () => {
+  const receiver = startReceiver(() => new Response(null, { status: 201 }));
+  const child = spawn(["listen", "--forward", `${receiver.url}/hook`]);
+  try {
+    let [out, err] = ["", ""];
+    const read = async (stream: ReadableStream<Uint8Array>, take: (text: string) => void) => {
+      for await (const chunk of stream) take(new TextDecoder().decode(chunk));
+    };
+    void read(child.stdout, (text) => (out += text));
+    void read(child.stderr, (text) => (err += text));
+    await until("the feed to be open", () => err.includes(" now; "), 30_000);
+    const { id } = JSON.parse((await verk(["create", "https://hooks.example.com/", "--json"])).out);
+    const key = (await Bun.file(join(server.dir, "cli.key")).text()).trim();
+    await fetch(`${server.url}/v1/webhooks/${id}/test`, {
+      method: "POST",
+      headers: { authorization: `Bearer ${key}` },
+    });
+    const got = await until("the request", () => receiver.received[0], 30_000);
+    const told = { headers: got.headers, body: new TextEncoder().encode(got.body) };
+    const nowSeconds = Math.floor(Date.now() / 1000);
+    expect(verify(told, { secrets: [secret], nowSeconds })).toMatchObject({ valid: true });
+    expect([got.method, got.path, got.headers.get("content-type")]).toEqual(["POST", "/hook", "application/json"]);
+    expect(Object.keys(JSON.parse(got.body))).toEqual(["id", "type", "created_at", "data"]);
+    expect(JSON.parse(got.body)).toMatchObject({ type: "webhook.test", data: { object: "webhook_endpoint", id } });
+    await until("its line", () => /webhook\.test {2}evt_\w+ {2}201 {2}\d+ ms\n/.test(out));
+    child.kill("SIGINT");
+    expect(await child.exited).toBe(130);
+    expect(receiver.received).toHaveLength(1);
+  } finally {
+    child.kill("SIGKILL");
+    receiver.stop();
+  }
+}, 60_000);
+
+test("a feed that was cut off before its first event goes on where it began", async () => {
+  const asked: (string | null)[] = [];
+  const told = { object: "event", id: "evt_2", type: "webhook.test", created_at: "2026-01-01T00:00:00.000Z", data: {} };
+  const texts = ["id: evt_1\n\n", `id: evt_1\n\nid: evt_2\ndata: ${JSON.stringify(told)}\n\n`];
+  const fake = Bun.serve({
+    hostname: "127.0.0.1",
+    port: 0,
+    fetch(request) {
+      asked.push(new URL(request.url).searchParams.get("after"));
+      return new Response(texts.shift() ?? "", { headers: { "content-type": "text/event-stream" } });
+    },
+  });
+  const child = Bun.spawn([...program(), "webhooks", "listen", "--url", fake.url.origin, "--json"], {
+    env: { HOME: root, PATH: process.env["PATH"] ?? "", VERK_API_KEY: "vk_fake" },
+    stdout: "pipe",
+    stderr: "ignore",
+  });
+  try {
+    await until("the third connection", () => asked.length > 2, 30_000);
+    child.kill("SIGINT");
+    expect(await child.exited).toBe(130);
+    expect(asked.slice(0, 3)).toEqual(["latest", "evt_1", "evt_2"]);
+    expect(JSON.parse(await new Response(child.stdout).text())).toEqual({ object: "webhook_forward", event: told });
+  } finally {
+    child.kill("SIGKILL");
+    await fake.stop(true);
+  }
+}, 60_000);
