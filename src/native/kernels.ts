@@ -36,6 +36,7 @@ export const SIGNATURES = {
   put_adapters: "p",
   add_gradients: "p",
   place_matrix: "ppii",
+  merge_adapter: "pippiiiii",
 } as const;
 
 export type KernelName = keyof typeof SIGNATURES;

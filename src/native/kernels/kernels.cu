@@ -85,6 +85,48 @@ extern "C" __global__ void add_gradients(const Copy *list) {
   }
 }
 
+// Sixteen random bits for each of two numbers.
+__device__ __forceinline__ uint32_t scattered(uint32_t x) {
+  x = (x ^ (x >> 16)) * 0x7feb352du;
+  x = (x ^ (x >> 15)) * 0x846ca68bu;
+  return x ^ (x >> 16);
+}
+
+// W + B · A to where another engine has its W: B stands `bColumn` columns to the right of W. Rounded up or down at random,
+// by a function of the seed and the place: to the nearest, steps smaller than a weight's last digit would be lost for good.
+// A thread: eight columns of four rows.
+extern "C" __global__ void merge_adapter(const bf16 *w, int stride, const bf16 *a, bf16 *out, int rows, int columns, int bColumn, int rank, int seed) {
+  const int column = (blockIdx.x * blockDim.x + threadIdx.x) * 8, row0 = blockIdx.y * 4;
+  if (column >= columns) return;
+  float sums[4][8], some[8];
+#pragma unroll
+  for (int r = 0; r < 4; r++)
+    if (row0 + r < rows) unpack(eightAt(w + static_cast<size_t>(row0 + r) * stride + column), sums[r]);
+  for (int k = 0; k < rank; k++) {
+    unpack(eightAt(a + static_cast<size_t>(k) * stride + column), some);
+#pragma unroll
+    for (int r = 0; r < 4; r++) {
+      if (row0 + r >= rows) break;
+      const float b = __bfloat162float(w[static_cast<size_t>(row0 + r) * stride + bColumn + k]);
+#pragma unroll
+      for (int i = 0; i < 8; i++) sums[r][i] = fmaf(b, some[i], sums[r][i]);
+    }
+  }
+#pragma unroll
+  for (int r = 0; r < 4; r++) {
+    if (row0 + r >= rows) break;
+    const size_t at = static_cast<size_t>(row0 + r) * columns + column;
+    uint32_t pairs[4];
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+      const uint32_t random = scattered(static_cast<uint32_t>(at / 2 + i) ^ static_cast<uint32_t>(seed));
+      const uint32_t low = __float_as_uint(sums[r][2 * i]) + (random & 0xffffu), high = __float_as_uint(sums[r][2 * i + 1]) + (random >> 16);
+      pairs[i] = (low >> 16) | (high & 0xffff0000u);
+    }
+    *reinterpret_cast<uint4 *>(out + at) = make_uint4(pairs[0], pairs[1], pairs[2], pairs[3]);
+  }
+}
+
 // A frozen matrix into a wider one.
 extern "C" __global__ void place_matrix(const bf16 *from, bf16 *to, int columns, int toStride) {
   for (int i = threadIdx.x * 8; i < columns; i += blockDim.x * 8)

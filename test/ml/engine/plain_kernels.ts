@@ -339,6 +339,31 @@ function copies(
   }
 }
 
+const scattered = (given: number) => {
+  let x = given >>> 0;
+  x = Math.imul(x ^ (x >>> 16), 0x7feb352d);
+  x = Math.imul(x ^ (x >>> 15), 0x846ca68b);
+  return (x ^ (x >>> 16)) >>> 0;
+};
+
+function mergeAdapter(values: Values) {
+  const take = taking(values);
+  const [wAt, stride, aAt, outAt] = [take(), take(), take(), take()];
+  const [rows, columns, bColumn, rank, seed] = [take(), take(), take(), take(), take()];
+  const [w, a] = [halves(wAt), halves(aAt)];
+  const out = new Uint16Array(toArrayBuffer(outAt as Pointer, 0, rows * columns * 2));
+  for (let row = 0; row < rows; row++)
+    for (let column = 0; column < columns; column++) {
+      let sum = w.get(row * stride + column);
+      for (let k = 0; k < rank; k++)
+        sum = Math.fround(sum + w.get(row * stride + bColumn + k) * a.get(k * stride + column));
+      const at = row * columns + column;
+      const random = scattered(Math.floor(at / 2) ^ seed);
+      real[0] = sum;
+      out[at] = ((bits[0] as number) + (at % 2 === 0 ? random & 0xffff : random >>> 16)) >>> 16;
+    }
+}
+
 const KERNELS: Record<KernelName, (values: Values, grid: readonly [number, number, number]) => void> = {
   embed([table = 0, ids = 0, x = 0, width = 0], [tokens]) {
     for (let n = 0; n < tokens; n++)
@@ -387,6 +412,7 @@ const KERNELS: Record<KernelName, (values: Values, grid: readonly [number, numbe
     copies(list, count, (from, to, { i, k, by }) => {
       floats(to)[k] = (floats(to)[k] as number) + (floats(from)[i] as number) * by;
     }),
+  merge_adapter: (values) => mergeAdapter(values),
   place_matrix([from = 0, to = 0, columns = 0, stride = 0], [rows]) {
     for (let n = 0; n < rows; n++)
       for (let i = 0; i < columns; i++) halves(to).set(n * stride + i, halves(from).get(n * columns + i));

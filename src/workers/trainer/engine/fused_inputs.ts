@@ -47,14 +47,12 @@ export function newFusedInputs(arena: Arena, shape: GraphShape, { architecture, 
     }),
     putTurns: (factors: Float32Array | null) => putBytes(ggml, turns.tensor, turnsOf(architecture, tokens, factors)),
     put(batch: Batch) {
-      if (batch.positions.some((position) => position < 0 || position >= tokens))
-        throw new RangeError(`Positions go from 0 to ${tokens - 1}, the length of a row`);
+      mustBePositions(batch.positions, tokens);
       places = placesOf(batch.targets, scored);
-      hasTarget = Uint8Array.from(batch.targets, (target) => (target < 0 ? 0 : 1));
+      hasTarget = new Uint8Array(count);
+      for (let i = 0; i < count; i++) hasTarget[i] = (batch.targets[i] as number) < 0 ? 0 : 1;
       const back = new Int32Array(count).fill(-1);
-      places.forEach((place, i) => {
-        if (place >= 0) back[place] = i;
-      });
+      for (let i = 0; i < scored; i++) if ((places[i] as number) >= 0) back[places[i] as number] = i;
       putBytes(ggml, ids.tensor, batch.ids);
       putBytes(ggml, positions.tensor, batch.positions);
       const sees = seenOf(batch, tokens);
@@ -64,27 +62,22 @@ export function newFusedInputs(arena: Arena, shape: GraphShape, { architecture, 
       uneven = isUneven(some, architecture, arena.backend.kernels?.multiprocessors ?? 1);
       putBytes(ggml, rowOf.tensor, back);
       if (head.places) putBytes(ggml, head.places.tensor, places);
-      putBytes(
-        ggml,
-        head.targets.tensor,
-        places.map((place) => batch.targets[place] ?? -1),
-      );
+      putBytes(ggml, head.targets.tensor, targetsAt(batch.targets, places));
       if (names.length > 0)
         putBytes(ggml, choice.tensor, choices(batch.dropSeeds ?? new Uint32Array(count), names.length));
     },
     /** One for each place of the batch. */
-    putWeights: (values: Float32Array) =>
-      putBytes(
-        ggml,
-        factors.tensor,
-        Float32Array.from(places, (place) => (hasTarget[place] ? (values[place] as number) : 0)),
-      ),
+    putWeights(values: Float32Array) {
+      const own = new Float32Array(scored);
+      for (let i = 0; i < scored; i++)
+        if (hasTarget[places[i] as number]) own[i] = values[places[i] as number] as number;
+      putBytes(ggml, factors.tensor, own);
+    },
     /** Values of the scored rows, each at its place of the batch; 0 where there is no target. */
     spread(values: Float32Array): Float32Array {
       const all = new Float32Array(count);
-      places.forEach((place, i) => {
-        if (hasTarget[place]) all[place] = values[i] as number;
-      });
+      for (let i = 0; i < scored; i++)
+        if (hasTarget[places[i] as number]) all[places[i] as number] = values[i] as number;
       return all;
     },
   };
@@ -95,12 +88,28 @@ const adapted = ({ trainable }: Weights) =>
 
 /** Places of the batch that the output layer sees, in order; -1: none. All of them where all can be seen. */
 function placesOf(targets: Int32Array, scored: number): Int32Array {
-  if (scored === targets.length) return Int32Array.from(targets.keys());
-  const found = [...targets.keys()].filter((place) => (targets[place] as number) >= 0);
-  if (found.length > scored) throw new RangeError(`More than ${scored} places of a batch have targets`);
   const places = new Int32Array(scored).fill(-1);
-  places.set(found);
+  const takesAll = scored === targets.length;
+  let found = 0;
+  for (let place = 0; place < targets.length; place++) {
+    if (!takesAll && (targets[place] as number) < 0) continue;
+    if (found === scored) throw new RangeError(`More than ${scored} places of a batch have targets`);
+    places[found++] = place;
+  }
   return places;
+}
+
+function targetsAt(targets: Int32Array, places: Int32Array): Int32Array {
+  const own = new Int32Array(places.length).fill(-1);
+  for (let i = 0; i < places.length; i++)
+    if ((places[i] as number) >= 0) own[i] = targets[places[i] as number] as number;
+  return own;
+}
+
+function mustBePositions(positions: Int32Array, tokens: number) {
+  for (let i = 0; i < positions.length; i++)
+    if ((positions[i] as number) < 0 || (positions[i] as number) >= tokens)
+      throw new RangeError(`Positions go from 0 to ${tokens - 1}, the length of a row`);
 }
 
 /** [tokens, pairs of a head]: cosine and sine. */

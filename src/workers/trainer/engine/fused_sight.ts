@@ -13,19 +13,24 @@ export const tilesOf = (tokens: number) => Math.ceil(tokens / ATTENTION.keys);
  */
 export function seenOf({ sequences, branches }: Pick<Batch, "sequences" | "branches">, tokens: number): Int32Array {
   const seen = new Int32Array(sequences.length * SEEN);
-  for (let i = 0; i < sequences.length; i++) {
-    const place = i % tokens;
-    const [sequence, branch] = [sequences[i] as number, branches?.[i] ?? 0];
-    const goesOn = place > 0 && sequence >= 0 && sequence === sequences[i - 1];
-    const before = goesOn ? (branches?.[i - 1] ?? 0) : 0;
-    if (goesOn && branch === 0 && before !== 0)
-      throw new RangeError("What all branches of a sequence see comes before them");
-    const [start, end, own] = goesOn ? seen.subarray((i - 1) * SEEN, i * SEEN) : [place, place, place];
-    const isFirst = branch !== 0 && branch !== before; // of its branch
-    seen.set(
-      [start as number, isFirst && before === 0 ? place : (end as number), isFirst ? place : (own as number)],
-      i * SEEN,
-    );
+  let [start, end, own, before] = [0, 0, 0, 0];
+  for (let i = 0, place = 0; i < sequences.length; i++, place = place + 1 === tokens ? 0 : place + 1) {
+    const sequence = sequences[i] as number;
+    const branch = branches === undefined ? 0 : (branches[i] as number);
+    if (place === 0 || sequence < 0 || sequence !== sequences[i - 1]) {
+      start = end = own = place;
+      before = 0;
+    }
+    if (branch === 0 && before !== 0) throw new RangeError("What all branches of a sequence see comes before them");
+    if (branch !== 0 && branch !== before) {
+      if (before === 0) end = place;
+      own = place;
+    }
+    before = branch;
+    const at = i * SEEN;
+    seen[at] = start;
+    seen[at + 1] = end;
+    seen[at + 2] = own;
   }
   return seen;
 }
@@ -67,14 +72,15 @@ export function isUneven(tiles: Int32Array, of: { heads: number; keyHeads: numbe
 function endsOf(seen: Int32Array, count: number): Int32Array {
   const ends = new Int32Array(count);
   const tokens = seen.length / SEEN;
-  let [endOfAll, endOfOwn] = [tokens, tokens];
+  let [endOfAll, endOfOwn, nextStart, nextOwn] = [tokens, tokens, -1, -1];
   for (let i = tokens - 1; i >= 0; i--) {
-    const [start, , own] = seen.subarray(i * SEEN, (i + 1) * SEEN);
-    const [nextStart, , nextOwn] = seen.subarray((i + 1) * SEEN, (i + 2) * SEEN);
+    const start = seen[i * SEEN] as number;
+    const own = seen[i * SEEN + 2] as number;
     if (nextStart !== start) endOfAll = i + 1;
     if (nextStart !== start || nextOwn !== own) endOfOwn = i + 1;
     const tile = Math.floor(i / ATTENTION.keys);
     ends[tile] = Math.max(ends[tile] as number, own === start ? endOfAll : endOfOwn);
+    [nextStart, nextOwn] = [start, own];
   }
   return ends;
 }
