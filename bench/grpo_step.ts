@@ -21,7 +21,6 @@ const SCRIPT = process.env["VERK_GRPO_PEER"] ?? join(import.meta.dir, "peers/grp
 const PYTHON = process.env["VERK_PYTHON"] ?? "python3";
 const LORA = { r: 16, alpha: 32, dropout: 0 };
 const AIM = 3;
-const SHARING = 1.4; // times as fast: 37,888 tokens instead of 65,536
 
 /** Seconds of a step. `rest`: prompts, rewards, metrics. */
 type Phases = { total: number; rollouts: number; sync: number; learn: number; update: number; rest: number };
@@ -67,10 +66,9 @@ async function sharing({ shape, prompts, group, tokens }: Size, gpu: boolean): P
   remove(dir);
   const ratio = apart / shared;
   const value = `${shared.toFixed(3)} s, each with its own ${apart.toFixed(3)} s: ${ratio.toFixed(2)}×`;
-  const target = gpu ? `≥ ${SHARING}×` : "";
   return {
-    ...{ bench: "grpo_step", what: `learning where ${group} answers share their prompt`, value, target },
-    ok: gpu ? ratio >= SHARING : null,
+    ...{ bench: "grpo_step", what: `learning where ${group} answers share their prompt`, value, target: "" },
+    ok: null,
   };
 }
 
@@ -138,6 +136,7 @@ function watch({ trainee, roller }: Opened, times: Omit<Phases, "total" | "rest"
   const [adapter, step] = [trainee.adapter, trainee.step];
   roller.roll = timed("rollouts", roller.roll);
   roller.sync = timed("sync", roller.sync);
+  roller.merge = timed("sync", roller.merge);
   trainee.learn = timed("learn", trainee.learn);
   trainee.adapter = () => {
     const begun = now();
