@@ -11,6 +11,7 @@ import type { Opened } from "../src/workers/trainer/open.ts";
 import { planOf, runTraining, scoring } from "../test/trainer_kit.ts";
 import { HALF_BILLION, type RolloutShape, SMALL, writeRolloutModel } from "./peers/rollout_model.ts";
 import { median, type Row, remove, tempDir } from "./tools.ts";
+import { learnSeconds } from "./training/shared.ts";
 
 type Size = { shape: RolloutShape; name: string; prompts: number; group: number; tokens: number; steps: number };
 const WHOLE: Size = { shape: HALF_BILLION, name: "0.5B", prompts: 32, group: 8, tokens: 128, steps: 4 };
@@ -44,6 +45,7 @@ export async function run({ quick }: { quick: boolean }): Promise<Row[]> {
     { bench: "grpo_step", what: `a step: ${words}`, value, target, ok },
     { bench: "grpo_step", what: "rollouts of it, with the adapter", value: rate, target: "", ok: null },
     { bench: "grpo_step", what: "logp of sampler and trainer apart", value: ours.gap, target: "", ok: null },
+    await sharing(size, gpu),
     ...(memory
       ? [{ bench: "grpo_step", what: "memory, as the trainer says", value: memory, target: "", ok: null }]
       : []),
@@ -52,6 +54,22 @@ export async function run({ quick }: { quick: boolean }): Promise<Row[]> {
       value: `${total.toFixed(3)} s (generate ${generate.toFixed(3)}, learn ${learn.toFixed(3)}, update ${update.toFixed(3)})`,
     })),
   ];
+}
+
+/** The same learning, where every answer has a question of its own. */
+async function sharing({ shape, prompts, group, tokens }: Size, gpu: boolean): Promise<Row> {
+  const dir = tempDir();
+  const model = join(dir, "model.gguf");
+  await writeRolloutModel(model, shape, "BF16");
+  const device = gpu ? ({ kind: "cuda", index: 0 } as const) : ({ kind: "cpu", threads: 1 } as const);
+  const { shared, apart } = await learnSeconds(dir, model, device, { prompts, group, tokens, vocab: shape.vocab });
+  remove(dir);
+  const ratio = apart / shared;
+  const value = `${shared.toFixed(3)} s, each with its own ${apart.toFixed(3)} s: ${ratio.toFixed(2)}×`;
+  return {
+    ...{ bench: "grpo_step", what: `learning where ${group} answers share their prompt`, value, target: "" },
+    ok: null,
+  };
 }
 
 async function measure(size: Size, gpu: boolean) {
@@ -118,6 +136,7 @@ function watch({ trainee, roller }: Opened, times: Omit<Phases, "total" | "rest"
   const [adapter, step] = [trainee.adapter, trainee.step];
   roller.roll = timed("rollouts", roller.roll);
   roller.sync = timed("sync", roller.sync);
+  roller.merge = timed("sync", roller.merge);
   trainee.learn = timed("learn", trainee.learn);
   trainee.adapter = () => {
     const begun = now();

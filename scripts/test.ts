@@ -1,62 +1,68 @@
 /**
  * Everything that must hold before a commit: checks, the executable, the tests. A step that fails counts as one failed
- * test and the rest still runs, so one line at the end tells the whole story.
+ * test and the rest still runs, so one line at the end tells the whole story. A few files that failed are run once more,
+ * each by itself.
  */
 import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
+import { countsOf, flaky, type Run, readRun, toRepeat, withSecondTry } from "./second_try.ts";
 
 const root = dirname(import.meta.dir);
-const TEST_TIMEOUT_MS = 30_000;
+const TEST_TIMEOUT_MS = 120_000; // for a busy machine; a test that waits says itself what for
 
-async function run(title: string, argv: string[], env: Record<string, string> = {}): Promise<boolean> {
+async function run(title: string, argv: string[]): Promise<boolean> {
   console.log(`\n── ${title}`);
-  const child = Bun.spawn(argv, {
-    cwd: root,
-    stdio: ["ignore", "inherit", "inherit"],
-    env: { ...process.env, ...env },
-  });
+  const child = Bun.spawn(argv, { cwd: root, stdio: ["ignore", "inherit", "inherit"] });
   const code = await child.exited;
   if (code !== 0) console.error(`${title} failed (${child.signalCode ?? `exit code ${code}`})`);
   return code === 0;
 }
 
-type Counts = { passed: number; failed: number; skipped: number };
-type Outcome = Counts & { notTested: string[] };
-
-/** The totals stand in the attributes of the report's root element. */
-function readReport(xml: string): Counts {
-  const head = /<testsuites\b[^>]*>/.exec(xml)?.[0] ?? "";
-  const count = (name: string) => Number(new RegExp(`\\b${name}="(\\d+)"`).exec(head)?.[1] ?? 0);
-  const failed = count("failures") + count("errors");
-  const skipped = count("skipped");
-  return { passed: count("tests") - failed - skipped, failed, skipped };
-}
-
-async function runTests(filters: string[]): Promise<Outcome> {
+/** One `bun test`: what it prints is shown, and kept for what its report leaves out. */
+async function runTests(title: string, filters: string[], notTested: Set<string>): Promise<Run> {
+  console.log(`\n── ${title}`);
   const dir = mkdtempSync(join(tmpdir(), "verk-tests-"));
   const report = join(dir, "report.xml");
   const summary = join(dir, "not_tested");
   const options = [`--timeout=${TEST_TIMEOUT_MS}`, "--reporter=junit", `--reporter-outfile=${report}`];
-  const binary = process.env["VERK_BINARY"] ?? join(root, "dist/verk");
-  const ok = await run("tests", ["bun", "test", ...options, ...filters], {
-    VERK_BINARY: binary,
-    VERK_TEST_SUMMARY: summary,
+  const child = Bun.spawn(["bun", "test", ...options, ...filters], {
+    cwd: root,
+    stdio: ["ignore", "inherit", "pipe"],
+    env: {
+      ...process.env,
+      ...(process.stderr.isTTY ? { FORCE_COLOR: "1" } : {}),
+      VERK_BINARY: process.env["VERK_BINARY"] ?? join(root, "dist/verk"),
+      VERK_TEST_SUMMARY: summary,
+    },
   });
-  const counts = existsSync(report) ? readReport(readFileSync(report, "utf8")) : { passed: 0, failed: 0, skipped: 0 };
-  const notTested = existsSync(summary) ? readFileSync(summary, "utf8").trim().split("\n") : [];
+  let output = "";
+  const decoder = new TextDecoder();
+  for await (const chunk of child.stderr) {
+    process.stderr.write(chunk);
+    output += decoder.decode(chunk, { stream: true });
+  }
+  const code = await child.exited;
+  if (code !== 0) console.error(`${title} failed (${child.signalCode ?? `exit code ${code}`})`);
+  const read = (path: string) => (existsSync(path) ? readFileSync(path, "utf8") : "");
+  const run = readRun(code, read(report), output);
+  for (const what of read(summary).trim().split("\n")) if (what !== "") notTested.add(what);
   rmSync(dir, { recursive: true, force: true });
-  const silent = counts.failed === 0 && (!ok || counts.passed === 0); // the runner crashed, or there was nothing to run
-  return { ...counts, failed: silent ? 1 : counts.failed, notTested: [...new Set(notTested)].sort() };
+  return run;
 }
 
 let brokenSteps = 0;
 if (!(await run("checks", ["bun", "scripts/check.ts"]))) brokenSteps++;
 if (!(await run("executable", ["bun", "scripts/build.ts", "--if-stale"]))) brokenSteps++;
 await run("servers", ["scripts/servers"]); // where one is missing, its tests say so
-const counts = await runTests(process.argv.slice(2));
+const notTested = new Set<string>();
+const first = await runTests("tests", process.argv.slice(2), notTested);
+let last = first;
+for (const file of toRepeat(first))
+  last = withSecondTry(last, file, await runTests(`${file}, once more`, [`./${file}`], notTested));
+const counts = countsOf(last);
 const failed = counts.failed + brokenSteps;
-if (counts.notTested.length > 0) console.log("");
-for (const what of counts.notTested) console.log(`not tested: ${what}`);
+const notes = [...[...notTested].sort().map((what) => `not tested: ${what}`), ...flaky(first, last)];
+if (notes.length > 0) console.log(`\n${notes.join("\n")}`);
 console.log(`\n${counts.passed} passed, ${failed} failed${counts.skipped > 0 ? `, ${counts.skipped} skipped` : ""}`);
 process.exit(failed === 0 ? 0 : 1);

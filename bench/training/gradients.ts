@@ -63,6 +63,37 @@ export function batchOf({ tokens, rows }: GraphShape, vocab: number, whole: bool
 }
 
 /**
+ * Answers to questions, as many to each as there is room for: a quarter of `group` is the question, an eighth an answer,
+ * more or less. A row is full of them.
+ */
+export function sharedBatch({ tokens, rows }: GraphShape, vocab: number, group: number): Batch {
+  const next = random(8);
+  const count = tokens * rows;
+  const batch = {
+    ids: Int32Array.from({ length: count }, () => Math.floor(next() * vocab)),
+    positions: new Int32Array(count),
+    sequences: new Int32Array(count).fill(-1),
+    branches: new Int32Array(count),
+    targets: new Int32Array(count).fill(-1),
+  };
+  for (let row = 0; row < rows; row++)
+    for (let [at, sequence] = [0, 0]; at < tokens; sequence++) {
+      const head = Math.ceil((group / 4) * (0.5 + next()));
+      for (let branch = 0; branch <= 6; branch++) {
+        const length = branch === 0 ? head : Math.ceil((group / 8) * (0.5 + next()));
+        for (let i = 0; i < length && at < tokens; i++, at++) {
+          const place = row * tokens + at;
+          batch.sequences[place] = sequence;
+          batch.branches[place] = branch;
+          batch.positions[place] = branch === 0 ? i : head + i;
+          if (branch > 0) batch.targets[place] = Math.floor(next() * vocab);
+        }
+      }
+    }
+  return batch;
+}
+
+/**
  * B is zero at the start of a training, and then so is the gradient of A. Adapters are as strong as their weights, whatever
  * their scale: where they are much stronger, attention is so sharp that any rounding turns the gradient.
  */
@@ -78,10 +109,10 @@ function shake({ weights, backend }: Opened, lora: Lora) {
   }
 }
 
-/** `lora` null: of all weights, as they are in the file. `rate`: of dropout. */
-export type How = { shape: GraphShape; lora: Lora | null; rate: number };
+/** `lora` null: of all weights, as they are in the file. `rate`: of dropout. `group`: answers share their question. */
+export type How = { shape: GraphShape; lora: Lora | null; rate: number; group?: number };
 
-export function gradientsOf(path: string, device: Device, { shape, lora, rate }: How) {
+export function gradientsOf(path: string, device: Device, { shape, lora, rate, group }: How) {
   const model = open(path, device, lora);
   if (lora) shake(model, lora);
   const { width, forward, heads, headLength, vocab } = model.architecture;
@@ -89,7 +120,7 @@ export function gradientsOf(path: string, device: Device, { shape, lora, rate }:
   const dropout = rate > 0 ? openPatterns(model.backend, widths, { rate, seed: 9 }) : null;
   const fused = canFuse(model);
   const graph = buildGraph(model, dropout ? { ...shape, dropout } : shape);
-  const drawn = batchOf(shape, vocab, false);
+  const drawn = group === undefined ? batchOf(shape, vocab, false) : sharedBatch(shape, vocab, group);
   const batch = { ...drawn, dropSeeds: Uint32Array.from(drawn.ids, (id, i) => id * 7919 + i) };
   model.weights.clearGradients();
   const logps = graph.forward(batch);

@@ -9,15 +9,18 @@ import { SHAPES, type ShapeOf, writeModel } from "./model.ts";
 
 const STEP = { learningRate: 1e-4, beta1: 0.9, beta2: 0.95, epsilon: 1e-8, weightDecay: 0, maxNorm: 1, divisor: 1 };
 
-const CASES: [string, Partial<ShapeOf>, Partial<GraphShape> & { rate?: number }, Partial<Lora>][] = [
+type Over = Partial<GraphShape> & { rate?: number; group?: number };
+const CASES: [string, Partial<ShapeOf>, Over, Partial<Lora>][] = [
   ["llama, heads of 64", {}, {}, {}],
   ["llama, layers computed again", {}, { checkpoints: true }, {}],
   ["llama, few scored, at another temperature", {}, { scored: 340, temperature: 0.7 }, {}],
   ["llama, own output layer, two targets", { tied: false }, {}, { targets: ["attn_q", "attn_v"], rank: 4, alpha: 8 }],
   ["llama, what adapters read is dropped", {}, { rate: 0.2, checkpoints: true }, {}],
+  ["llama, answers share their question", {}, { group: 400, tokens: 700, rows: 2 }, {}],
   ["llama in F16", { type: "F16" }, {}, {}],
   ["qwen2, heads of 64", { arch: "qwen2" }, {}, { rslora: true, rank: 12, alpha: 6 }],
   ["qwen3, heads of 128", { arch: "qwen3", head: 128 }, {}, {}],
+  ["qwen3, answers share their question", { arch: "qwen3", head: 128 }, { group: 90, checkpoints: true }, {}],
 ];
 const SMALL: ShapeOf = {
   ...{ arch: "llama", vocab: 1000, width: 256, layers: 3, heads: 4, keyHeads: 2, head: 64, forward: 512, tied: true },
@@ -28,13 +31,13 @@ export type Agreement = { what: string; kernels: boolean; logps: number; cosine:
 /** The GPU against the CPU: relative error of the scores, and the tensor whose gradient points elsewhere the most. */
 export function* agreements(dir: string): Generator<Agreement> {
   const path = join(dir, "small.gguf");
-  for (const [what, model, { rate = 0, ...graph }, lora] of CASES) {
+  for (const [what, model, { rate = 0, group, ...graph }, lora] of CASES) {
     writeModel(path, { ...SMALL, ...model });
     const shape = {
       ...{ tokens: 150, rows: 3, trains: true, checkpoints: false, attentionBlock: 1024, headChunk: 128 },
       ...{ entropies: true, ...graph },
     };
-    const how = { shape, rate, lora: { ...LORA, ...lora } };
+    const how = { shape, rate, lora: { ...LORA, ...lora }, ...(group === undefined ? {} : { group }) };
     const expected = gradientsOf(path, { kind: "cpu", threads: 4 }, how);
     for (const kernels of [true, false]) {
       const found = gradientsOf(path, { kind: "cuda", index: 0, kernels }, how);

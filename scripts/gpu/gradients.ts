@@ -13,6 +13,8 @@ type Case = {
   lora?: Partial<Lora> | null;
   rate?: number;
   graph?: Partial<GraphShape>;
+  /** Answers share their question: tokens of a question and its answers, about. */
+  group?: number;
 };
 
 const ROUNDED: readonly Case[] = [
@@ -39,6 +41,31 @@ const ROUNDED: readonly Case[] = [
     graph: { checkpoints: true },
   },
 ];
+/** So many that no block of the kernels is much longer than the others: heads of a group are added up inside it. */
+const MANY: readonly Case[] = [
+  { what: "many rows, on BF16", type: "BF16", graph: { rows: 48 } },
+  { what: "many rows, heads of 128", type: "BF16", model: { arch: "qwen3", head: 128 }, graph: { rows: 48 } },
+  { what: "many rows whose answers share their question", type: "BF16", group: 80, graph: { rows: 60 } },
+];
+/** Rows of several tiles of keys, whose queries skip some. */
+const SHARED: readonly Case[] = [
+  { what: "answers share their question, on BF16", type: "BF16", group: 120 },
+  { what: "a row of two groups, on Q8_0", type: "Q8_0", group: 1100, graph: { tokens: 1500, rows: 1 } },
+  {
+    what: "a row of many groups, qwen2, layers computed again",
+    type: "BF16",
+    model: { arch: "qwen2" },
+    group: 250,
+    graph: { tokens: 1501, rows: 1, checkpoints: true },
+  },
+  {
+    what: "qwen3, heads of 128",
+    type: "BF16",
+    model: { arch: "qwen3", head: 128 },
+    group: 700,
+    graph: { tokens: 900, rows: 2 },
+  },
+];
 const EXACT: readonly Case[] = [
   { what: "all weights in F32", type: "F32", lora: null },
   { what: "all weights of a qwen3 in F32", type: "F32", lora: null, model: { arch: "qwen3", tied: false } },
@@ -53,11 +80,25 @@ const RELATIVE = 1e-3;
 
 /** As jobs compute. What rounds in BF16 or TF32 points nearly the same way. */
 export const rounded: Part = async function* (place) {
-  for (const each of ROUNDED) {
+  for (const each of [...ROUNDED, ...MANY, ...SHARED]) {
     const { fused, logps, together, worst } = await difference(place, each);
     const value = `cosine ${together.cosine.toFixed(5)} (worst tensor ${worst.cosine.toFixed(5)}, ${worst.at}), scores ${logps.toExponential(1)} apart`;
     const ok = together.cosine >= COSINE;
     yield { what: `${each.what}, ${fused ? "our kernels" : "ggml"}`, value, target: `≥ ${COSINE}`, ok };
+  }
+};
+
+/** Nothing adds in an order that changes: the same batch twice, in graphs of their own. */
+export const repeated: Part = async function* (place) {
+  for (const each of [...ROUNDED.slice(0, 1), ...MANY, ...SHARED]) {
+    const { typed } = await modelPair(place, each.model ?? {}, each.type);
+    const [first, second] = [0, 1].map(() => gradientsOf(typed, place.device, howOf(each)));
+    const differing = first!.gradients.filter(({ values }, i) => {
+      const again = second!.gradients[i]!.values;
+      return !Buffer.from(values.buffer).equals(Buffer.from(again.buffer));
+    });
+    const value = `${differing.length} of ${first!.gradients.length} gradients differ`;
+    yield { what: each.what, value, target: "the same bits", ok: differing.length === 0 };
   }
 };
 
@@ -70,16 +111,22 @@ export const exact: Part = async function* (place) {
   }
 };
 
-async function difference(place: Place, { type, model = {}, lora, rate = 0, graph }: Case) {
-  const { typed, exact } = await modelPair(place, model, type);
-  const how = { shape: { ...SHAPE, ...graph }, rate, lora: lora === null ? null : { ...LORA, ...lora } };
-  const of = (path: string, device: Device) => gradientsOf(path, device, how);
+const howOf = ({ lora, rate = 0, graph, group }: Case) => ({
+  shape: { ...SHAPE, ...graph },
+  rate,
+  lora: lora === null ? null : { ...LORA, ...lora },
+  ...(group === undefined ? {} : { group }),
+});
+
+async function difference(place: Place, each: Case) {
+  const { typed, exact } = await modelPair(place, each.model ?? {}, each.type);
+  const of = (path: string, device: Device) => gradientsOf(path, device, howOf(each));
   const [expected, found] = [of(exact, place.cpu), of(typed, place.device)];
-  const each = expected.gradients.map(({ name, values }, i) => ({
+  const tensors = expected.gradients.map(({ name, values }, i) => ({
     at: name,
     ...compare(values, found.gradients[i]!.values),
   }));
-  const worst = each.reduce((a, b) => (b.cosine < a.cosine || Number.isNaN(b.cosine) ? b : a));
+  const worst = tensors.reduce((a, b) => (b.cosine < a.cosine || Number.isNaN(b.cosine) ? b : a));
   const all = (of: typeof found) => Float32Array.from(of.gradients.flatMap(({ values }) => [...values]));
   const together = compare(all(expected), all(found));
   return { fused: found.fused, logps: compare(expected.logps, found.logps).relative, together, worst };

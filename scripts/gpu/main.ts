@@ -13,6 +13,8 @@ import { type Part, placeIn } from "./place.ts";
 /** What is checked first, then what is measured. */
 const CHECKS: Record<string, () => Promise<Part>> = {
   gradients: async () => (await import("./gradients.ts")).rounded,
+  repeated: async () => (await import("./gradients.ts")).repeated,
+  sharing: async () => (await import("./sharing.ts")).sharing,
   exact: async () => (await import("./gradients.ts")).exact,
   learning: async () => (await import("./learning.ts")).learning,
   rolling: async () => (await import("./rolling.ts")).rolling,

@@ -8,7 +8,7 @@ Usage: run.sh --libs DIR [--libs DIR]… [--out DIR] [--quick] [--cpu] [part…]
   --libs DIR   native libraries, as they are or as NAME.xz and NAME.tar.xz: those of llama.cpp (libllama…, libggml…),
                libggml-cuda….so, verk-kernels.fatbin; also bun or bun.xz where there is none on PATH
   --out DIR    where report.txt and report.json go (default: the current directory)
-Parts: gradients exact learning rolling memory peft training rollouts grpo_step; all of them by default.
+Parts: gradients repeated sharing exact learning rolling memory peft training rollouts grpo_step; all of them by default.
 VERK_PYTHON names another python3 (with torch, transformers, peft), VERK_GPU_WORK a folder that is used again
 (default /tmp/verk-gpu): what was unpacked there by an earlier call need not be carried again.
 Without a part but with `none`, it only unpacks.

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "bun:test";
+import { cpuMsOf } from "../../test/cost.ts";
 import { isSecretName, redactText, redactValue } from "./redact.ts";
 
 const KEY = `vk_${"aB3dE6gH9k".repeat(4)}xyz`;
@@ -65,11 +66,9 @@ test.each([
   "-----BEGIN PRIVATE KEY-----",
   "&sig=",
   "a:// x@ ",
-])("64 KiB of %p do not hold the server up", (part) => {
+])("64 KiB of %p do not hold the server up", async (part) => {
   const text = `cookie: ${part.repeat(65_536 / part.length)} ey: = "`;
-  const start = performance.now();
-  redactText(text);
-  expect(performance.now() - start).toBeLessThan(500);
+  expect(await cpuMsOf(() => redactText(text))).toBeLessThan(2_000);
 });
 
 describe("values", () => {

@@ -26,6 +26,7 @@ const DRIVER = {
 } as const;
 
 const MAJOR = 75; // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR
+const MULTIPROCESSORS = 16; // CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
 const MOST_SHARED_BYTES = 8; // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 const OUT_OF_MEMORY = 2;
 
@@ -66,6 +67,7 @@ function openDriver(index: number) {
   return {
     /** Of the device's compute capability. */
     major: made("cuDeviceGetAttribute", (to) => cuda.cuDeviceGetAttribute(to, MAJOR, device)),
+    multiprocessors: made("cuDeviceGetAttribute", (to) => cuda.cuDeviceGetAttribute(to, MULTIPROCESSORS, device)),
 
     /** `names` → kernels; `sharedBytes`: what each may ask for when it starts. */
     load<Name extends string>(image: Uint8Array, names: readonly Name[], sharedBytes: (name: Name) => number) {

@@ -8,8 +8,8 @@ import { OutOfMemory } from "./out_of_memory.ts";
 export const KERNELS_FILE = "verk-kernels.fatbin";
 const OLDEST_MAJOR = 8; // the first with BF16 on its tensor cores
 
-const SIGHT = "piiif";
-const BACKWARD = "pipipppi"; // qkv, stride, gradient, stride, lse, delta, result, stride
+const SIGHT = "ppiiif";
+const BACKWARD = "pipipppip"; // qkv, stride, gradient, stride, lse, delta, result, stride, parts
 const HEADS = "iiiif";
 
 /** Parameters of each kernel, in the order of kernels.cu: p address, i whole number, f number. */
@@ -31,10 +31,12 @@ export const SIGNATURES = {
   attention_back_keys_64: BACKWARD + SIGHT,
   attention_back_keys_128: BACKWARD + SIGHT,
   attention_delta: "pipipiiii",
+  sum_heads: "ppiiiii",
   target_logps: "pippppii",
   put_adapters: "p",
   add_gradients: "p",
   place_matrix: "ppii",
+  merge_adapter: "pippiiiii",
 } as const;
 
 export type KernelName = keyof typeof SIGNATURES;
@@ -43,6 +45,8 @@ export type Launch = { grid: Grid; threads: number; shared?: number };
 export type Kernels = {
   launch: (name: KernelName, how: Launch, values: readonly number[]) => void;
   readonly products: Products;
+  /** Where blocks of a kernel are computed side by side. */
+  readonly multiprocessors: number;
   /** Makes the device this thread's own again. */
   enter: () => void;
   /** Until everything that was started has been computed. */
@@ -60,7 +64,7 @@ export function sharedBytes(name: KernelName): number {
   const row = length * 2;
   const queriesOfKeys = length === 128 ? 32 : 64;
   if (name.startsWith("attention_back_queries")) return row * (2 * 64 + 4 * 64);
-  if (name.startsWith("attention_back_keys")) return row * (2 * 64 + 4 * queriesOfKeys) + 6 * queriesOfKeys * 4;
+  if (name.startsWith("attention_back_keys")) return row * (2 * 64 + 4 * queriesOfKeys) + 12 * queriesOfKeys * 4;
   if (/^attention_\d/.test(name)) return row * (ATTENTION.queries[length] + 4 * 64);
   return 0;
 }
@@ -93,6 +97,7 @@ function load(path: string, index: number): Kernels | null {
       driver.launch(kernels[name], grid, threads, { shared, extra: of.extra });
     },
     products,
+    multiprocessors: driver.multiprocessors,
     enter: driver.enter,
     wait: driver.wait,
     close: () => products.close(),

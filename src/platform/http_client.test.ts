@@ -45,7 +45,7 @@ afterEach(() => {
 const local = async () => [{ address: "127.0.0.1" }];
 const options = (more: Partial<GuardedRequest> = {}): GuardedRequest => ({
   policy,
-  timeoutMs: 5000,
+  timeoutMs: 60_000,
   lookup: local,
   ca,
   ...more,
@@ -207,7 +207,7 @@ test("an error carries nothing of the query, however deep one looks", async () =
   const closed = Bun.serve({ hostname: "127.0.0.1", port: 0, fetch: handler });
   const refused = `http://127.0.0.1:${closed.port}/x?signature=MARKED-signature`;
   await closed.stop(true);
-  const request = { policy, timeoutMs: 2000, allowHttp: true };
+  const request = { policy, timeoutMs: 60_000, allowHttp: true };
   const thrown = [
     await guardedFetch(refused, request).catch((error: unknown) => error),
     await guardedOpen(refused, { ...request, idleMs: 1000 }).catch((error: unknown) => error),

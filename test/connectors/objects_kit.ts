@@ -8,9 +8,9 @@ type Options = { allow?: readonly string[]; rowBytes?: number; hubEndpoint?: str
 
 /** As the worker opens it, on a machine whose operator allows loopback. */
 export function openSource({ open, source, credentials }: Opened, options: Options = {}): Connector {
-  const { allow = ["127.0.0.1", "localhost"], rowBytes = 1_000_000, hubEndpoint = "", idleMs = 5000 } = options;
-  const dialer = createDialer({ allow_private: false, allow, ca_file: "" }, { connectMs: 5000, idleMs });
-  const limits = { connectMs: 5000, statementMs: 5000, rowBytes };
+  const { allow = ["127.0.0.1", "localhost"], rowBytes = 1_000_000, hubEndpoint = "", idleMs = 60_000 } = options;
+  const dialer = createDialer({ allow_private: false, allow, ca_file: "" }, { connectMs: 60_000, idleMs });
+  const limits = { connectMs: 60_000, statementMs: 60_000, rowBytes };
   return open({ source, credentials, dialer, limits, hubEndpoint });
 }
 

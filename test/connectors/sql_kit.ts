@@ -5,7 +5,7 @@ import { createDialer, type Dialer } from "../../src/workers/connector/dialer.ts
 import type { Connector, Limits, Open } from "../../src/workers/connector/types.ts";
 import { SourceError } from "../../src/workers/connector/types.ts";
 
-export const LIMITS: Limits = { connectMs: 10_000, statementMs: 60_000, rowBytes: 4_000_000 };
+export const LIMITS: Limits = { connectMs: 60_000, statementMs: 60_000, rowBytes: 4_000_000 };
 export const LOOPBACK = { allow_private: false, allow: ["127.0.0.1/32"], ca_file: "" };
 export const NOBODY = { allow_private: false, allow: [], ca_file: "" };
 

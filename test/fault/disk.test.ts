@@ -89,7 +89,7 @@ describe.skipIf(!CAN_MOUNT)("the data directory's disk", () => {
     rmSync(join(dir, "filler"));
     await (await startBinary({ dir })).kill("SIGTERM");
     expect(violations(dir)).toEqual([]);
-  }, 30_000);
+  }, 120_000);
 
   test("read-only: the program says so and stops; once writable it starts with everything there", async () => {
     const dir = smallDisk();
@@ -110,5 +110,5 @@ describe.skipIf(!CAN_MOUNT)("the data directory's disk", () => {
     const headers = { authorization: `Bearer ${key}` };
     expect((await fetch(`${again.url}/v1/workspaces/${id}`, { headers })).status).toBe(200);
     await again.kill("SIGTERM");
-  }, 30_000);
+  }, 120_000);
 });

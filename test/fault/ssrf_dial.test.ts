@@ -29,7 +29,7 @@ const codeOf = (work: Promise<unknown>) =>
     () => "answered",
     (error) => (error instanceof DialError ? error.code : String(error)),
   );
-const request = { timeoutMs: 5000, method: "POST", body: "{}" };
+const request = { timeoutMs: 60_000, method: "POST", body: "{}" };
 
 describe("names that change", () => {
   test("the checked address is the one dialled, with the name in SNI and Host, under a private authority", async () => {

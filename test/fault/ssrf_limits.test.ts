@@ -21,14 +21,14 @@ const every = (socket: Socket, ms: number, text: string) => {
   const timer = setInterval(() => socket.write(text), ms);
   stops.push(() => clearInterval(timer));
 };
-const call = (seen: Seen, timeoutMs = 5000) =>
+const call = (seen: Seen, timeoutMs = 60_000) =>
   dial(`https://hooks.example:${seen.port}/hook`, { timeoutMs, method: "POST", body: "{}", lookup });
 const codeOf = (work: Promise<unknown>) =>
   work.then(
     () => "answered",
     (error) => (error instanceof DialError ? error.code : error),
   );
-const gone = (seen: Seen) => until("the connection is closed", () => seen.connections > 0 && seen.open === 0, 3000);
+const gone = (seen: Seen) => until("the connection is closed", () => seen.connections > 0 && seen.open === 0);
 
 const HEAD = "HTTP/1.1 200 OK\r\n";
 const MiB = 1 << 20;

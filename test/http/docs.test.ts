@@ -69,7 +69,7 @@ describe.skipIf(CHROMIUM === null)("the page in a browser", () => {
   beforeAll(async () => {
     page = await openPage(`${origin}/docs#put_secrets_name`);
     await until("the page to be drawn", ready);
-  }, 30_000);
+  }, 120_000);
   afterAll(() => page?.close());
 
   test("shows every operation of the contract, and says everything in words", async () => {

@@ -89,7 +89,7 @@ test("deployments: ready, parked, woken and recovered are told once each; a fail
     { type: "deployment.failed", data: data(lost, "failed", "lost") },
   ]);
   expect(await received("/two")).toEqual(got);
-}, 30_000);
+}, 120_000);
 
 test("jobs: completion and failure are told once each, a cancellation never", async () => {
   const on = await trainings.app({
@@ -111,7 +111,7 @@ test("jobs: completion and failure are told once each, a cancellation never", as
     { type: "job.completed", data: data(completed, "completed") },
     { type: "job.failed", data: data(failed, "failed") },
   ]);
-}, 30_000);
+}, 120_000);
 
 test("datasets: one event for each batch and each snapshot, by hand, by a job's pin and by the rule", async () => {
   const on = await jobsApp({ flags: TLS_FLAGS });
@@ -148,4 +148,4 @@ test("datasets: one event for each batch and each snapshot, by hand, by a job's 
   expect([got[3].data.trigger, got[5].data.trigger]).toEqual(["job_pin", "auto"]);
   expect(got[6].data).toEqual({ object: "webhook_endpoint", id: ids[0] });
   expect(await received("/two")).toEqual(got.slice(0, 6));
-}, 30_000);
+}, 120_000);

@@ -40,7 +40,7 @@ describe("what is rolled is a function of what was asked", () => {
     given.abort(new Error("enough"));
     expect(await ended).toEqual(new Error("enough"));
     expect(await roll(7)).toBe(first);
-  }, 30_000);
+  }, 120_000);
 
   test("in another process, and while others take the processor", async () => {
     const roll = rollOf(kept(await openTouchy()));
@@ -53,7 +53,7 @@ describe("what is rolled is a function of what was asked", () => {
     } finally {
       for (const each of busy) each.kill();
     }
-  }, 30_000);
+  }, 120_000);
 
   test("a seed is of its group: neighbouring seeds share no sample", async () => {
     const roller = await tiny();

@@ -344,4 +344,4 @@ test("on the server's own data directory a key is made once, and again when it w
     await server.kill();
     rmSync(server.dir, { recursive: true, force: true });
   }
-}, 30_000);
+}, 120_000);

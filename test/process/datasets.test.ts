@@ -77,7 +77,7 @@ describe("a large upload", () => {
       method: "DELETE",
       headers: { authorization: `Bearer ${key}` },
     });
-  }, 60_000);
+  }, 120_000);
 
   test("with a bad line 1,999,999 is refused by that number and leaves nothing behind", async () => {
     const { status, body } = await upload(formOf(2_000_000, 1_999_999));
@@ -87,7 +87,7 @@ describe("a large upload", () => {
     expect(files().filter((name) => name.startsWith(".verk-tmp"))).toEqual([]);
     const list = await fetch(`${server.url}/v1/datasets`, { headers: { authorization: `Bearer ${key}` } });
     expect((await list.json()) as object).toMatchObject({ data: [] });
-  }, 60_000);
+  }, 120_000);
 
   test("whose client leaves in the middle leaves nothing behind", async () => {
     const leave = new AbortController();
@@ -113,7 +113,7 @@ describe("a large upload", () => {
       const held = readdirSync(`/proc/${server.pid}/fd`).map((fd) => readlinkSync(`/proc/${server.pid}/fd/${fd}`));
       return !held.some((path) => path.includes(".verk-tmp"));
     });
-  }, 60_000);
+  }, 120_000);
 });
 
 test("a line of 64 MB is refused by its number, long before it is whole", async () => {

@@ -8,7 +8,7 @@ let server: Awaited<ReturnType<typeof startServing>>;
 
 beforeAll(async () => {
   server = await startServing({ models: { random: { arch: "qwen3", type: "F16", context: 2048 } } });
-}, 60_000);
+}, 120_000);
 afterAll(() => server?.stop());
 
 const body = (name: string, more: object = {}) => ({
@@ -52,11 +52,11 @@ test("64 streams at once are complete and unmixed", async () => {
   );
   expect(texts).toEqual(texts.map((_, i) => alone[i % 8] as string));
   await server.call("POST", `/v1/deployments/${id}/stop`);
-}, 60_000);
+}, 120_000);
 
 test("kill -9 of the worker mid-stream: an error event, unhealthy, and one recovery", async () => {
   const id = await server.deploy({ model: "random", name: "killed", parallel: 2, context_length: 2048 });
-  const answer = await stream(id, body("killed", { max_tokens: 2000, ignore_eos: true, logit_bias: {} }));
+  const answer = await stream(id, body("killed", { max_tokens: 2000 }));
   const reader = (answer.body as ReadableStream<Uint8Array>).getReader();
   await reader.read();
   const [pid] = server.workers();
@@ -78,14 +78,14 @@ test("kill -9 of the worker mid-stream: an error event, unhealthy, and one recov
   ).toBe(200);
   expect(server.workers()).toHaveLength(1);
   await server.call("POST", `/v1/deployments/${id}/stop`);
-}, 60_000);
+}, 120_000);
 
 test("kill -9 of the server: no process is left, and the deployment serves again after the restart", async () => {
   const id = await server.deploy({ model: "random", name: "survivor", parallel: 1, context_length: 2048 });
   const [before] = server.workers();
   await stream(id, body("survivor", { max_tokens: 2000 }));
   await server.kill();
-  await until("its worker to be gone", () => server.workers().length === 0, 5_000);
+  await until("its worker to be gone", () => server.workers().length === 0);
   expect(violations(server.dir)).toEqual([]);
   await server.restart();
   await server.reaches(id, "serving");
@@ -97,7 +97,7 @@ test("kill -9 of the server: no process is left, and the deployment serves again
     body("survivor", { max_tokens: 2 }),
   );
   expect(answer.status).toBe(200);
-}, 60_000);
+}, 120_000);
 
 test("a thousand requests wake a parked model once, and all are answered by it", async () => {
   const settings = {
@@ -108,7 +108,7 @@ test("a thousand requests wake a parked model once, and all are answered by it",
     context_length: 256,
   };
   const id = await server.deploy({ model: "random", name: "sleeper", ...settings });
-  await until("it to be parked", async () => (await server.get(`/v1/deployments/${id}`)).parked, 20_000);
+  await until("it to be parked", async () => (await server.get(`/v1/deployments/${id}`)).parked);
   await server.call("PATCH", `/v1/deployments/${id}`, { idle_timeout_seconds: 600 });
   const before = (await server.get(`/v1/deployments/${id}`)).total_requests;
   const answers = await Promise.all(
@@ -127,4 +127,4 @@ test("a thousand requests wake a parked model once, and all are answered by it",
   const counted = async () => (await server.get(`/v1/deployments/${id}`)).total_requests === before + 1000;
   await until("all to be counted", counted);
   await server.call("POST", `/v1/deployments/${id}/stop`);
-}, 60_000);
+}, 120_000);

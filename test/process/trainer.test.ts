@@ -103,7 +103,7 @@ test("a training is told step by step, has its completions scored, and ends", as
   ]);
   trained = of("checkpoint")[0]!.path;
   expect(existsSync(join(trained, "adapter.gguf"))).toBe(true);
-}, 60_000);
+}, 120_000);
 
 test("asked to save and end while it waits for scores, it finishes the step first", async () => {
   const plan = await planOf({ ...common, method: "grpo", rows: PROMPTS, given: { ...GRPO, max_steps: 50 } });
@@ -113,7 +113,7 @@ test("asked to save and end while it waits for scores, it finishes the step firs
   });
   expect(await worker.exited).toMatchObject({ kind: "done" });
   expect([of("saved").length, of("checkpoint").map(({ step }) => step)]).toEqual([1, [3]]);
-}, 60_000);
+}, 120_000);
 
 test("stopped while it waits, it ends at once and leaves no half", async () => {
   const plan = await planOf({ ...common, method: "grpo", rows: PROMPTS, given: { ...GRPO, max_steps: 50 } });
@@ -121,7 +121,7 @@ test("stopped while it waits, it ends at once and leaves no half", async () => {
   await until("the question for scores", () => of("score").length > 0, 30_000);
   expect(await worker.stop("cancelled")).toMatchObject({ forced: false });
   expect(of("step")).toEqual([]);
-}, 60_000);
+}, 120_000);
 
 test("killed again and again, it tells what an uninterrupted run tells", async () => {
   const given = { ...GRPO, max_steps: 12, steps_per_generation: 2, gradient_accumulation_steps: 1, num_iterations: 2 };
@@ -157,7 +157,7 @@ test("a reward that cannot be run is the reward's fault; rows without a use are 
   const other = start(training(long));
   expect(await other.worker.exited).toMatchObject({ kind: "data" });
   expect(other.of("trouble")).toMatchObject([{ kind: "bad_rows", param: "dataset" }]);
-}, 60_000);
+}, 120_000);
 
 test("a preview samples, scores and measures, and leaves nothing", async () => {
   const plan = await planOf({ ...common, method: "grpo", rows: PROMPTS, given: GRPO });
@@ -177,7 +177,7 @@ test("a preview samples, scores and measures, and leaves nothing", async () => {
   });
   expect(await sft.worker.exited).toMatchObject({ kind: "done" });
   expect(sft.of("previewed")).toMatchObject([{ samples: [], step_ms: expect.any(Number) }]);
-}, 60_000);
+}, 120_000);
 
 test("files of a checkpoint: adapter, whole models and PEFT", async () => {
   const exporting = { ...machine, model_path: model, base_model: "a/b", checkpoint: trained };
@@ -214,4 +214,4 @@ test("a quantization that nobody knows is refused with those there are", async (
     ...{ variant: "gguf", quantization: "Q3_X", out: join(dir, "never") },
   } as ToTrainer);
   expect(await worker.exited).toMatchObject({ kind: "config", message: expect.stringContaining("Q4_K_M") });
-}, 60_000);
+}, 120_000);

@@ -18,6 +18,7 @@ import { join } from "node:path";
 import { AppError } from "../../src/lib/errors.ts";
 import { type Beneath, openBeneath } from "../../src/sandbox/beneath.ts";
 import { emptyDirectory, measureTree } from "../../src/sandbox/beneath_tree.ts";
+import { cpuMsOf } from "../cost.ts";
 import { tempDir } from "../harness.ts";
 
 let dir: string;
@@ -123,14 +124,10 @@ describe("where a path leads", () => {
 });
 
 describe("a path of thousands of steps holds nobody up", () => {
-  /** The least of three: others have this machine too. */
+  /** The least of three: something else of this process may fall into one. */
   const msOf = async (work: () => unknown) => {
     const took: number[] = [];
-    for (let i = 0; i < 3; i++) {
-      const begun = performance.now();
-      await work();
-      took.push(performance.now() - begun);
-    }
+    for (let i = 0; i < 3; i++) took.push(await cpuMsOf(work));
     return Math.min(...took);
   };
   const nest = (levels: number) =>
@@ -318,22 +315,18 @@ describe("deleting", () => {
     clearInterval(watch);
     expect(readdirSync(workspace)).toEqual(["f"]);
     expect(most).toBeLessThan(before + 50);
-  }, 30_000);
+  }, 120_000);
 
   test("50,000 files go without holding up the others", async () => {
     mkdirSync(join(workspace, "d"));
     Bun.spawnSync(["perl", "-e", "chdir shift; for (1..50000) { open F, '>', $_ or die }", join(workspace, "d")]);
-    let longest = 0;
-    let last = performance.now();
-    const watch = setInterval(() => {
-      longest = Math.max(longest, performance.now() - last);
-      last = performance.now();
-    }, 1);
+    let turns = 0;
+    const watch = setInterval(() => turns++, 1);
     await beneath.remove("/workspace/d", { recursive: true });
     clearInterval(watch);
     expect(readdirSync(workspace)).toEqual([]);
-    expect(longest).toBeLessThan(500);
-  }, 30_000);
+    expect(turns).toBeGreaterThan(50);
+  }, 120_000);
 });
 
 describe("measuring", () => {

@@ -39,7 +39,7 @@ async function attack(code: string, without: readonly Layer[] = []): Promise<Ran
     stdout: "pipe",
     stderr: "pipe",
   });
-  const timer = setTimeout(() => child.kill("SIGKILL"), 20_000);
+  const timer = setTimeout(() => child.kill("SIGKILL"), 60_000);
   const text = await new Response(child.stdout).text();
   await child.exited;
   clearTimeout(timer);

@@ -18,7 +18,7 @@ export const LIMITS: JailLimits = {
   openFiles: 256,
   fileBytes: 64 << 20,
   cpuSeconds: 10,
-  wallMs: 10_000,
+  wallMs: 30_000,
   disk: { at: "/workspace", bytes: 16 << 20, entries: 500 },
 };
 

@@ -36,7 +36,7 @@ describe("what is wrong with code is told when it is uploaded", () => {
     const run = await hurried.call("POST", `${PATH}/run`, { source, rows: [{ completion: "x" }] });
     expect(run).toMatchObject({ status: 422, body: { error: { code: "reward_invalid", param: "/source" } } });
     await hurried.close().then(hurried.remove);
-  }, 20_000);
+  }, 120_000);
 });
 
 test("a run tells of each sample what came of it, and goes on", async () => {
@@ -61,7 +61,7 @@ test("a run tells of each sample what came of it, and goes on", async () => {
   expect(body.summary).toMatchObject({ count: 8, scored: 3, min: 0, max: 1 });
   expect(body.summary.faults).toEqual({ none: 1, not_finite: 1, not_a_number: 1, exception: 1, timeout: 1 });
   expect(body.stdout).toContain("saw right\n");
-}, 20_000);
+}, 120_000);
 
 test("a seed gives the same numbers again, another seed others", async () => {
   for (const source of [
@@ -74,7 +74,7 @@ test("a seed gives the same numbers again, another seed others", async () => {
     expect(first).toBe(again);
     expect(first).not.toBe(other);
   }
-}, 20_000);
+}, 120_000);
 
 test("ten thousand rows are one run", async () => {
   const rows = Array.from({ length: 10_000 }, (_, i) => ({ completion: "x".repeat(i % 100) }));
@@ -83,7 +83,7 @@ test("ten thousand rows are one run", async () => {
   expect([status, body.summary.scored]).toEqual([200, 10_000]);
   expect(body.summary.mean).toBeCloseTo(49.5);
   expect(body.results[9_999]).toMatchObject({ index: 9_999, reward: 99 });
-}, 20_000);
+}, 120_000);
 
 test("the request that docs/rewards.md shows gets what it says", async () => {
   const source = /^```python accuracy\.py\n([\s\S]*?)^```$/m.exec(PAGE)?.[1];
@@ -92,7 +92,7 @@ test("the request that docs/rewards.md shows gets what it says", async () => {
   const { status, body } = await app.call("POST", `${PATH}/run`, JSON.parse(request));
   expect(status).toBe(200);
   expect(body.results[0]).toMatchObject({ reward: 2, sub_rewards: { accuracy: 1, length_penalty: 0 }, error: null });
-}, 20_000);
+}, 120_000);
 
 test("the page knows every ready reward and every param", () => {
   for (const [name, { params }] of Object.entries(LIBRARY)) {
@@ -127,4 +127,4 @@ test("the memory that the operator allows is there, also where it is gigabytes",
     expect(body.results).toMatchObject([{ reward: 300, error: null }]);
   }
   await roomy.close().then(roomy.remove);
-}, 20_000);
+}, 120_000);

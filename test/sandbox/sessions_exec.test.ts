@@ -247,7 +247,7 @@ describe("what a command does to the machine stays in the session, which answers
       expect(statuses as readonly string[]).toContain(told.status);
       expect(await exec(app, id, "echo fine")).toMatchObject({ status: "completed", stdout: "fine\n" });
     },
-    30_000,
+    120_000,
   );
 
   test("a full session says so: files can be deleted, and then written again", async () => {
@@ -262,5 +262,5 @@ describe("what a command does to the machine stays in the session, which answers
     expect(answer.body.error.code).toBe("quota_exceeded");
     expect(await exec(app, id, "rm a b")).toMatchObject({ status: "completed" });
     expect(await exec(app, id, "echo more > c && cat c")).toMatchObject({ stdout: "more\n", warning: null });
-  }, 30_000);
+  }, 120_000);
 });

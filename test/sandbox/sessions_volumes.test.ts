@@ -75,8 +75,10 @@ test("a command that failed or was ended has its changes written back too", asyn
   const app = open();
   await volume(app, "out");
   const { id } = await newSession(app, writable("out"));
-  await exec(app, id, { command: "printf x > out/half.txt; sleep 60", timeout_seconds: 1 });
+  await exec(app, id, "printf x > out/half.txt; exit 1");
   expect(await fileOf(app, "out", "half.txt")).toBe("x");
+  await exec(app, id, { command: "printf y > out/half.txt; sleep 3600", timeout_seconds: 3 });
+  expect(await fileOf(app, "out", "half.txt")).toBe("y");
 });
 
 test("what cannot be kept is named, and stays in the session", async () => {

@@ -30,6 +30,7 @@ const FACTS: ModelFacts = {
 /** Each text of the script is a token; a promise is waited for; an error is thrown. Ends with `length` when cut. */
 export function fakeEngine(script: Script, facts: Partial<ModelFacts> = {}): FakeEngine {
   const engine: FakeEngine = {
+    model: 0,
     facts: { ...FACTS, ...facts },
     asked: [],
     open: 0,

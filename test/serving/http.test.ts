@@ -110,7 +110,7 @@ describe("chat", () => {
     expect(chunks(text).map((part) => part.choices[0]?.delta.content)).toContain("four");
   });
 
-  test("a client that leaves ends the run at once and is reported as 499", async () => {
+  test("a client that leaves ends the run in the middle and is reported as 499", async () => {
     scripted("first", new Promise(() => {}));
     const leaving = new AbortController();
     const response = await post("/chat/completions", { ...ASK, stream: true }, { signal: leaving.signal });
@@ -118,8 +118,8 @@ describe("chat", () => {
     expect(engine.open).toBe(1);
     reports.length = 0;
     leaving.abort();
-    await until("the run to end", () => engine.open === 0, 1000);
-    await until("the report", () => reports.length === 1, 1000);
+    await until("the run to end", () => engine.open === 0);
+    await until("the report", () => reports.length === 1);
     expect(reports[0]).toMatchObject({ request: "req_1", status: 499, completion_tokens: 1 });
   });
 
@@ -130,7 +130,7 @@ describe("chat", () => {
     await until("the run to begin", () => engine.open === 1);
     leaving.abort();
     expect(await gone).toBe("gone");
-    await until("the run to end", () => engine.open === 0, 1000);
+    await until("the run to end", () => engine.open === 0);
   });
 
   test("a client that stops reading is given up before its answer fills the memory", async () => {

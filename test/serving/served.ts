@@ -36,7 +36,7 @@ export async function startServing({ models = {}, args = [] }: Options = {}) {
         if (body.status === "failed" && status !== "failed") throw new Error(body.error);
         return body.status === status ? body : undefined;
       },
-      30_000,
+      120_000,
     );
   return {
     dir,

@@ -109,15 +109,20 @@ function microOf(shape: ModelShape, of: Dimensions, plan: MemoryPlan): Micro {
   const longest = longestOf(shape, plan);
   const together = plan.method === "dpo" ? 2 : 1;
   const pieces = numberOf(plan, "per_device_train_batch_size", 8) * together;
-  const rows = Math.max(together, Math.min(Math.floor(microTokens(device, microDivisor) / longest), pieces));
-  const sizes = { tokens: longest, rows, scored: longest * rows };
-  const isFused = device === "cuda" && shape.quantization !== "F32" && lora !== null;
+  const most = microTokens(device, microDivisor);
+  const isFused =
+    device === "cuda" && shape.quantization !== "F32" && lora !== null && [64, 128].includes(of.headLength);
+  const oneRow = Math.max(together * longest, Math.min(most, pieces * longest));
+  const rows = Math.max(together, Math.min(Math.floor(most / longest), pieces));
+  const sizes = isFused
+    ? { tokens: oneRow, rows: 1, scored: oneRow }
+    : { tokens: longest, rows, scored: longest * rows };
   const micro = {
     ...sizes,
     ...blocksFor(of, sizes, plan),
     trainsAll: lora === null,
     weightBytes: shape.weight_bytes / shape.parameters,
-    isFused: isFused && [64, 128].includes(of.headLength),
+    isFused,
     holdsTurned: holdsTurned(device, shape.weight_bytes),
   };
   return { ...micro, recomputes: hyperparameters.gradient_checkpointing !== false && recomputes(of, micro, plan) };

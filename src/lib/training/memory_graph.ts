@@ -96,7 +96,7 @@ function fusedBytes(of: Dimensions, micro: Micro): number {
   const count = micro.tokens * micro.rows;
   const { width, heads, keyHeads, headLength, forward, layers } = of;
   const [q, all] = [heads * headLength, (heads + 2 * keyHeads) * headLength];
-  const scratch = 10 * width + 2 * all + 2 * q + 6 * forward + 4 * heads;
+  const scratch = 10 * width + 2 * all + 2 * q + 2 * forward + Math.max(4 * forward, 8 * q) + 4 * heads;
   const kept = micro.recomputes ? fusedLayer(of) + layers * 4 * width : layers * fusedLayer(of);
   const head = micro.headChunk * of.vocab * 6 + micro.scored * 4 * width;
   return count * (kept + scratch + 6 * width) + head;

@@ -11,6 +11,7 @@ struct Backward {
   const float *lse, *delta;
   bf16 *to; // gradients of queries, keys and values, laid out as those are
   int toStride;
+  float *parts; // of keys and values for each head by itself, to be added up; null: a block adds up what it has
 };
 
 // One block for each 64 queries of a head.
@@ -24,16 +25,15 @@ template <int LENGTH> __device__ __forceinline__ void attendBackQueries(const Ba
   const int T = sight.tokens, head = blockIdx.y, row = blockIdx.z;
   const int q0 = (gridDim.x - 1 - blockIdx.x) * QUERIES;
   const int keyHead = head / (sight.heads / sight.keyHeads);
-  const int *start = sight.start + static_cast<size_t>(row) * T;
+  const Seen *seen = sight.seen + static_cast<size_t>(row) * T;
   const bf16 *base = of.qkv + static_cast<size_t>(row) * T * of.stride;
   const bf16 *keysFrom = base + (sight.heads + keyHead) * LENGTH;
   const bf16 *valuesFrom = keysFrom + sight.keyHeads * LENGTH;
-  const int first = start[q0] / KEYS * KEYS, end = min(q0 + QUERIES, T);
-  const int tiles = (end - first + KEYS - 1) / KEYS;
+  const TilesSeen tiles(seen, q0, min(q0 + QUERIES, T));
   const float toLog2 = sight.scale * LOG2E;
 
   const auto fetch = [&](int tile) {
-    const int key0 = first + tile * KEYS, stage = (tile & 1) * KEYS * LENGTH;
+    const int key0 = tiles.at(tile), stage = (tile & 1) * KEYS * LENGTH;
     loadTile<LENGTH, KEYS, ATTENTION_THREADS>(keys + stage, keysFrom + static_cast<size_t>(key0) * of.stride, of.stride, T - key0);
     loadTile<LENGTH, KEYS, ATTENTION_THREADS>(values + stage, valuesFrom + static_cast<size_t>(key0) * of.stride, of.stride, T - key0);
   };
@@ -42,23 +42,21 @@ template <int LENGTH> __device__ __forceinline__ void attendBackQueries(const Ba
   fetch(0);
   commitLoads();
 
-  const int warpRow = q0 + lane.warp * 16, lastRow = warpRow + 15;
-  const int lastStart = lastRow < T ? start[lastRow] : NEVER;
+  const int warpRow = q0 + lane.warp * 16;
+  const Seen firstSees = seenBy(seen, warpRow, T), lastSees = seenBy(seen, warpRow + 15, T);
   float lse[2], delta[2];
-  int from[2];
 #pragma unroll
   for (int r = 0; r < 2; r++) {
     const int query = warpRow + lane.group + 8 * r;
     const size_t at = (static_cast<size_t>(row) * sight.heads + head) * T + query;
     lse[r] = query < T ? of.lse[at] : 0;
     delta[r] = query < T ? of.delta[at] : 0;
-    from[r] = query < T ? start[query] : NEVER;
   }
   float sums[LENGTH / 8][4] = {};
 
-  for (int tile = 0; tile < tiles; tile++) {
-    const int key0 = first + tile * KEYS, stage = (tile & 1) * KEYS * LENGTH;
-    if (tile + 1 < tiles) fetch(tile + 1);
+  for (int tile = 0; tile < tiles.count; tile++) {
+    const int key0 = tiles.at(tile), stage = (tile & 1) * KEYS * LENGTH;
+    if (tile + 1 < tiles.count) fetch(tile + 1);
     commitLoads();
     waitForLoads<1>();
     __syncthreads();
@@ -80,16 +78,21 @@ template <int LENGTH> __device__ __forceinline__ void attendBackQueries(const Ba
         multiply(ofShares[2 * n + 1], leftGiven, right[2], right[3]);
       }
     }
-    const bool masked = key0 + KEYS - 1 > warpRow || key0 < lastStart;
+    const bool masked = hidesSome(firstSees, lastSees, key0, warpRow);
 #pragma unroll
-    for (int n = 0; n < KEYS / 8; n++)
+    for (int r = 0; r < 2; r++) {
+      const int query = warpRow + lane.group + 8 * r;
+      const Seen sees = masked ? seenBy(seen, query, T) : Seen{0, NEVER, 0, 0};
 #pragma unroll
-      for (int i = 0; i < 4; i++) {
-        const int r = i >> 1, key = key0 + n * 8 + lane.quad * 2 + (i & 1);
-        const bool hidden = masked && (key > warpRow + lane.group + 8 * r || key < from[r]);
-        const float share = hidden ? 0 : exp2f(shares[n][i] * toLog2 - lse[r]);
-        ofShares[n][i] = share * (ofShares[n][i] - delta[r]);
-      }
+      for (int n = 0; n < KEYS / 8; n++)
+#pragma unroll
+        for (int e = 0; e < 2; e++) {
+          const int i = 2 * r + e;
+          const bool hidden = masked && sees.hides(key0 + n * 8 + lane.quad * 2 + e, query);
+          const float share = hidden ? 0 : exp2f(shares[n][i] * toLog2 - lse[r]);
+          ofShares[n][i] = share * (ofShares[n][i] - delta[r]);
+        }
+    }
 #pragma unroll
     for (int k = 0; k < KEYS / 16; k++) {
       uint32_t left[4];
@@ -115,39 +118,32 @@ template <int LENGTH> __device__ __forceinline__ void attendBackQueries(const Ba
   }
 }
 
-// The first query from `from` on that does not see key `key` or anything before it any more.
-__device__ __forceinline__ int blindFrom(const int *start, int from, int tokens, int key) {
-  int low = from, high = tokens;
-  while (low < high) {
-    const int middle = (low + high) / 2;
-    if (start[middle] <= key) low = middle + 1;
-    else high = middle;
-  }
-  return low;
-}
-
-// One block for each 64 keys of a key head: the queries of all its heads go by. Products are computed turned, keys along
-// the rows, so that the shares already lie as the left operand of what they are multiplied by.
+// One block for each 64 keys of a key head: the queries of all its heads go by. Or one for each head, where some keys are
+// seen by so many more than the others that all would wait for them. Products are computed turned, keys along
+// the rows, so that the shares already lie as the left operand of what they are multiplied by. Those that see a tile are
+// without a gap: what sees the end of a sequence's beginning is the rest of the sequence, and that begins right there.
 template <int LENGTH, int QUERIES> __device__ __forceinline__ void attendBackKeys(const Backward &of, const Sight &sight) {
   extern __shared__ __align__(128) char shared[];
   bf16 *keys = reinterpret_cast<bf16 *>(shared);
   bf16 *values = keys + KEYS * LENGTH, *queries = values + KEYS * LENGTH, *given = queries + 2 * QUERIES * LENGTH;
   float *lse = reinterpret_cast<float *>(given + 2 * QUERIES * LENGTH), *delta = lse + 2 * QUERIES;
-  int *starts = reinterpret_cast<int *>(delta + 2 * QUERIES);
+  Seen *sees = reinterpret_cast<Seen *>(delta + 2 * QUERIES);
 
   const Lane lane;
-  const int T = sight.tokens, keyHead = blockIdx.y, row = blockIdx.z;
-  const int key0 = blockIdx.x * KEYS, group = sight.heads / sight.keyHeads;
-  const int *start = sight.start + static_cast<size_t>(row) * T;
+  const int T = sight.tokens, row = blockIdx.z, group = sight.heads / sight.keyHeads, heads = of.parts ? 1 : group;
+  const int firstHead = blockIdx.x * heads, keyHead = firstHead / group;
+  const KeyTile tile = sight.tiles[row * gridDim.y + blockIdx.y];
+  const int key0 = tile.first;
+  const Seen *seen = sight.seen + static_cast<size_t>(row) * T;
   const bf16 *base = of.qkv + static_cast<size_t>(row) * T * of.stride;
   const size_t keyColumn = (sight.heads + keyHead) * LENGTH, valueColumn = keyColumn + sight.keyHeads * LENGTH;
   const float toLog2 = sight.scale * LOG2E;
   const int firstTile = key0 / QUERIES;
-  const int tiles = (blindFrom(start, key0, T, key0 + KEYS - 1) + QUERIES - 1) / QUERIES - firstTile; // for each head
-  const int steps = tiles * group;
+  const int tiles = (tile.end + QUERIES - 1) / QUERIES - firstTile; // for each head
+  const int steps = tiles * heads;
 
   const auto fetch = [&](int step) {
-    const int head = keyHead * group + step / tiles, q0 = (firstTile + step % tiles) * QUERIES, stage = step & 1;
+    const int head = firstHead + step / tiles, q0 = (firstTile + step % tiles) * QUERIES, stage = step & 1;
     loadTile<LENGTH, QUERIES, ATTENTION_THREADS>(queries + stage * QUERIES * LENGTH, base + static_cast<size_t>(q0) * of.stride + head * LENGTH, of.stride, T - q0);
     loadTile<LENGTH, QUERIES, ATTENTION_THREADS>(given + stage * QUERIES * LENGTH, of.ofOut + (static_cast<size_t>(row) * T + q0) * of.outStride + head * LENGTH, of.outStride, T - q0);
     if (threadIdx.x < QUERIES) {
@@ -155,7 +151,7 @@ template <int LENGTH, int QUERIES> __device__ __forceinline__ void attendBackKey
       const size_t source = (static_cast<size_t>(row) * sight.heads + head) * T + query;
       lse[at] = query < T ? of.lse[source] : 0;
       delta[at] = query < T ? of.delta[source] : 0;
-      starts[at] = query < T ? start[query] : NEVER;
+      sees[at] = seenBy(seen, query, T);
     }
   };
   loadTile<LENGTH, KEYS, ATTENTION_THREADS>(keys, base + static_cast<size_t>(key0) * of.stride + keyColumn, of.stride, T - key0);
@@ -189,15 +185,15 @@ template <int LENGTH, int QUERIES> __device__ __forceinline__ void attendBackKey
         multiply(ofShares[2 * n + 1], leftValues, right[2], right[3]);
       }
     }
-    const int *from = starts + stage * QUERIES;
-    const bool masked = key0 + KEYS - 1 > q0 || from[QUERIES - 1] > key0;
+    const Seen *someSee = sees + stage * QUERIES;
+    const bool masked = hidesSome(someSee[0], someSee[QUERIES - 1], key0, q0);
 #pragma unroll
     for (int n = 0; n < QUERIES / 8; n++)
 #pragma unroll
       for (int i = 0; i < 4; i++) {
         const int column = n * 8 + lane.quad * 2 + (i & 1), at = stage * QUERIES + column;
         const int key = key0 + lane.warp * 16 + lane.group + 8 * (i >> 1);
-        const bool hidden = masked && (key > q0 + column || key < from[column]);
+        const bool hidden = masked && someSee[column].hides(key, q0 + column);
         const float share = hidden ? 0 : exp2f(shares[n][i] * toLog2 - lse[at]);
         shares[n][i] = share;
         ofShares[n][i] = share * (ofShares[n][i] - delta[at]);
@@ -224,10 +220,17 @@ template <int LENGTH, int QUERIES> __device__ __forceinline__ void attendBackKey
   for (int r = 0; r < 2; r++) {
     const int key = key0 + lane.warp * 16 + lane.group + 8 * r;
     if (key >= T) continue;
-    bf16 *to = of.to + (static_cast<size_t>(row) * T + key) * of.toStride;
+    const size_t token = static_cast<size_t>(row) * T + key;
+    bf16 *to = of.to + token * of.toStride;
+    float *part = of.parts + (token * sight.heads + firstHead) * 2 * LENGTH;
 #pragma unroll
     for (int n = 0; n < LENGTH / 8; n++) {
       const int column = n * 8 + lane.quad * 2;
+      if (of.parts) {
+        *reinterpret_cast<float2 *>(part + column) = make_float2(ofKeys[n][2 * r] * sight.scale, ofKeys[n][2 * r + 1] * sight.scale);
+        *reinterpret_cast<float2 *>(part + LENGTH + column) = make_float2(ofValues[n][2 * r], ofValues[n][2 * r + 1]);
+        continue;
+      }
       *reinterpret_cast<uint32_t *>(to + keyColumn + column) = pairOf(ofKeys[n][2 * r] * sight.scale, ofKeys[n][2 * r + 1] * sight.scale);
       *reinterpret_cast<uint32_t *>(to + valueColumn + column) = pairOf(ofValues[n][2 * r], ofValues[n][2 * r + 1]);
     }

@@ -146,4 +146,4 @@ test("wherever it crashes, an artifact and its bytes exist together or not at al
     expect((await send(after)).status).toBe(data.length === 1 ? 200 : 201);
   });
   expect(crashes).toBeGreaterThan(5);
-}, 60_000);
+}, 120_000);

@@ -102,17 +102,19 @@ describe("a source that keeps us waiting", () => {
       ids.push((await app.call("POST", "/v1/datasets/connect", { name, ...sourceOf("lab/pair", {}) })).body.id);
     }
     await app.close();
-    app = testApp({ dir: app.dir, flags: { ...flags, "hub.endpoint": `http://127.0.0.1:${fakeMute.port}` } });
+    const mute = { "hub.endpoint": `http://127.0.0.1:${fakeMute.port}`, "connectors.connect_timeout_ms": 600_000 };
+    app = testApp({ dir: app.dir, flags: { ...flags, ...mute } });
     const begun = await Promise.all(
       ids.map(async (id) => (await app.call("POST", `/v1/datasets/${id}/resolutions`, {})).body),
     );
-    await until("four to be read", () => app.ctx.supervisor.live().length === 4 || undefined);
-    const before = performance.now();
+    const reading = () => app.ctx.supervisor.live().map(({ pid }) => pid);
+    await until("four to be read", () => reading().length === 4);
+    const four = reading();
     expect(await validate({ source_type: "s3", source_uri: "s3://Bucket!/x" })).toMatchObject({ valid: false });
     const last = begun.at(-1);
     const path = `/v1/datasets/${ids.at(-1)}/resolutions/${last.id}/cancel`;
     expect((await app.call("POST", path)).body).toMatchObject({ status: "cancelled" });
-    expect(performance.now() - before).toBeLessThan(8_000); // the four wait for fifteen seconds
+    expect(reading()).toEqual(expect.arrayContaining(four)); // all of it happened while they wait
   });
 
   test("is given up in the end, however much it says", async () => {
@@ -131,7 +133,7 @@ test("a source whose answer never ends does not fill the memory", async () => {
   let most = 0;
   const watch = setInterval(() => {
     for (const { pid } of app.ctx.supervisor.live()) most = Math.max(most, residentBytes(pid));
-  }, 50);
+  }, 5);
   const source = {
     source_type: "postgres",
     db_connection: `postgres://u@127.0.0.1:${server.port}/d?sslmode=disable`,
@@ -142,7 +144,7 @@ test("a source whose answer never ends does not fill the memory", async () => {
   expect(answer).toMatchObject({ valid: false, error: expect.stringContaining("bytes of memory") });
   expect(most).toBeGreaterThan(2 ** 30);
   expect(most).toBeLessThan(4 * 2 ** 30);
-}, 60_000);
+}, 120_000);
 
 function residentBytes(pid: number): number {
   try {

@@ -4,7 +4,7 @@ import { fakeClock, until } from "../../../test/harness.ts";
 import * as billing from "../billing/service.ts";
 import { liveOf } from "./fleet.ts";
 
-setDefaultTimeout(60_000); // each starts processes
+setDefaultTimeout(120_000); // each starts processes
 const CHAT = { model: "d", messages: [{ role: "user", content: "hi" }] };
 const { open: app, closeAll } = manyDeploying();
 afterEach(closeAll);

@@ -185,7 +185,7 @@ test("a replica that does not decode any more is unhealthy and replaced", async 
   const on = await app({
     clock,
     lives: [{ sick: true }, {}],
-    flags: { "serving.health_interval_ms": 5000, "serving.health_timeout_ms": 50 },
+    flags: { "serving.health_interval_ms": 5000, "serving.health_timeout_ms": 3_000 },
   });
   const id = await on.deploy();
   await on.reaches(id, "serving");

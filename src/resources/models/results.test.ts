@@ -8,7 +8,7 @@ import { write } from "../../platform/db.ts";
 import { register, scan } from "./folder.ts";
 import * as models from "./service.ts";
 
-setDefaultTimeout(30_000); // each starts processes
+setDefaultTimeout(120_000); // each starts processes
 const SHAPE = { arch: "llama", type: "F32" } as const;
 const { open, closeAll } = manyApps();
 afterEach(closeAll);

@@ -12,7 +12,7 @@ import { placesOf } from "./places.ts";
 import * as jobs from "./service.ts";
 import type { JobRow } from "./table.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 const support = await jailSupport(sessionJail("/tmp")).catch((error) => ({
   ok: false as const,
   reason: String(error),
@@ -102,7 +102,7 @@ jailed("a command is ended when its job is cancelled, and begins again when it w
 jailed("a command that talks without end leaves the server its turns, and can be cancelled", async () => {
   const on = await app();
   const id = custom(on, `timeout 30 yes '{"step":1,"loss":0.5}'`);
-  await until("what it says", () => on.row(id).step > 0, 20_000);
+  await until("what it says", () => on.row(id).step > 0);
   expect((await on.call("GET", `/v1/training_jobs/${id}`)).body.status).toBe("running");
   jobs.cancel(on.ctx, on.workspaceA, id);
   await on.reaches(id, "cancelled", 10_000);

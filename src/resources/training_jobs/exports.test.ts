@@ -8,7 +8,7 @@ import { keptOf } from "./checkpoint_files.ts";
 import { preview } from "./preview.ts";
 import { reconcile } from "./reconcile.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 const { app, close, closeAll } = manyTrainings();
 afterEach(closeAll);
 

@@ -6,7 +6,7 @@ import { LINE_BYTES, openLog } from "./logs.ts";
 import { placesOf } from "./places.ts";
 import * as jobs from "./service.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 const { app, closeAll } = manyTrainings();
 afterEach(closeAll);
 

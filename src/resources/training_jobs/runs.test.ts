@@ -11,7 +11,7 @@ import { placesOf } from "./places.ts";
 import { reconcile } from "./reconcile.ts";
 import { trainingSamples } from "./table.ts";
 
-setDefaultTimeout(60_000); // each starts several processes
+setDefaultTimeout(120_000); // each starts several processes
 const { app, closeAll } = manyTrainings();
 afterEach(closeAll);
 

@@ -70,7 +70,7 @@ test("a dry run samples the model, runs the reward, and leaves nothing behind", 
   expect((await app.call("GET", "/v1/gpu")).body.data[0].leases).toEqual([]);
   const snapshots = await app.call("GET", `/v1/datasets/${request.dataset}/snapshots`);
   expect(snapshots.body.data).toEqual([]);
-}, 30_000);
+}, 120_000);
 
 test("a dry run of what would fail later says with what", async () => {
   app.ctx.db.$client.run("UPDATE models SET size_bytes = 1, workspace_id = NULL WHERE name = 'random'");
@@ -87,14 +87,14 @@ test("a connected dataset is read for its job, and its credentials are nowhere a
   expect(app.ctx.db.select().from(datasetPins).all()).toMatchObject([{ jobId: body.id, datasetId: dataset }]);
   const dump = app.ctx.db.$client.serialize().toString("latin1");
   for (const text of [dump, app.log.join("\n"), JSON.stringify(body)]) expect(text).not.toContain("hush-hush-hush");
-}, 30_000);
+}, 120_000);
 
 test("a source that cannot be read is an error of the dataset, and nothing is left", async () => {
   const before = app.ctx.db.select().from(datasetPins).all().length;
   const { status, body } = await app.post({ dataset: connected("locked"), credentials: {} });
   expect([status, body.error.code, body.error.param]).toEqual([400, "source_unusable", "/dataset"]);
   expect(app.ctx.db.select().from(datasetPins).all()).toHaveLength(before);
-}, 30_000);
+}, 120_000);
 
 test("a dry run of a source that was never read says so, reads nothing, and makes nothing", async () => {
   const counts = () =>
@@ -136,4 +136,4 @@ test("dry runs side by side are all answered, and who leaves takes no place with
   expect([first?.status, second?.status]).toEqual([200, 200]);
   expect((await app.call("GET", "/v1/gpu")).body.data[0].leases).toEqual([]);
   expect((await app.post({ dry_run: true })).body.valid).toBe(true);
-}, 30_000);
+}, 120_000);

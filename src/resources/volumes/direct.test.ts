@@ -83,7 +83,7 @@ describeWith("volumes in a bucket, against MinIO", minio, (server) => {
     expect((await send(made.parts[0].url, first, {})).status).toBe(200);
     const done = await app.call("POST", made.complete_path);
     expect(done).toMatchObject({ status: 201, body: { sha256: sha256(Buffer.concat([first, last])) } });
-  }, 30_000);
+  }, 120_000);
 
   test("a file that nobody completed is found by the loop; one that never came is given up", async () => {
     const clock = fakeClock(Date.now());
@@ -144,5 +144,5 @@ describeWith("volumes in a bucket, against MinIO", minio, (server) => {
       expect(after.ctx.db.select().from(looseKeys).all()).toEqual([]);
     });
     expect(crashes).toBeGreaterThan(5);
-  }, 60_000);
+  }, 120_000);
 });

@@ -396,4 +396,4 @@ test("wherever it crashes, a file is there whole or not at all, and nothing else
     expect((await after.call("GET", "/v1/volumes/lab")).body).toMatchObject({ file_count: 1, total_bytes: 3 });
   });
   expect(crashes).toBeGreaterThan(10);
-}, 60_000);
+}, 120_000);

@@ -99,7 +99,7 @@ test("a rest between looks leaves nothing behind on the signal", async () => {
   const [added, removed] = [[] as unknown[], [] as unknown[]];
   signal.addEventListener = (_: string, listener: unknown) => void added.push(listener);
   signal.removeEventListener = (_: string, listener: unknown) => void removed.push(listener);
-  liveOf(app.ctx.db).restUntil = performance.now() + 5;
+  liveOf(app.ctx.db).restUntil = performance.now() + 100;
   await deliver(app.ctx, signal);
   expect(added.length).toBeGreaterThan(0);
   expect(removed).toEqual(added);

@@ -14,6 +14,8 @@ export type Life = {
   /** Words of an answer, and the pause between them. */
   words?: number;
   gapMs?: number;
+  /** No whole answer ends before this file exists. */
+  lasts?: string;
   /** Kill this process after so many words of one answer. */
   dieAfter?: number;
   /** Health checks are never answered. */
@@ -79,7 +81,7 @@ async function handle(host: ServingHost, life: Life, request: Request): Promise<
   };
   if (!stream) {
     let content = "";
-    while (said < words) content += await speak();
+    while (said < words || (life.lasts !== undefined && !existsSync(life.lasts))) content += await speak();
     told(200);
     return Response.json(completion(model, content, said));
   }

@@ -18,8 +18,8 @@ export function createSync({ trainee, roller, machine, plan, fresh }: Learner & 
   let held = fresh && plan.lora === null ? 0 : null; // by how many steps the weights that the sampler has were made
   return async () => {
     if (held === trainee.steps) return;
-    if (plan.lora) await roller.sync(await adapterBytes(trainee.adapter()));
-    else await roller.reload((path) => writeWhole(path, { trainee, machine, plan }));
+    if (!plan.lora) await roller.reload((path) => writeWhole(path, { trainee, machine, plan }));
+    else if (!(await roller.merge(trainee.merge))) await roller.sync(await adapterBytes(trainee.adapter()));
     held = trainee.steps;
   };
 }

@@ -7,6 +7,7 @@ import { type Backend, openBackend, putBytes } from "../../native/ggml.ts";
 import { architectureOf } from "./engine/architecture.ts";
 import { openPatterns, type Patterns } from "./engine/dropout.ts";
 import { canFuse } from "./engine/fused.ts";
+import { type Merger, openMerger } from "./engine/fused_merge.ts";
 import { openOptimizer } from "./engine/optimizer.ts";
 import { type Lora, loadWeights, type ModelFile, type Weights } from "./engine/weights.ts";
 import { adapterOf, trainedRows } from "./results/adapter.ts";
@@ -28,13 +29,14 @@ export async function openTrainee(options: TraineeOptions): Promise<Trainee> {
   const model = { architecture, weights };
   const plan = planMicro(options, { architecture, header: file.header, isFused: canFuse(model) });
   const graphs = openGraphs(model, plan.keptBytes);
+  let merger: Merger | null = null;
   const opened: Opened = { options, plan, patterns, graph: graphs.get };
   return {
     file,
     architecture,
     trainableParameters: weights.trainable.reduce((sum, { shape }) => sum + shape.reduce((a, b) => a * b, 1), 0),
     get memoryBytes() {
-      return weights.bytes + optimizer.bytes + (patterns?.bytes ?? 0) + graphs.largestBytes;
+      return weights.bytes + optimizer.bytes + (patterns?.bytes ?? 0) + (merger?.bytes ?? 0) + graphs.largestBytes;
     },
     score: (pieces, how) => score(opened, pieces, how ?? {}),
     learn: (units, weigh, how) => learn(opened, units, weigh, how),
@@ -45,6 +47,11 @@ export async function openTrainee(options: TraineeOptions): Promise<Trainee> {
     },
     get steps() {
       return optimizer.steps;
+    },
+    merge(places) {
+      if (!lora || !canFuse(model)) return false;
+      merger ??= openMerger(architecture, weights);
+      return merger.merge(places, optimizer.steps);
     },
     adapter: () => adapterOf(weights, architecture.name),
     rows() {
@@ -57,6 +64,7 @@ export async function openTrainee(options: TraineeOptions): Promise<Trainee> {
       if (moments) loadMoments(dir, weights, optimizer);
     },
     close() {
+      merger?.free();
       graphs.free();
       patterns?.free();
       optimizer.free();

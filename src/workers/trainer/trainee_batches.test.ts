@@ -9,13 +9,14 @@ const piece = (): Piece => {
   return { tokens: Int32Array.from({ length }, (_, i) => i + 1), from: 1 + Math.floor(random() * (length - 1)) };
 };
 const units = Array.from({ length: 60 }, () => Array.from({ length: 1 + Math.floor(random() * 3) }, piece));
-const SIZES = { tokens: 512, steps: 8, shares: false };
+const SIZES = { tokens: 512, steps: 8, shares: false, attention: "squared" as const };
 
 const usedBy = ({ pieces }: MicroBatch) =>
   pieces.flatMap(({ piece: { tokens }, start }) => Array.from({ length: tokens.length - 1 }, (_, i) => start + i));
 
-describe("micro-batches", () => {
-  const batches = microBatches(units, SIZES);
+describe.each(["squared", "seen"] as const)("micro-batches where attention takes what is %s", (attention) => {
+  const sizes = { ...SIZES, attention };
+  const batches = microBatches(units, sizes);
 
   test("hold every piece once, no two at the same place, none across two rows", () => {
     const names = batches.flatMap(({ pieces }) => pieces.map(({ unit, index }) => `${unit}.${index}`));
@@ -44,12 +45,12 @@ describe("micro-batches", () => {
       if (!isOne) expect(tokens * rows).toBeLessThanOrEqual(SIZES.tokens);
     }
     const long: Piece = { tokens: new Int32Array(5000), from: 1 };
-    expect(microBatches([[long], [long]], SIZES)).toHaveLength(2);
+    expect(microBatches([[long], [long]], sizes)).toHaveLength(2);
   });
 
   test("have little padding", () => {
     const places = batches.reduce((sum, { tokens, rows }) => sum + tokens * rows, 0);
-    expect(batches.flatMap(usedBy).length / places).toBeGreaterThan(0.8);
+    expect(batches.flatMap(usedBy).length / places).toBeGreaterThan(attention === "seen" ? 0.95 : 0.8);
   });
 
   test.each([
@@ -57,7 +58,7 @@ describe("micro-batches", () => {
     ["one token", [{ tokens: Int32Array.of(1), from: 1 }], "1 tokens cannot be scored"],
     ["nothing before the first scored", [{ tokens: Int32Array.of(1, 2), from: 0 }], "from 0"],
   ])("refuse a unit with %s", (_name, pieces, words) => {
-    expect(() => microBatches([pieces], SIZES)).toThrow(words);
+    expect(() => microBatches([pieces], sizes)).toThrow(words);
   });
 });
 
@@ -96,12 +97,30 @@ describe("pieces that begin alike", () => {
     for (const { tokens } of microBatches(long, sharing)) expect(tokens).toBeLessThan(1.6 * 223);
     expect(microBatches(long, sharing)).toEqual(microBatches(long, { ...sharing, shares: false }));
   });
+
+  test("are in one row, however much longer, where attention takes what is seen: a prompt is there once a group", () => {
+    const prompts = Array.from({ length: 32 }, (_, p) => Array.from({ length: 128 }, (_, i) => 1000 * p + i));
+    const all = prompts.flatMap((asked) =>
+      Array.from({ length: 8 }, (_, i) => [{ tokens: Int32Array.from([...asked, ...Array(128).fill(i)]), from: 128 }]),
+    );
+    const batches = microBatches(all, { tokens: 8192, steps: 4, shares: true, attention: "seen" });
+    const places = batches.reduce((sum, { tokens, rows }) => sum + tokens * rows, 0);
+    expect([batches.length, places, new Set(batches.map(({ rows }) => rows)).size]).toEqual([5, 37_888, 1]); // of 36,832
+    for (const micro of batches) {
+      const { branches, sequences, ids } = batchOf(micro, null);
+      const groups = micro.pieces.length / 8;
+      expect(sequences.filter((each) => each >= 0)).toHaveLength(groups * (127 + 8 * 128));
+      expect(branches?.filter((each) => each > 0)).toHaveLength(groups * 8 * 128);
+      for (const { piece: one, head } of micro.pieces)
+        expect(ids.subarray(head, head + 127)).toEqual(one.tokens.subarray(0, 127));
+    }
+  });
 });
 
 test("what is dropped depends on the unit, not on where it lies", () => {
   const [first, second] = [units[0], units[1]] as [Piece[], Piece[]];
   const seedsOf = (all: Piece[][], unit: number) => {
-    for (const micro of microBatches(all, { tokens: 128, steps: 8, shares: false })) {
+    for (const micro of microBatches(all, { tokens: 128, steps: 8, shares: false, attention: "squared" as const })) {
       const found = micro.pieces.find((each) => each.unit === unit);
       if (found) return batchOf(micro, 9).dropSeeds?.slice(found.start, found.start + found.piece.tokens.length - 1);
     }

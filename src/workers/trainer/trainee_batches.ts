@@ -5,7 +5,7 @@
 import { pack } from "../../lib/training/pack.ts";
 import { seedOf } from "../../lib/training/random.ts";
 import type { Batch } from "./engine/inputs.ts";
-import { type Member, type Parcel, parcelsOf } from "./trainee_spans.ts";
+import { type Member, type Parcel, parcelsOf, type Room } from "./trainee_spans.ts";
 import type { Piece, Scores } from "./trainee_types.ts";
 
 export type Sizes = {
@@ -15,6 +15,8 @@ export type Sizes = {
   steps: number;
   /** What several pieces begin with is there once, for all of them. */
   shares: boolean;
+  /** Of a row: the square of its length, or as much as its tokens see. Then there is one row, as long as it has to be. */
+  attention: Room["attention"];
 };
 
 /**
@@ -42,26 +44,40 @@ function rounded(count: number, steps: number, to: (x: number) => number): numbe
   return to(count / unit) * unit;
 }
 
-export function microBatches(units: readonly Unit[], { tokens: most, steps, shares }: Sizes): MicroBatch[] {
+export function microBatches(units: readonly Unit[], sizes: Sizes): MicroBatch[] {
   units.forEach(mustBeSound);
-  const longestFirst = parcelsOf(units, { most, shares }).sort(
+  const { tokens: most, steps, attention, shares } = sizes;
+  const longestFirst = parcelsOf(units, { most, attention, shares }).sort(
     (a, b) => b.longest - a.longest || unitOf(a) - unitOf(b),
   );
+  const isOneRow = attention === "seen";
   const batches: MicroBatch[] = [];
   let some: Parcel[] = [];
   let tokens = 0;
   const flush = () => {
-    if (some.length > 0) batches.push(laidOut(some, tokens, steps));
+    if (some.length > 0) batches.push(laidOut(some, isOneRow ? rowFor(some, sizes) : tokens, steps));
     some = [];
   };
+  const isFull = (all: readonly Parcel[]) => {
+    if (isOneRow) return lengthOf(all) > most;
+    return rowsOf(all, tokens).length > Math.max(1, roundDown(Math.floor(most / tokens), steps));
+  };
   for (const parcel of longestFirst) {
-    const rows = Math.max(1, roundDown(Math.floor(most / tokens), steps));
-    if (some.length > 0 && rowsOf([...some, parcel], tokens).length > rows) flush();
+    if (some.length > 0 && isFull([...some, parcel])) flush();
     if (some.length === 0) tokens = Math.max(SHORTEST, roundUp(parcel.longest, steps));
     some.push(parcel);
   }
   flush();
   return batches;
+}
+
+const lengthOf = (parcels: readonly Parcel[]) => spansOf(parcels).reduce((sum, { length }) => sum + length, 0);
+
+/** One for all of them. */
+function rowFor(parcels: readonly Parcel[], { tokens: most, steps }: Sizes): number {
+  const length = lengthOf(parcels);
+  const rounded = Math.max(SHORTEST, roundUp(length, steps));
+  return length <= most ? Math.min(most, rounded) : rounded;
 }
 
 const unitOf = ({ spans }: Parcel) => spans[0]!.members[0]!.unit;

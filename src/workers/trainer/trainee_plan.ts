@@ -24,8 +24,9 @@ export function planMicro(options: TraineeOptions, { architecture, header, isFus
   const { microDivisor, lora, maxLength } = options;
   const device = options.device.kind;
   const of = { ...architecture, normsHeads: usesHeadNorms(architecture) };
-  const shares = !isFused && (lora === null || lora.dropout === 0); // the kernels know whole sequences only
-  const sizes = { tokens: microTokens(device, microDivisor), steps: STEPS[device], shares };
+  const shares = lora === null || lora.dropout === 0;
+  const attention = isFused ? ("seen" as const) : ("squared" as const);
+  const sizes = { tokens: microTokens(device, microDivisor), steps: STEPS[device], shares, attention };
   const full = ({ tokens, rows, scored }: Pick<MicroBatch, "tokens" | "rows" | "scored">): Micro => {
     const micro = {
       ...{ tokens, rows, scored },
@@ -36,15 +37,22 @@ export function planMicro(options: TraineeOptions, { architecture, header, isFus
     return { ...micro, recomputes: options.checkpointing && recomputes(of, micro, { device, microDivisor }) };
   };
   const longest = roundUp(Math.max(2, maxLength), sizes.steps);
-  const rows = Math.max(1, Math.floor(sizes.tokens / longest));
+  const tokens = isFused ? Math.max(sizes.tokens, longest) : longest;
+  const rows = Math.max(1, Math.floor(sizes.tokens / tokens));
   return {
     sizes,
-    keptBytes: GRAPHS_KEPT * activationBytes(of, full({ tokens: longest, rows, scored: longest * rows })),
+    keptBytes: GRAPHS_KEPT * activationBytes(of, full({ tokens, rows, scored: tokens * rows })),
     shape(micro, trains) {
       const { attentionBlock, headChunk, recomputes: checkpoints } = full(micro);
-      const { tokens, rows: count, scored } = micro;
       const { temperature } = options;
-      const sized = { tokens, rows: count, scored, attentionBlock, headChunk, temperature };
+      const sized = {
+        tokens: micro.tokens,
+        rows: micro.rows,
+        scored: micro.scored,
+        attentionBlock,
+        headChunk,
+        temperature,
+      };
       return { ...sized, trains, checkpoints: trains && checkpoints };
     },
   };

@@ -18,11 +18,17 @@ const lengthOf = ({ tokens }: Piece) => tokens.length - 1;
 const headOf = ({ from }: Piece) => from - 1;
 
 const LEAST_HEAD = 4;
-/** Attention takes the square of a row: a shared one may be so long, or by so much longer than its longest piece. */
-const ROW = 128;
+/**
+ * A shared row may be so long, or by so much longer than its longest piece: where attention takes the square of it, few
+ * tokens; where it takes what is seen, as many as one block of the kernels can go through before the others are done.
+ */
+const ROW = { squared: 128, seen: 4096 } as const;
 const LONGER = 1.5;
 
-export function parcelsOf(units: readonly Unit[], { most, shares }: { most: number; shares: boolean }): Parcel[] {
+/** Of a micro-batch, at most; what attention takes. */
+export type Room = { most: number; attention: keyof typeof ROW };
+
+export function parcelsOf(units: readonly Unit[], { shares, ...room }: Room & { shares: boolean }): Parcel[] {
   const alike = new Map<string, number[]>();
   const parcels: Parcel[] = [];
   units.forEach((pieces, unit) => {
@@ -30,7 +36,7 @@ export function parcelsOf(units: readonly Unit[], { most, shares }: { most: numb
     if (head === null) parcels.push(apart(pieces, unit));
     else if (!alike.get(head)?.push(unit)) alike.set(head, [unit]);
   });
-  for (const which of alike.values()) parcels.push(...together(units, which, most));
+  for (const which of alike.values()) parcels.push(...together(units, which, room));
   return parcels;
 }
 
@@ -51,9 +57,9 @@ function apart(pieces: Unit, unit: number): Parcel {
 }
 
 /** As many of the units in a span as a row should hold. */
-function together(units: readonly Unit[], which: readonly number[], most: number): Parcel[] {
+function together(units: readonly Unit[], which: readonly number[], { most, attention }: Room): Parcel[] {
   const longest = Math.max(...which.flatMap((unit) => units[unit]!.map(lengthOf)));
-  const room = Math.min(Math.max(ROW, LONGER * longest), Math.max(most, longest));
+  const room = Math.min(Math.max(ROW[attention], LONGER * longest), Math.max(most, longest));
   const head = headOf(units[which[0]!]![0]!);
   const rest = (unit: number) => units[unit]!.reduce((sum, piece) => sum + lengthOf(piece) - head, 0);
   const parcels: Parcel[] = [];

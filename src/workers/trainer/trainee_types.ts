@@ -1,6 +1,7 @@
 /** A model that learns, as the methods see it: sequences in, log-probabilities out, weights of tokens back. */
 import type { LoraSettings } from "../../lib/training/lora.ts";
 import type { Device } from "../../native/ggml.ts";
+import type { WeightPlaces } from "../../native/llama_weights.ts";
 import type { Architecture } from "./engine/architecture.ts";
 import type { Step } from "./engine/optimizer.ts";
 import type { ModelFile } from "./engine/weights.ts";
@@ -51,6 +52,8 @@ export type Trainee = {
   /** One step of AdamW over the gradients so far, which are cleared. Returns their norm; not finite: nothing was changed. */
   step: (options: Step) => number;
   readonly steps: number;
+  /** The adapter with its weights, into those of a sampler on the same device. False where that cannot be. */
+  merge: (places: WeightPlaces) => boolean;
   /** What the adapter is now. Throws for a training of all weights. */
   adapter: () => Adapter;
   /** What all weights are now. Throws for an adapter. */

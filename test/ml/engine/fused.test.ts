@@ -23,7 +23,7 @@ import { buildGraph, type GraphShape } from "../../../src/workers/trainer/engine
 import { type Lora, loadWeights } from "../../../src/workers/trainer/engine/weights.ts";
 import { tempDir } from "../../harness.ts";
 import { makeModel } from "../../models.ts";
-import { random, randomBatch, shape } from "./kit.ts";
+import { branchingBatch, random, randomBatch, shape } from "./kit.ts";
 import { plainKernels } from "./plain_kernels.ts";
 
 const dir = tempDir();
@@ -49,7 +49,7 @@ function openFile(path: string, lora: Lora, kernels: Kernels | null) {
 }
 
 /** Two micro-batches that add up, of an adapter that is not zero. */
-function passes(opened: ReturnType<typeof open>, of: GraphShape, rate = 0) {
+function passes(opened: ReturnType<typeof open>, of: GraphShape, { rate = 0, draw = randomBatch } = {}) {
   const { weights, backend, architecture } = opened;
   const next = random(3);
   for (const { tensor } of weights.trainable)
@@ -63,7 +63,7 @@ function passes(opened: ReturnType<typeof open>, of: GraphShape, rate = 0) {
   const graph = buildGraph(opened, dropout ? { ...of, dropout } : of);
   weights.clearGradients();
   const seen = [1, 2].map((seed) => {
-    const drawn = randomBatch(of, architecture.vocab, seed);
+    const drawn = draw(of, architecture.vocab, seed);
     const batch = { ...drawn, dropSeeds: Uint32Array.from(drawn.ids, (id, i) => id * 7919 + i) };
     const logps = graph.forward(batch);
     const entropies = graph.entropies();
@@ -99,6 +99,15 @@ const CASES: [string, Partial<ShapeOf>, Partial<GraphShape>, Partial<Lora>][] = 
   ["qwen3, heads of 128", { arch: "qwen3", head: 128 }, {}, { targets: ["ffn_down", "attn_output"] }],
 ];
 
+/** With the number of multiprocessors: the more there are, the sooner each head is by itself. */
+const BRANCHING: [string, number, Partial<ShapeOf>, Partial<GraphShape>, Partial<Lora>][] = [
+  ["llama", 1, {}, {}, {}],
+  ["llama, each head by itself", 64, { heads: 4, keyHeads: 2, width: 128 }, {}, {}],
+  ["qwen2, a second tile of keys", 1, { arch: "qwen2", layers: 2 }, { tokens: 100 }, {}],
+  ["qwen2, again, each head by itself", 64, { arch: "qwen2", layers: 2 }, { checkpoints: true, tokens: 100 }, {}],
+  ["qwen3, heads of 128", 64, { arch: "qwen3", head: 128, forward: 32 }, {}, { targets: ["attn_k", "attn_v"] }],
+];
+
 describe("the fused passes compute what the tape computes", () => {
   test.each(CASES)("%s", (_name, model, graph, lora) => {
     const of = { ...shape({ tokens: 14, entropies: true }), ...graph };
@@ -116,13 +125,30 @@ describe("the fused passes compute what the tape computes", () => {
 
   test.each([false, true])("what adapters read is dropped, layers computed again: %p", (checkpoints) => {
     const of = shape({ tokens: 14, entropies: true, checkpoints });
-    const expected = passes(open({}, LORA, null), of, 0.3);
-    const found = passes(open({}, LORA, plainKernels), of, 0.3);
+    const expected = passes(open({}, LORA, null), of, { rate: 0.3 });
+    const found = passes(open({}, LORA, plainKernels), of, { rate: 0.3 });
     for (const [i, [name, values]] of expected.gradients.entries()) {
       const [, ours] = found.gradients[i] as (typeof found.gradients)[number];
       expect([name, apart(values, ours) < 6e-3]).toEqual([name, true]);
     }
   });
+
+  test.each(BRANCHING)(
+    "sequences that branch: %s, %d multiprocessors",
+    (_name, multiprocessors, model, graph, lora) => {
+      const of = { ...shape({ tokens: 38, entropies: true }), ...graph };
+      const how = { ...LORA, ...lora };
+      const expected = passes(open(model, how, null), of, { draw: branchingBatch });
+      const found = passes(open(model, how, { ...plainKernels, multiprocessors }), of, { draw: branchingBatch });
+      expected.scores.forEach((values, i) => {
+        expect(apart(values, found.scores[i] as Float32Array)).toBeLessThan(1e-3);
+      }, 30_000);
+      for (const [i, [name, values]] of expected.gradients.entries()) {
+        const [, ours] = found.gradients[i] as (typeof found.gradients)[number];
+        expect([name, apart(values, ours) < 6e-3]).toEqual([name, true]);
+      }
+    },
+  );
 
   test("a model in F16, decoded once", () => {
     const path = makeModel(dir, { arch: "llama", type: "F16", layers: 2, width: 128, heads: 2, kvHeads: 1, ff: 96 });

@@ -68,6 +68,25 @@ export function randomBatch({ tokens, rows }: GraphShape, vocab: number, seed = 
   return batch;
 }
 
+/** The same with the second sequence of each row branching: what it begins with, and three that go on from there. */
+export function branchingBatch(of: GraphShape, vocab: number, seed = 1): Batch {
+  const batch = randomBatch(of, vocab, seed);
+  const branches = new Int32Array(batch.ids.length);
+  for (let row = 0; row < of.rows; row++) {
+    const own = [...batch.sequences.keys()].filter(
+      (at) => Math.floor(at / of.tokens) === row && batch.sequences[at] === 1,
+    );
+    const common = Math.ceil(own.length / 4) - (row % 2);
+    const each = Math.ceil((own.length - common) / 3);
+    own.forEach((at, i) => {
+      if (i < common) return;
+      branches[at] = 1 + Math.floor((i - common) / each);
+      batch.positions[at] = common + ((i - common) % each);
+    });
+  }
+  return { ...batch, branches };
+}
+
 export const graphOf = (model: Opened, of: GraphShape) => buildGraph(model, of);
 
 /** Worst relative difference between the gradient along random directions and the slope of the loss itself. */

@@ -165,31 +165,43 @@ function turnHeads(values: Values, back: boolean) {
     }
 }
 
-/** Shares of the keys that one query of one head sees, first to last. */
-type Sight = { start: Int32Array; heads: number; keyHeads: number; tokens: number; scale: number };
+/** Of each token four numbers, of which three say what it sees; of each tile of keys, its first and who sees it last. */
+type Sight = { seen: Int32Array; tiles: Int32Array; heads: number; keyHeads: number; tokens: number; scale: number };
 const sightOf = (take: Take): Sight => ({
-  ...{ start: ints(take()), heads: take(), keyHeads: take(), tokens: take(), scale: take() },
+  ...{ seen: ints(take()), tiles: ints(take()), heads: take(), keyHeads: take(), tokens: take(), scale: take() },
 });
+const KEYS = 64;
 
-function eachQuery(
-  sight: Sight,
-  rows: number,
-  length: number,
-  visit: (of: { at: number; place: number; q: number; k: number; v: number; keys: number[] }) => void,
-) {
+function keysOf({ seen, tokens }: Sight, row: number, t: number): number[] {
+  const [start = 0, end = 0, own = 0] = seen.subarray((row * tokens + t) * 4, (row * tokens + t) * 4 + 3);
+  return [...range(end - start).map((i) => start + i), ...range(t - own + 1).map((i) => own + i)];
+}
+
+/** One behind the last query that goes by a tile of keys; each tile must be there once. */
+function lastQueries({ tiles, tokens }: Sight, rows: number): number[][] {
+  const count = Math.ceil(tokens / KEYS);
+  return range(rows).map((row) => {
+    const ends = new Array<number>(count);
+    for (const i of range(count)) {
+      const [first = 0, end = 0] = tiles.subarray((row * count + i) * 2, (row * count + i) * 2 + 2);
+      ends[first / KEYS] = end;
+    }
+    return ends;
+  });
+}
+
+type Visited = { at: number; place: number; q: number; k: number; v: number; keys: number[] };
+
+function eachQuery(sight: Sight, rows: number, length: number, visit: (of: Visited) => void) {
   const { heads, keyHeads, tokens } = sight;
   for (let row = 0; row < rows; row++)
     for (let head = 0; head < heads; head++)
       for (let t = 0; t < tokens; t++) {
-        const at = row * tokens + t;
-        const first = sight.start[at] as number;
         const keyHead = Math.floor(head / (heads / keyHeads));
         visit({
-          ...{ at, place: (row * heads + head) * tokens + t, q: head * length, k: (heads + keyHead) * length },
-          ...{
-            v: (heads + keyHeads + keyHead) * length,
-            keys: range(t - first + 1).map((i) => row * tokens + first + i),
-          },
+          ...{ at: row * tokens + t, place: (row * heads + head) * tokens + t, q: head * length },
+          ...{ k: (heads + keyHead) * length, v: (heads + keyHeads + keyHead) * length },
+          keys: keysOf(sight, row, t).map((key) => row * tokens + key),
         });
       }
 }
@@ -219,12 +231,17 @@ function attention(values: Values, length: number, rows: number) {
 function attentionBack(values: Values, length: number, { rows, part }: { rows: number; part: "keys" | "queries" }) {
   const take = taking(values);
   const [qkv, stride, given, givenStride] = [halves(take()), take(), halves(take()), take()];
-  const [lse, delta, to, toStride] = [floats(take()), floats(take()), halves(take()), take()];
+  const [lse, delta, to, toStride, partsAt] = [floats(take()), floats(take()), halves(take()), take(), take()];
   const sight = sightOf(take);
   const width = (sight.heads + 2 * sight.keyHeads) * length;
   const sums = new Float32Array(rows * sight.tokens * width);
+  const parts = part === "keys" && partsAt !== 0 ? floats(partsAt) : null; // of each head by itself
+  parts?.fill(0, 0, rows * sight.tokens * sight.heads * 2 * length);
+  const ends = lastQueries(sight, rows);
+  const goesBy = (at: number, key: number) =>
+    at % sight.tokens < (ends[Math.floor(key / sight.tokens)]?.[Math.floor((key % sight.tokens) / KEYS)] as number);
   eachQuery(sight, rows, length, ({ at, place, q, k, v, keys }) => {
-    for (const key of keys) {
+    for (const key of part === "queries" ? keys : keys.filter((each) => goesBy(at, each))) {
       let [score, ofShare] = [0, 0];
       for (let i = 0; i < length; i++) {
         score += qkv.get(at * stride + q + i) * qkv.get(key * stride + k + i);
@@ -236,9 +253,14 @@ function attentionBack(values: Values, length: number, { rows, part }: { rows: n
         sums[at * width + q + i] = (sums[at * width + q + i] as number) + ofScore * qkv.get(key * stride + k + i);
         sums[key * width + k + i] = (sums[key * width + k + i] as number) + ofScore * qkv.get(at * stride + q + i);
         sums[key * width + v + i] = (sums[key * width + v + i] as number) + share * given.get(at * givenStride + q + i);
+        if (!parts) continue;
+        const own = (key * sight.heads * length + q) * 2 + i;
+        parts[own] = (parts[own] as number) + ofScore * qkv.get(at * stride + q + i);
+        parts[own + length] = (parts[own + length] as number) + share * given.get(at * givenStride + q + i);
       }
     }
   });
+  if (parts) return;
   const split = sight.heads * length;
   for (let n = 0; n < rows * sight.tokens; n++)
     for (let i = part === "queries" ? 0 : split; i < (part === "queries" ? split : width); i++)
@@ -258,6 +280,25 @@ function attentionDelta(values: Values) {
       );
       delta[(Math.floor(n / perRow) * heads + head) * perRow + (n % perRow)] = sum;
     }
+}
+
+function sumHeads(values: Values) {
+  const take = taking(values);
+  const [parts, to, toStride, heads, keyHeads, length, tokens] = [
+    ...[floats(take()), halves(take())],
+    ...[take(), take(), take(), take(), take()],
+  ] as [Float32Array, ReturnType<typeof halves>, number, number, number, number, number];
+  const group = heads / keyHeads;
+  for (let n = 0; n < tokens; n++)
+    for (const kind of [0, 1])
+      for (let keyHead = 0; keyHead < keyHeads; keyHead++)
+        for (let i = 0; i < length; i++) {
+          const sum = range(group).reduce(
+            (s, g) => s + (parts[((n * heads + keyHead * group + g) * 2 + kind) * length + i] as number),
+            0,
+          );
+          to.set(n * toStride + (heads + kind * keyHeads + keyHead) * length + i, sum);
+        }
 }
 
 function targetLogps(values: Values, rows: number) {
@@ -296,6 +337,31 @@ function copies(
     for (let r = 0; r < rows; r++)
       for (let i = 0; i < columns; i++) move(from, to, { i: r * fromStride + i, k: r * toStride + i, by });
   }
+}
+
+const scattered = (given: number) => {
+  let x = given >>> 0;
+  x = Math.imul(x ^ (x >>> 16), 0x7feb352d);
+  x = Math.imul(x ^ (x >>> 15), 0x846ca68b);
+  return (x ^ (x >>> 16)) >>> 0;
+};
+
+function mergeAdapter(values: Values) {
+  const take = taking(values);
+  const [wAt, stride, aAt, outAt] = [take(), take(), take(), take()];
+  const [rows, columns, bColumn, rank, seed] = [take(), take(), take(), take(), take()];
+  const [w, a] = [halves(wAt), halves(aAt)];
+  const out = new Uint16Array(toArrayBuffer(outAt as Pointer, 0, rows * columns * 2));
+  for (let row = 0; row < rows; row++)
+    for (let column = 0; column < columns; column++) {
+      let sum = w.get(row * stride + column);
+      for (let k = 0; k < rank; k++)
+        sum = Math.fround(sum + w.get(row * stride + bColumn + k) * a.get(k * stride + column));
+      const at = row * columns + column;
+      const random = scattered(Math.floor(at / 2) ^ seed);
+      real[0] = sum;
+      out[at] = ((bits[0] as number) + (at % 2 === 0 ? random & 0xffff : random >>> 16)) >>> 16;
+    }
 }
 
 const KERNELS: Record<KernelName, (values: Values, grid: readonly [number, number, number]) => void> = {
@@ -338,6 +404,7 @@ const KERNELS: Record<KernelName, (values: Values, grid: readonly [number, numbe
   attention_back_keys_64: (values, [, , rows]) => attentionBack(values, 64, { rows, part: "keys" }),
   attention_back_keys_128: (values, [, , rows]) => attentionBack(values, 128, { rows, part: "keys" }),
   attention_delta: (values) => attentionDelta(values),
+  sum_heads: (values) => sumHeads(values),
   target_logps: (values, [rows]) => targetLogps(values, rows),
   put_adapters: ([list = 0], [, count]) =>
     copies(list, count, (from, to, { i, k, by }) => halves(to).set(k, (floats(from)[i] as number) * by)),
@@ -345,6 +412,7 @@ const KERNELS: Record<KernelName, (values: Values, grid: readonly [number, numbe
     copies(list, count, (from, to, { i, k, by }) => {
       floats(to)[k] = (floats(to)[k] as number) + (floats(from)[i] as number) * by;
     }),
+  merge_adapter: (values) => mergeAdapter(values),
   place_matrix([from = 0, to = 0, columns = 0, stride = 0], [rows]) {
     for (let n = 0; n < rows; n++)
       for (let i = 0; i < columns; i++) halves(to).set(n * stride + i, halves(from).get(n * columns + i));
@@ -380,6 +448,7 @@ export const plainKernels: Kernels = {
     byColumns: (a, b, to, of) => multiply(a, b, { to, of, at: { a: turned, b: straight } }),
     close: () => 0,
   },
+  multiprocessors: 1, // nothing is uneven
   enter() {},
   wait() {},
   close() {},

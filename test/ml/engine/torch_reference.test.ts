@@ -76,7 +76,8 @@ function open(given: Case, type: "F32" | "BF16", lora: Lora | null) {
   if (lora)
     for (const { name, values } of draw(given.adapters, reference.lora.first_seed))
       putBytes(backend.ggml, weights.get(name), values);
-  const [micro] = microBatches([pieces(given)], { tokens: 64, steps: 8, shares: false }) as [MicroBatch];
+  const sizes = { tokens: 64, steps: 8, shares: false, attention: "squared" } as const;
+  const [micro] = microBatches([pieces(given)], sizes) as [MicroBatch];
   const shape = { tokens: micro.tokens, rows: micro.rows, scored: micro.scored, temperature: given.temperature };
   const rest = { trains: true, checkpoints: false, attentionBlock: 64, headChunk: 64 };
   const graph = buildGraph({ architecture: architectureOf(header), weights }, { ...shape, ...rest });

@@ -22,7 +22,7 @@ export function prepareEngine(dataDir: string, cuda: boolean): Prepared {
 }
 
 export async function openEngine(options: EngineOptions, prepared?: Prepared): Promise<Engine> {
-  return (await open(options, prepared?.thread ?? new Worker(THREAD), null)).engine;
+  return open(options, prepared?.thread ?? new Worker(THREAD), null);
 }
 
 /**
@@ -34,10 +34,10 @@ export async function openEngines(options: EngineOptions, count: number): Promis
   const first = await open(each, new Worker(THREAD), null);
   const others = Array.from({ length: count - 1 }, () => open(each, new Worker(THREAD), first.model));
   const opened = await Promise.allSettled(others);
-  const engines = opened.flatMap((result) => (result.status === "fulfilled" ? [result.value.engine] : []));
+  const engines = opened.flatMap((result) => (result.status === "fulfilled" ? [result.value] : []));
   const failed = opened.find((result) => result.status === "rejected");
-  if (!failed) return [first.engine, ...engines];
-  await closeEngines([first.engine, ...engines]);
+  if (!failed) return [first, ...engines];
+  await closeEngines([first, ...engines]);
   throw failed.reason;
 }
 
@@ -47,7 +47,7 @@ export async function closeEngines([first, ...others]: readonly Engine[]): Promi
 }
 
 /** `model`: the address of weights that are loaded already, in this process. */
-async function open(options: EngineOptions, thread: Worker, model: number | null) {
+async function open(options: EngineOptions, thread: Worker, model: number | null): Promise<Engine> {
   const llama = openLlama(options.dataDir, { cuda: options.gpus.length > 0 }); // before the thread does: it loads the devices
   const { promise, resolve, reject } = Promise.withResolvers<Extract<FromThread, { type: "opened" }>>();
   thread.onerror = (event) => reject(new Error(event.message));
@@ -59,11 +59,11 @@ async function open(options: EngineOptions, thread: Worker, model: number | null
   };
   thread.postMessage([openMessage(options, model)]);
   try {
-    const { model: address, facts } = await promise;
+    const { model: address, facts: some } = await promise;
     const vocab = new Vocab(llama, address as Ptr);
-    const whole = { ...facts, bosToken: vocab.bosToken, eosToken: vocab.eosToken };
+    const facts = { ...some, bosToken: vocab.bosToken, eosToken: vocab.eosToken };
     const checkGrammar = (grammar: string) => llama.llama_sampler_free(openGrammar(llama, vocab.address, grammar));
-    return { engine: new ThreadedEngine(thread, vocab, whole, checkGrammar), model: address };
+    return new ThreadedEngine(thread, { vocab, facts, model: address, checkGrammar });
   } catch (error) {
     thread.terminate();
     throw error;

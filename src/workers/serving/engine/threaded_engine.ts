@@ -24,8 +24,11 @@ type Place = { run: ActiveRun; sample: number; started: boolean };
 type Answered = Extract<FromThread, { type: "answer" }>;
 type Answer = { resolve: (answer: Answered) => void; reject: (error: Error) => void };
 
+type Opened = { vocab: Vocab; facts: ModelFacts; model: number; checkGrammar: (grammar: string) => void };
+
 export class ThreadedEngine implements Engine {
   readonly facts: ModelFacts;
+  readonly model: number;
   readonly #thread: Worker;
   readonly #vocab: Vocab;
   readonly #checkGrammar: (grammar: string) => void;
@@ -39,8 +42,9 @@ export class ThreadedEngine implements Engine {
   #lastId = 0;
   #broken: Error | null = null;
 
-  constructor(thread: Worker, vocab: Vocab, facts: ModelFacts, checkGrammar: (grammar: string) => void) {
+  constructor(thread: Worker, { vocab, facts, model, checkGrammar }: Opened) {
     this.facts = facts;
+    this.model = model;
     this.#thread = thread;
     this.#vocab = vocab;
     this.#checkGrammar = checkGrammar;

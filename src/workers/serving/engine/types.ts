@@ -120,6 +120,8 @@ export type EngineOptions = {
 
 export type Engine = {
   readonly facts: ModelFacts;
+  /** The address of the loaded model, the same for every thread of this process. */
+  readonly model: number;
   /** `special`: text such as <|im_end|> becomes the control token. */
   tokenize: (text: string, options: { addBos: boolean; special: boolean }) => Int32Array;
   detokenize: (tokens: Int32Array) => string;

@@ -41,7 +41,7 @@ export type Scratch = {
   dh: Buffer;
   dqkv: Buffer;
   dAttended: Buffer;
-  dGateUp: Buffer;
+  dGateUp: Buffer; // behind the gate; then F32 parts of the gradients of keys and values
   dProduct: Buffer;
   delta: Buffer;
   dropped: Buffer; // what an adapter reads, where it has dropout
@@ -49,7 +49,8 @@ export type Scratch = {
 
 /** Addresses of what a layer has besides matrices; 0: it has none. */
 export type Constants = { norm1: number; norm2: number; bias: number; queryNorm: number; keyNorm: number };
-export type Shared = { positions: number; turns: number; start: number };
+/** `uneven`: some tiles of keys have so many queries that each head gets blocks of its own. */
+export type Shared = { positions: number; turns: number; seen: number; tiles: number; readonly uneven: boolean };
 
 export const qkvWidth = ({ heads, keyHeads, head }: Size) => (heads + 2 * keyHeads) * head;
 
@@ -74,6 +75,9 @@ export function wantKept(arena: Arena, s: Size, layer: FusedLayer, normsHeads: b
 
 type Wants = { trains: boolean; drops: boolean };
 
+/** Of a token, in BF16: keys and values of each head, in F32. */
+const partsOf = ({ heads, head }: Size) => heads * head * 2 * 2;
+
 export const dxStride = ({ output, down }: FusedLayer) => output.outputs + Math.max(output.extra, down.extra);
 
 export function wantScratch(arena: Arena, s: Size, layer: FusedLayer, { trains, drops }: Wants): Scratch {
@@ -86,7 +90,7 @@ export function wantScratch(arena: Arena, s: Size, layer: FusedLayer, { trains, 
     dh: back(count * width),
     dqkv: back(count * (qkvWidth(s) + layer.qkv.extra)),
     dAttended: back(count * s.heads * s.head),
-    dGateUp: back(count * (2 * s.forward + layer.gateUp.extra)),
+    dGateUp: back(count * Math.max(2 * s.forward + layer.gateUp.extra, partsOf(s))),
     dProduct: back(count * s.forward),
     delta: arena.want("f32", trains ? count * s.heads : 1),
     dropped: arena.want("bf16", drops ? count * Math.max(width, s.forward, s.heads * s.head) : 1),

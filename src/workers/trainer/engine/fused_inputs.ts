@@ -3,9 +3,11 @@ import { putBytes } from "../../../native/ggml.ts";
 import { must } from "../../../native/llama_symbols.ts";
 import type { Architecture } from "./architecture.ts";
 import { choices, type Patterns } from "./dropout.ts";
+import type { Shared } from "./fused_buffers.ts";
 import type { Head } from "./fused_head.ts";
 import { type Arena, past } from "./fused_memory.ts";
 import type { Dropping } from "./fused_project.ts";
+import { isUneven, keyTilesOf, SEEN, seenOf, TILE, tilesOf } from "./fused_sight.ts";
 import { type Batch, type GraphShape, scoredOf } from "./inputs.ts";
 import type { Weights } from "./weights.ts";
 
@@ -17,7 +19,8 @@ export function newFusedInputs(arena: Arena, shape: GraphShape, { architecture, 
   const { ggml } = arena.backend;
   const ids = arena.want("i32", count);
   const positions = arena.want("i32", count);
-  const start = arena.want("i32", count);
+  const seen = arena.want("i32", count * SEEN);
+  const tiles = arena.want("i32", rows * tilesOf(tokens) * TILE);
   const rowOf = arena.want("i32", count);
   const factors = arena.want("f32", scored);
   const turns = arena.want("f32", tokens * architecture.headLength);
@@ -25,53 +28,56 @@ export function newFusedInputs(arena: Arena, shape: GraphShape, { architecture, 
   const choice = arena.want("i32", Math.max(1, names.length * count));
   let places: Int32Array = new Int32Array();
   let hasTarget: Uint8Array = new Uint8Array();
+  let uneven = false;
   return {
     ids,
     /** For each token, its row among the scored; below zero: none. */
     rowOf,
     /** For each scored row, what its gradient is multiplied by. */
     factors,
-    shared: () => ({ positions: positions.at, turns: turns.at, start: start.at }),
+    shared: (): Shared => ({
+      ...{ positions: positions.at, turns: turns.at, seen: seen.at, tiles: tiles.at },
+      get uneven() {
+        return uneven;
+      },
+    }),
     dropping: (patterns: Patterns): Dropping => ({
       patterns: (width) => Number(must(ggml.ggml_get_data(patterns.of(width)), "memory")),
       choice: (name) => past("i32", choice.at, names.indexOf(name) * count),
     }),
     putTurns: (factors: Float32Array | null) => putBytes(ggml, turns.tensor, turnsOf(architecture, tokens, factors)),
     put(batch: Batch) {
-      if (batch.positions.some((position) => position < 0 || position >= tokens))
-        throw new RangeError(`Positions go from 0 to ${tokens - 1}, the length of a row`);
+      mustBePositions(batch.positions, tokens);
       places = placesOf(batch.targets, scored);
-      hasTarget = Uint8Array.from(batch.targets, (target) => (target < 0 ? 0 : 1));
+      hasTarget = new Uint8Array(count);
+      for (let i = 0; i < count; i++) hasTarget[i] = (batch.targets[i] as number) < 0 ? 0 : 1;
       const back = new Int32Array(count).fill(-1);
-      places.forEach((place, i) => {
-        if (place >= 0) back[place] = i;
-      });
+      for (let i = 0; i < scored; i++) if ((places[i] as number) >= 0) back[places[i] as number] = i;
       putBytes(ggml, ids.tensor, batch.ids);
       putBytes(ggml, positions.tensor, batch.positions);
-      putBytes(ggml, start.tensor, startsOf(batch.sequences, tokens));
+      const sees = seenOf(batch, tokens);
+      putBytes(ggml, seen.tensor, sees);
+      const some = keyTilesOf(sees, tokens);
+      putBytes(ggml, tiles.tensor, some);
+      uneven = isUneven(some, architecture, arena.backend.kernels?.multiprocessors ?? 1);
       putBytes(ggml, rowOf.tensor, back);
       if (head.places) putBytes(ggml, head.places.tensor, places);
-      putBytes(
-        ggml,
-        head.targets.tensor,
-        places.map((place) => batch.targets[place] ?? -1),
-      );
+      putBytes(ggml, head.targets.tensor, targetsAt(batch.targets, places));
       if (names.length > 0)
         putBytes(ggml, choice.tensor, choices(batch.dropSeeds ?? new Uint32Array(count), names.length));
     },
     /** One for each place of the batch. */
-    putWeights: (values: Float32Array) =>
-      putBytes(
-        ggml,
-        factors.tensor,
-        Float32Array.from(places, (place) => (hasTarget[place] ? (values[place] as number) : 0)),
-      ),
+    putWeights(values: Float32Array) {
+      const own = new Float32Array(scored);
+      for (let i = 0; i < scored; i++)
+        if (hasTarget[places[i] as number]) own[i] = values[places[i] as number] as number;
+      putBytes(ggml, factors.tensor, own);
+    },
     /** Values of the scored rows, each at its place of the batch; 0 where there is no target. */
     spread(values: Float32Array): Float32Array {
       const all = new Float32Array(count);
-      places.forEach((place, i) => {
-        if (hasTarget[place]) all[place] = values[i] as number;
-      });
+      for (let i = 0; i < scored; i++)
+        if (hasTarget[places[i] as number]) all[places[i] as number] = values[i] as number;
       return all;
     },
   };
@@ -82,24 +88,28 @@ const adapted = ({ trainable }: Weights) =>
 
 /** Places of the batch that the output layer sees, in order; -1: none. All of them where all can be seen. */
 function placesOf(targets: Int32Array, scored: number): Int32Array {
-  if (scored === targets.length) return Int32Array.from(targets.keys());
-  const found = [...targets.keys()].filter((place) => (targets[place] as number) >= 0);
-  if (found.length > scored) throw new RangeError(`More than ${scored} places of a batch have targets`);
   const places = new Int32Array(scored).fill(-1);
-  places.set(found);
+  const takesAll = scored === targets.length;
+  let found = 0;
+  for (let place = 0; place < targets.length; place++) {
+    if (!takesAll && (targets[place] as number) < 0) continue;
+    if (found === scored) throw new RangeError(`More than ${scored} places of a batch have targets`);
+    places[found++] = place;
+  }
   return places;
 }
 
-/** For each token, the first of its row that it sees. Padding sees itself. */
-export function startsOf(sequences: Int32Array, tokens: number): Int32Array {
-  const starts = new Int32Array(sequences.length);
-  for (let i = 0; i < sequences.length; i++) {
-    const place = i % tokens;
-    const own = sequences[i] as number;
-    const goesOn = place > 0 && own >= 0 && own === sequences[i - 1];
-    starts[i] = goesOn ? (starts[i - 1] as number) : place;
-  }
-  return starts;
+function targetsAt(targets: Int32Array, places: Int32Array): Int32Array {
+  const own = new Int32Array(places.length).fill(-1);
+  for (let i = 0; i < places.length; i++)
+    if ((places[i] as number) >= 0) own[i] = targets[places[i] as number] as number;
+  return own;
+}
+
+function mustBePositions(positions: Int32Array, tokens: number) {
+  for (let i = 0; i < positions.length; i++)
+    if ((positions[i] as number) < 0 || (positions[i] as number) >= tokens)
+      throw new RangeError(`Positions go from 0 to ${tokens - 1}, the length of a row`);
 }
 
 /** [tokens, pairs of a head]: cosine and sine. */

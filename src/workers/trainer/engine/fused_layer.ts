@@ -6,6 +6,7 @@ import { ATTENTION } from "../../../native/kernels.ts";
 import { type Constants, dxStride, type Kept, qkvWidth } from "./fused_buffers.ts";
 import type { Buffer } from "./fused_memory.ts";
 import { type On, project, projectBack, rowThreads } from "./fused_project.ts";
+import { tilesOf } from "./fused_sight.ts";
 import type { FusedLayer } from "./fused_weights.ts";
 
 export function addNorm(
@@ -22,7 +23,8 @@ export function addNorm(
 }
 
 const sight = ({ size, shared }: On) => [
-  shared.start,
+  shared.seen,
+  shared.tiles,
   size.heads,
   size.keyHeads,
   size.tokens,
@@ -109,9 +111,15 @@ function attentionBack(on: On, layer: FusedLayer, kept: Kept, c: Constants) {
     ...[heads, head, tokens, count],
   ]);
   const values = [kept.qkv.at, q, scratch.dAttended.at, heads * head, kept.lse.at, scratch.delta.at];
-  const all = [...values, scratch.dqkv.at, dStride, ...sight(on)];
-  const { threads, keys, backQueries } = ATTENTION;
-  kernels.launch(`attention_back_keys_${head}`, { grid: [Math.ceil(tokens / keys), keyHeads, rows], threads }, all);
+  const parts = shared.uneven ? scratch.dGateUp.at : 0;
+  const all = [...values, scratch.dqkv.at, dStride, parts, ...sight(on)];
+  const { threads, backQueries } = ATTENTION;
+  const keyGrid = [shared.uneven ? heads : keyHeads, tilesOf(tokens), rows] as const;
+  kernels.launch(`attention_back_keys_${head}`, { grid: keyGrid, threads }, all);
+  if (shared.uneven)
+    kernels.launch("sum_heads", { grid: [Math.ceil((count * keyHeads * head) / 4 / 256), 1, 1], threads: 256 }, [
+      ...[parts, scratch.dqkv.at, dStride, heads, keyHeads, head, count],
+    ]);
   const queryGrid = [Math.ceil(tokens / backQueries), heads, rows] as const;
   kernels.launch(`attention_back_queries_${head}`, { grid: queryGrid, threads }, all);
   kernels.launch("turn_heads_back", warpGrid(count * (heads + keyHeads)), [

@@ -18,8 +18,8 @@ import { loraNames, type Weights } from "./weights.ts";
 
 const EXTRA = 16; // columns of adapters are a multiple of it, so that rows begin at multiples of 32 bytes
 
-/** Of a group: its columns are `rank` from `column` on. */
-export type Adapter = { name: string; column: number; rank: number };
+/** Of a group: its columns are `rank` from `column` on, the rows of its weight `rows` from `firstRow` on. */
+export type Adapter = { name: string; column: number; rank: number; firstRow: number; rows: number };
 
 export type Group = {
   readonly adapters: readonly Adapter[];
@@ -144,7 +144,9 @@ function planGroup(arena: Arena, weights: Weights, names: readonly string[]): Pl
   const stride = inputs + extra;
   return {
     parts,
-    adapters: parts.flatMap(({ name, adapter }) => (adapter === null ? [] : [{ name, column: adapter * rank, rank }])),
+    adapters: parts.flatMap(({ name, adapter, firstRow, outputs: rows }) =>
+      adapter === null ? [] : [{ name, column: adapter * rank, rank, firstRow, rows }],
+    ),
     inputs,
     outputs: firstRow,
     extra,

@@ -1,6 +1,7 @@
 import { closeSync } from "node:fs";
 import { seedOf } from "../../../lib/training/random.ts";
 import { memoryFile } from "../../../native/jail.ts";
+import { weightPlaces } from "../../../native/llama_weights.ts";
 import { closeEngines, openEngines } from "../../serving/engine/engine.ts";
 import { ContextOverflow, type Engine, type Generation } from "../../serving/engine/types.ts";
 import { Collector } from "./collector.ts";
@@ -73,6 +74,12 @@ class EngineRoller implements Roller {
     });
     return name;
   }
+
+  merge: Roller["merge"] = (write) =>
+    this.#inTurn(async () => {
+      const { dataDir, gpus } = this.#options;
+      return gpus.length === 1 && write(weightPlaces(dataDir, this.#engines[0]!.model, { cuda: true }));
+    });
 
   reload: Roller["reload"] = (write) =>
     this.#inTurn(async () => {

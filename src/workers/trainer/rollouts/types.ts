@@ -2,6 +2,7 @@
  * Samples for training, drawn by the serving engine. What `roll` returns is a function of the weights, the adapter, the
  * requests and the sampling, and on a CPU of nothing else: a job that was killed and goes on draws the same again.
  */
+import type { WeightPlaces } from "../../../native/llama_weights.ts";
 import type { Engine, ModelFacts } from "../../serving/engine/types.ts";
 
 /** One group: its samples share the prompt's keys and values. */
@@ -36,6 +37,8 @@ export type Roller = {
   roll: (requests: readonly RolloutRequest[], sampling: RolloutSampling, signal?: AbortSignal) => Promise<Rollout[][]>;
   /** The adapter of the trainer as it is now: the bytes of a GGUF, nothing on disk. null = none. */
   sync: (adapter: Uint8Array | null) => Promise<void>;
+  /** The policy into the sampler's own weights, while nothing runs. False: `write` could not, sync the adapter instead. */
+  merge: (write: (places: WeightPlaces) => boolean) => Promise<boolean>;
   /** All weights (full training): `write` puts a GGUF at the path, which is in memory. */
   reload: (write: (path: string) => Promise<void> | void) => Promise<void>;
   close: () => Promise<void>;

@@ -1,0 +1,108 @@
+/**
+ * What a run of the tests told, and which of their files deserve a second try. A test that fails beside others and
+ * passes alone is named as flaky; what the report does not tell of stays red.
+ */
+
+export type Case = { file: string; name: string; outcome: "passed" | "failed" | "skipped" };
+export type Counts = { passed: number; failed: number; skipped: number };
+/** `broken`: files that failed outside a test, so that no case tells of it; `unknown`: failures that nothing tells of. */
+export type Run = { cases: Case[]; broken: string[]; unknown: number };
+
+export const MOST_FILES = 8; // more of them, and it is not chance
+
+const HOOK = "(unnamed)"; // what Bun calls a hook
+const NAMED: Readonly<Record<string, string>> = { lt: "<", gt: ">", quot: '"', apos: "'", amp: "&" };
+
+function unescaped(text: string): string {
+  return text.replace(/&(?:#(\d+)|(\w+));/g, (whole, code?: string, name = "") =>
+    code === undefined ? (NAMED[name] ?? whole) : String.fromCodePoint(Number(code)),
+  );
+}
+
+const attribute = (tag: string, name: string) => unescaped(new RegExp(`\\s${name}="([^"]*)"`).exec(tag)?.[1] ?? "");
+
+/** Bun's JUnit report: a suite for each file, in it one for each `describe`. */
+export function readReport(xml: string): Case[] {
+  const cases: Case[] = [];
+  const within: string[] = [];
+  // A case's own file may be another: the one that a file took its tests from.
+  for (const [tag, kind] of xml.matchAll(/<(\/?\w+)\b[^>]*>/g)) {
+    const isWhole = tag.endsWith("/>");
+    if (kind === "testsuite" && !isWhole) within.push(attribute(tag, "name"));
+    else if (kind === "/testsuite") within.pop();
+    else if (kind === "testcase") {
+      const name = [...within.slice(1), attribute(tag, "name")].join(" > ");
+      cases.push({ file: within[0] ?? "", name, outcome: "passed" });
+    } else if (kind === "failure" || kind === "error") cases.at(-1)!.outcome = "failed";
+    else if (kind === "skipped") cases.at(-1)!.outcome = "skipped";
+  }
+  return cases;
+}
+
+/** A file that breaks while it is read, or between its tests, is only in what the runner prints. */
+function readOutput(output: string): { broken: string[]; failures: number } {
+  const broken = new Set<string>();
+  let file = "";
+  let failures = 0;
+  for (const line of Bun.stripANSI(output).split("\n")) {
+    file = /^(\S+\.test\.tsx?):$/.exec(line)?.[1] ?? file;
+    if (line.startsWith("# Unhandled error between tests")) broken.add(file);
+    failures = Number(/^ *(\d+) fail$/.exec(line)?.[1] ?? failures);
+  }
+  return { broken: [...broken].filter((each) => each !== ""), failures };
+}
+
+export function readRun(exitCode: number, xml: string, output: string): Run {
+  const cases = readReport(xml);
+  const { broken, failures } = readOutput(output);
+  const told = cases.filter(({ outcome }) => outcome === "failed").length + broken.length;
+  const isIdle = !cases.some(({ outcome }) => outcome === "passed");
+  const silent = told === 0 && (exitCode !== 0 || isIdle) ? 1 : 0; // it crashed, or there was nothing to run
+  return { cases, broken, unknown: Math.max(silent, failures - told) };
+}
+
+export function countsOf({ cases, broken, unknown }: Run): Counts {
+  const count = (outcome: Case["outcome"]) => cases.filter((each) => each.outcome === outcome).length;
+  return { passed: count("passed"), failed: count("failed") + broken.length + unknown, skipped: count("skipped") };
+}
+
+const failing = ({ cases, broken }: Run): string[] => [
+  ...new Set([...cases.filter(({ outcome }) => outcome === "failed").map(({ file }) => file), ...broken]),
+];
+
+/** The files to run once more: none where something is wrong that no file tells of. */
+export function toRepeat(run: Run): string[] {
+  const files = failing(run);
+  return run.unknown === 0 && files.length <= MOST_FILES ? files : [];
+}
+
+/**
+ * The first run with what the second try of one file told in place of what the first one did. What failed and is then
+ * skipped or not there at all has not passed; only a hook has no name, and is there only when it fails.
+ */
+export function withSecondTry(first: Run, file: string, second: Run): Run {
+  const ran = new Set(second.cases.filter(({ outcome }) => outcome !== "skipped").map(({ name }) => name));
+  const isLost = ({ name, outcome }: Case) => outcome === "failed" && !ran.has(name) && !name.endsWith(HOOK);
+  const lost = first.cases.filter((each) => each.file === file && isLost(each));
+  const gone = new Set(lost.map(({ name }) => name));
+  return {
+    cases: [
+      ...first.cases.filter((each) => each.file !== file),
+      ...lost,
+      ...second.cases.filter(({ name }) => !gone.has(name)),
+    ],
+    broken: [...first.broken.filter((each) => each !== file), ...second.broken],
+    unknown: first.unknown + second.unknown,
+  };
+}
+
+/** What failed first and is no failure any more, as lines. */
+export function flaky(first: Run, last: Run): string[] {
+  const key = ({ file, name }: Case) => `${file} > ${name}`;
+  const failed = (run: Run) => [
+    ...run.cases.filter(({ outcome }) => outcome === "failed").map(key),
+    ...run.broken.map((file) => `${file} > (outside a test)`),
+  ];
+  const still = new Set(failed(last));
+  return [...new Set(failed(first))].filter((each) => !still.has(each)).map((each) => `flaky: ${each}`);
+}
