@@ -2,11 +2,12 @@
 import { mkdirSync, realpathSync } from "node:fs";
 import { join } from "node:path";
 import type { Ctx } from "./context.ts";
-import { errorResponse, toAppError } from "./http/errors.ts";
+import { type ErrorAnswer, errorResponse, toAppError } from "./http/errors.ts";
 import { listensFor } from "./http/patience.ts";
-import { createHandler } from "./http/server.ts";
+import { createHandler, type Handler } from "./http/server.ts";
+import { serviceErrorResponse } from "./http/service_errors.ts";
 import { UsageError } from "./lib/errors.ts";
-import { formatListen, parseListen } from "./lib/listen.ts";
+import { formatListen, type Listen, parseListen } from "./lib/listen.ts";
 import { VERSION } from "./lib/version.ts";
 import { loops } from "./loops.ts";
 import { groups } from "./native/embedded.ts";
@@ -40,17 +41,20 @@ import * as setup from "./resources/setup/service.ts";
 import { begin as beginTrainingJobs, close as closeTrainingJobs } from "./resources/training_jobs/reconcile.ts";
 import { begin as beginWebhooks } from "./resources/webhooks/fan_out.ts";
 import { close as closeWebhooks } from "./resources/webhooks/live.ts";
-import { mount } from "./routes.ts";
+import { mount, mountDetection } from "./routes.ts";
 import { createRewardPool } from "./sandbox/reward_pool.ts";
 
 const canUseGpus = groups["llama-cuda"] !== undefined;
 
 type Options = { clock?: Clock; log?: Log };
+type Server = Bun.Server<undefined>;
 type Opened = { ctx: Ctx; loops: Map<string, Loop>; closing: AbortController };
 
 export type RunningServer = {
   ctx: Ctx;
   url: string;
+  /** Of the port that has detection alone. */
+  detectUrl: string | undefined;
   /** Present while nobody holds a key. */
   setup: { url: string } | undefined;
   /** Resolves with the exit code once stopped, by a signal or by stop(). */
@@ -92,21 +96,26 @@ export async function startServer(config: Config, options: Options = {}): Promis
       await Promise.all([...opened.loops.values()].map((loop) => loop.stop()));
       recordUses(db);
     });
-    const server = listen(ctx);
-    listensFor(ctx, server);
+    const servers: Server[] = [];
     shutdown.add("http", async (signal) => {
       opened.closing.abort(); // streams end themselves; what is in flight may finish
-      signal.addEventListener("abort", () => void server.stop(true)); // clients that stall are cut off
-      await server.stop();
+      const each = (stop: (server: Server) => Promise<void>) => Promise.all(servers.map(stop));
+      signal.addEventListener("abort", () => void each((server) => server.stop(true))); // clients that stall are cut off
+      await each((server) => server.stop());
     });
+    for (const door of doors(ctx)) servers.push(listen(ctx, door));
+    const [server, second] = servers as [Server, Server?];
+    listensFor(ctx, server);
     const url = server.url.origin;
+    const detectUrl = second?.url.origin;
     lock.announce(formatListen({ hostname: server.hostname ?? "127.0.0.1", port: server.port ?? 0 }));
-    log.info("ready", { url, version: VERSION, data_dir: config.data_dir });
+    log.info("ready", { url, detect_url: detectUrl, version: VERSION, data_dir: config.data_dir });
     const done = Promise.withResolvers<number>();
     shutdown.handleSignals(done.resolve);
     return {
       ctx,
       url,
+      detectUrl,
       setup:
         prepared.setupToken === undefined
           ? undefined
@@ -198,25 +207,39 @@ export function openContext(config: Config, db: Db, log: Log, clock: Clock): Ope
 
 const UNKNOWN_REQUEST = new Request("http://localhost/");
 
-function listen(ctx: Ctx): Bun.Server<undefined> {
-  const { hostname, port } = parseListen(ctx.config.http.listen) ?? { hostname: "127.0.0.1", port: 0 };
-  const handle = createHandler(ctx, mount(ctx));
+type Door = {
+  at: Listen;
+  handle: Handler;
+  answers: ErrorAnswer;
+  /** What chooses another port. */
+  setting: string;
+};
+
+/** One for both interfaces and, where `detect.port` is set, one that has detection alone. */
+function doors(ctx: Ctx): Door[] {
+  const at = parseListen(ctx.config.http.listen) ?? { hostname: "127.0.0.1", port: 0 };
+  const both: Door = { at, handle: createHandler(ctx, mount(ctx)), answers: errorResponse, setting: "--listen" };
+  const { port } = ctx.config.detect;
+  if (port < 0) return [both];
+  const answers = serviceErrorResponse;
+  const handle = createHandler(ctx, mountDetection(ctx), answers);
+  return [both, { at: { ...at, port }, handle, answers, setting: "detect.port" }];
+}
+
+function listen(ctx: Ctx, { at, handle, answers, setting }: Door): Server {
   try {
     return Bun.serve({
-      hostname,
-      port,
+      ...at,
       development: false,
       reusePort: false, // the default lets a second program share the port in silence
       idleTimeout: ctx.config.http.idle_timeout_seconds,
       maxRequestBodySize: Number.MAX_SAFE_INTEGER, // each route has its own limit and answers with the envelope
       fetch: (request) => handle(request),
-      error: (error) => errorResponse(toAppError(ctx, error, UNKNOWN_REQUEST), UNKNOWN_REQUEST),
+      error: (error) => answers(toAppError(ctx, error, UNKNOWN_REQUEST), UNKNOWN_REQUEST),
     });
   } catch (error) {
     if ((error as { code?: unknown }).code !== "EADDRINUSE") throw error;
-    throw new UsageError(
-      `${ctx.config.http.listen} is in use by another program: stop it or choose another with --listen`,
-    );
+    throw new UsageError(`${formatListen(at)} is in use by another program: stop it or choose another with ${setting}`);
   }
 }
 

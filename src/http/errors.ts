@@ -19,7 +19,10 @@ export const ErrorEnvelope = z
   })
   .meta({ id: "Error" });
 
-/** The one error envelope, but for the interface that has its own. Every 4xx and 5xx leaves through here. */
+/** How a failure is told: every 4xx and 5xx leaves through one of these. */
+export type ErrorAnswer = (error: AppError, request: Request) => Response;
+
+/** The one error envelope, but for the interface that has its own. */
 export function errorResponse(error: AppError, request: Request): Response {
   if (isServicePath(pathOf(request.url))) return serviceErrorResponse(error);
   const { type, code, message, param } = error;
@@ -51,9 +54,11 @@ function validationError(where: string, issue: Issue | undefined): AppError {
   return new AppError("schema", `${String(first)}: ${message}`, first === undefined ? {} : { param: String(first) });
 }
 
-export const errorEnvelope = (ctx: Ctx, methodsOf: (path: string) => readonly string[]) =>
+type Telling = { answers: ErrorAnswer; methodsOf: (path: string) => readonly string[] };
+
+export const errorEnvelope = (ctx: Ctx, { answers, methodsOf }: Telling) =>
   new Elysia({ name: "errors" }).onError({ as: "global" }, ({ error, code, request, path }) => {
-    const answer = (known: AppError) => errorResponse(known, request);
+    const answer = (known: AppError) => answers(known, request);
     if (code === "VALIDATION" && error instanceof ValidationError && error.type !== "response") {
       if (error.value === NO_BODY) return answer(new AppError("invalid_json", "The body is empty: send a JSON object"));
       const issue = error.valueError as Issue | undefined; // a zod issue; Elysia types it as its own kind
@@ -63,8 +68,10 @@ export const errorEnvelope = (ctx: Ctx, methodsOf: (path: string) => readonly st
       return answer(new AppError("invalid_json", "The body is not valid JSON"));
     if (code === "NOT_FOUND") {
       const allowed = methodsOf(path);
-      if (allowed.length === 0)
-        return answer(new AppError("route_not_found", `No route ${request.method} ${path}; see /docs`));
+      if (allowed.length === 0) {
+        const where = methodsOf("/docs").length > 0 ? "; see /docs" : " on this port";
+        return answer(new AppError("route_not_found", `No route ${request.method} ${path}${where}`));
+      }
       return answer(
         new AppError("method_not_allowed", `${path} takes ${allowed.join(", ")}`, {
           headers: { allow: allowed.join(", ") },

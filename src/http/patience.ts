@@ -2,7 +2,7 @@ import type { Ctx } from "../context.ts";
 
 const listening = new WeakMap<Ctx["db"], Bun.Server<undefined>>();
 
-/** The server that takes this context's requests. */
+/** The server that takes this context's requests. Where there are two, either knows the connection of any request. */
 export const listensFor = (ctx: Ctx, server: Bun.Server<undefined>) => void listening.set(ctx.db, server);
 
 export const listenerOf = (ctx: Pick<Ctx, "db">): Bun.Server<undefined> | undefined => listening.get(ctx.db);

@@ -4,7 +4,7 @@ import { AppError } from "../lib/errors.ts";
 import { openCommit, shareSnapshot, watchWrites } from "../platform/db.ts";
 import { audit, isRead } from "./audit.ts";
 import { cors } from "./cors.ts";
-import { errorEnvelope, errorResponse, toAppError } from "./errors.ts";
+import { type ErrorAnswer, errorEnvelope, errorResponse, toAppError } from "./errors.ts";
 import { announcedLength } from "./file_response.ts";
 import { isPromise } from "./patience.ts";
 import { compilePlainReads } from "./plain_reads.ts";
@@ -13,12 +13,15 @@ import { type Arrival, arrivalOf, createMeter } from "./request_metrics.ts";
 
 export type Handler = (request: Request) => Response | Promise<Response>;
 
+type Routes = (app: AnyElysia) => AnyElysia;
+type Served = Handler & { app: AnyElysia };
+
 /** The routes behind one function. Whatever happens inside, the answer has the envelope and a request id. */
-export function createHandler(ctx: Ctx, routes: (app: AnyElysia) => AnyElysia): Handler & { app: AnyElysia } {
+export function createHandler(ctx: Ctx, routes: Routes, answers: ErrorAnswer = errorResponse): Served {
   // Or the router looks for the path from the 12th character on, and behind `Host: x` finds half of it.
   const handler = { standardHostname: false };
   const app: AnyElysia = routes(
-    new Elysia({ aot: true, handler }).use(errorEnvelope(ctx, (path) => methodsOf(app, path))),
+    new Elysia({ aot: true, handler }).use(errorEnvelope(ctx, { answers, methodsOf: (path) => methodsOf(app, path) })),
   );
   const withCors = cors(ctx.config.http.cors_origins);
 
@@ -57,7 +60,7 @@ export function createHandler(ctx: Ctx, routes: (app: AnyElysia) => AnyElysia): 
       if (isPromise(request)) await written?.(); // acknowledged means on the disk
       if (!reads && refused) audit(ctx, request, answer.status);
     } catch (error) {
-      answer = errorResponse(toAppError(ctx, error, request), request);
+      answer = answers(toAppError(ctx, error, request), request);
     }
     return finish(request, answer, startedAt, came);
   }
@@ -71,7 +74,7 @@ export function createHandler(ctx: Ctx, routes: (app: AnyElysia) => AnyElysia): 
       if (!(answer instanceof Response)) return handleLater(request, startedAt, answer);
       return finish(request, answer, startedAt, arrival);
     } catch (error) {
-      return finish(request, errorResponse(toAppError(ctx, error, request), request), startedAt, NOWHERE);
+      return finish(request, answers(toAppError(ctx, error, request), request), startedAt, NOWHERE);
     }
   };
   return Object.assign(handle, { app });

@@ -118,6 +118,13 @@ test("the data directory and the master key have a place without any setting", (
   expect(credential.secrets.master_key_file).toBe(join(dir, "master.key"));
 });
 
+test("detection's own port is another one than that of both interfaces", () => {
+  const asked = (port: number) => loadConfig({ env: {}, flags: { "http.listen": "[::1]:7071", "detect.port": port } });
+  expect(failure(() => asked(7071))).toContain("detect.port: expected another port than that of http.listen");
+  expect(asked(7072).detect.port).toBe(7072);
+  expect(loadConfig({ env: {}, flags: { "http.listen": "127.0.0.1:0", "detect.port": 0 } }).detect.port).toBe(0);
+});
+
 test("the configuration is frozen to its last leaf", () => {
   const config = loadConfig({ env: {} });
   expect(() => Object.assign(config.http, { listen: "x" })).toThrow();

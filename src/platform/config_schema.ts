@@ -203,36 +203,41 @@ const volumes = section("Files that users keep.", {
   url_seconds: z.int().min(1).max(604_800).default(3600).describe("How long a signed address works, unless asked for."),
 });
 
-export const ConfigTree = z.strictObject({
-  data_dir: z
-    .string()
-    .default("")
-    .describe("Everything the server keeps. Empty = /var/lib/verk, else ~/.local/share/verk."),
-  offline: z
-    .boolean()
-    .default(false)
-    .describe("Never dial out for a model or a dataset of the hub: what is on this machine is all there is."),
-  http,
-  log,
-  db,
-  network,
-  workers,
-  shutdown,
-  events,
-  secrets,
-  hub,
-  serving,
-  gpu,
-  datasets,
-  connectors,
-  storage,
-  volumes,
-  sandbox,
-  sessions,
-  training,
-  webhooks,
-  detect,
-  billing,
-  audit,
-  public_runs: publicRuns,
-});
+export const ConfigTree = z
+  .strictObject({
+    data_dir: z
+      .string()
+      .default("")
+      .describe("Everything the server keeps. Empty = /var/lib/verk, else ~/.local/share/verk."),
+    offline: z
+      .boolean()
+      .default(false)
+      .describe("Never dial out for a model or a dataset of the hub: what is on this machine is all there is."),
+    http,
+    log,
+    db,
+    network,
+    workers,
+    shutdown,
+    events,
+    secrets,
+    hub,
+    serving,
+    gpu,
+    datasets,
+    connectors,
+    storage,
+    volumes,
+    sandbox,
+    sessions,
+    training,
+    webhooks,
+    detect,
+    billing,
+    audit,
+    public_runs: publicRuns,
+  })
+  .refine(({ http, detect }) => detect.port < 1 || detect.port !== parseListen(http.listen)?.port, {
+    path: ["detect", "port"],
+    message: "expected another port than that of http.listen, which has detection too",
+  });

@@ -74,6 +74,12 @@ export const webhooks = section("Webhooks.", {
 const isPlanOf = (text: string) => /^[^=]+=(free|pro|enterprise)$/.test(text);
 
 export const detect = section("Detection of generated images and speech.", {
+  port: z
+    .int()
+    .min(-1)
+    .max(65_535)
+    .default(-1)
+    .describe("A second port of the same host that has detection alone; -1 = none, 0 picks a free one."),
   default_plan: z
     .enum(["free", "pro", "enterprise"])
     .default("enterprise")

@@ -30,6 +30,7 @@ export const serve = command({
     const { startServer } = await import("../../app.ts");
     const server = await patiently(config.data_dir, () => startServer(config));
     note(`verk ${VERSION} listening on ${server.url} (data ${config.data_dir}, pid ${process.pid})`);
+    if (server.detectUrl) note(`Detection alone on ${server.detectUrl}`);
     if (server.setup) {
       note(`No API key exists yet: open ${server.setup.url} to get an admin key. The link works once.`);
       // A key must not end up in a journal: only a person at a terminal gets to see it.

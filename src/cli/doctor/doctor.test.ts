@@ -11,8 +11,8 @@ import { storageChecks } from "./storage.ts";
 const root = mkdtempSync(join(tmpdir(), "verk-test-"));
 afterAll(() => rmSync(root, { recursive: true, force: true }));
 
-const sceneOf = (dir: string, listen = "127.0.0.1:0"): Scene => ({
-  config: loadConfig({ env: {}, flags: { data_dir: dir, "http.listen": listen } }),
+const sceneOf = (dir: string, listen = "127.0.0.1:0", detectPort = -1): Scene => ({
+  config: loadConfig({ env: {}, flags: { data_dir: dir, "http.listen": listen, "detect.port": detectPort } }),
   probeDir: dir,
 });
 const finding = (name: string, scene: Scene) => {
@@ -59,6 +59,15 @@ test("a taken port fails with the flag that chooses another", async () => {
   const found = await finding("address", sceneOf(join(root, "none"), `127.0.0.1:${taken.port}`));
   await taken.stop(true);
   expect(found).toMatchObject({ status: "fail", fix: expect.stringContaining("--listen") });
+});
+
+test("a taken port of detection fails with the setting that chooses another; two free ones are named", async () => {
+  const taken = Bun.serve({ hostname: "127.0.0.1", port: 0, fetch: () => new Response() });
+  const found = await finding("address", sceneOf(join(root, "none"), "127.0.0.1:0", taken.port));
+  await taken.stop(true);
+  expect(found).toMatchObject({ status: "fail", fix: expect.stringContaining("detect.port") });
+  const free = await finding("address", sceneOf(join(root, "none"), "127.0.0.1:0", 0));
+  expect(free).toMatchObject({ status: "ok", detail: "127.0.0.1:0 and 127.0.0.1:0 are free" });
 });
 
 test("a check that throws is a finding, not the end of the examination", async () => {

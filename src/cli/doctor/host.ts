@@ -1,8 +1,8 @@
 import { readFileSync } from "node:fs";
-import { parseListen } from "../../lib/listen.ts";
+import { formatListen, type Listen, parseListen } from "../../lib/listen.ts";
 import { BUILT_AT } from "../../lib/version.ts";
 import { isHeld } from "../../platform/data_lock.ts";
-import { type Check, fail, ok, type Scene, warn } from "./check.ts";
+import { type Check, fail, ok, type Scene, type Verdict, warn } from "./check.ts";
 
 const GLIBC_FLOOR = [2, 34] as const;
 const WANTED_FILES = 4096;
@@ -49,23 +49,31 @@ function openFiles() {
   );
 }
 
-const LISTEN_FIXES: Readonly<Record<string, string>> = {
-  EADDRINUSE: "another program listens there: stop it, or choose another with --listen",
+const listenFixes = (setting: string): Readonly<Record<string, string>> => ({
+  EADDRINUSE: `another program listens there: stop it, or choose another with ${setting}`,
   EACCES:
     "ports below 1024 need privileges: choose a higher one, or AmbientCapabilities=CAP_NET_BIND_SERVICE in the unit",
   EADDRNOTAVAIL: "this machine does not have that address: choose one it has, or 0.0.0.0",
-};
+});
 
 function address({ config }: Scene) {
-  const { listen } = config.http;
   const { held, holder } = isHeld(config.data_dir);
   if (held) return ok(`the running server listens on ${holder?.listen ?? "its address"}`);
-  const { hostname, port } = parseListen(listen) ?? { hostname: "127.0.0.1", port: 0 };
+  const at = parseListen(config.http.listen) ?? { hostname: "127.0.0.1", port: 0 };
+  const { port } = config.detect;
+  const first = free(at, "--listen");
+  return port < 0 || first.status !== "ok" ? first : free({ ...at, port }, "detect.port", `${formatListen(at)} and `);
+}
+
+function free(at: Listen, setting: string, before = ""): Verdict {
   try {
-    Bun.listen({ hostname, port, socket: { data() {} } }).stop(true);
-    return ok(`${listen} is free`);
+    Bun.listen({ ...at, socket: { data() {} } }).stop(true);
+    return ok(`${before}${formatListen(at)} ${before ? "are" : "is"} free`);
   } catch (error) {
     const code = String((error as { code?: unknown }).code);
-    return fail(`cannot listen on ${listen} (${code})`, LISTEN_FIXES[code] ?? "choose another with --listen");
+    return fail(
+      `cannot listen on ${formatListen(at)} (${code})`,
+      listenFixes(setting)[code] ?? `choose another with ${setting}`,
+    );
   }
 }
