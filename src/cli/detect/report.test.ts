@@ -67,6 +67,7 @@ test("as JSON it is what the API answers, with the file and without what only a 
     prediction: "ai",
     ensemble_score: 0.9,
     models_succeeded: 1,
+    model_results: { detector_v0: { score: 0.9 }, detector_v1: { score: 0.5, status: "error", error: "broke" } },
     aboveThreshold: false,
     imageHash: "ab",
     image: { width: 640, sizeBytes: 5 },

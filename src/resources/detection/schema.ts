@@ -2,7 +2,7 @@ import { z } from "zod";
 import { PREDICTIONS, VERDICTS } from "../../lib/detection/tiers.ts";
 import { DateTime, Label } from "../../lib/schema.ts";
 import { isoTime } from "../../lib/time.ts";
-import { MODELS, ModelName, ModelResult, Signals } from "../../workers/protocol_detector.ts";
+import { MODELS, ModelName, ModelResult, type Scored, Signals } from "../../workers/protocol_detector.ts";
 import { ensembleOf, PLANS } from "./policy.ts";
 import { BATCH_STATUSES, type DetectionRow, type Feedback as FeedbackRow } from "./table.ts";
 
@@ -54,6 +54,11 @@ export const GiveFeedback = z
   .meta({ id: "GiveDetectionFeedback" });
 export type GiveFeedback = z.infer<typeof GiveFeedback>;
 
+const Result = ModelResult.extend({
+  score: z.number().min(0).max(1).describe("Calibrated; 0.5, which says nothing, where the status is error"),
+});
+const NO_SCORE = 0.5;
+
 export const Detection = z
   .object({
     id: z.string(),
@@ -63,7 +68,7 @@ export const Detection = z
     verdict: z.enum(VERDICTS),
     models_succeeded: z.int(),
     models_total: z.int(),
-    model_results: z.partialRecord(ModelName, ModelResult),
+    model_results: z.partialRecord(ModelName, Result),
     detection_latency_ms: z.number(),
     isFake: z.boolean().nullable(),
     processingTimeMs: z.number(),
@@ -171,6 +176,9 @@ const presentFeedback = (feedback: FeedbackRow) => ({
   timestamp: isoTime(feedback.atMs),
 });
 
+const presentModels = (models: Scored["models"]): Detection["model_results"] =>
+  Object.fromEntries(Object.entries(models).map(([name, each]) => [name, { ...each, score: each.score ?? NO_SCORE }]));
+
 type Shown = { threshold?: number; cached?: boolean; processingMs?: number };
 
 /** Cached: as it was found, with the time it took now and the threshold of now. */
@@ -188,7 +196,7 @@ export function present(row: DetectionRow, shown: Shown = {}): Detection {
     verdict: ensemble.verdict,
     models_succeeded: ensemble.succeeded,
     models_total: ensemble.total,
-    model_results: models,
+    model_results: presentModels(models),
     detection_latency_ms: row.detectionMs,
     isFake: ensemble.isFake,
     processingTimeMs: shown.processingMs ?? row.processingMs,
