@@ -33,8 +33,10 @@ export type AuditRow = typeof auditLog.$inferSelect;
 
 const insert = preparedInsert(auditLog);
 const LONGEST_PATH = 2_048;
-/** Each of these has a record of its own. */
+/** Use, not change: each of these has a record of its own. Of a refused detection there is none. */
 const INFERENCE = /^POST \/v1\/(?:deployments\/[^/]+\/)?(?:chat\/completions|completions|embeddings)$/;
+const DETECTION = /^POST \/(?:api\/detect(?:\/url)?|v1\/detect)$/;
+const isUse = (call: string, status: number) => INFERENCE.test(call) || (status < 400 && DETECTION.test(call));
 
 /** All others may change something. */
 export const isRead = ({ method }: Request) => method === "GET" || method === "HEAD";
@@ -59,7 +61,7 @@ export function hasMade(request: Known, answer: unknown) {
 export function audit(ctx: Ctx, request: Known, status: number) {
   const caller = request[CALLER];
   const path = pathOf(request.url);
-  if (!caller || status === 429 || INFERENCE.test(`${request.method} ${path}`)) return;
+  if (!caller || status === 429 || isUse(`${request.method} ${path}`, status)) return;
   const now = ctx.clock.now();
   const row: AuditRow = {
     workspaceId: caller.workspaceId,

@@ -60,13 +60,28 @@ describe("a detection", () => {
     const models = ["detector_v0", "detector_v1"];
     const one = await app.detect({ score: 0.2, errors: { detector_v1: "no weights" } }, { models });
     expect(one.body).toMatchObject({ models_succeeded: 1, models_total: 2, ensemble_score: 0.2 });
-    expect(one.body.model_results.detector_v1).toMatchObject({ score: null, status: "error", error: "no weights" });
+    expect(one.body.model_results.detector_v1).toMatchObject({ score: 0.5, status: "error", error: "no weights" });
     const mixed = await app.detect({ score: 0.4 }, { models: ["detector_v0", "detector_audio_v0"] });
     expect(mixed.body).toMatchObject({ models_succeeded: 1, models_total: 2 });
     expect(mixed.body.model_results.detector_audio_v0.error).toContain("takes speech");
     const none = await app.detect({ errors: { detector_v0: "a", detector_v1: "b" } }, { models });
     expect([none.status, none.body.code]).toEqual([503, "ALL_MODELS_FAILED"]);
     expect((await app.call("GET", "/v1/config")).body.credits).toBe(8);
+  });
+
+  test("is use: the audit log has refused ones, and what changes something", async () => {
+    const app = open();
+    const { body } = await app.detect();
+    for (const path of ["/v1/detect", "/api/detect"]) await app.call("POST", path, { image: imageOf() });
+    await app.call("POST", "/api/detect", { image: "no base64!" });
+    await app.call("POST", `/api/detect/${body.id}/feedback`, { label: "ai" });
+    await app.call("PUT", "/v1/config", { cacheEnabled: false });
+    const { data } = (await app.call("GET", "/v1/account/audit_log")).body;
+    expect(data.map((entry: { status: number; route: string }) => `${entry.status} ${entry.route}`).reverse()).toEqual([
+      "400 /api/detect",
+      "200 /api/detect/{id}/feedback",
+      "200 /v1/config",
+    ]);
   });
 
   test("takes the last word of feedback", async () => {

@@ -53,9 +53,7 @@ const detecting = (ctx: Ctx) => {
     try {
       const bytes = await file();
       const subject = { bytes, named, robustness: asked.robustness, begunAt, signal: request.signal };
-      const answer = await detections.detect(ctx, principal.workspaceId, subject);
-      if (!answer.cached) hasMade(request, answer);
-      return answer;
+      return await detections.detect(ctx, principal.workspaceId, subject);
     } catch (error) {
       if (error instanceof AppError) countFailed(ctx.db, principal.workspaceId, error);
       throw error;
