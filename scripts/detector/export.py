@@ -13,8 +13,8 @@ import torch
 from onnx import TensorProto, helper, numpy_helper
 
 import model
-from train import MODELS
 
+DETECTORS = {"detector_v0": (model.HalfWide, "wide.pt"), "detector_v1": (model.Wide, "wide.pt")}
 OPSET = 17
 LARGE = 4096  # numbers; smaller tensors, among them the fixed filters, stay as they are
 
@@ -68,12 +68,9 @@ def main():
     p.add_argument("--out", required=True)
     args = p.parse_args()
     os.makedirs(args.out, exist_ok=True)
-    for name, build in MODELS.items():
-        source, path = os.path.join(args.weights, f"{name}.pt"), os.path.join(args.out, f"{name}.onnx")
-        if not os.path.exists(source):
-            continue
-        net = build().eval()
-        net.load_state_dict(torch.load(source, map_location="cpu", weights_only=True))
+    for name, (build, weights) in DETECTORS.items():
+        path, net = os.path.join(args.out, f"{name}.onnx"), build().eval()
+        net.load_state_dict(torch.load(os.path.join(args.weights, weights), map_location="cpu", weights_only=True))
         exported(net, path + ".tmp")
         in_halves(path + ".tmp")
         worst, milliseconds = compared(net, path + ".tmp")

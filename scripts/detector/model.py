@@ -1,9 +1,10 @@
-"""The two image detectors: crops of 256 × 256 in, one logit a crop out.
+"""The networks: crops of 256 × 256 in, one logit a crop out.
 
-Both see not the picture but what is left of it when its smooth part is taken away, since that is what carries over to
+They see not the picture but what is left of it when its smooth part is taken away, since that is what carries over to
 generators that training has not seen.
-  detector_v0  fixed neighbouring-pixel differences and SRM residuals, clipped at a few levels.
-  detector_v1  learned high-pass filters beside the local spectrum: logarithms of 8 × 8 DCT magnitudes.
+  Wide   learned high-pass filters beside the local spectrum, logarithms of 8 × 8 DCT magnitudes: detector_v1, and
+         detector_v0, which looks at the crop made half as large and so costs a quarter.
+  Small  fixed neighbouring-pixel differences and SRM residuals, clipped at a few levels: weaker, in no detector.
 """
 import math
 
@@ -68,7 +69,6 @@ def statistics(x):
 
 
 class Small(nn.Module):
-    """detector_v0."""
 
     def __init__(self, limit=1.5, drop=0.2):
         super().__init__()
@@ -139,6 +139,14 @@ class Wide(nn.Module):
         x = pixels.permute(0, 3, 1, 2).float()
         x = torch.cat([self.near(x), self.far(self.spectrum(x))], 1)
         return self.head(statistics(self.body(x)))[:, 0]
+
+
+class HalfWide(Wide):
+    """detector_v0: the same weights on means of 2 × 2 pixels, in whole levels as every picture has."""
+
+    def forward(self, pixels):
+        x = F.avg_pool2d(pixels.permute(0, 3, 1, 2).float(), 2)
+        return super().forward(torch.floor(x + 0.5).permute(0, 2, 3, 1))
 
 
 def multiply_adds(model, size=256):

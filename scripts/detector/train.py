@@ -1,12 +1,12 @@
-"""Trains the two image detectors in a given number of minutes.
+"""Trains the networks of the image detectors in a given number of minutes.
 
     python3 scripts/detector/train.py --packs DIR --out DIR --minutes 12
     python3 scripts/detector/train.py --packs DIR --out DIR --minutes 1 --device cpu --dry    # does it run at all?
 
 --packs: folders with index.csv and files or *.tar (packs.py), or folders of such folders. Rows of fold `fit` are
 learned from, those of fold `val` (other sources) are only looked at. Nothing is chosen by the validation: the weights
-kept are the running mean of the last ones. Writes OUT/detector_v{0,1}.pt as it goes and OUT/log.jsonl; autoencoders in
-OUT/autoencoders.pt are used again. Longer than one command may run: --models detector_v0, then detector_v1, or --start.
+kept are the running mean of the last ones. Writes OUT/{small,wide}.pt as it goes and OUT/log.jsonl; autoencoders in
+OUT/autoencoders.pt are used again. Longer than one command may run: --models small, then wide, or --start.
 
 First autoencoders are trained on the real regions for a moment, whose reconstructions are fakes too. Then each model:
 single crops, every source alike in the draw; then bags of crops of one image, judged by the mean of their logits, so
@@ -29,8 +29,8 @@ import packs
 import views
 from augment import MARGIN, augmented, bands, recipe
 
-MODELS = {"detector_v0": model.Small, "detector_v1": model.Wide}
-SHARES = {"detector_v0": 0.45, "detector_v1": 0.55}
+MODELS = {"small": model.Small, "wide": model.Wide}
+SHARES = {"small": 0.45, "wide": 0.55}
 SMOOTHING = 0.03
 
 

@@ -1,6 +1,10 @@
 /** The detectors inside the executable, by the name they are asked for. A new one: its two files, and a line below. */
 import audioV0 from "../../../models/detector_audio_v0.json";
 import audioV0Weights from "../../../models/detector_audio_v0.onnx" with { type: "file" };
+import v0 from "../../../models/detector_v0.json";
+import v0Weights from "../../../models/detector_v0.onnx" with { type: "file" };
+import v1 from "../../../models/detector_v1.json";
+import v1Weights from "../../../models/detector_v1.onnx" with { type: "file" };
 import type { ModelName } from "../protocol_detector.ts";
 
 export type StoredModel = {
@@ -11,5 +15,7 @@ export type StoredModel = {
 };
 
 export const EMBEDDED: Readonly<Partial<Record<ModelName, StoredModel>>> = {
+  detector_v0: { weights: v0Weights, calibration: v0 },
+  detector_v1: { weights: v1Weights, calibration: v1 },
   detector_audio_v0: { weights: audioV0Weights, calibration: audioV0 },
 };

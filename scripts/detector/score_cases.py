@@ -1,0 +1,72 @@
+"""Writes score_cases.json: what the committed weights say of images that anybody can compute, for the product's tests.
+
+    python3 scripts/detector/score_cases.py --models models
+
+An image is made of whole numbers alone: blocks of `step` pixels of one colour and grain over them. Those with a `file`
+were also saved, for the product to decode; they lie in test/fixtures/images.
+"""
+import argparse
+import json
+import os
+
+import numpy as np
+from PIL import Image
+
+import calibrate
+import packs
+import scoring
+import views
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+IMAGES = os.path.join(HERE, "../../test/fixtures/images")
+# width, height, step, grain
+CASES = [(640, 480, 1, 1), (300, 260, 16, 2), (257, 400, 24, 3), (512, 512, 8, 2), (800, 600, 40, 4), (1024, 1024, 64, 2),
+         (200, 180, 10, 6), (96, 700, 5, 9), (448, 448, 2, 2), (352, 352, 3, 1), (1000, 300, 90, 30), (640, 640, 32, 1)]
+SAVED = {"blocks_420.jpg": ((300, 260, 20, 3), "JPEG", {"quality": 85, "subsampling": 2}),
+         "blocks_444.jpg": ((260, 300, 12, 2), "JPEG", {"quality": 92, "subsampling": 0}),
+         "blocks.webp": ((320, 280, 28, 4), "WEBP", {"quality": 80})}
+
+
+def mixed(x, y, c, seed):
+    """A number of 32 bits for each place, by multiplication and exclusive or."""
+    h = (x * np.uint32(73856093)) ^ (y * np.uint32(19349663)) ^ ((c + np.uint32(seed)) * np.uint32(83492791))
+    return ((h ^ (h >> np.uint32(15))) * np.uint32(2246822519)) >> np.uint32(16)
+
+
+def made(width, height, step, grain):
+    y, x, c = (a.astype(np.uint32) for a in np.ogrid[:height, :width, :3])
+    coarse, fine = mixed(x // np.uint32(step), y // np.uint32(step), c, 1), mixed(x, y, c, 9)
+    return (40 + coarse % np.uint32(160) + fine % np.uint32(grain)).astype(np.uint8)
+
+
+def main():
+    p = argparse.ArgumentParser()
+    p.add_argument("--models", required=True)
+    args = p.parse_args()
+    models = scoring.sessions(args.models, 1)
+    tables = {}
+    for name in models:
+        with open(os.path.join(args.models, f"{name}.json")) as f:
+            tables[name] = json.load(f)
+
+    def scores(pixels):
+        crops, out = views.cut_crops(pixels), {}
+        for name, session in models.items():
+            pooled = calibrate.pool(session.run(None, {"pixels": crops})[0], tables[name]["pooling"])
+            out[name] = round(float(calibrate.applied(pooled, tables[name]["temperature"], tables[name]["isotonic"])), 5)
+        return out
+
+    cases = [{**dict(zip(("width", "height", "step", "grain"), case)), "scores": scores(made(*case))} for case in CASES]
+    os.makedirs(IMAGES, exist_ok=True)
+    for name, (case, kind, options) in SAVED.items():
+        path = os.path.join(IMAGES, name)
+        if not os.path.exists(path):
+            Image.fromarray(made(*case)).save(path, kind, **options)
+        cases.append({"file": name, "scores": scores(packs.decoded(path))})
+    with open(os.path.join(HERE, "score_cases.json"), "w") as f:
+        json.dump(cases, f, indent=1)
+        f.write("\n")
+
+
+if __name__ == "__main__":
+    main()
