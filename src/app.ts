@@ -16,7 +16,7 @@ import { forbidCoreDumps } from "./native/libc.ts";
 import { type Clock, systemClock } from "./platform/clock.ts";
 import { ambientEnv, type Config } from "./platform/config.ts";
 import { acquireDataLock, type DataLock, isHeld } from "./platform/data_lock.ts";
-import { closeDb, type Db, durable, openDb, watchWrites } from "./platform/db.ts";
+import { closeDb, type Db, durable, generationOf, openDb, watchWrites } from "./platform/db.ts";
 import { storageError } from "./platform/db_errors.ts";
 import { guardedDial } from "./platform/http_client.ts";
 import { createLog, type Log } from "./platform/log.ts";
@@ -137,9 +137,10 @@ export async function startServer(config: Config, options: Options = {}): Promis
 const durably = (db: Db, spec: LoopSpec): LoopSpec => ({
   ...spec,
   async tick(signal) {
+    const before = generationOf(db);
     const written = watchWrites(db);
     await spec.tick(signal);
-    await written();
+    if (generationOf(db) !== before) await written(); // or else it wrote nothing; what others did is theirs to wait for
   },
 });
 

@@ -9,7 +9,11 @@ import * as ranges from "./address_ranges.ts";
  * NOT covered: a public address that a router leads inside; NAT64 under a network's own prefix; this machine's own
  * public addresses. List such in a firewall.
  */
-export type Policy = { allowPrivate: boolean; hosts: ReadonlySet<string>; cidrs: readonly Cidr[] };
+export type Policy = {
+  readonly allowPrivate: boolean;
+  readonly hosts: ReadonlySet<string>;
+  readonly cidrs: readonly Cidr[];
+};
 export type Verdict = { allowed: true } | { allowed: false; reason: string; tier: Tier };
 
 /** From `config.network`; entries were checked when the configuration was read. */
@@ -39,7 +43,7 @@ export function judgeAddress(bytes: Uint8Array, policy: Policy): Verdict {
 }
 
 /** ::ffff:a.b.c.d is the IPv4 address itself: a socket that dials it speaks IPv4, and ::/0 in a list is not about it. */
-const unmapped = (bytes: Uint8Array) => (isMapped(bytes) ? bytes.subarray(12) : bytes);
+export const unmapped = (bytes: Uint8Array) => (isMapped(bytes) ? bytes.subarray(12) : bytes);
 const unmappedCidr = ({ bytes, bits }: Cidr): Cidr => ({ bytes: unmapped(bytes), bits: bits - 96 });
 const isMapped = (bytes: Uint8Array) =>
   bytes.length === 16 && bytes.subarray(0, 10).every((byte) => byte === 0) && bytes[10] === 0xff && bytes[11] === 0xff;

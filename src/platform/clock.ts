@@ -16,7 +16,7 @@ export const systemClock: Clock = {
       if (signal?.aborted) return resolve();
       const done = () => {
         clearTimeout(timer);
-        signal?.removeEventListener("abort", done);
+        if (!signal?.aborted) signal?.removeEventListener("abort", done);
         resolve();
       };
       const timer = setTimeout(done, ms);

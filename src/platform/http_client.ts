@@ -1,8 +1,9 @@
 import { readFileSync } from "node:fs";
 import { UsageError } from "../lib/errors.ts";
 import { formatListen } from "../lib/listen.ts";
-import { DialError, judgeUrl, type Lookup, networkPolicy, type Policy, resolveChecked } from "./address.ts";
+import { DialError, type Lookup, networkPolicy, type Policy, resolveChecked } from "./address.ts";
 import type { Config } from "./config.ts";
+import { type Pinned, pin, type Target, targetOf } from "./dial_target.ts";
 import { failpoint } from "./failpoint.ts";
 import { errorCode } from "./files.ts";
 import { trusting } from "./trust.ts";
@@ -53,13 +54,14 @@ export function guardedDial(network: Config["network"]): Dial {
 
 /** Throws DialError; any HTTP status, 3xx included, is an answer and not an error. */
 export async function guardedFetch(input: string | URL, request: GuardedRequest): Promise<GuardedResponse> {
-  const target = judgeUrl(input, request.policy, { allowHttp: request.allowHttp ?? false });
-  if (!target.allowed) throw new DialError("address_refused", `The URL is not allowed: ${target.reason}`);
+  const target = targetOf(input, request);
   const { signal, isLate, end } = deadlineOf(request);
   try {
-    const addresses = await orAborted(resolveChecked(target.host, request.policy, request.lookup), signal);
-    const name = target.literal ? undefined : target.host;
-    const answer = await firstOf(addresses, (each) => dial(target.url, name, each, request, signal));
+    const answer = target.pinned
+      ? await dial(target, target.pinned, request, signal)
+      : await firstOf(await orAborted(resolveChecked(target.host, request.policy, request.lookup), signal), (address) =>
+          dial(target, pin(target.url, address), request, signal),
+        );
     failpoint("http.after_send");
     return answer;
   } catch (error) {
@@ -102,15 +104,16 @@ export async function guardedOpen(
   input: string | URL,
   request: GuardedRequest & { idleMs: number },
 ): Promise<OpenedResponse> {
-  const target = judgeUrl(input, request.policy, { allowHttp: request.allowHttp ?? false });
-  if (!target.allowed) throw new DialError("address_refused", `The URL is not allowed: ${target.reason}`);
+  const target = targetOf(input, request);
   const late = new AbortController();
   const timer = setTimeout(() => late.abort(), request.timeoutMs);
   const signal = request.signal ? AbortSignal.any([late.signal, request.signal]) : late.signal;
   try {
     const addresses = await orAborted(resolveChecked(target.host, request.policy, request.lookup), signal);
-    const name = target.literal ? undefined : target.host;
-    const { response, address } = await firstOf(addresses, (each) => send(target.url, name, each, request, signal));
+    const { response, address } = await firstOf(addresses, async (each) => ({
+      response: await send(target, pin(target.url, each), request, signal),
+      address: each,
+    }));
     const { status, headers } = response;
     return { status, headers, address, stream: unbroken(response, late, request.idleMs, target.url.host) };
   } catch (error) {
@@ -173,25 +176,23 @@ async function firstOf<T>(
 
 const UNCONNECTED = new Set(["ECONNREFUSED", "ENETUNREACH", "EHOSTUNREACH", "EADDRNOTAVAIL", "FailedToOpenSocket"]);
 
-async function dial(url: URL, name: string | undefined, address: string, request: GuardedRequest, signal: AbortSignal) {
-  const { response } = await send(url, name, address, request, signal);
+async function dial(target: Target, pinned: Pinned, request: GuardedRequest, signal: AbortSignal) {
+  const response = await send(target, pinned, request, signal);
   try {
     const { body, truncated } = await readUpTo(response, request.maxResponseBytes ?? 65_536, signal);
-    return { status: response.status, headers: response.headers, body, truncated, address };
+    return { status: response.status, headers: response.headers, body, truncated, address: pinned.address };
   } catch (cause) {
-    throw failureOf(cause, url, address);
+    throw failureOf(cause, target.url, pinned.address);
   }
 }
 
-async function send(url: URL, name: string | undefined, address: string, request: GuardedRequest, signal: AbortSignal) {
-  const headers = headersOf(url, request);
-  const pinned = new URL(url);
-  pinned.hostname = address.includes(":") ? `[${address}]` : address;
-
+async function send(target: Target, { address, href }: Pinned, request: GuardedRequest, signal: AbortSignal) {
+  const { url, name } = target;
+  const headers = headersOf(target, request);
   failpoint("http.before_send");
   try {
-    const response = await trusting(url.host, request.ca, (ca) =>
-      fetch(pinned, {
+    return await trusting(url.host, request.ca, (ca) =>
+      fetch(href, {
         method: request.method ?? "GET",
         headers,
         body: request.body ?? null,
@@ -202,7 +203,6 @@ async function send(url: URL, name: string | undefined, address: string, request
         tls: { ...(name === undefined ? {} : { servername: name }), ...(ca === undefined ? {} : { ca }) },
       }),
     );
-    return { response, address };
   } catch (cause) {
     throw failureOf(cause, url, address);
   }
@@ -226,24 +226,22 @@ function withoutAddress(cause: unknown): Error {
 
 const OURS = new Set(["connection", "content-length", "transfer-encoding", "host"]);
 
-function headersOf(url: URL, { headers = {} }: GuardedRequest): Record<string, string> {
+function headersOf(target: Target, { headers = {} }: GuardedRequest): Record<string, string> {
   const sent: Record<string, string> = { "user-agent": "Verk", "accept-encoding": "identity" };
   for (const name of Object.keys(headers)) {
     const lower = name.toLowerCase();
     if (!OURS.has(lower)) sent[lower] = headers[name] as string;
   }
-  sent["host"] = hostHeader(url);
+  sent["host"] = target.hostHeader;
   return sent;
 }
-
-/** The name as the caller wrote it, without a trailing dot, which servers do not know themselves by. */
-const hostHeader = (url: URL) => url.hostname.replace(/\.$/, "") + (url.port ? `:${url.port}` : "");
 
 async function readUpTo(response: Response, limit: number, signal: AbortSignal) {
   const parts: Uint8Array[] = [];
   let bytes = 0;
   const reader = response.body?.getReader();
-  while (reader) {
+  if (!reader) return { body: new Uint8Array(), truncated: false };
+  for (;;) {
     const { done, value } = await orAborted(reader.read(), signal);
     if (done) break;
     parts.push(value.subarray(0, limit - bytes));

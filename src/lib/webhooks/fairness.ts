@@ -2,7 +2,7 @@
  * Which due deliveries start now. Each endpoint is a lane: oldest first within it, the lanes in turn, and no lane runs
  * more at once than its window, which opens with quick answers and closes with a failure. Lanes are of three standings,
  * each with places of its own, so that however many endpoints do not answer, those that do are not delayed and those
- * that are new are heard; and neither starves the slow ones. Memory: a caller reads at most `roomOf` rows for a lane.
+ * that are new are heard; and neither starves the slow ones. Memory: a caller holds a few windows of rows for a lane.
  * NOT covered: that an endpoint was quick is no promise; if many turn slow at once, `total` holds the rest back until
  * their attempts end.
  */

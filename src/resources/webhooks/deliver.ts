@@ -7,14 +7,14 @@ import type { Ctx } from "../../context.ts";
 import { chooseStarts, paceAfter } from "../../lib/webhooks/fairness.ts";
 import { dueAction, type Trigger } from "../../lib/webhooks/verdict.ts";
 import { systemClock } from "../../platform/clock.ts";
-import { durable, isDirty, shareSnapshot } from "../../platform/db.ts";
+import { type Db, durable, generationOf, isDirty, shareSnapshot } from "../../platform/db.ts";
 import { tryOnce } from "./attempt.ts";
 import { cancelRest } from "./cancel.ts";
 import { laneOf, readLanes } from "./due.ts";
 import { DELIVER_LOOP } from "./enqueue.ts";
 import { type Facts, parcelOf, type Sealed } from "./facts.ts";
 import { land } from "./land.ts";
-import { type Lane, type Live, liveOf } from "./live.ts";
+import { type Lane, type Live, liveOf, type Next } from "./live.ts";
 
 const SWEEP_MS = 1_000;
 const CHEAP_MS = 2; // a look that costs more is followed by a rest of four times its length
@@ -37,21 +37,35 @@ export async function deliver(ctx: Ctx, signal: AbortSignal): Promise<void> {
   if (look.isCut) ctx.wake(DELIVER_LOOP);
   if (chosen.length === 0) return;
   live.turn = turn;
-  if (isDirty(ctx.db)) await durable(ctx.db); // nothing is sent that a power cut could take back
+  await settle(ctx.db, live);
   if (signal.aborted) return;
   shareSnapshot(ctx.db);
-  for (const id of chosen) start(ctx, live, id);
+  for (const next of chosen) start(ctx, live, next);
+}
+
+/** Nothing is sent that a power cut could take back. The ends of attempts need not be waited for: they are made again. */
+async function settle(db: Db, live: Live): Promise<void> {
+  const written = generationOf(db) - live.landed;
+  if (written === live.flushed) return;
+  if (isDirty(db)) await durable(db);
+  live.flushed = written;
 }
 
 const restOf = ({ restUntil }: Live) => restUntil - performance.now();
 
 /** The rows are read again: much may have happened since they were found. */
-function start(ctx: Ctx, live: Live, id: string) {
+function start(ctx: Ctx, live: Live, { id, endpointId }: Next) {
   const now = ctx.clock.now();
+  const lane = laneOf(ctx.db, live, endpointId);
+  const place = lane.ahead.findIndex((next) => next.id === id);
+  if (place >= 0) lane.ahead.splice(place, 1);
   const parcel = parcelOf(ctx.db, id);
   const trigger = parcel && triggerOf(parcel, now);
-  if (!trigger) return;
-  const lane = laneOf(ctx.db, live, parcel.endpointId);
+  if (!trigger) {
+    lane.ahead = []; // so much has changed since that they are read again
+    if (lane.readIn !== live.looks) ctx.wake(DELIVER_LOOP);
+    return;
+  }
   lane.running.set(id, now);
   const flight = fly(ctx, live, { parcel, lane, trigger }).finally(() => {
     lane.running.delete(id);

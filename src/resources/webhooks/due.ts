@@ -4,7 +4,7 @@ import { type Lane as FairLane, firstPace, roomOf } from "../../lib/webhooks/fai
 import { type Db, prepared, write } from "../../platform/db.ts";
 import { preparedRow } from "../../platform/row.ts";
 import { EXPIRED } from "./enqueue.ts";
-import { type Lane, type Live, paceNow } from "./live.ts";
+import { type Lane, type Live, type Next, paceNow } from "./live.ts";
 import { deliveryMachine } from "./machine.ts";
 import { webhookDeliveries, webhookEndpoints } from "./table.ts";
 
@@ -29,17 +29,19 @@ const oldestDue = prepared((db) =>
 );
 
 const EXPIRED_ROWS = 200; // in one look: the rest comes with the next one
+const AHEAD_WINDOWS = 2; // so many more than may start are read, or every start would read a whole window again
 const LOOK_LANES = 1_000; // at a time, a few milliseconds: the next look goes on behind them
 
 export type Look = {
-  lanes: FairLane<string>[];
+  lanes: FairLane<Next>[];
   /** There is more, for the next look. To be asked once the starts are chosen. */
   readonly isCut: boolean;
 };
 
 /** The endpoints with something due or under way. What is due is read of those whose turn comes, no more than may start. */
 export function readLanes(db: Db, live: Live, now: number): Look {
-  const found = new Map<string, FairLane<string>>();
+  const found = new Map<string, FairLane<Next>>();
+  live.looks++;
   const waiting = someWaiting(db, live.lookedTo);
   let isExpiring = false;
   const spare = { rows: EXPIRED_ROWS };
@@ -72,8 +74,8 @@ export function readLanes(db: Db, live: Live, now: number): Look {
   };
 }
 
-function fairLane(endpointId: string, lane: Lane, now: number, read: () => string[]): FairLane<string> {
-  let due: string[] | undefined;
+function fairLane(endpointId: string, lane: Lane, now: number, read: () => readonly Next[]): FairLane<Next> {
+  let due: readonly Next[] | undefined;
   return {
     endpointId,
     pace: paceNow(lane, now),
@@ -99,6 +101,8 @@ export function laneOf(db: Db, { lanes }: Live, endpointId: string): Lane {
   const lane: Lane = {
     pace: firstPace(endpointById(db, { id: endpointId })?.consecutiveFailures ?? 0),
     running: new Map(),
+    ahead: [],
+    readIn: 0,
   };
   lanes.set(endpointId, lane);
   return lane;
@@ -108,20 +112,29 @@ export function laneOf(db: Db, { lanes }: Live, endpointId: string): Lane {
 type Where = { endpointId: string; lane: Lane; now: number; live: Live; spare: { rows: number } };
 
 /** `hasMore`: of those that have expired. */
-function dueOf(db: Db, where: Where): { due: string[]; hasMore: boolean } {
+function dueOf(db: Db, where: Where): { due: readonly Next[]; hasMore: boolean } {
+  const { lane, now, live } = where;
+  const pace = paceNow(lane, now);
+  const room = roomOf({ pace, running: lane.running.size }, live.limits);
+  const hasMore = lane.ahead.length < room && readAhead(db, where, room + AHEAD_WINDOWS * pace.window);
+  return { due: lane.ahead.slice(0, room), hasMore };
+}
+
+function readAhead(db: Db, where: Where, rows: number): boolean {
   const { endpointId, lane, now, live } = where;
-  const room = roomOf({ pace: paceNow(lane, now), running: lane.running.size }, live.limits);
   const read = () =>
     oldestDue(db)
-      .all(endpointId, now, room + lane.running.size)
+      .all(endpointId, now, rows + lane.running.size)
       .filter(({ id }) => !lane.running.has(id));
-  let due = room > 0 ? read() : [];
+  let due = read();
   if (where.spare.rows > 0 && due.some((each) => hasExpired(each, now))) {
     expireSome(db, where);
     due = read();
   }
   const living = due.filter((each) => !hasExpired(each, now));
-  return { due: living.slice(0, room).map(({ id }) => id), hasMore: living.length < due.length };
+  lane.ahead = living.map(({ id }) => ({ id, endpointId }));
+  lane.readIn = live.looks;
+  return living.length < due.length;
 }
 
 /** Those that nobody acknowledged in time need no place and no turn. */

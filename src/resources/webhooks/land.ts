@@ -1,7 +1,7 @@
 import type { Ctx } from "../../context.ts";
 import { oncePer } from "../../lib/once_per.ts";
 import type { Trigger } from "../../lib/webhooks/verdict.ts";
-import { type Db, openCommit, type Tx, write } from "../../platform/db.ts";
+import { type Db, durable, generationOf, openCommit, type Tx, write } from "../../platform/db.ts";
 import type { Tried } from "./attempt.ts";
 import { factsOf } from "./facts.ts";
 import { liveOf } from "./live.ts";
@@ -29,11 +29,15 @@ const HOLD_MS = 1;
 const FEW = 4; // under way: nobody to wait for
 
 async function landTogether(db: Db, held: Held): Promise<Map<End, unknown>> {
-  const isBusy = liveOf(db).flights.size > FEW;
+  const live = liveOf(db);
+  const isBusy = live.flights.size > FEW;
   await new Promise<void>((resolve) => (isBusy ? setTimeout(resolve, HOLD_MS) : setImmediate(resolve)));
   held.landed = undefined;
+  const before = generationOf(db);
   const failed = writeDown(db, held.ends.splice(0));
+  live.landed += generationOf(db) - before;
   await openCommit(db);
+  durable(db).catch(() => {}); // soon, and nobody waits for it; after a failed flush no write is accepted
   return failed;
 }
 

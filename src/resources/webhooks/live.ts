@@ -8,16 +8,27 @@ export type Lane = {
   pace: Pace;
   /** Delivery → since when, in the order they began. */
   readonly running: Map<string, number>;
+  /** Found due and not started, oldest first: what is read at once serves several looks. It may have changed since. */
+  ahead: Next[];
+  /** The look that read them. */
+  readIn: number;
 };
+/** A delivery that may start. */
+export type Next = { id: string; endpointId: string };
 export type Live = {
   readonly lanes: Map<string, Lane>;
   readonly flights: Set<Promise<void>>;
   /** Aborts what is under way, when the server stops. */
   readonly closing: AbortController;
   turn: Turn;
+  looks: number;
   /** The endpoint that the last look ended with; empty: the next one begins with the first. */
   lookedTo: string;
   limits: Limits;
+  /** By how much the ends of attempts moved `generationOf`: nothing that is sent follows from them. */
+  landed: number;
+  /** `generationOf` less `landed`, when all of that was on the disk. */
+  flushed: number;
   /** Of `performance.now()`: a look at very many lanes is followed by a rest. */
   restUntil: number;
   /** When what is left of disabled endpoints was last looked for. */
@@ -30,8 +41,11 @@ export const liveOf: (db: Db) => Live = oncePer(
     flights: new Set(),
     closing: new AbortController(),
     turn: FIRST_TURN,
+    looks: 0,
     lookedTo: "",
     limits: LIMITS,
+    landed: 0,
+    flushed: -1,
     restUntil: 0,
     sweptAt: 0,
   }),
