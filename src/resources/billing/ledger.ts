@@ -2,17 +2,33 @@
  * The one door into the ledger: an entry, the sum it changes and the events it causes are one commit. An entry whose
  * window is booked already throws, and takes the commit with it: whoever books moves its own row in the same commit.
  */
-import { and, eq, isNull, ne, or, sql } from "drizzle-orm";
+import { and, type Column, eq, isNull, ne, or, sql } from "drizzle-orm";
 import { emit } from "../../events/emit.ts";
 import { alertsOf } from "../../lib/billing/alerts.ts";
 import { newId } from "../../lib/ids.ts";
 import { usdOf } from "../../lib/money.ts";
-import type { Tx } from "../../platform/db.ts";
+import { prepared, type Tx } from "../../platform/db.ts";
 import { preparedInsert, preparedRow } from "../../platform/row.ts";
 import { workspaces } from "../workspaces/table.ts";
-import { creditAccounts, type EntryRow, ledgerEntries } from "./table.ts";
+import { type AccountRow, creditAccounts, type EntryRow, ledgerEntries } from "./table.ts";
 
 const insert = preparedInsert(ledgerEntries);
+const keepSum = prepared((db) => {
+  const [balance, full, now] = [sql.placeholder("balance"), sql.placeholder("full"), sql.placeholder("now")];
+  const { workspaceId, balanceMicros, fullMicros, updatedAt } = creditAccounts;
+  const set = {
+    balanceMicros: proposed(balanceMicros),
+    fullMicros: proposed(fullMicros),
+    updatedAt: proposed(updatedAt),
+  };
+  return db
+    .insert(creditAccounts)
+    .values({ workspaceId: sql.placeholder("workspaceId"), balanceMicros: balance, fullMicros: full, updatedAt: now })
+    .onConflictDoUpdate({ target: workspaceId, set })
+    .prepare();
+});
+/** What an insert would have put there. */
+const proposed = ({ name }: Column) => sql.raw(`excluded."${name}"`);
 export const accountOf = preparedRow(creditAccounts, eq(creditAccounts.workspaceId, sql.placeholder("workspaceId")));
 
 export type Entry = Pick<EntryRow, "workspaceId" | "kind" | "amountMicros" | "description"> & {
@@ -22,19 +38,18 @@ export type Entry = Pick<EntryRow, "workspaceId" | "kind" | "amountMicros" | "de
 };
 const NO_USAGE = { subjectKind: null, subjectId: null, usageMs: null, rateMicros: null };
 
-export function append(tx: Tx, { usage = NO_USAGE, windowKey, ...entry }: Entry, now: number): EntryRow {
+export const append = (tx: Tx, entry: Entry, now: number): EntryRow =>
+  book(tx, entry, now, accountOf(tx, { workspaceId: entry.workspaceId }));
+
+function book(tx: Tx, given: Entry, now: number, account: AccountRow | undefined): EntryRow {
+  const { usage = NO_USAGE, windowKey, ...entry } = given;
   const { workspaceId, kind, amountMicros } = entry;
   const id = newId("txn", now);
   const row = insert(tx, { ...entry, ...usage, id, windowKey: windowKey ?? id, createdAt: now });
-  const account = accountOf(tx, { workspaceId });
   const before = account?.balanceMicros ?? 0;
   const after = before + amountMicros;
   const full = kind === "charge" ? (account?.fullMicros ?? null) : Math.max(0, after);
-  const sum = { balanceMicros: after, fullMicros: full, updatedAt: now };
-  tx.insert(creditAccounts)
-    .values({ workspaceId, ...sum })
-    .onConflictDoUpdate({ target: creditAccounts.workspaceId, set: sum })
-    .run();
+  keepSum(tx).run({ workspaceId, balance: after, full, now });
   tell(tx, row, { full: full ?? 0, before, after });
   return row;
 }
@@ -58,9 +73,10 @@ const customerOf = (tx: Tx, workspaceId: string): string =>
 
 /** The credit that a workspace begins with. Once: a second time changes nothing. */
 export function openAccount(tx: Tx, workspaceId: string, micros: number, now: number) {
-  if (accountOf(tx, { workspaceId })?.fullMicros != null) return;
+  const account = accountOf(tx, { workspaceId });
+  if (account?.fullMicros != null) return;
   const entry = { workspaceId, kind: "initial", amountMicros: micros, description: "Credit to begin with" } as const;
-  append(tx, { ...entry, windowKey: `${workspaceId}/initial` }, now);
+  book(tx, { ...entry, windowKey: `${workspaceId}/initial` }, now, account);
 }
 
 /** Workspaces that are older than the ledger. */

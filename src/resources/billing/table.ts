@@ -22,6 +22,7 @@ export const ledgerEntries = sqliteTable("ledger_entries", {
   createdAt: integer("created_at").notNull(),
 });
 export type EntryRow = typeof ledgerEntries.$inferSelect;
+export type AccountRow = typeof creditAccounts.$inferSelect;
 
 /** The sum of a workspace's entries, kept with each of them. */
 export const creditAccounts = sqliteTable("credit_accounts", {
