@@ -30,7 +30,7 @@ const SLOW_DISK = [
   "inject=fsync,fdatasync:delay_exit=1000",
 ];
 
-/** Durable creations at 64 clients: flushes shared between requests, against one commit and flush per request. */
+/** Durable creations at 64 clients, each with its event and its entry in the audit log: flushes shared between requests, against one commit and flush per request. */
 export async function run(): Promise<Row[]> {
   const rows: Row[] = [];
   for (const [disk, prefix] of [
@@ -92,7 +92,7 @@ const row = (what: string, value: string, target: string, ok: boolean | null): R
 async function measureVerk(prefix: string[]): Promise<Load> {
   const dir = tempDir();
   const verk = await startVerk(dir, prefix);
-  const load = await post(`${verk.url}/v1/workspaces`, dir, await makeKey(dir));
+  const load = await post(`${verk.url}/v1/volumes`, dir, await makeKey(dir));
   await verk.stop();
   remove(dir);
   return load;
