@@ -8,7 +8,7 @@
 import { integer, primaryKey, sqliteTable, text } from "drizzle-orm/sqlite-core";
 import type { Ctx, Principal } from "../context.ts";
 import { newId } from "../lib/ids.ts";
-import { joinCommit } from "../platform/db.ts";
+import { isBroken, joinCommit } from "../platform/db.ts";
 import { preparedInsert } from "../platform/row.ts";
 import { addressOf } from "./client.ts";
 import { pathOf, requestIdOf } from "./request_log.ts";
@@ -62,6 +62,7 @@ export function audit(ctx: Ctx, request: Known, status: number) {
   const caller = request[CALLER];
   const path = pathOf(request.url);
   if (!caller || status === 429 || isUse(`${request.method} ${path}`, status)) return;
+  if (status >= 400 && isBroken(ctx.db)) return; // it was refused because of that, or while the server stopped
   const now = ctx.clock.now();
   const row: AuditRow = {
     workspaceId: caller.workspaceId,

@@ -11,6 +11,7 @@ import {
   freshSnapshot,
   isBroken,
   isDirty,
+  joinCommit,
   openDb,
   shareSnapshot,
   watchWrites,
@@ -233,5 +234,14 @@ describe("durable", () => {
     delete failpoints.hit;
     expect(isBroken(db)).toBe(true);
     expect(() => write(db, (tx) => insert(tx, "b"))).toThrow(/reports errors/);
+  });
+
+  test("a database that is closed accepts nothing, neither a write nor what would join one", async () => {
+    const db = database();
+    write(db, (tx) => insert(tx, "a"));
+    closeDb(open.pop() as Db);
+    expect(() => joinCommit(db, () => {})).toThrow();
+    expect(() => write(db, () => {})).toThrow();
+    await new Promise(setImmediate); // no commit was opened that would close now, into nothing
   });
 });

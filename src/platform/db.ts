@@ -268,6 +268,7 @@ export function closeDb(db: Db) {
   if (state.batch) closeBatch(db, state, state.batch);
   if (state.walFd !== undefined) closeSync(state.walFd);
   state.walFd = undefined;
+  state.broken ??= new Error("the database is closed"); // statements that are kept would still run, into nothing
   db.$client.close(); // checkpoints and removes the WAL when this was the last connection
   syncDirSync(dirname(state.path));
 }

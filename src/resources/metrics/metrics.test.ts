@@ -189,7 +189,7 @@ test("the loop stores by itself", async () => {
 test("every counter is in the documentation", async () => {
   const document = await Bun.file(new URL("../../../docs/metrics.md", import.meta.url)).text();
   open(); // with all that count
-  const names = allFamilies().map(({ name }) => name);
+  const names = allFamilies().flatMap(({ name }) => (name.startsWith("verk_") ? [name] : [])); // tests have their own
   expect(names.length).toBeGreaterThan(8);
   expect(names.filter((name) => !document.includes(`\`${name}\``))).toEqual([]);
 });
