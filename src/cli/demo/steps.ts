@@ -4,6 +4,7 @@ import { formatBytes } from "../../lib/bytes.ts";
 import { createClient } from "../client.ts";
 import { NATIVE_KINDS, probeInChild, versionsOf } from "../native_probe.ts";
 import * as datasets from "./datasets.ts";
+import * as detection from "./detection.ts";
 import * as rewards from "./rewards.ts";
 import { runCommand, startDemoServer } from "./server.ts";
 import * as serving from "./serving.ts";
@@ -43,6 +44,10 @@ export const STEPS: readonly Step[] = [
   { title: "chat with it", run: (walk) => serving.chat(clientOf(walk), made(walk, "deploymentId")) },
   { title: "stream from it", run: (walk) => serving.streamed(clientOf(walk), made(walk, "deploymentId"), walk.signal) },
   ...TRAINING_STEPS,
+  {
+    title: "ask whether a picture was generated",
+    run: (walk) => detection.detect(serverOf(walk).url, made(walk, "key"), walk.signal),
+  },
   { title: "kill -9 under both: they serve again", run: killUnderDeployments },
   ...NATIVE_KINDS.map((kind) => ({
     title: `self-test of the ${kind} library`,

@@ -37,5 +37,6 @@ export function repeatLines(url: string): string[] {
     send("/v1/training_jobs", job),
     send("/v1/deployments", { model: "JOB", name: RESULT }),
     send("/v1/chat/completions", question),
+    "verk detect PICTURE.jpg   # needs no server",
   ];
 }
