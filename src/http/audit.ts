@@ -3,12 +3,12 @@
  * the server's machine that does. Its row is in the commit of what the call did, or of a later one that the answer waits
  * for: whoever has been answered is in the log. A call that was refused is in it too, but its answer does not wait, and
  * not one that came too often: there may be any number of those. Never a body, a query or a header.
- * NOT covered: a call that a kill cut off before its answer may have changed something and be missing.
+ * NOT covered: a call that a kill, or the end of a stopping server, cut off before its answer may be missing.
  */
 import { integer, primaryKey, sqliteTable, text } from "drizzle-orm/sqlite-core";
 import type { Ctx, Principal } from "../context.ts";
 import { newId } from "../lib/ids.ts";
-import { isBroken, joinCommit } from "../platform/db.ts";
+import { isBroken, isClosed, joinCommit } from "../platform/db.ts";
 import { preparedInsert } from "../platform/row.ts";
 import { addressOf } from "./client.ts";
 import { pathOf, requestIdOf } from "./request_log.ts";
@@ -62,7 +62,7 @@ export function audit(ctx: Ctx, request: Known, status: number) {
   const caller = request[CALLER];
   const path = pathOf(request.url);
   if (!caller || status === 429 || isUse(`${request.method} ${path}`, status)) return;
-  if (status >= 400 && isBroken(ctx.db)) return; // it was refused because of that, or while the server stopped
+  if (isClosed(ctx.db) || (status >= 400 && isBroken(ctx.db))) return; // there is nowhere to keep it
   const now = ctx.clock.now();
   const row: AuditRow = {
     workspaceId: caller.workspaceId,

@@ -219,6 +219,9 @@ export const isDirty = (db: Db) => {
 /** Moves with every write of this process: a cache made from the database is good while it stands still. */
 export const generationOf = (db: Db) => stateOf(db).generation;
 
+const CLOSED = new Error("the database is closed");
+export const isClosed = (db: Db) => stateOf(db).broken === CLOSED;
+
 /** Whether a flush has failed: from then on no write is accepted. */
 export const isBroken = (db: Db) => stateOf(db).broken !== undefined;
 
@@ -268,7 +271,7 @@ export function closeDb(db: Db) {
   if (state.batch) closeBatch(db, state, state.batch);
   if (state.walFd !== undefined) closeSync(state.walFd);
   state.walFd = undefined;
-  state.broken ??= new Error("the database is closed"); // statements that are kept would still run, into nothing
+  state.broken ??= CLOSED; // statements that are kept would still run, into nothing
   db.$client.close(); // checkpoints and removes the WAL when this was the last connection
   syncDirSync(dirname(state.path));
 }
