@@ -3,7 +3,7 @@ import { join } from "node:path";
 import type { Supervisor } from "../src/platform/supervisor.ts";
 import type { DetectorLife, Wish } from "../src/workers/fake/detector.ts";
 import { startsOf } from "./fake_starts.ts";
-import { type Options, tempDir, testApp } from "./harness.ts";
+import { many, type Options, tempDir, testApp } from "./harness.ts";
 
 /** Detectors that do what `lives` says at their start, and then what each file wishes. */
 export function fakeDetectors(script: string) {
@@ -51,18 +51,4 @@ export function detecting({ lives = [{}], flags = {}, ...options }: Detecting = 
 export type DetectingApp = ReturnType<typeof detecting>;
 
 /** For tests that open several: `const { open, closeAll } = manyDetecting(); afterEach(closeAll)`. */
-export function manyDetecting() {
-  const apps: DetectingApp[] = [];
-  return {
-    open(options: Detecting = {}): DetectingApp {
-      const app = detecting(options);
-      apps.push(app);
-      return app;
-    },
-    async closeAll() {
-      const mine = apps.splice(0);
-      for (const app of mine) await app.close();
-      for (const app of mine) app.remove();
-    },
-  };
-}
+export const manyDetecting = () => many<Detecting, DetectingApp>(detecting);

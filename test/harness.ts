@@ -144,11 +144,13 @@ export function testApp(options: Options = {}) {
 }
 
 /** For tests that open several: `const { open, closeAll } = manyApps(); afterEach(closeAll)`. */
-export function manyApps() {
-  const apps: TestApp[] = [];
+export const manyApps = () => many<Options, TestApp>(testApp);
+
+export function many<O, A extends Pick<TestApp, "close" | "remove">>(make: (options?: O) => A) {
+  const apps: A[] = [];
   return {
-    open(options: Options = {}): TestApp {
-      const app = testApp(options);
+    open(options?: O): A {
+      const app = make(options);
       apps.push(app);
       return app;
     },

@@ -27,6 +27,16 @@ const ended = (app: DetectingApp, id: string, status = "completed") =>
 const resultsOf = async (app: DetectingApp, id: string, query = "") =>
   (await app.call("GET", `${PATH}/${id}/results${query}`)).body;
 
+/** A batch of the other workspace, of one image, completes once `letGo` was called. */
+async function anotherEnds(app: DetectingApp, letGo: () => void) {
+  const { body } = await app.call("POST", PATH, { images: [{ image: imageOf() }] }, { key: app.keyB });
+  letGo();
+  await until("the other's end", async () => {
+    const now = await app.call("GET", `${PATH}/${body.jobId}`, undefined, { key: app.keyB });
+    return now.body.status === "completed";
+  });
+}
+
 describe("a batch", () => {
   test("looks at each of its images, robustness included, and tells what it cannot look at", async () => {
     const app = open({ loops: LOOPS, flags: { "network.allow": ["127.0.0.1"], "detect.initial_credits": 50 } });
@@ -179,13 +189,7 @@ describe("a batch", () => {
       Array.from({ length: 20 }, () => ({ image: imageOf({ gate }) })),
     );
     await until("both places to be taken", () => app.scored() === 2);
-    const images = [{ image: imageOf() }];
-    const other = await app.call("POST", PATH, { images }, { key: app.keyB });
-    writeFileSync(gate, "");
-    await until("the other's end", async () => {
-      const { body } = await app.call("GET", `${PATH}/${other.body.jobId}`, undefined, { key: app.keyB });
-      return body.status === "completed";
-    });
+    await anotherEnds(app, () => writeFileSync(gate, ""));
     const { body } = await app.call("GET", `${PATH}/${many}`);
     expect(body.successCount).toBeLessThan(20);
     await ended(app, many);
@@ -197,13 +201,7 @@ describe("a batch", () => {
     await send(app, [{ image: imageOf({ gate }) }]);
     for (let i = 0; i < 101; i++) await send(app, [{ image: imageOf({ gate: never }) }]);
     await until("both places to be taken", () => app.scored() === 2);
-    const images = [{ image: imageOf() }];
-    const other = await app.call("POST", PATH, { images }, { key: app.keyB });
-    writeFileSync(gate, "");
-    await until("the other's end", async () => {
-      const { body } = await app.call("GET", `${PATH}/${other.body.jobId}`, undefined, { key: app.keyB });
-      return body.status === "completed";
-    });
+    await anotherEnds(app, () => writeFileSync(gate, ""));
   });
 
   test("old results go, and the batch says no more than that it was", async () => {
