@@ -1,8 +1,10 @@
 """Training views, on the GPU: both classes go through the same draw, so nothing here tells them apart.
 
 A view: a window of a region, flipped or turned, resampled (mostly made smaller, by one of five kernels; blur is part of
-the same matrices), colour, noise, JPEG at a random grid phase, cut to `size` and rounded to bytes.
+the same matrices), colour, noise, JPEG or WebP at a random grid phase, cut to `size` and rounded to bytes.
+Numbers of images that are encoded in one way are the same in every batch, so that every shape is known beforehand.
 """
+import contextlib
 import math
 
 import torch
@@ -34,25 +36,26 @@ def tables(quality, device):
 
 
 def quantise(plane, table):
-    """plane (B, H, W) around zero, H and W multiples of n; table (B, n, n). Down and across in turn: few, large products."""
+    """plane (B, H, W) around zero, H and W multiples of n; table (B, n, n). All blocks at once: one large product each way."""
     (b, h, w), n = plane.shape, table.shape[-1]
     d = dct_matrix(n, plane.device)
-    q = table.view(b, 1, n, 1, n)
-
-    def both(x, down, across):
-        return ((down @ x.reshape(b * h // n, n, w)).view(b * h * w // n, n) @ across).view(b, h // n, n, w // n, n)
-
-    return both(torch.round(both(plane, d, d.T) / q) * q, d.T, d).reshape(b, h, w)
+    both = torch.einsum("ai,bj->abij", d, d).reshape(n * n, n * n)
+    blocks = plane.view(b, h // n, n, w // n, n).permute(0, 1, 3, 2, 4).reshape(b, -1, n * n)
+    q = table.reshape(b, 1, n * n)
+    back = (torch.round(blocks @ both.T / q) * q) @ both
+    return back.view(b, h // n, w // n, n, n).permute(0, 1, 3, 2, 4).reshape(b, h, w)
 
 
 def in_planes(x, halved, luma, chroma):
-    """x (B, 3, H, W) in 0..255, H and W multiples of 16, through `luma` and `chroma` in YCbCr; halved (B,): 4:2:0."""
+    """x (B, 3, H, W) in 0..255, H and W multiples of 16, through `luma` and `chroma` in YCbCr; halved: 4:2:0."""
     ycc = torch.einsum("dc,bchw->bdhw", torch.tensor(TO_YCC, device=x.device), x.round()).round()
     planes = [(luma(ycc[:, 0] - 128) + 128).round().clamp(0, 255)]
     for c in (1, 2):
-        small = chroma(F.avg_pool2d(ycc[:, c, None], 2)[:, 0])
-        wide = F.interpolate(small[:, None], scale_factor=2, mode="bilinear", align_corners=False)[:, 0]
-        planes.append(torch.where(halved.view(-1, 1, 1), wide, chroma(ycc[:, c])).round())
+        if halved:
+            small = chroma(F.avg_pool2d(ycc[:, c, None], 2)[:, 0])
+            planes.append(F.interpolate(small[:, None], scale_factor=2, mode="bilinear", align_corners=False)[:, 0].round())
+        else:
+            planes.append(chroma(ycc[:, c]).round())
     out = torch.einsum("dc,bchw->bdhw", torch.tensor(TO_RGB, dtype=torch.float32, device=x.device), torch.stack(planes, 1))
     return out.round().clamp(0, 255)
 
@@ -71,7 +74,7 @@ def webp_like(x, quality):
     def coded(plane):
         return smoothed(smoothed(quantise(plane, table), step).mT, step).mT
 
-    return in_planes(x, torch.ones(len(x), dtype=torch.bool, device=x.device), coded, coded)
+    return in_planes(x, True, coded, coded)
 
 
 def smoothed(plane, step):
@@ -132,7 +135,7 @@ def between(n, low, high, device):
 
 
 def turned(x):
-    """One of the eight symmetries for the whole batch, two halves apart; the draw does not see the labels."""
+    """One of the eight symmetries for each half of a band; the draw does not see the labels."""
     half = len(x) // 2
     parts = []
     for part in (x[:half], x[half:]):
@@ -170,9 +173,6 @@ def recipe(count, strength, scales, device):
         "red": sometimes(0.4 * strength, 0.93, 1.07, one),
         "blue": sometimes(0.4 * strength, 0.93, 1.07, one),
         "noise": sometimes(0.15 * strength, 0, 5, zero),
-        "quality": sometimes(0.7, 50, 98, 101 * one).round(),  # 101: not encoded
-        "halved": chance(count, 0.5, device),
-        "webp": chance(count, 0.3, device),
     }
 
 
@@ -186,23 +186,49 @@ def coloured(x, r):
     return (y.clamp(0, 255) / 255) ** each("gamma") * 255
 
 
-def augmented(windows, r, size):
-    """windows (B, n, n, 3) uint8 with n ≥ (size + MARGIN) / scale, r: a recipe → (B, size, size, 3) uint8."""
-    wide = size + MARGIN
+@contextlib.contextmanager
+def rounded_products():
+    """Matrix products of ten-bit numbers: exact for whole levels, a tenth of a level off after a resize."""
+    before = torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = True
+    try:
+        yield
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = before
+
+
+def resampled(windows, r, wide, plain):
+    """windows (B, n, n, 3) uint8 with n ≥ wide / scale, r: a recipe → (B, 3, wide, wide), levels. plain: all of scale 1."""
     x = turned(windows.permute(0, 3, 1, 2).float())
-    # At scale 1 the kernels leave the pixels alone, but for Mitchell's, which would blur.
-    kernel = torch.where((r["scale"] == 1) & (r["kernel"] == 4), torch.ones_like(r["kernel"]), r["kernel"])
-    matrix = resampling(wide, x.shape[2], r["scale"], kernel, r["narrow"])
-    matrix = torch.where((r["sigma"] == 0).view(-1, 1, 1), matrix, blurring(wide, r["sigma"]) @ matrix)
-    x = torch.einsum("boi,bcij->bcoj", matrix, x)
-    x = torch.einsum("boj,bcij->bcio", matrix, x).clamp(0, 255)
+    with rounded_products():
+        matrix = blurring(wide, r["sigma"])
+        if not plain:
+            # At scale 1 the kernels leave the pixels alone, but for Mitchell's, which would blur.
+            kernel = torch.where((r["scale"] == 1) & (r["kernel"] == 4), torch.ones_like(r["kernel"]), r["kernel"])
+            matrix = matrix @ resampling(wide, x.shape[2], r["scale"], kernel, r["narrow"])
+        x = torch.einsum("boi,bcij->bcoj", matrix, x)
+        return torch.einsum("boj,bcij->bcio", matrix, x).clamp(0, 255)
+
+
+def finished(x, r):
+    """Colour and noise. x (B, 3, H, W)."""
     x = coloured(x, r)
-    x = (x + torch.randn_like(x) * r["noise"].view(-1, 1, 1, 1)).round().clamp(0, 255)
-    quality = r["quality"].clamp(max=100)
-    webp, other = (r["webp"] & (r["quality"] <= 100)).nonzero()[:, 0], (~r["webp"] & (r["quality"] <= 100)).nonzero()[:, 0]
-    x[webp] = webp_like(x[webp], quality[webp])
-    x[other] = jpeg(x[other], quality[other], r["halved"][other])
-    return cut(x, size).to(torch.uint8).permute(0, 2, 3, 1)
+    return (x + torch.randn_like(x) * r["noise"].view(-1, 1, 1, 1)).round().clamp(0, 255)
+
+
+# How an image is encoded, and which part of a batch is: JPEG with the colours halved, JPEG, WebP, not at all.
+ENCODINGS = [(0.245, lambda x, q: jpeg(x, q, True)), (0.245, lambda x, q: jpeg(x, q, False)), (0.21, webp_like)]
+
+
+def encoded(x, size, ways=ENCODINGS):
+    """(B, 3, H, W) of levels in random order → (B, size, size, 3) uint8. The first are encoded in the first way, and so on."""
+    at, parts = 0, []
+    for share, way in ways:
+        part = x[at : at + round(share * len(x))]
+        at += len(part)
+        parts.append(cut(way(part, between(len(part), 50, 98, x.device).round()), size))
+    parts.append(cut(x[at:], size))
+    return torch.cat(parts).to(torch.uint8).permute(0, 2, 3, 1).contiguous()
 
 
 def cut(x, size):

@@ -3,6 +3,7 @@
 A reconstruction has the content of its original, so only the traces of the decoder tell the two apart. Several factors
 of downsampling and kinds of upsampling, since generators differ in them; each is re-encoded as its original was.
 """
+import collections
 import os
 import re
 import time
@@ -15,17 +16,16 @@ import torch.nn.functional as F
 import augment
 import packs
 
-# (name, downsampling, latent channels, upsampling)
+# (name, downsampling, latent channels beside the three of the small picture, upsampling)
 KINDS = [
     ("f8-nearest", 8, 16, "nearest"),
-    ("f8-shuffle", 8, 12, "shuffle"),
-    ("f8-transposed", 8, 16, "transposed"),
-    ("f4-nearest", 4, 4, "nearest"),
-    ("f4-bilinear", 4, 4, "bilinear"),
-    ("f16-shuffle", 16, 48, "shuffle"),
+    ("f8-shuffle", 8, 16, "shuffle"),
+    ("f8-bilinear", 8, 12, "bilinear"),
+    ("f4-nearest", 4, 6, "nearest"),
+    ("f4-transposed", 4, 8, "transposed"),
 ]
 COMMON_QUALITY = 95  # of packs: JPEG 4:4:4 for both labels
-WIDTHS = (32, 64, 96, 128, 128)
+WIDTHS = (32, 64, 96, 128)
 
 
 class Unit(nn.Module):
@@ -46,8 +46,19 @@ def up(cin, cout, kind):
     return nn.Sequential(nn.Upsample(scale_factor=2, mode=kind), nn.Conv2d(cin, cout, 3, padding=1))
 
 
+class Grain(nn.Module):
+    """Noise by channel: what a decoder draws where it was not told the detail."""
+
+    def __init__(self, c):
+        super().__init__()
+        self.scale = nn.Parameter(torch.full((1, c, 1, 1), 0.05))
+
+    def forward(self, x):
+        return x + self.scale * torch.randn_like(x[:, :1])
+
+
 class Autoencoder(nn.Module):
-    """(N, 3, H, W) in ±1, H and W multiples of the factor, to the same."""
+    """(N, 3, H, W) in ±1, H and W multiples of the factor, to the same: the picture made small and large again, and detail."""
 
     def __init__(self, factor, latent, kind):
         super().__init__()
@@ -56,16 +67,19 @@ class Autoencoder(nn.Module):
         down = [nn.Conv2d(3, widths[0], 3, padding=1)]
         for a, b in zip(widths, widths[1:]):
             down += [nn.Conv2d(a, b, 3, 2, 1), Unit(b)]
-        rise = [nn.Conv2d(latent, widths[-1], 3, padding=1), Unit(widths[-1])]
+        rise = [nn.Conv2d(latent + 3, widths[-1], 3, padding=1), Unit(widths[-1])]
         for a, b in zip(widths[::-1], widths[-2::-1]):
-            rise += [up(a, b, kind), Unit(b)]
+            rise += [up(a, b, kind), Grain(b), Unit(b)]
+        self.factor = factor
         self.encoder = nn.Sequential(*down, nn.Conv2d(widths[-1], latent, 3, padding=1))
         self.decoder = nn.Sequential(*rise, nn.GroupNorm(8, widths[0]), nn.SiLU(), nn.Conv2d(widths[0], 3, 3, padding=1))
 
     def forward(self, x, noise=0.0):
         z = self.encoder(x)
         z = z / (1 + z.abs() / 4)  # bounded, so that the noise means something
-        return self.decoder(z + noise * torch.randn_like(z))
+        small = F.avg_pool2d(x, self.factor)
+        large = F.interpolate(small, scale_factor=self.factor, mode="bilinear", align_corners=False)
+        return large + self.decoder(torch.cat([z + noise * torch.randn_like(z), small], 1))
 
 
 def detail(x):
@@ -73,8 +87,19 @@ def detail(x):
     return x - F.avg_pool2d(F.pad(x, (1, 1, 1, 1), mode="reflect"), 3, 1)
 
 
+def lost(y, x):
+    """Levels that differ, and detail: where it is not the same, there shall be as much of it, else every fake is a blur."""
+    loss = (y - x).abs().mean()
+    for _ in range(2):
+        dy, dx = detail(y), detail(x)
+        loss = loss + 0.5 * (dy - dx).abs().mean()
+        loss = loss + 2 * (F.avg_pool2d(dy.abs(), 8) - F.avg_pool2d(dx.abs(), 8)).abs().mean()
+        y, x = F.avg_pool2d(y, 2), F.avg_pool2d(x, 2)
+    return loss
+
+
 def fitted(kind, real, seconds, device, batch, size=192):
-    """Trains one kind for so many seconds on windows of real regions; the loss asks for detail, not only for means."""
+    """Trains one kind for so many seconds on windows of real regions."""
     name, factor, latent, upsampling = kind
     net = Autoencoder(factor, latent, upsampling).to(device, memory_format=torch.channels_last)
     optimiser = torch.optim.AdamW(net.parameters(), lr=1e-3, weight_decay=1e-4)
@@ -89,9 +114,7 @@ def fitted(kind, real, seconds, device, batch, size=192):
         x = x.contiguous(memory_format=torch.channels_last)
         with torch.autocast(device, torch.bfloat16):
             y = net(x, 0.05).float()
-        loss = (y - x).abs().mean() + (detail(y) - detail(x)).abs().mean()
-        # As much detail as the original has, even where it is not the same detail: else every fake is a blur.
-        loss = loss + 0.5 * (detail(y).abs().mean((2, 3)) - detail(x).abs().mean((2, 3))).abs().mean()
+        loss = lost(y, x)
         optimiser.zero_grad(set_to_none=True)
         loss.backward()
         nn.utils.clip_grad_norm_(net.parameters(), 1.0)
@@ -102,22 +125,20 @@ def fitted(kind, real, seconds, device, batch, size=192):
 
 
 @torch.no_grad()
-def passed(net, pixels, factor, device, share=1.0):
-    """pixels (H, W, 3) uint8 → the same size, of which `share` is the reconstruction."""
-    h, w = pixels.shape[0], pixels.shape[1]
-    x = pixels.permute(2, 0, 1)[None].float() / 127.5 - 1
-    x = F.pad(x, (0, -w % factor, 0, -h % factor), mode="reflect")
-    with torch.autocast(device, torch.bfloat16):
-        y = net(x.contiguous(memory_format=torch.channels_last)).float()
-    y = share * y + (1 - share) * x
-    return ((y[:, :, :h, :w] + 1) * 127.5).round().clamp(0, 255)
+def passed(net, x, factor):
+    """x (B, 3, H, W) of levels → its reconstructions."""
+    h, w = x.shape[2:]
+    padded = F.pad(x / 127.5 - 1, (0, -w % factor, 0, -h % factor), mode="reflect")
+    with torch.autocast(x.device.type, torch.bfloat16):
+        y = net(padded.contiguous(memory_format=torch.channels_last)).float()
+    return (y[:, :, :h, :w] + 1) * 127.5
 
 
 def encoded_at(x, quality, halved, shift):
     """JPEG whose block grid lies `shift` pixels off. x (1, 3, H, W)."""
     h, w = x.shape[2:]
     x = F.pad(x, (shift, -(w + shift) % 16, shift, -(h + shift) % 16), mode="replicate")
-    x = augment.jpeg(x, torch.tensor([float(quality)], device=x.device), torch.tensor([halved], device=x.device))
+    x = augment.jpeg(x, torch.tensor([float(quality)], device=x.device), halved)
     return x[:, :, shift : shift + h, shift : shift + w]
 
 
@@ -145,16 +166,21 @@ def kept(real, seconds, device, path, batch):
     return nets
 
 
-def reconstructions(real, nets, device, seed=0):
-    """A set of regions, label ai and source `recon-<kind>`, one for each real region."""
+def reconstructions(real, nets, device, seed=0, batch=8):
+    """A set of regions, label ai and source `recon-<kind>`, one for each real region; some are part original."""
     rng = np.random.default_rng(seed)
+    groups = collections.defaultdict(list)  # of one network and one size
+    for i in range(len(real.rows)):
+        groups[int(rng.integers(len(KINDS))), int(real.height[i]), int(real.width[i])].append(i)
     rows, arrays = [], []
-    for i, row in enumerate(real.rows):
-        pick = int(rng.integers(len(KINDS)))
-        start, h, w = int(real.start[i]), int(real.height[i]), int(real.width[i])
-        pixels = real.pixels[start : start + h * w].view(h, w, 3)
-        share = 1.0 if rng.random() < 0.7 else float(rng.uniform(0.6, 1.0))
-        out = encoded_alike(passed(nets[pick], pixels, KINDS[pick][1], device, share), row, rng)
-        arrays.append(out[0].permute(1, 2, 0).to(torch.uint8).cpu().numpy())
-        rows.append({**row, "label": "ai", "source": f"recon-{KINDS[pick][0]}", "family": "recon"})
+    for (pick, h, w), mine in groups.items():
+        for at in range(0, len(mine), batch):
+            part = mine[at : at + batch]
+            x = torch.stack([real.pixels[int(real.start[i]) :][: h * w].view(h, w, 3) for i in part]).permute(0, 3, 1, 2).float()
+            share = np.where(rng.random(len(part)) < 0.7, 1.0, rng.uniform(0.6, 1.0, len(part)))
+            share = torch.tensor(share, dtype=torch.float32, device=device).view(-1, 1, 1, 1)
+            y = (share * passed(nets[pick], x, KINDS[pick][1]) + (1 - share) * x).round().clamp(0, 255)
+            for i, one in zip(part, y):
+                arrays.append(encoded_alike(one[None], real.rows[i], rng)[0].permute(1, 2, 0).to(torch.uint8).cpu().numpy())
+                rows.append({**real.rows[i], "label": "ai", "source": f"recon-{KINDS[pick][0]}", "family": "recon"})
     return packs.Regions(rows, arrays, device)

@@ -117,7 +117,7 @@ def main():
     p = argparse.ArgumentParser()
     p.add_argument("--models", required=True, help="folder of detector_v*.onnx; the JSON files are written there")
     p.add_argument("--data", nargs="+", required=True, help="folders with index.csv; rows of fold val are used")
-    p.add_argument("--version", default="1.0.0")
+    p.add_argument("--version", default="1.1.0")
     p.add_argument("--limit", type=int, default=0)
     p.add_argument("--threads", type=int, default=2)
     args = p.parse_args()

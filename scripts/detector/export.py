@@ -14,7 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import model
 
-DETECTORS = {"detector_v0": (model.HalfWide, "wide.pt"), "detector_v1": (model.Wide, "wide.pt")}
+DETECTORS = {"detector_v0": (model.HalfWide, "half.pt"), "detector_v1": (model.Wide, "wide.pt")}
 OPSET = 17
 LARGE = 4096  # numbers; smaller tensors, among them the fixed filters, stay as they are
 

@@ -106,8 +106,8 @@ def load(folders, device, keep, webp_share=0.0, workers=1, limit=0):
         return Regions(rows, list(pool.map(opened, jobs)), device)
 
 
-def drawn(regions, weights, recipe, bag, size, widest):
-    """Windows of `widest` pixels for `bag` crops of each image of the recipe: which (B,), windows (B · bag, n, n, 3), recipe (B · bag,).
+def drawn(regions, weights, recipe, size, widest):
+    """A window of `widest` pixels for each image of the recipe: which (B,), windows (B, n, n, 3), recipe.
 
     A region too small for its scale gets the smallest scale it has the pixels for.
     """
@@ -115,12 +115,10 @@ def drawn(regions, weights, recipe, bag, size, widest):
     which = torch.multinomial(weights, count, replacement=True)
     short = torch.minimum(regions.height[which], regions.width[which]).float()
     scale = torch.maximum(recipe["scale"], (size / short).clamp(max=1))
-    crops = {name: value.repeat_interleave(bag) for name, value in {**recipe, "scale": scale}.items()}
-    of = which.repeat_interleave(bag)
-    need = (size / crops["scale"]).ceil().long()
-    top = torch.rand(count * bag, device=device) * ((regions.height[of] - need).clamp(min=0) + 1)
-    left = torch.rand(count * bag, device=device) * ((regions.width[of] - need).clamp(min=0) + 1)
-    return which, regions.windows(of, top.long(), left.long(), widest), crops
+    need = (size / scale).ceil().long()
+    top = torch.rand(count, device=device) * ((regions.height[which] - need).clamp(min=0) + 1)
+    left = torch.rand(count, device=device) * ((regions.width[which] - need).clamp(min=0) + 1)
+    return which, regions.windows(which, top.long(), left.long(), widest), {**recipe, "scale": scale}
 
 
 def balanced(regions, recon, content, least=30):

@@ -10,6 +10,7 @@ import csv
 import io
 import os
 import tarfile
+from concurrent.futures import ProcessPoolExecutor
 
 import numpy as np
 from PIL import Image
@@ -23,7 +24,7 @@ LARGEST = 0.75  # of the pairs have the largest side that fits both
 FLAT = 0.7  # share of flat blocks above which a region is refused
 WORST_QUALITY = 55
 BPP_EDGES = [0.15, 0.25, 0.36, 0.5, 0.68, 0.9]
-MOST = {("fit", "ai"): 250, ("fit", "real"): 180, ("val", "ai"): 150, ("val", "real"): 150}
+MOST = {("fit", "ai"): 480, ("fit", "real"): 320, ("val", "ai"): 150, ("val", "real"): 150}
 EXTRA = 1.6  # candidates per wanted region
 PER_ORIGINAL = 4
 TAR_BYTES = 57_000_000
@@ -128,9 +129,11 @@ def write_packs(regions, out, rng):
     for old in (n for n in os.listdir(out) if n.endswith(".tar")):
         os.remove(os.path.join(out, old))
     rows, number, archive = [], 0, None
-    for i, at in enumerate(rng.permutation(len(regions))):
+    order = sorted(rng.permutation(len(regions)), key=lambda at: regions[at]["fold"])  # a fold has tars of its own
+    for i, at in enumerate(order):
         region = regions[at]
-        if archive is None or archive.offset + len(region["data"]) + 1024 > TAR_BYTES:
+        begins = not rows or rows[-1]["fold"] != region["fold"]
+        if begins or archive.offset + len(region["data"]) + 1024 > TAR_BYTES:
             if archive:
                 archive.close()
             archive = tarfile.open(os.path.join(out, f"pack_{number:02}.tar"), "w")
@@ -148,16 +151,24 @@ def write_packs(regions, out, rng):
     return rows
 
 
+def made_of(job):
+    """Regions of one pair; each has a draw of its own, so that the order of work does not matter."""
+    number, pair, fold, out, seed = job
+    return one_pair(pair, f"{fold}{number}", Opened(out), np.random.default_rng([seed, ord(fold[0]), number]))
+
+
 def make_packs(originals, out, seed):
-    rng, made, opened = np.random.default_rng(seed), [], Opened(out)
-    for fold in ("fit", "val"):
-        mine = {label: draws([r for r in originals if (r["fold"], r["label"]) == (fold, label)], MOST[fold, label], rng)
-                for label in ("ai", "real")}
-        pairs = paired(mine["ai"], mine["real"], rng)
-        for number, pair in enumerate(pairs):
-            made += one_pair(pair, f"{fold}{number}", opened, rng)
-            if number % 500 == 0:
-                print(f"{fold} pair {number} of {len(pairs)}", flush=True)
+    rng, made = np.random.default_rng(seed), []
+    with ProcessPoolExecutor() as pool:
+        for fold in ("fit", "val"):
+            mine = {label: draws([r for r in originals if (r["fold"], r["label"]) == (fold, label)], MOST[fold, label], rng)
+                    for label in ("ai", "real")}
+            pairs = paired(mine["ai"], mine["real"], rng)
+            jobs = [(number, pair, fold, out, seed) for number, pair in enumerate(pairs)]
+            for number, regions in enumerate(pool.map(made_of, jobs, chunksize=16)):
+                made += regions
+                if number % 500 == 0:
+                    print(f"{fold} pair {number} of {len(pairs)}", flush=True)
     kept = equalised(made, rng)
     print(f"{len(made)} regions made, {len(kept)} kept", flush=True)
     return write_packs(kept, os.path.join(out, "packs"), rng)

@@ -1,16 +1,16 @@
-"""Trains the networks of the image detectors in a given number of minutes.
+"""Trains the networks of the image detectors in a given number of minutes, all on the same views.
 
-    python3 scripts/detector/train.py --packs DIR --out DIR --minutes 12
-    python3 scripts/detector/train.py --packs DIR --out DIR --minutes 1 --device cpu --dry    # does it run at all?
+    python3 scripts/detector/train.py --packs DIR --val DIR --out DIR --minutes 20
+    python3 scripts/detector/train.py --packs DIR --val DIR --out DIR --minutes 1 --device cpu --dry    # does it run at all?
 
---packs: folders with index.csv and files or *.tar (packs.py), or folders of such folders. Rows of fold `fit` are
-learned from, those of fold `val` (other sources) are only looked at. Nothing is chosen by the validation: the weights
-kept are the running mean of the last ones. Writes OUT/{small,wide}.pt as it goes and OUT/log.jsonl; autoencoders in
-OUT/autoencoders.pt are used again. Longer than one command may run: --models small, then wide, or --start.
+--packs, --val: folders with index.csv and files or *.tar (packs.py), or folders of such folders. Rows of fold `fit` of the
+first are learned from, those of fold `val` (other sources) of the second are only looked at. Writes as it goes
+OUT/log.jsonl and OUT/NETWORK_{short,long}_N.pt: running means of the weights over the last thousand steps and over the
+last seventh of all, at the N-th look; at the end OUT/NETWORK.pt, the short one, whatever the looks said. Autoencoders in
+OUT/autoencoders.pt are used again.
 
-First autoencoders are trained on the real regions for a moment, whose reconstructions are fakes too. Then each model:
-single crops, every source alike in the draw; then bags of crops of one image, judged by the mean of their logits, so
-that a crop without evidence learns to say 0; each bag is seen after two encodings, which should not matter.
+First autoencoders are trained on the real regions for a moment, whose reconstructions are fakes too. Then single crops, every
+source alike in the draw; some are seen after two encodings, which should not matter.
 """
 import argparse
 import json
@@ -27,26 +27,25 @@ import metrics
 import model
 import packs
 import views
-from augment import MARGIN, augmented, bands, recipe
+from augment import MARGIN, bands, encoded, finished, recipe, resampled
 
-MODELS = {"small": model.Small, "wide": model.Wide}
-SHARES = {"small": 0.45, "wide": 0.55}
+NETWORKS = {"half": model.HalfWide, "wide": model.Wide}
 SMOOTHING = 0.03
+LOOKS = 10
+RECONSTRUCTIONS = 2500
 
 
 def arguments():
     p = argparse.ArgumentParser()
     p.add_argument("--packs", nargs="+", required=True)
+    p.add_argument("--val", nargs="+", required=True)
     p.add_argument("--out", required=True)
     p.add_argument("--minutes", type=float, required=True)
     p.add_argument("--device", default="cuda")
-    p.add_argument("--models", nargs="+", default=list(MODELS), choices=list(MODELS))
-    p.add_argument("--start", help="folder of weights to go on from")
-    p.add_argument("--batch", type=int, default=252, help="crops; a multiple of twice --bag")
+    p.add_argument("--batch", type=int, default=320, help="crops")
+    p.add_argument("--twins", type=int, default=64, help="of them that are seen twice")
     p.add_argument("--size", type=int, default=192, help="of a training crop; many regions are smaller than 256")
-    p.add_argument("--bag", type=int, default=6)
-    p.add_argument("--steady", type=float, default=0.05, help="weight of the difference between two encodings")
-    p.add_argument("--bag_share", type=float, default=0.3, help="of a model's time, for bags")
+    p.add_argument("--steady", type=float, default=0.1, help="weight of the difference between two encodings")
     p.add_argument("--rate", type=float, default=2e-3)
     p.add_argument("--strength", type=float, default=1.0, help="of the augmentation")
     p.add_argument("--lowest_scale", type=float, default=0.4)
@@ -67,27 +66,32 @@ def folders(given):
         below = [os.path.join(folder, n) for n in sorted(os.listdir(folder))]
         found += [f for f in [folder, *below] if os.path.exists(os.path.join(f, "index.csv"))]
     if not found:
-        raise SystemExit(f"--packs: no index.csv in {', '.join(given)}")
+        raise SystemExit(f"no index.csv in {', '.join(given)}")
     return found
 
 
 class Mean:
-    """Running mean of weights and buffers."""
+    """Running mean of weights and buffers over the last `steps`, or over that share of all steps so far."""
 
-    def __init__(self, net, decay=0.999):
-        self.net, self.decay, self.step = net, decay, 0
-        self.state = {k: v.detach().clone() for k, v in net.state_dict().items()}
+    EVERY = 4  # steps between two updates
+
+    def __init__(self, net, steps):
+        self.steps, self.step = steps, 0
+        now = net.state_dict()  # the tensors themselves, which change in place
+        self.state = {k: v.detach().clone() for k, v in now.items()}
+        names = [k for k, v in now.items() if v.is_floating_point()]
+        self.means, self.values = [self.state[k] for k in names], [now[k] for k in names]
 
     @torch.no_grad()
     def update(self):
         self.step += 1
-        keep = min(self.decay, self.step / (self.step + 10))
-        floats = [(m, v) for (k, m), v in zip(self.state.items(), self.net.state_dict().values()) if v.is_floating_point()]
-        torch._foreach_lerp_([m for m, _ in floats], [v for _, v in floats], 1 - keep)
+        if self.step % self.EVERY == 0:
+            over = self.steps * self.step if self.steps < 1 else min(self.steps, self.step / 10)
+            torch._foreach_lerp_(self.means, self.values, min(1, self.EVERY / max(1, over)))
 
 
 class Validation:
-    """Regions of unseen sources, cut as the product cuts; the mean over crops."""
+    """Images of unseen sources, cut as the product cuts; the mean over crops."""
 
     def __init__(self, regions):
         self.regions = regions
@@ -110,9 +114,9 @@ class Validation:
         label = self.regions.label.cpu().numpy()
         groups = {name: metrics.by_group(label, score, [r[name] for r in self.regions.rows])
                   for name in ("source", "content", "family")}
-        return {"auroc": metrics.auroc(label, score),
-                "by_source": float(np.mean([a for a, _ in groups["source"].values()])),
-                **{name: {k: round(a, 3) for k, (a, _) in g.items()} for name, g in groups.items()}}
+        return score, {"auroc": metrics.auroc(label, score),
+                       "by_source": float(np.mean([a for a, _ in groups["source"].values()])),
+                       **{name: {k: round(a, 3) for k, (a, _) in g.items()} for name, g in groups.items()}}
 
 
 def optimiser_of(net, args):
@@ -123,133 +127,136 @@ def optimiser_of(net, args):
 
 
 def rate_at(share, args, step):
-    """Warmup by steps, cosine by the clock; the bags go on at a tenth."""
-    first = 1 - args.bag_share
-    if share < first:
-        return args.rate * min(1, (step + 1) / 100) * (0.05 + 0.95 * 0.5 * (1 + math.cos(math.pi * share / first)))
-    return args.rate * 0.1 * (1 - (share - first) / args.bag_share)
+    """Warmup by steps, cosine by the clock."""
+    return args.rate * min(1, (step + 1) / 100) * (0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * share)))
 
 
-def views_of(regions, weights, args, bag, times):
-    """Which images (B,), and `bag` training views of each, `times` over: (times · B · bag, size, size, 3).
+class Views:
+    """A batch: which region each view is of (V,), views (V, size, size, 3), and where the first and second of twins are."""
 
-    The later times show the same windows after another draw of everything but the scale.
-    """
-    which, pixels = [], [[] for _ in range(times)]
-    for count, low, high in bands(max(4, args.batch // (bag * times)), args.lowest_scale):
-        draw = recipe(count, args.strength, (low, high), args.device)
-        wide = args.size + MARGIN
-        of, windows, crops = packs.drawn(regions, weights, draw, bag, wide, math.ceil(wide / low))
-        which.append(of)
-        for i in range(times):
-            if i > 0:
-                other = recipe(count, args.strength, (low, high), args.device)
-                crops = {k: v.repeat_interleave(bag) for k, v in other.items()} | {"scale": crops["scale"]}
-            pixels[i].append(augmented(windows, crops, args.size))
-    return torch.cat(which), torch.cat([p for part in pixels for p in part])
+    def __init__(self, regions, weights, args):
+        self.regions, self.weights, self.args = regions, weights, args
+
+    @torch.no_grad()
+    def __call__(self):
+        args, wide, parts = self.args, self.args.size + MARGIN, []
+        for count, low, high in bands(args.batch, args.lowest_scale):
+            draw = recipe(count, args.strength, (low, high), args.device)
+            which, windows, draw = packs.drawn(self.regions, self.weights, draw, wide, math.ceil(wide / low))
+            parts.append((which, resampled(windows, draw, wide, low == high), draw))
+        which, pixels = (torch.cat([p[i] for p in parts]) for i in (0, 1))
+        pixels = finished(pixels, {k: torch.cat([p[2][k] for p in parts]) for k in parts[0][2]})
+        first = torch.randperm(args.batch, device=args.device)
+        order = torch.cat([first, first[: args.twins]])
+        mixed = torch.randperm(len(order), device=args.device)  # how a view is encoded goes by its place
+        place = torch.argsort(mixed)
+        views = encoded(pixels[order[mixed]], args.size)
+        return which[order[mixed]], views, place[: args.twins], place[args.batch :]
 
 
-def loss_of(run, regions, weights, args, bag):
-    """Binary cross-entropy of the crops; of bags also that of their means, which shall not hang on the encoding."""
-    times = 1 if bag == 1 else 2
-    with torch.no_grad():
-        which, pixels = views_of(regions, weights, args, bag, times)
+def loss_of(run, batch, regions, args):
+    """Binary cross-entropy of the crops, and how far a crop's answer hangs on its encoding."""
+    which, views, one, other = batch
     with torch.autocast(args.device, torch.bfloat16):
-        logits = run(pixels).float().view(times, -1, bag)
-    target = (regions.label[which] * (1 - 2 * SMOOTHING) + SMOOTHING).expand(times, -1)
-    single = F.binary_cross_entropy_with_logits(logits, target[:, :, None].expand(-1, -1, bag))
-    if bag == 1:
-        return single
-    means = logits.mean(2)
-    apart = (means[0] - means[1]).square().mean()
-    return 0.3 * single + 0.7 * F.binary_cross_entropy_with_logits(means * 2, target) + args.steady * apart
+        logits = run(views).float()
+    target = regions.label[which] * (1 - 2 * SMOOTHING) + SMOOTHING
+    apart = (logits[one] - logits[other]).square().mean()
+    return F.binary_cross_entropy_with_logits(logits, target) + args.steady * apart
 
 
-def compiled(net, args):
-    """The compiled network where that works, itself elsewhere."""
-    if args.no_compile or args.device != "cuda":
-        return net
-    try:
-        fast = torch.compile(net)
-        with torch.autocast("cuda", torch.bfloat16):
-            fast(torch.zeros(args.batch, args.size, args.size, 3, dtype=torch.uint8, device="cuda")).sum().backward()
-        net.zero_grad(set_to_none=True)
-        return fast
-    except Exception as error:  # a machine without a compiler still trains
-        print(f"not compiled: {type(error).__name__}: {str(error)[:200]}", flush=True)
-        return net
+class Network:
+    """A network, its optimiser and the running means of its weights."""
 
+    def __init__(self, name, args):
+        torch.manual_seed(args.seed)
+        self.name, self.args, self.average = name, args, 0.0
+        self.net = NETWORKS[name]().to(args.device, memory_format=torch.channels_last)
+        self.kept = NETWORKS[name]().to(args.device)
+        self.run = self.net if args.no_compile or args.device != "cuda" else torch.compile(self.net)
+        self.optimiser = optimiser_of(self.net, args)
+        self.means = {"short": Mean(self.net, 1000), "long": Mean(self.net, 1 / 7)}
 
-def trained(name, fit, weights, validation, args, minutes):
-    begun, step, seen, average, looked = time.time(), 0, 0, 0.0, 0
-    torch.manual_seed(args.seed)
-    net = MODELS[name]()
-    if args.start:
-        net.load_state_dict(torch.load(os.path.join(args.start, f"{name}.pt"), weights_only=True))
-    net = net.to(args.device, memory_format=torch.channels_last)
-    kept = MODELS[name]().to(args.device)
-    run = compiled(net, args)
-    optimiser, mean = optimiser_of(net, args), Mean(net)
-    while (share := (time.time() - begun) / (60 * minutes)) < 1:
-        bag = 1 if share < 1 - args.bag_share else args.bag
-        for group in optimiser.param_groups:
-            group["lr"] = rate_at(share, args, step)
-        net.train()
-        loss = loss_of(run, fit, weights, args, bag)
-        optimiser.zero_grad(set_to_none=True)
+    def learn(self, batch, regions, rate, step):
+        for group in self.optimiser.param_groups:
+            group["lr"] = rate
+        self.net.train()
+        loss = loss_of(self.run, batch, regions, self.args)
+        self.optimiser.zero_grad(set_to_none=True)
         loss.backward()
-        torch.nn.utils.clip_grad_norm_(net.parameters(), 2.0)
-        optimiser.step()
-        mean.update()
-        step, seen = step + 1, seen + args.batch
-        if step % 20 == 1:
-            average = loss.item() if step == 1 else 0.8 * average + 0.2 * loss.item()
-        if step in (50, 500):
-            print(f"{name}: {seen / (time.time() - begun):.0f} crops a second, loss {average:.3f}", flush=True)
-        if share * 8 >= looked + 1:
-            looked = int(share * 8)
-            report(name, kept, mean, validation, args, {"step": step, "seen": seen, "seconds": round(time.time() - begun),
-                                                        "loss": round(average, 4), "bag": bag})
-    report(name, kept, mean, validation, args, {"step": step, "seen": seen, "loss": round(average, 4), "end": True})
+        torch.nn.utils.clip_grad_norm_(self.net.parameters(), 2.0)
+        self.optimiser.step()
+        for mean in self.means.values():
+            mean.update()
+        if step % 50 == 0:
+            self.average = loss.item() if step == 0 else 0.8 * self.average + 0.2 * loss.item()
+
+    def look(self, number, validation):
+        """Scores of both means, which are written: a run that is cut short leaves something."""
+        out = {}
+        for name, mean in self.means.items():
+            self.kept.load_state_dict(mean.state)
+            out[name] = validation(self.kept)
+            self.write(f"{self.name}_{name}_{number}.pt", mean)
+        return out
+
+    def write(self, name, mean):
+        path = os.path.join(self.args.out, name)
+        torch.save({k: v.cpu() for k, v in mean.state.items()}, path + ".tmp")
+        os.replace(path + ".tmp", path)
 
 
-def report(name, kept, mean, validation, args, line):
-    """Looks at the validation and writes the weights: a run that is cut short leaves something."""
-    kept.load_state_dict(mean.state)
-    line = {"model": name, **line, **validation(kept)}
-    with open(os.path.join(args.out, "log.jsonl"), "a") as f:
-        f.write(json.dumps(line) + "\n")
-    print(json.dumps({k: v for k, v in line.items() if k not in ("content", "family")}), flush=True)
-    path = os.path.join(args.out, f"{name}.pt")
-    torch.save({k: v.cpu() for k, v in mean.state.items()}, path + ".tmp")
-    os.replace(path + ".tmp", path)
+def look(networks, number, validation, args, line):
+    scores = {n.name: n.look(number, validation) for n in networks}
+    label = validation.regions.label.cpu().numpy()
+    for mean in ("short", "long"):
+        both = metrics.auroc(label, sum(s[mean][0] / s[mean][0].std() for s in scores.values()))
+        each = {name: s[mean][1] for name, s in scores.items()}
+        whole = {**line, "look": number, "mean": mean, "both": both, "loss": {n.name: n.average for n in networks}, **each}
+        with open(os.path.join(args.out, "log.jsonl"), "a") as f:
+            f.write(json.dumps(whole) + "\n")
+        print(line, mean, f"both {both:.4f}", {k: (round(v["auroc"], 4), v["content"]) for k, v in each.items()},
+              {n.name: round(n.average, 3) for n in networks}, flush=True)
+
+
+def trained(views, validation, args, minutes):
+    networks = [Network(name, args) for name in NETWORKS]
+    begun, step, looked = time.time(), 0, 0
+    while (share := (time.time() - begun) / (60 * minutes)) < 1:
+        batch = views()
+        for network in networks:
+            network.learn(batch, views.regions, rate_at(share, args, step), step)
+        step += 1
+        if step in (20, 200):
+            print(f"{step} steps, {time.time() - begun:.0f} s", flush=True)
+        if share * LOOKS >= looked + 1:
+            looked = int(share * LOOKS)
+            look(networks, looked, validation, args, {"step": step, "seconds": round(time.time() - begun)})
+    look(networks, LOOKS, validation, args, {"step": step, "seconds": round(time.time() - begun)})
+    for network in networks:
+        network.write(f"{network.name}.pt", network.means["short"])
 
 
 def main():
     args = arguments()
     os.makedirs(args.out, exist_ok=True)
     torch.backends.cudnn.allow_tf32 = False  # the fixed filters need all their digits; the rest is bf16 anyway
-    begun, where = time.time(), folders(args.packs)
-    limit = 60 if args.dry else 0
+    begun, limit = time.time(), 60 if args.dry else 0
     if args.dry:
-        args.batch, args.bag = 12, 2
-    fit = packs.load(where, args.device, lambda r: r.get("fold") == "fit", 0.25, args.workers, limit)
-    val = packs.load(where, args.device, lambda r: r.get("fold") == "val", 0.0, args.workers, limit)
-    print(f"{len(fit)} regions to learn from, {len(val)} to look at, {time.time() - begun:.0f} s", flush=True)
+        args.batch, args.twins = 20, 4
+    fit = packs.load(folders(args.packs), args.device, lambda r: r.get("fold") == "fit", 0.25, args.workers, limit)
+    val = packs.load(folders(args.val), args.device, lambda r: r.get("fold") == "val", 0.0, args.workers, limit)
+    print(f"{len(fit)} regions to learn from, {len(val)} images to look at, {time.time() - begun:.0f} s", flush=True)
     if args.recon > 0:
         real = packs.chosen(fit, [i for i, r in enumerate(fit.rows) if r["label"] != "ai"])
         seconds = 60 * min(args.recon_minutes, args.minutes / 6)
-        nets = autoencoders.kept(real, seconds, args.device, os.path.join(args.out, "autoencoders.pt"), 2 if args.dry else 48)
-        fakes = autoencoders.reconstructions(real, nets, args.device)
+        nets = autoencoders.kept(real, seconds, args.device, os.path.join(args.out, "autoencoders.pt"), 2 if args.dry else 64)
+        few = np.random.default_rng(2).permutation(len(real))[:RECONSTRUCTIONS].tolist()
+        fakes = autoencoders.reconstructions(packs.chosen(real, few), nets, args.device)
         fit = packs.joined(fit, fakes)
         print(f"{len(fakes)} reconstructions, {time.time() - begun:.0f} s", flush=True)
     weights = packs.balanced(fit, args.recon, args.content)
-    left = args.minutes - (time.time() - begun) / 60
-    total = sum(SHARES[name] for name in args.models)
-    validation = Validation(val)
     torch.backends.cudnn.benchmark = True  # not before: regions that are reconstructed have many sizes
-    for name in args.models:
-        trained(name, fit, weights, validation, args, max(0.2, left * SHARES[name] / total))
+    trained(Views(fit, weights, args), Validation(val), args, max(0.2, args.minutes - (time.time() - begun) / 60))
 
 
 if __name__ == "__main__":
