@@ -138,6 +138,8 @@ export type FromServing = z.infer<typeof FromServing>;
 /** Looks at model files and archives, so that no outside file is parsed in the server. */
 export const ToInspector = z.discriminatedUnion("type", [
   z.strictObject({ type: z.literal("inspect"), path: z.string(), hash: z.boolean() }),
+  /** The model inside the executable, whose hash this is, is to be at `path`. */
+  z.strictObject({ type: z.literal("place"), path: z.string(), sha256: z.string() }),
   z.strictObject({
     type: z.literal("unpack"),
     path: z.string(),
@@ -185,6 +187,7 @@ export const FromInspector = z.discriminatedUnion("type", [
     size_bytes: z.int(),
     sha256: z.string().nullable(),
   }),
+  z.strictObject({ type: z.literal("placed"), path: z.string() }),
   /** Every entry can be unpacked, and was. */
   z.strictObject({
     type: z.literal("unpacked"),
