@@ -20,7 +20,7 @@ import { closeDb, type Db, durable, generationOf, openDb, watchWrites } from "./
 import { storageError } from "./platform/db_errors.ts";
 import { guardedDial } from "./platform/http_client.ts";
 import { createLog, type Log } from "./platform/log.ts";
-import { type Loop, type LoopSpec, startLoop } from "./platform/loop.ts";
+import { inTurns, type Loop, type LoopSpec, startLoop } from "./platform/loop.ts";
 import { migrate, requireCurrentSchema } from "./platform/migrate.ts";
 import { loadPricing } from "./platform/pricing.ts";
 import { someSealed } from "./platform/sealed.ts";
@@ -91,7 +91,8 @@ export async function startServer(config: Config, options: Options = {}): Promis
     shutdown.add("webhooks", (signal) => closeWebhooks(ctx, signal));
     shutdown.add("trackers", () => closeTrackers(ctx));
     await durable(db);
-    for (const spec of loops(ctx)) opened.loops.set(spec.name, startLoop(durably(db, spec), { log, clock }));
+    const turn = inTurns();
+    for (const spec of loops(ctx)) opened.loops.set(spec.name, startLoop(durably(db, spec), { log, clock, turn }));
     shutdown.add("loops", async () => {
       await Promise.all([...opened.loops.values()].map((loop) => loop.stop()));
       recordUses(db);

@@ -2,6 +2,7 @@ import { and, desc, eq, lt, or, type SQL } from "drizzle-orm";
 import type { SQLiteColumn, SQLiteTable } from "drizzle-orm/sqlite-core";
 import { z } from "zod";
 import { AppError } from "../lib/errors.ts";
+import { later } from "../lib/schema.ts";
 import type { Db } from "../platform/db.ts";
 
 export const PageQuery = z.object({
@@ -12,7 +13,7 @@ export type PageQuery = z.infer<typeof PageQuery>;
 
 /** `{object: 'list', data, has_more}` of a named item schema. */
 export const listOf = <T extends z.ZodType>(item: T, id: string) =>
-  z.object({ object: z.literal("list"), data: z.array(item), has_more: z.boolean() }).meta({ id });
+  later(() => z.object({ object: z.literal("list"), data: z.array(item), has_more: z.boolean() }).meta({ id }));
 
 type Pageable = SQLiteTable & { id: SQLiteColumn; createdAt: SQLiteColumn };
 

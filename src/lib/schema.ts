@@ -1,18 +1,29 @@
 import { z } from "zod";
 import { isoTime } from "./time.ts";
 
+/** Made when it is first used: what only the document of the interface or a worker needs costs a start nothing. */
+export const later = z.lazy;
+
 // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is refused
 const CONTROL = /[\u0000-\u001f\u007f]/;
 
+const labels = new Map<number, ReturnType<typeof labelOf>>();
+
 /** A human's short text: trimmed, not empty, no control characters, no lone surrogates. */
-export const Label = (maxLength = 200) =>
-  z
-    .string()
-    .trim()
-    .min(1)
-    .max(maxLength)
-    .refine((text) => !CONTROL.test(text), "must not contain control characters")
-    .refine((text) => text.isWellFormed(), "must be well-formed Unicode");
+export function Label(maxLength = 200) {
+  const label = labels.get(maxLength) ?? labelOf(maxLength);
+  labels.set(maxLength, label);
+  return label;
+}
+
+const labelOf = (maxLength: number) =>
+  z.string().check(
+    z.trim(),
+    z.minLength(1),
+    z.maxLength(maxLength),
+    z.refine<string>((text) => !CONTROL.test(text), "must not contain control characters"),
+    z.refine<string>((text) => text.isWellFormed(), "must be well-formed Unicode"),
+  );
 
 /** Up to 16 string pairs that a user keeps on a resource. */
 export const Metadata = z
@@ -45,4 +56,4 @@ export const isoOrNull = (epochMs: number | null) => (epochMs === null ? null : 
 
 /** What a DELETE answers. */
 export const Deleted = <O extends string>(object: O) =>
-  z.object({ id: z.string(), object: z.literal(object), deleted: z.literal(true) });
+  later(() => z.object({ id: z.string(), object: z.literal(object), deleted: z.literal(true) }));

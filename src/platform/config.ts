@@ -72,7 +72,7 @@ export function loadTree(tree: Tree, { file, env = {}, flags = {} }: ConfigSourc
     put(path, typeof value === "string" ? fromText(leaf, value, "the command line") : value, "the command line");
   }
 
-  const result = tree.safeParse(values);
+  const result = tree.safeParse(values, { jitless: true }); // once: a function compiled for it would not pay
   if (result.success) return result.data as Nested;
   const issue = result.error.issues[0]!;
   const at = issue.path.map(String);

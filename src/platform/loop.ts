@@ -23,7 +23,12 @@ export type Loop = {
   idle: () => Promise<void>;
 };
 
-type Deps = { log: { error: (msg: string, fields?: Record<string, unknown>) => void }; clock: Clock };
+type Deps = {
+  log: { error: (msg: string, fields?: Record<string, unknown>) => void };
+  clock: Clock;
+  /** Resolves when the first tick may begin; unset: at once. */
+  turn?: () => Promise<void>;
+};
 
 const FIRST_RETRY_MS = 1_000;
 const LAST_RETRY_MS = 60_000;
@@ -34,7 +39,16 @@ export function nextDelay(failures: number): number {
   return Math.min(FIRST_RETRY_MS * 2 ** Math.max(0, failures - 1), LAST_RETRY_MS);
 }
 
-export function startLoop(spec: LoopSpec, { log, clock }: Deps): Loop {
+/** Each call waits for a turn of the event loop of its own, so that requests are answered between many who begin. */
+export function inTurns(): () => Promise<void> {
+  let last = Promise.resolve();
+  return () => {
+    last = last.then(() => new Promise<void>((resolve) => setTimeout(resolve, 0)));
+    return last;
+  };
+}
+
+export function startLoop(spec: LoopSpec, { log, clock, turn }: Deps): Loop {
   const stopping = new AbortController();
   const pause = pauses(spec, clock);
   let woken = false;
@@ -66,6 +80,7 @@ export function startLoop(spec: LoopSpec, { log, clock }: Deps): Loop {
 
   async function run() {
     let first = true;
+    await turn?.();
     while (!stopping.signal.aborted) {
       bell = new AbortController();
       if (failures > 0) {
@@ -109,7 +124,7 @@ function pauses(spec: LoopSpec, clock: Clock): (first: boolean, signal: AbortSig
       if (!first) await clock.sleep(schedule.everyMs, signal);
     };
   }
-  const cron = new Cron(schedule, { timezone: "UTC" }); // without a function it only computes times
+  const cron = new Cron(schedule, { utcOffset: 0 }); // not by the zone's name: that asks Intl, a millisecond each time
   if (!cron.nextRun(new Date(clock.now()))) throw new Error(`Loop ${spec.name}: "${schedule}" never comes`);
   return async (_first, signal) => {
     const due = cron.nextRun(new Date(clock.now()))?.getTime() ?? Number.POSITIVE_INFINITY;

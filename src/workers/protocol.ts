@@ -4,6 +4,7 @@
  * fsync, rename) before it sends the message that points at it, so a lost message costs a delay, not work.
  */
 import { z } from "zod";
+import { later } from "../lib/schema.ts";
 import { Credentials, Source } from "../lib/source.ts";
 
 export const PROTOCOL = 1;
@@ -62,138 +63,155 @@ export type Start = z.infer<typeof Start>;
 /** Server → worker: finish what must be finished and exit. SIGTERM says the same. */
 export const Stop = z.strictObject({ type: z.literal("stop"), reason: z.string() });
 
-export const FromFake = z.discriminatedUnion("type", [
-  Ready,
-  Heartbeat,
-  Failed,
-  Done,
-  z.strictObject({ type: z.literal("echo"), text: z.string() }),
-  z.strictObject({ type: z.literal("serving") }),
-  z.strictObject({ type: z.literal("spawned"), pid: z.int() }),
-  z.strictObject({ type: z.literal("environment"), entries: z.array(z.string()) }),
-]);
+export const FromFake = later(() =>
+  z.discriminatedUnion("type", [
+    Ready,
+    Heartbeat,
+    Failed,
+    Done,
+    z.strictObject({ type: z.literal("echo"), text: z.string() }),
+    z.strictObject({ type: z.literal("serving") }),
+    z.strictObject({ type: z.literal("spawned"), pid: z.int() }),
+    z.strictObject({ type: z.literal("environment"), entries: z.array(z.string()) }),
+  ]),
+);
 export type FromFake = z.infer<typeof FromFake>;
 
-export const ToFake = z.discriminatedUnion("type", [
-  z.strictObject({ type: z.literal("echo"), text: z.string() }),
-  z.strictObject({ type: z.literal("finish") }),
-]);
+export const ToFake = later(() =>
+  z.discriminatedUnion("type", [
+    z.strictObject({ type: z.literal("echo"), text: z.string() }),
+    z.strictObject({ type: z.literal("finish") }),
+  ]),
+);
 export type ToFake = z.infer<typeof ToFake>;
 
 /** How far a replica is: what a person sees while it loads. */
 export const STAGES = ["queued", "downloading", "starting", "loading", "warming", "ready"] as const;
 
-export const ToServing = z.discriminatedUnion("type", [
-  /** There will be a model for it one day: until then, whatever can be done without one. */
-  z.strictObject({ type: z.literal("prepare"), data_dir: z.string(), cuda: z.boolean() }),
-  z.strictObject({
-    type: z.literal("load"),
-    data_dir: z.string(),
-    model_path: z.string(),
-    context_length: z.int().positive(),
-    parallel: z.int().positive(),
-    threads: z.int().positive(),
-    gpus: z.array(z.int().min(0)),
-    /** Somebody waits for it: rather loaded soon than fast. */
-    hurry: z.boolean(),
-  }),
-  /** After `loaded`: an adapter beside those that are there. Requests name it in the header x-verk-adapter. */
-  z.strictObject({ type: z.literal("attach"), name: z.string(), path: z.string() }),
-  /** Whoever used it is gone, and what is still being answered for him ends. Null: the model without an adapter. */
-  z.strictObject({ type: z.literal("detach"), name: z.string().nullable() }),
-]);
+export const ToServing = later(() =>
+  z.discriminatedUnion("type", [
+    /** There will be a model for it one day: until then, whatever can be done without one. */
+    z.strictObject({ type: z.literal("prepare"), data_dir: z.string(), cuda: z.boolean() }),
+    z.strictObject({
+      type: z.literal("load"),
+      data_dir: z.string(),
+      model_path: z.string(),
+      context_length: z.int().positive(),
+      parallel: z.int().positive(),
+      threads: z.int().positive(),
+      gpus: z.array(z.int().min(0)),
+      /** Somebody waits for it: rather loaded soon than fast. */
+      hurry: z.boolean(),
+    }),
+    /** After `loaded`: an adapter beside those that are there. Requests name it in the header x-verk-adapter. */
+    z.strictObject({ type: z.literal("attach"), name: z.string(), path: z.string() }),
+    /** Whoever used it is gone, and what is still being answered for him ends. Null: the model without an adapter. */
+    z.strictObject({ type: z.literal("detach"), name: z.string().nullable() }),
+  ]),
+);
 export type ToServing = z.infer<typeof ToServing>;
 
-export const FromServing = z.discriminatedUnion("type", [
-  Ready,
-  Heartbeat,
-  Failed,
-  Done,
-  z.strictObject({ type: z.literal("loading"), stage: z.enum(STAGES), progress: z.number().min(0).max(1) }),
-  /** HTTP is open on the socket and a token has been decoded. */
-  z.strictObject({
-    type: z.literal("loaded"),
-    context_length: z.int(),
-    parallel: z.int(),
-    memory_bytes: z.int(),
-    load_ms: z.number(),
-    device: z.string(),
-  }),
-  z.strictObject({ type: z.literal("attached"), name: z.string() }),
-  /** It is no adapter of this model. Nothing else is disturbed. */
-  z.strictObject({ type: z.literal("unattached"), name: z.string(), error: z.string() }),
-  /** One request is over, whatever its client did. `request` is what the header x-verk-request said. */
-  z.strictObject({
-    type: z.literal("served"),
-    request: z.string(),
-    status: z.int(),
-    prompt_tokens: z.int(),
-    cached_tokens: z.int(),
-    completion_tokens: z.int(),
-    error: z.string().nullable(),
-  }),
-]);
+export const FromServing = later(() =>
+  z.discriminatedUnion("type", [
+    Ready,
+    Heartbeat,
+    Failed,
+    Done,
+    z.strictObject({ type: z.literal("loading"), stage: z.enum(STAGES), progress: z.number().min(0).max(1) }),
+    /** HTTP is open on the socket and a token has been decoded. */
+    z.strictObject({
+      type: z.literal("loaded"),
+      context_length: z.int(),
+      parallel: z.int(),
+      memory_bytes: z.int(),
+      load_ms: z.number(),
+      device: z.string(),
+    }),
+    z.strictObject({ type: z.literal("attached"), name: z.string() }),
+    /** It is no adapter of this model. Nothing else is disturbed. */
+    z.strictObject({ type: z.literal("unattached"), name: z.string(), error: z.string() }),
+    /** One request is over, whatever its client did. `request` is what the header x-verk-request said. */
+    z.strictObject({
+      type: z.literal("served"),
+      request: z.string(),
+      status: z.int(),
+      prompt_tokens: z.int(),
+      cached_tokens: z.int(),
+      completion_tokens: z.int(),
+      error: z.string().nullable(),
+    }),
+  ]),
+);
 export type FromServing = z.infer<typeof FromServing>;
 
 /** Looks at model files and archives, so that no outside file is parsed in the server. */
-export const ToInspector = z.discriminatedUnion("type", [
-  z.strictObject({ type: z.literal("inspect"), path: z.string(), hash: z.boolean() }),
-  z.strictObject({
-    type: z.literal("unpack"),
-    path: z.string(),
-    format: z.enum(["tar.gz", "zip"]),
-    /** An empty directory, and whose files are to be; null: only to see whether it can be unpacked. */
-    into: z
-      .strictObject({ dir: z.string(), owner: z.strictObject({ uid: z.int(), gid: z.int() }).nullable() })
-      .nullable(),
-  }),
-]);
+export const ToInspector = later(() =>
+  z.discriminatedUnion("type", [
+    z.strictObject({ type: z.literal("inspect"), path: z.string(), hash: z.boolean() }),
+    /** The model inside the executable, whose hash this is, is to be at `path`. */
+    z.strictObject({ type: z.literal("place"), path: z.string(), sha256: z.string() }),
+    z.strictObject({
+      type: z.literal("unpack"),
+      path: z.string(),
+      format: z.enum(["tar.gz", "zip"]),
+      /** An empty directory, and whose files are to be; null: only to see whether it can be unpacked. */
+      into: z
+        .strictObject({ dir: z.string(), owner: z.strictObject({ uid: z.int(), gid: z.int() }).nullable() })
+        .nullable(),
+    }),
+  ]),
+);
 export type ToInspector = z.infer<typeof ToInspector>;
 
 /** What a deployment must know of a model to place it: all from the file's header. */
-export const ModelShape = z.strictObject({
-  architecture: z.string(),
-  parameters: z.int().min(0),
-  context_length: z.int().positive(),
-  quantization: z.string(),
-  layers: z.int().positive(),
-  embedding_length: z.int().positive(),
-  heads: z.int().positive(),
-  kv_heads: z.int().positive(),
-  key_length: z.int().positive(),
-  value_length: z.int().positive(),
-  vocab_size: z.int().positive(),
-  /** Bytes of tensor data. */
-  weight_bytes: z.int().min(0),
-  name: z.string().nullable(),
-  has_chat_template: z.boolean(),
-  /** "model" or, for a LoRA file, "adapter". */
-  type: z.enum(["model", "adapter"]),
-});
+export const ModelShape = later(() =>
+  z.strictObject({
+    architecture: z.string(),
+    parameters: z.int().min(0),
+    context_length: z.int().positive(),
+    quantization: z.string(),
+    layers: z.int().positive(),
+    embedding_length: z.int().positive(),
+    heads: z.int().positive(),
+    kv_heads: z.int().positive(),
+    key_length: z.int().positive(),
+    value_length: z.int().positive(),
+    vocab_size: z.int().positive(),
+    /** Bytes of tensor data. */
+    weight_bytes: z.int().min(0),
+    name: z.string().nullable(),
+    has_chat_template: z.boolean(),
+    /** "model" or, for a LoRA file, "adapter". */
+    type: z.enum(["model", "adapter"]),
+  }),
+);
 export type ModelShape = z.infer<typeof ModelShape>;
 
-export const FromInspector = z.discriminatedUnion("type", [
-  Ready,
-  Heartbeat,
-  Failed,
-  Done,
-  z.strictObject({ type: z.literal("hashing"), path: z.string(), progress: z.number().min(0).max(1) }),
-  z.strictObject({
-    type: z.literal("inspected"),
-    path: z.string(),
-    shape: ModelShape,
-    size_bytes: z.int(),
-    sha256: z.string().nullable(),
-  }),
-  /** Every entry can be unpacked, and was. */
-  z.strictObject({
-    type: z.literal("unpacked"),
-    path: z.string(),
-    file_count: z.int(),
-    unpacked_bytes: z.int(),
-  }),
-  z.strictObject({ type: z.literal("refused"), path: z.string(), error: z.string() }),
-]);
+export const FromInspector = later(() =>
+  z.discriminatedUnion("type", [
+    Ready,
+    Heartbeat,
+    Failed,
+    Done,
+    z.strictObject({ type: z.literal("hashing"), path: z.string(), progress: z.number().min(0).max(1) }),
+    z.strictObject({
+      type: z.literal("inspected"),
+      path: z.string(),
+      shape: ModelShape,
+      size_bytes: z.int(),
+      sha256: z.string().nullable(),
+    }),
+    z.strictObject({ type: z.literal("placed"), path: z.string() }),
+    /** Every entry can be unpacked, and was. */
+    z.strictObject({
+      type: z.literal("unpacked"),
+      path: z.string(),
+      file_count: z.int(),
+      unpacked_bytes: z.int(),
+    }),
+    z.strictObject({ type: z.literal("refused"), path: z.string(), error: z.string() }),
+  ]),
+);
 export type FromInspector = z.infer<typeof FromInspector>;
 
 /** Reads outside sources of rows. One task, then it ends: credentials live in its memory for that long. */
@@ -206,31 +224,35 @@ const task = {
   statement_ms: z.int().positive(),
   row_bytes: z.int().positive(),
 };
-export const ToConnector = z.discriminatedUnion("type", [
-  z.strictObject({ type: z.literal("validate"), ...task, count_ms: z.int().positive() }),
-  /** Proves the connection and reads nothing. */
-  z.strictObject({ type: z.literal("test"), ...task }),
-  /** Into a file of rows; one that is there already is continued where it stands. */
-  z.strictObject({ type: z.literal("read"), ...task, path: z.string() }),
-]);
+export const ToConnector = later(() =>
+  z.discriminatedUnion("type", [
+    z.strictObject({ type: z.literal("validate"), ...task, count_ms: z.int().positive() }),
+    /** Proves the connection and reads nothing. */
+    z.strictObject({ type: z.literal("test"), ...task }),
+    /** Into a file of rows; one that is there already is continued where it stands. */
+    z.strictObject({ type: z.literal("read"), ...task, path: z.string() }),
+  ]),
+);
 export type ToConnector = z.infer<typeof ToConnector>;
 
-export const FromConnector = z.discriminatedUnion("type", [
-  Ready,
-  Heartbeat,
-  Failed,
-  Done,
-  z.strictObject({ type: z.literal("tested") }),
-  z.strictObject({ type: z.literal("validated"), num_rows: z.int().nullable(), columns: z.array(z.string()) }),
-  z.strictObject({ type: z.literal("reading"), rows: z.int(), bytes: z.int(), total_rows: z.int().nullable() }),
-  z.strictObject({
-    type: z.literal("read"),
-    rows: z.int(),
-    bytes: z.int(),
-    sha256: z.string(),
-    format: z.string(),
-  }),
-  /** The source's fault or the description's, told to the caller. */
-  z.strictObject({ type: z.literal("refused"), code: z.string(), message: z.string(), param: z.string().nullable() }),
-]);
+export const FromConnector = later(() =>
+  z.discriminatedUnion("type", [
+    Ready,
+    Heartbeat,
+    Failed,
+    Done,
+    z.strictObject({ type: z.literal("tested") }),
+    z.strictObject({ type: z.literal("validated"), num_rows: z.int().nullable(), columns: z.array(z.string()) }),
+    z.strictObject({ type: z.literal("reading"), rows: z.int(), bytes: z.int(), total_rows: z.int().nullable() }),
+    z.strictObject({
+      type: z.literal("read"),
+      rows: z.int(),
+      bytes: z.int(),
+      sha256: z.string(),
+      format: z.string(),
+    }),
+    /** The source's fault or the description's, told to the caller. */
+    z.strictObject({ type: z.literal("refused"), code: z.string(), message: z.string(), param: z.string().nullable() }),
+  ]),
+);
 export type FromConnector = z.infer<typeof FromConnector>;

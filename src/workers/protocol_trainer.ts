@@ -3,15 +3,18 @@
  * never sees the database: it is told where the rows lie, asks the server to score, and tells what happened.
  */
 import { z } from "zod";
+import { later } from "../lib/schema.ts";
 import { LoraSettings } from "../lib/training/lora.ts";
 import { Done, Failed, Heartbeat, Ready } from "./protocol.ts";
 
-const rows = z.strictObject({
-  /** A file of rows (platform/rows) and how far of it counts. */
-  path: z.string(),
-  head_row: z.int().min(0),
-  format: z.enum(["prompt", "completion", "chat", "preference"]),
-});
+const rows = later(() =>
+  z.strictObject({
+    /** A file of rows (platform/rows) and how far of it counts. */
+    path: z.string(),
+    head_row: z.int().min(0),
+    format: z.enum(["prompt", "completion", "chat", "preference"]),
+  }),
+);
 
 const device = {
   data_dir: z.string(),
@@ -19,157 +22,165 @@ const device = {
   gpus: z.array(z.int().min(0)),
 };
 
-const plan = z.strictObject({
-  model_path: z.string(),
-  method: z.enum(["grpo", "sft", "dpo"]),
-  /** Every one resolved (lib/training/resolve.ts). */
-  hyperparameters: z.record(z.string(), z.unknown()),
-  lora: LoraSettings.nullable(),
-  seed: z.int(),
-  rows,
-  eval_rows: rows.nullable(),
-  /** As far as is known before the rows are read: `begun` tells how many there are. */
-  total_steps: z.int().positive(),
-  /** Micro-batches hold this many times less than planned: after memory ran out. */
-  micro_divisor: z.int().positive(),
-});
+const plan = later(() =>
+  z.strictObject({
+    model_path: z.string(),
+    method: z.enum(["grpo", "sft", "dpo"]),
+    /** Every one resolved (lib/training/resolve.ts). */
+    hyperparameters: z.record(z.string(), z.unknown()),
+    lora: LoraSettings.nullable(),
+    seed: z.int(),
+    rows,
+    eval_rows: rows.nullable(),
+    /** As far as is known before the rows are read: `begun` tells how many there are. */
+    total_steps: z.int().positive(),
+    /** Micro-batches hold this many times less than planned: after memory ran out. */
+    micro_divisor: z.int().positive(),
+  }),
+);
 export type TrainPlan = z.infer<typeof plan>;
 
 export const VARIANTS = ["adapter", "merged", "gguf", "peft"] as const;
 
-export const ToTrainer = z.discriminatedUnion("type", [
-  z.strictObject({
-    type: z.literal("train"),
-    ...device,
-    plan,
-    /** Where checkpoints are put: step-000012 and so on, each a directory that appears whole. */
-    checkpoint_dir: z.string(),
-    save_steps: z.int().min(0), // 0: only at the end
-    save_seconds: z.int().min(0), // 0: never sooner than save_steps says
-    /** A checkpoint's directory, to go on from; null: from the start. */
-    resume: z.string().nullable(),
-    /** Weights alone are taken from this checkpoint (of another job): the count of steps begins at 0. */
-    warm_start: z.string().nullable(),
-    /** Scored completions are told for this many of a step. */
-    samples_per_step: z.int().min(0),
-  }),
-  /** Loads the model, samples a few prompts and has them scored; trains nothing. */
-  z.strictObject({ type: z.literal("preview"), ...device, plan, prompts: z.int().min(0) }),
-  /** Files of one checkpoint. */
-  z.strictObject({
-    type: z.literal("export"),
-    ...device,
-    model_path: z.string(),
-    /** As PEFT names it; null: nobody knows. */
-    base_model: z.string().nullable(),
-    lora: LoraSettings.nullable(),
-    checkpoint: z.string(),
-    variant: z.enum(VARIANTS),
-    quantization: z.string(), // F32, F16, BF16, Q8_0, Q4_K_M …; '' for adapter and peft
-    /** The file to make; for peft an archive (.tar) of its two files. */
-    out: z.string(),
-  }),
-  /** The answer to `score`. `stdout`: what the reward code printed. */
-  z.strictObject({
-    type: z.literal("scored"),
-    id: z.int(),
-    results: z.array(
-      z.strictObject({
-        reward: z.number().nullable(),
-        sub_rewards: z.record(z.string(), z.number().nullable()),
-        error: z.string().nullable(),
-      }),
-    ),
-    latencies_ms: z.array(z.number()),
-    stdout: z.string(),
-  }),
-  /** The reward code cannot be run at all. */
-  z.strictObject({ type: z.literal("unscored"), id: z.int(), message: z.string() }),
-  /** Write a checkpoint after this step and end: the job is paused or the server stops. */
-  z.strictObject({ type: z.literal("save_and_end") }),
-]);
+export const ToTrainer = later(() =>
+  z.discriminatedUnion("type", [
+    z.strictObject({
+      type: z.literal("train"),
+      ...device,
+      plan,
+      /** Where checkpoints are put: step-000012 and so on, each a directory that appears whole. */
+      checkpoint_dir: z.string(),
+      save_steps: z.int().min(0), // 0: only at the end
+      save_seconds: z.int().min(0), // 0: never sooner than save_steps says
+      /** A checkpoint's directory, to go on from; null: from the start. */
+      resume: z.string().nullable(),
+      /** Weights alone are taken from this checkpoint (of another job): the count of steps begins at 0. */
+      warm_start: z.string().nullable(),
+      /** Scored completions are told for this many of a step. */
+      samples_per_step: z.int().min(0),
+    }),
+    /** Loads the model, samples a few prompts and has them scored; trains nothing. */
+    z.strictObject({ type: z.literal("preview"), ...device, plan, prompts: z.int().min(0) }),
+    /** Files of one checkpoint. */
+    z.strictObject({
+      type: z.literal("export"),
+      ...device,
+      model_path: z.string(),
+      /** As PEFT names it; null: nobody knows. */
+      base_model: z.string().nullable(),
+      lora: LoraSettings.nullable(),
+      checkpoint: z.string(),
+      variant: z.enum(VARIANTS),
+      quantization: z.string(), // F32, F16, BF16, Q8_0, Q4_K_M …; '' for adapter and peft
+      /** The file to make; for peft an archive (.tar) of its two files. */
+      out: z.string(),
+    }),
+    /** The answer to `score`. `stdout`: what the reward code printed. */
+    z.strictObject({
+      type: z.literal("scored"),
+      id: z.int(),
+      results: z.array(
+        z.strictObject({
+          reward: z.number().nullable(),
+          sub_rewards: z.record(z.string(), z.number().nullable()),
+          error: z.string().nullable(),
+        }),
+      ),
+      latencies_ms: z.array(z.number()),
+      stdout: z.string(),
+    }),
+    /** The reward code cannot be run at all. */
+    z.strictObject({ type: z.literal("unscored"), id: z.int(), message: z.string() }),
+    /** Write a checkpoint after this step and end: the job is paused or the server stops. */
+    z.strictObject({ type: z.literal("save_and_end") }),
+  ]),
+);
 export type ToTrainer = z.infer<typeof ToTrainer>;
 export type TrainTask = Extract<ToTrainer, { type: "train" }>;
 export type PreviewTask = Extract<ToTrainer, { type: "preview" }>;
 export type ExportTask = Extract<ToTrainer, { type: "export" }>;
 
-const sample = z.strictObject({
-  prompt: z.unknown(), // a string or messages, as in the row
-  completion: z.string(),
-  reward: z.number().nullable(),
-  sub_rewards: z.record(z.string(), z.number().nullable()),
-  advantage: z.number().nullable(),
-  tokens: z.int(),
-  truncated: z.boolean(),
-  error: z.string().nullable(),
-});
+const sample = later(() =>
+  z.strictObject({
+    prompt: z.unknown(), // a string or messages, as in the row
+    completion: z.string(),
+    reward: z.number().nullable(),
+    sub_rewards: z.record(z.string(), z.number().nullable()),
+    advantage: z.number().nullable(),
+    tokens: z.int(),
+    truncated: z.boolean(),
+    error: z.string().nullable(),
+  }),
+);
 export type TrainSample = z.infer<typeof sample>;
 
 /** Beside the kinds of protocol.ts: what only a training can run into. */
 export const TROUBLES = ["no_effect", "lacking_memory", "bad_rows", "bad_reward"] as const;
 
-export const FromTrainer = z.discriminatedUnion("type", [
-  Ready,
-  Heartbeat,
-  Failed,
-  Done,
-  z.strictObject({ type: z.literal("loading"), stage: z.string(), progress: z.number().min(0).max(1) }),
-  /** The first step begins. `step`: completed so far. */
-  z.strictObject({
-    type: z.literal("begun"),
-    step: z.int(),
-    total_steps: z.int(),
-    device: z.string(),
-    memory_bytes: z.int(),
-  }),
-  z.strictObject({
-    type: z.literal("score"),
-    id: z.int(),
-    step: z.int(),
-    /** `row`: the row's text, JSON as stored. */
-    samples: z.array(z.strictObject({ prompt: z.unknown(), completion: z.string(), row: z.string() })),
-  }),
-  /** One optimizer step is done. All numbers are finite. */
-  z.strictObject({
-    type: z.literal("step"),
-    step: z.int(),
-    epoch: z.number(),
-    values: z.record(z.string(), z.number()),
-    eta_ms: z.number().nullable(),
-    samples: z.array(sample),
-    /** Things to look at: kind, and a sentence. */
-    alarms: z.array(z.strictObject({ type: z.string(), message: z.string() })),
-  }),
-  z.strictObject({ type: z.literal("log"), stream: z.enum(["stdout", "stderr"]), line: z.string() }),
-  /** It lies there, whole. `metrics`: of its step. */
-  z.strictObject({
-    type: z.literal("checkpoint"),
-    step: z.int(),
-    path: z.string(),
-    size_bytes: z.int(),
-    metrics: z.record(z.string(), z.number()),
-  }),
-  /** Before the end that it causes. `sample`: what shows it. */
-  z.strictObject({
-    type: z.literal("trouble"),
-    kind: z.enum(TROUBLES),
-    message: z.string(),
-    param: z.string().nullable(),
-    sample: sample.nullable(),
-  }),
-  z.strictObject({
-    type: z.literal("previewed"),
-    /** As measured: model, graph, cache. */
-    memory_bytes: z.int(),
-    /** Of one step, extrapolated from what was done; null where nothing was. */
-    step_ms: z.number().nullable(),
-    samples: z.array(sample),
-    latencies_ms: z.array(z.number()),
-  }),
-  z.strictObject({ type: z.literal("exported"), path: z.string(), size_bytes: z.int(), sha256: z.string() }),
-  /** `save_and_end` was obeyed. */
-  z.strictObject({ type: z.literal("saved") }),
-  /** All steps are done; the last checkpoint has been told. */
-  z.strictObject({ type: z.literal("trained") }),
-]);
+export const FromTrainer = later(() =>
+  z.discriminatedUnion("type", [
+    Ready,
+    Heartbeat,
+    Failed,
+    Done,
+    z.strictObject({ type: z.literal("loading"), stage: z.string(), progress: z.number().min(0).max(1) }),
+    /** The first step begins. `step`: completed so far. */
+    z.strictObject({
+      type: z.literal("begun"),
+      step: z.int(),
+      total_steps: z.int(),
+      device: z.string(),
+      memory_bytes: z.int(),
+    }),
+    z.strictObject({
+      type: z.literal("score"),
+      id: z.int(),
+      step: z.int(),
+      /** `row`: the row's text, JSON as stored. */
+      samples: z.array(z.strictObject({ prompt: z.unknown(), completion: z.string(), row: z.string() })),
+    }),
+    /** One optimizer step is done. All numbers are finite. */
+    z.strictObject({
+      type: z.literal("step"),
+      step: z.int(),
+      epoch: z.number(),
+      values: z.record(z.string(), z.number()),
+      eta_ms: z.number().nullable(),
+      samples: z.array(sample),
+      /** Things to look at: kind, and a sentence. */
+      alarms: z.array(z.strictObject({ type: z.string(), message: z.string() })),
+    }),
+    z.strictObject({ type: z.literal("log"), stream: z.enum(["stdout", "stderr"]), line: z.string() }),
+    /** It lies there, whole. `metrics`: of its step. */
+    z.strictObject({
+      type: z.literal("checkpoint"),
+      step: z.int(),
+      path: z.string(),
+      size_bytes: z.int(),
+      metrics: z.record(z.string(), z.number()),
+    }),
+    /** Before the end that it causes. `sample`: what shows it. */
+    z.strictObject({
+      type: z.literal("trouble"),
+      kind: z.enum(TROUBLES),
+      message: z.string(),
+      param: z.string().nullable(),
+      sample: sample.nullable(),
+    }),
+    z.strictObject({
+      type: z.literal("previewed"),
+      /** As measured: model, graph, cache. */
+      memory_bytes: z.int(),
+      /** Of one step, extrapolated from what was done; null where nothing was. */
+      step_ms: z.number().nullable(),
+      samples: z.array(sample),
+      latencies_ms: z.array(z.number()),
+    }),
+    z.strictObject({ type: z.literal("exported"), path: z.string(), size_bytes: z.int(), sha256: z.string() }),
+    /** `save_and_end` was obeyed. */
+    z.strictObject({ type: z.literal("saved") }),
+    /** All steps are done; the last checkpoint has been told. */
+    z.strictObject({ type: z.literal("trained") }),
+  ]),
+);
 export type FromTrainer = z.infer<typeof FromTrainer>;

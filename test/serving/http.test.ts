@@ -57,7 +57,9 @@ const lastPrompt = () => engine.detokenize(engine.asked.at(-1)!.prompt);
 describe("chat", () => {
   test("an answer has the shape of the wire format, with usage", async () => {
     scripted("Hel", "lo");
-    const body = ChatCompletion.strict().parse(await json(await post("/chat/completions", ASK)));
+    const body = ChatCompletion.unwrap()
+      .strict()
+      .parse(await json(await post("/chat/completions", ASK)));
     expect(body.choices[0]).toMatchObject({ message: { role: "assistant", content: "Hello" }, finish_reason: "stop" });
     expect(body.usage).toMatchObject({ completion_tokens: 2, prompt_tokens_details: { cached_tokens: 3 } });
     expect(body.usage.total_tokens).toBe(body.usage.prompt_tokens + 2);

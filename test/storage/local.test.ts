@@ -1,5 +1,14 @@
 import { afterEach, describe, expect, test } from "bun:test";
-import { existsSync, mkdtempSync, readdirSync, rmdirSync, rmSync, statSync, truncateSync } from "node:fs";
+import {
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  rmdirSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { failpoints } from "../../src/platform/failpoint.ts";
@@ -53,6 +62,19 @@ test("a sweep with no grace removes exactly what no key names", async () => {
   await storage.delete("gone");
   expect(await storage.sweep(0)).toEqual({ objects: 1, bytes: 5 });
   expect(filesUnder(join(root, "objects"))).toHaveLength(1);
+});
+
+test("a directory of content is made with the first content in it; one that cannot be made is tried again", async () => {
+  const root = scratch();
+  const storage = openLocalStorage(root);
+  expect(readdirSync(join(root, "objects"))).toEqual([]);
+  const shard = join(root, "objects", new Bun.CryptoHasher("sha256").update("hello").digest("hex").slice(0, 2));
+  writeFileSync(shard, "in the way");
+  await expect(storage.put("k", bytes("hello"))).rejects.toBeInstanceOf(StorageError);
+  await storage.put("other", bytes("x"));
+  rmSync(shard);
+  await storage.put("k", bytes("hello"));
+  expect(readdirSync(shard)).toHaveLength(1);
 });
 
 test("content that was damaged is replaced by the next put of it", async () => {

@@ -1,5 +1,6 @@
 /** POST /chat/completions: what goes in and what comes out. */
 import { z } from "zod";
+import { later } from "../schema.ts";
 import { ChatMessage, orElse, ResponseFormat, Tool, ToolCall, ToolChoice } from "./messages.ts";
 import { samplingFields, Usage } from "./sampling.ts";
 
@@ -44,36 +45,40 @@ export const FINISH_REASONS = ["stop", "length", "tool_calls"] as const;
 export type FinishReason = (typeof FINISH_REASONS)[number];
 
 const Alternative = z.object({ token: z.string(), logprob: z.number(), bytes: z.array(z.int()).nullable() });
-export const ChatLogprobs = z
-  .object({
-    content: z.array(Alternative.extend({ top_logprobs: z.array(Alternative) })).nullable(),
-    refusal: z.null(),
-  })
-  .meta({ id: "ChatLogprobs" });
+export const ChatLogprobs = later(() =>
+  z
+    .object({
+      content: z.array(Alternative.extend({ top_logprobs: z.array(Alternative) })).nullable(),
+      refusal: z.null(),
+    })
+    .meta({ id: "ChatLogprobs" }),
+);
 export type ChatLogprobs = z.infer<typeof ChatLogprobs>;
 
 const head = { id: z.string(), created: z.int().describe("Unix seconds"), model: z.string() };
 
-export const ChatCompletion = z
-  .object({
-    ...head,
-    object: z.literal("chat.completion"),
-    choices: z.array(
-      z.object({
-        index: z.int(),
-        message: z.object({
-          role: z.literal("assistant"),
-          content: z.string().nullable(),
-          refusal: z.null(),
-          tool_calls: z.array(ToolCall).optional(),
+export const ChatCompletion = later(() =>
+  z
+    .object({
+      ...head,
+      object: z.literal("chat.completion"),
+      choices: z.array(
+        z.object({
+          index: z.int(),
+          message: z.object({
+            role: z.literal("assistant"),
+            content: z.string().nullable(),
+            refusal: z.null(),
+            tool_calls: z.array(ToolCall).optional(),
+          }),
+          logprobs: ChatLogprobs.nullable(),
+          finish_reason: z.enum(FINISH_REASONS),
         }),
-        logprobs: ChatLogprobs.nullable(),
-        finish_reason: z.enum(FINISH_REASONS),
-      }),
-    ),
-    usage: Usage,
-  })
-  .meta({ id: "ChatCompletion" });
+      ),
+      usage: Usage,
+    })
+    .meta({ id: "ChatCompletion" }),
+);
 export type ChatCompletion = z.infer<typeof ChatCompletion>;
 
 export const ToolCallDelta = z

@@ -1,5 +1,6 @@
 /** POST /completions: text in, text out, no template. */
 import { z } from "zod";
+import { later } from "../schema.ts";
 import { orElse } from "./messages.ts";
 import { samplingFields, Usage } from "./sampling.ts";
 
@@ -40,31 +41,35 @@ export const CompletionRequest = z
   .meta({ id: "CompletionRequest" });
 export type CompletionRequest = z.infer<typeof CompletionRequest>;
 
-export const CompletionLogprobs = z
-  .object({
-    tokens: z.array(z.string()),
-    token_logprobs: z.array(z.number().nullable()),
-    top_logprobs: z.array(z.record(z.string(), z.number())).nullable(),
-    text_offset: z.array(z.int()),
-  })
-  .meta({ id: "CompletionLogprobs" });
+export const CompletionLogprobs = later(() =>
+  z
+    .object({
+      tokens: z.array(z.string()),
+      token_logprobs: z.array(z.number().nullable()),
+      top_logprobs: z.array(z.record(z.string(), z.number())).nullable(),
+      text_offset: z.array(z.int()),
+    })
+    .meta({ id: "CompletionLogprobs" }),
+);
 export type CompletionLogprobs = z.infer<typeof CompletionLogprobs>;
 
-export const Completion = z
-  .object({
-    id: z.string(),
-    object: z.literal("text_completion"),
-    created: z.int().describe("Unix seconds"),
-    model: z.string(),
-    choices: z.array(
-      z.object({
-        index: z.int(),
-        text: z.string(),
-        logprobs: CompletionLogprobs.nullable(),
-        finish_reason: z.enum(["stop", "length"]).nullable().describe("null while it streams"),
-      }),
-    ),
-    usage: Usage.nullable().optional(),
-  })
-  .meta({ id: "Completion" });
+export const Completion = later(() =>
+  z
+    .object({
+      id: z.string(),
+      object: z.literal("text_completion"),
+      created: z.int().describe("Unix seconds"),
+      model: z.string(),
+      choices: z.array(
+        z.object({
+          index: z.int(),
+          text: z.string(),
+          logprobs: CompletionLogprobs.nullable(),
+          finish_reason: z.enum(["stop", "length"]).nullable().describe("null while it streams"),
+        }),
+      ),
+      usage: Usage.nullable().optional(),
+    })
+    .meta({ id: "Completion" }),
+);
 export type Completion = z.infer<typeof Completion>;

@@ -1,5 +1,6 @@
 /** POST /embeddings. */
 import { z } from "zod";
+import { later } from "../schema.ts";
 import { Tokens } from "./completion.ts";
 import { orElse } from "./messages.ts";
 
@@ -22,18 +23,20 @@ export const EmbeddingRequest = z
   .meta({ id: "EmbeddingRequest" });
 export type EmbeddingRequest = z.infer<typeof EmbeddingRequest>;
 
-export const EmbeddingList = z
-  .object({
-    object: z.literal("list"),
-    data: z.array(
-      z.object({
-        object: z.literal("embedding"),
-        index: z.int(),
-        embedding: z.union([z.array(z.number()), z.string()]),
-      }),
-    ),
-    model: z.string(),
-    usage: z.object({ prompt_tokens: z.int(), total_tokens: z.int() }),
-  })
-  .meta({ id: "EmbeddingList" });
+export const EmbeddingList = later(() =>
+  z
+    .object({
+      object: z.literal("list"),
+      data: z.array(
+        z.object({
+          object: z.literal("embedding"),
+          index: z.int(),
+          embedding: z.union([z.array(z.number()), z.string()]),
+        }),
+      ),
+      model: z.string(),
+      usage: z.object({ prompt_tokens: z.int(), total_tokens: z.int() }),
+    })
+    .meta({ id: "EmbeddingList" }),
+);
 export type EmbeddingList = z.infer<typeof EmbeddingList>;

@@ -1,5 +1,6 @@
 /** Messages and tools of the chat wire format, as a client may send them. */
 import { z } from "zod";
+import { later } from "../schema.ts";
 
 /** A client may leave a field out or send null for it: both mean the default. */
 export const orElse = <T extends z.ZodType, D>(schema: T, value: D) =>
@@ -20,7 +21,7 @@ const toolCall = () =>
   });
 /** Two schemas of one shape: the document is open for fields to come in answers, and calls each by its own name. */
 export const SentToolCall = toolCall().meta({ id: "ChatMessageToolCall" });
-export const ToolCall = toolCall().meta({ id: "ChatToolCall" });
+export const ToolCall = later(() => toolCall().meta({ id: "ChatToolCall" }));
 export type ToolCall = z.infer<typeof ToolCall>;
 
 const plain = <R extends string>(role: R) => z.object({ role: z.literal(role), content: Content, name: Name });

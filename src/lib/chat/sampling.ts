@@ -1,5 +1,6 @@
 /** What /chat/completions and /completions have in common. Everything absent or null takes its default here. */
 import { z } from "zod";
+import { later } from "../schema.ts";
 import { orElse } from "./messages.ts";
 
 const MAX_STOPS = 16;
@@ -32,12 +33,14 @@ export const samplingFields = {
   logit_bias: orElse(LogitBias, {} as Record<string, number>),
 };
 
-export const Usage = z
-  .object({
-    prompt_tokens: z.int(),
-    completion_tokens: z.int(),
-    total_tokens: z.int(),
-    prompt_tokens_details: z.object({ cached_tokens: z.int() }).optional(),
-  })
-  .meta({ id: "TokenUsage" });
+export const Usage = later(() =>
+  z
+    .object({
+      prompt_tokens: z.int(),
+      completion_tokens: z.int(),
+      total_tokens: z.int(),
+      prompt_tokens_details: z.object({ cached_tokens: z.int() }).optional(),
+    })
+    .meta({ id: "TokenUsage" }),
+);
 export type Usage = z.infer<typeof Usage>;

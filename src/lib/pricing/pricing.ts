@@ -64,7 +64,7 @@ export function parsePricing(text: string, origin: string): Pricing {
   } catch (cause) {
     throw new UsageError(`${origin}: ${(cause as Error).message}`, 2, { cause });
   }
-  const result = Pricing.safeParse(table);
+  const result = Pricing.safeParse(table, { jitless: true }); // once: a function compiled for it would not pay
   if (result.success) return result.data;
   throw new UsageError(`${origin}: ${faultOf(result.error.issues[0]!, table)}`);
 }

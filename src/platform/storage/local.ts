@@ -1,4 +1,4 @@
-import { mkdirSync, readdirSync, statSync, unlinkSync } from "node:fs";
+import { mkdirSync, statSync, unlinkSync } from "node:fs";
 import { type FileHandle, mkdir, open, readdir, rmdir, stat, unlink, utimes } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { z } from "zod";
@@ -29,8 +29,8 @@ const READ_CHUNK = 1 << 18;
 export function openLocalStorage(root: string, { now = Date.now }: { now?: () => number } = {}): Storage {
   const dirs = { objects: join(root, "objects"), refs: join(root, "refs"), tmp: join(root, "tmp") };
   try {
-    for (const dir of Object.values(dirs)) mkdirSync(dir, { recursive: true, mode: 0o700 });
-    makeShards(dirs.objects);
+    const made = Object.values(dirs).filter((dir) => mkdirSync(dir, { recursive: true, mode: 0o700 }));
+    if (made.length > 0) files.syncDirSync(root);
   } catch (error) {
     throw files.asStorageError(root, "create", error);
   }
@@ -67,9 +67,24 @@ export function openLocalStorage(root: string, { now = Date.now }: { now?: () =>
     else pinned.set(sha256, left);
   }
 
+  /** Directories of content whose own entry is on disk, or soon: none is made before something lies in it. */
+  const shards = new Map<string, Promise<void>>();
+
+  function shard(dir: string): Promise<void> {
+    const known = shards.get(dir);
+    if (known) return known;
+    const making = mkdir(dir, { recursive: true, mode: 0o700 }).then(() => files.syncDir(dirs.objects));
+    shards.set(dir, making);
+    making.catch(() => shards.delete(dir)); // who waits for it hears why; the next one tries again
+    return making;
+  }
+
   async function keepObject(temp: string, path: string, bytes: number) {
     const there = await stat(path).catch(() => undefined);
-    if (there?.size !== bytes) return files.renameDurably(temp, path);
+    if (there?.size !== bytes) {
+      await shard(dirname(path));
+      return files.renameDurably(temp, path);
+    }
     const seconds = now() / 1000;
     await utimes(path, seconds, seconds); // young again, for a sweep in a later process
     await files.syncDir(dirname(path)); // another put may have renamed it and not yet flushed
@@ -194,15 +209,6 @@ export function openLocalStorage(root: string, { now = Date.now }: { now?: () =>
   }
 
   return { put, get, head, delete: remove, list, sweep };
-}
-
-/** All 256 at once, so that no put has to make one and flush its parent. */
-function makeShards(objects: string) {
-  if (readdirSync(objects).length >= 256) return;
-  for (let i = 0; i < 256; i++)
-    mkdirSync(join(objects, i.toString(16).padStart(2, "0")), { recursive: true, mode: 0o700 });
-  files.syncDirSync(objects);
-  files.syncDirSync(dirname(objects));
 }
 
 function chunksOf(body: Body): files.Chunks {

@@ -1,29 +1,35 @@
 import { z } from "zod";
 import { SCOPES } from "../../context.ts";
 import { MICRO_USD, usdOf } from "../../lib/money.ts";
-import { DateTime, isoOrNull, Label, Metadata } from "../../lib/schema.ts";
+import { DateTime, isoOrNull, Label, later, Metadata } from "../../lib/schema.ts";
 import { isoTime } from "../../lib/time.ts";
 import type { ApiKeyRow } from "./table.ts";
 
-export const ApiKey = z
-  .object({
-    object: z.literal("api_key"),
-    id: z.string(),
-    name: z.string(),
-    key_prefix: z.string(),
-    scopes: z.array(z.enum(SCOPES)),
-    monthly_budget_usd: z.number().nullable(),
-    metadata: z.record(z.string(), z.string()),
-    expires_at: DateTime.nullable(),
-    last_used_at: DateTime.nullable(),
-    created_at: DateTime,
-  })
-  .meta({ id: "ApiKey" });
+export const ApiKey = later(() =>
+  z
+    .object({
+      object: z.literal("api_key"),
+      id: z.string(),
+      name: z.string(),
+      key_prefix: z.string(),
+      scopes: z.array(z.enum(SCOPES)),
+      monthly_budget_usd: z.number().nullable(),
+      metadata: z.record(z.string(), z.string()),
+      expires_at: DateTime.nullable(),
+      last_used_at: DateTime.nullable(),
+      created_at: DateTime,
+    })
+    .meta({ id: "ApiKey" }),
+);
 export type ApiKey = z.infer<typeof ApiKey>;
 
-export const CreatedApiKey = ApiKey.extend({ key: z.string().describe("The whole key; shown only here") }).meta({
-  id: "CreatedApiKey",
-});
+export const CreatedApiKey = later(() =>
+  ApiKey.unwrap()
+    .extend({ key: z.string().describe("The whole key; shown only here") })
+    .meta({
+      id: "CreatedApiKey",
+    }),
+);
 
 export const CreateApiKey = z
   .object({

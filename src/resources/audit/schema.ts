@@ -2,27 +2,29 @@ import { z } from "zod";
 import type { AuditRow } from "../../http/audit.ts";
 import { PageQuery } from "../../http/pagination.ts";
 import type { Named } from "../../lib/route_names.ts";
-import { DateTime } from "../../lib/schema.ts";
+import { DateTime, later } from "../../lib/schema.ts";
 import { isoTime } from "../../lib/time.ts";
 
-export const AuditEntry = z
-  .object({
-    object: z.literal("audit_log.entry"),
-    id: z.string(),
-    created_at: DateTime,
-    key: z
-      .object({ id: z.string(), name: z.string().nullable() })
-      .describe("Who: the key that was used, or cli:ACCOUNT of who gave a command on the server's machine"),
-    method: z.string().describe("Or CLI: a command"),
-    route: z.string().describe("Such as /v1/training_jobs/{id}/cancel, or verk keys create"),
-    resource_ids: z
-      .record(z.string(), z.string())
-      .describe("What stands in the route's places, and `created`: the id of what was made"),
-    address: z.string().nullable().describe("Where the call came from"),
-    status: z.int().describe("What it was answered with"),
-    request_id: z.string(),
-  })
-  .meta({ id: "AuditEntry" });
+export const AuditEntry = later(() =>
+  z
+    .object({
+      object: z.literal("audit_log.entry"),
+      id: z.string(),
+      created_at: DateTime,
+      key: z
+        .object({ id: z.string(), name: z.string().nullable() })
+        .describe("Who: the key that was used, or cli:ACCOUNT of who gave a command on the server's machine"),
+      method: z.string().describe("Or CLI: a command"),
+      route: z.string().describe("Such as /v1/training_jobs/{id}/cancel, or verk keys create"),
+      resource_ids: z
+        .record(z.string(), z.string())
+        .describe("What stands in the route's places, and `created`: the id of what was made"),
+      address: z.string().nullable().describe("Where the call came from"),
+      status: z.int().describe("What it was answered with"),
+      request_id: z.string(),
+    })
+    .meta({ id: "AuditEntry" }),
+);
 export type AuditEntry = z.infer<typeof AuditEntry>;
 
 export const AuditQuery = PageQuery.extend({ key_id: z.string().optional().describe("Calls with this key alone") });

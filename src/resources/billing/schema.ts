@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { PageQuery } from "../../http/pagination.ts";
 import { usdOf } from "../../lib/money.ts";
-import { DateTime, Label } from "../../lib/schema.ts";
+import { DateTime, Label, later } from "../../lib/schema.ts";
 import { isoTime } from "../../lib/time.ts";
 import type { EntryRow } from "./table.ts";
 import type { Meter } from "./usage.ts";
@@ -11,17 +11,21 @@ const Customer = z.string().describe("`payment_customer_id` of GET /v1/account")
 export const BalanceQuery = z.object({ payment_customer_id: Customer });
 export const TransactionsQuery = PageQuery.extend({ payment_customer_id: Customer });
 
-export const Balance = z.object({ payment_customer_id: z.string(), balance_usd: z.number() }).meta({ id: "Balance" });
+export const Balance = later(() =>
+  z.object({ payment_customer_id: z.string(), balance_usd: z.number() }).meta({ id: "Balance" }),
+);
 
-export const Transaction = z
-  .object({
-    id: z.string(),
-    amount_usd: z.number().describe("Negative for charges, positive for credit"),
-    description: z.string(),
-    created_at: DateTime,
-  })
-  .meta({ id: "Transaction" });
-export const Transactions = z.object({ items: z.array(Transaction) }).meta({ id: "Transactions" });
+export const Transaction = later(() =>
+  z
+    .object({
+      id: z.string(),
+      amount_usd: z.number().describe("Negative for charges, positive for credit"),
+      description: z.string(),
+      created_at: DateTime,
+    })
+    .meta({ id: "Transaction" }),
+);
+export const Transactions = later(() => z.object({ items: z.array(Transaction) }).meta({ id: "Transactions" }));
 
 const MOST_USD = 1e9;
 
@@ -31,9 +35,11 @@ export const CheckBalance = z
     estimated_cost_usd: z.number().min(0).max(MOST_USD),
   })
   .meta({ id: "CheckBalance" });
-export const BalanceCheck = z
-  .object({ sufficient: z.literal(true), balance_usd: z.number(), estimated_cost_usd: z.number() })
-  .meta({ id: "BalanceCheck" });
+export const BalanceCheck = later(() =>
+  z
+    .object({ sufficient: z.literal(true), balance_usd: z.number(), estimated_cost_usd: z.number() })
+    .meta({ id: "BalanceCheck" }),
+);
 
 export const GrantCredit = z
   .object({
@@ -56,15 +62,17 @@ const meter = {
   elapsed_seconds: z.number().describe("Since the last charge"),
   accrued_cost_usd: z.number().describe("Since the last charge: not yet taken from the balance"),
 };
-export const BurnRate = z
-  .object({
-    balance_usd: z.number(),
-    burn_rate_usd_per_hour: z.number(),
-    hours_remaining: z.number().nullable().describe("Null: nothing that costs runs"),
-    active_jobs: z.array(z.object({ job_id: z.string(), ...meter })),
-    active_deployments: z.array(z.object({ deployment_id: z.string(), ...meter })),
-  })
-  .meta({ id: "BurnRate" });
+export const BurnRate = later(() =>
+  z
+    .object({
+      balance_usd: z.number(),
+      burn_rate_usd_per_hour: z.number(),
+      hours_remaining: z.number().nullable().describe("Null: nothing that costs runs"),
+      active_jobs: z.array(z.object({ job_id: z.string(), ...meter })),
+      active_deployments: z.array(z.object({ deployment_id: z.string(), ...meter })),
+    })
+    .meta({ id: "BurnRate" }),
+);
 export type BurnRate = z.infer<typeof BurnRate>;
 
 export const presentEntry = (row: EntryRow): z.infer<typeof Transaction> => ({

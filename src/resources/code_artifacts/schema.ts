@@ -1,22 +1,24 @@
 import { z } from "zod";
-import { DateTime, Label, MetadataText } from "../../lib/schema.ts";
+import { DateTime, Label, later, MetadataText } from "../../lib/schema.ts";
 import { isoTime } from "../../lib/time.ts";
 import { type CodeArtifactRow, FORMATS } from "./table.ts";
 
-export const CodeArtifact = z
-  .object({
-    object: z.literal("code_artifact"),
-    id: z.string(),
-    name: z.string(),
-    format: z.enum(FORMATS),
-    sha256: z.string(),
-    size_bytes: z.int(),
-    file_count: z.int(),
-    unpacked_bytes: z.int(),
-    metadata: z.record(z.string(), z.string()),
-    created_at: DateTime,
-  })
-  .meta({ id: "CodeArtifact" });
+export const CodeArtifact = later(() =>
+  z
+    .object({
+      object: z.literal("code_artifact"),
+      id: z.string(),
+      name: z.string(),
+      format: z.enum(FORMATS),
+      sha256: z.string(),
+      size_bytes: z.int(),
+      file_count: z.int(),
+      unpacked_bytes: z.int(),
+      metadata: z.record(z.string(), z.string()),
+      created_at: DateTime,
+    })
+    .meta({ id: "CodeArtifact" }),
+);
 export type CodeArtifact = z.infer<typeof CodeArtifact>;
 
 /** The fields of the form beside the file. */

@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { usdOf } from "../../lib/money.ts";
 import { DEFAULTS, type Estimate, type Month, type Wish } from "../../lib/pricing/estimate.ts";
+import { later } from "../../lib/schema.ts";
 
 /** Text of a query; an empty one is no number. */
 const amount = (most: number, least = 0) =>
@@ -39,53 +40,65 @@ export type CompareQuery = z.infer<typeof CompareQuery>;
 export type EstimateQuery = z.infer<typeof EstimateQuery>;
 export type MonthQuery = z.infer<typeof MonthQuery>;
 
-export const CostSummary = z
-  .object({
-    object: z.literal("cost_summary"),
-    period_days: z.int(),
-    job_count: z.int(),
-    total_cost_usd: z.number(),
-    total_gpu_hours: z.number(),
-    avg_cost_per_job_usd: z.number().describe("0 without jobs"),
-  })
-  .meta({ id: "CostSummary" });
-export const CostByProvider = z
-  .array(z.object({ provider: z.string(), job_count: z.int(), cost_usd: z.number() }))
-  .meta({ id: "CostByProvider" });
-export const CostByGpu = z
-  .array(z.object({ gpu_type: z.string(), job_count: z.int(), cost_usd: z.number(), gpu_hours: z.number() }))
-  .meta({ id: "CostByGpu" });
-export const CostEstimate = z
-  .object({
-    object: z.literal("cost_estimate"),
-    cost_usd: z.number().describe("The three parts together, times the markup"),
-    gpu_cost_usd: z.number(),
-    storage_cost_usd: z.number(),
-    overhead_cost_usd: z.number(),
-    duration_seconds: z.number(),
-    gpu_type: z.string(),
-    gpu_count: z.int(),
-    provider: z.string(),
-    markup_multiplier: z.number(),
-  })
-  .meta({ id: "CostEstimate" });
-export const MonthlyProjection = z
-  .object({
-    object: z.literal("cost_projection"),
-    total_jobs: z.int().describe("In 30 days"),
-    avg_cost_per_job_usd: z.number(),
-    total_monthly_usd: z.number(),
-    keep_warm_monthly_usd: z.number().describe("To hold the same GPUs for all of the 30 days instead"),
-  })
-  .meta({ id: "MonthlyProjection" });
-export const CostComparison = z
-  .record(z.string(), z.number())
-  .describe("Provider, or provider:plan, to cost in dollars; who has no such GPU is not there")
-  .meta({ id: "CostComparison" });
-export const CostRates = z
-  .record(z.string(), z.record(z.string(), z.number()))
-  .describe("Provider to GPU type to dollars for an hour of one; what it does not offer is not there")
-  .meta({ id: "CostRates" });
+export const CostSummary = later(() =>
+  z
+    .object({
+      object: z.literal("cost_summary"),
+      period_days: z.int(),
+      job_count: z.int(),
+      total_cost_usd: z.number(),
+      total_gpu_hours: z.number(),
+      avg_cost_per_job_usd: z.number().describe("0 without jobs"),
+    })
+    .meta({ id: "CostSummary" }),
+);
+export const CostByProvider = later(() =>
+  z.array(z.object({ provider: z.string(), job_count: z.int(), cost_usd: z.number() })).meta({ id: "CostByProvider" }),
+);
+export const CostByGpu = later(() =>
+  z
+    .array(z.object({ gpu_type: z.string(), job_count: z.int(), cost_usd: z.number(), gpu_hours: z.number() }))
+    .meta({ id: "CostByGpu" }),
+);
+export const CostEstimate = later(() =>
+  z
+    .object({
+      object: z.literal("cost_estimate"),
+      cost_usd: z.number().describe("The three parts together, times the markup"),
+      gpu_cost_usd: z.number(),
+      storage_cost_usd: z.number(),
+      overhead_cost_usd: z.number(),
+      duration_seconds: z.number(),
+      gpu_type: z.string(),
+      gpu_count: z.int(),
+      provider: z.string(),
+      markup_multiplier: z.number(),
+    })
+    .meta({ id: "CostEstimate" }),
+);
+export const MonthlyProjection = later(() =>
+  z
+    .object({
+      object: z.literal("cost_projection"),
+      total_jobs: z.int().describe("In 30 days"),
+      avg_cost_per_job_usd: z.number(),
+      total_monthly_usd: z.number(),
+      keep_warm_monthly_usd: z.number().describe("To hold the same GPUs for all of the 30 days instead"),
+    })
+    .meta({ id: "MonthlyProjection" }),
+);
+export const CostComparison = later(() =>
+  z
+    .record(z.string(), z.number())
+    .describe("Provider, or provider:plan, to cost in dollars; who has no such GPU is not there")
+    .meta({ id: "CostComparison" }),
+);
+export const CostRates = later(() =>
+  z
+    .record(z.string(), z.record(z.string(), z.number()))
+    .describe("Provider to GPU type to dollars for an hour of one; what it does not offer is not there")
+    .meta({ id: "CostRates" }),
+);
 
 export const presentEstimate = (wish: Wish, cost: Estimate): z.infer<typeof CostEstimate> => ({
   object: "cost_estimate",

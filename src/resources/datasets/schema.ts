@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { FORMATS } from "../../lib/rows/format.ts";
-import { DateTime, isoOrNull, Label, Metadata } from "../../lib/schema.ts";
+import { DateTime, isoOrNull, Label, later, Metadata } from "../../lib/schema.ts";
 import { Credentials, DbConnection, HubConfig, Source } from "../../lib/source.ts";
 import { isoTime } from "../../lib/time.ts";
 import {
@@ -46,15 +46,20 @@ export const ResolveDataset = z
   .object({ credentials: Credentials.nullish().describe("Used for this reading alone, never stored") })
   .meta({ id: "ResolveDataset" });
 
-export const SourceValidation = z
-  .object({
-    object: z.literal("dataset.validation"),
-    valid: z.boolean(),
-    num_rows: z.int().nullable().describe("Null only where counting takes longer than connectors.validate_timeout_ms"),
-    columns: z.array(z.string()),
-    error: z.string().nullable(),
-  })
-  .meta({ id: "SourceValidation" });
+export const SourceValidation = later(() =>
+  z
+    .object({
+      object: z.literal("dataset.validation"),
+      valid: z.boolean(),
+      num_rows: z
+        .int()
+        .nullable()
+        .describe("Null only where counting takes longer than connectors.validate_timeout_ms"),
+      columns: z.array(z.string()),
+      error: z.string().nullable(),
+    })
+    .meta({ id: "SourceValidation" }),
+);
 export type SourceValidation = z.infer<typeof SourceValidation>;
 
 export const AppendRows = z
@@ -64,30 +69,32 @@ export const AppendRows = z
   })
   .meta({ id: "AppendRows" });
 
-export const Dataset = z
-  .object({
-    id: z.string(),
-    object: z.literal("dataset"),
-    name: z.string(),
-    created_at: DateTime,
-    updated_at: DateTime,
-    source_type: z.enum(DATASET_SOURCES),
-    source_uri: z.string().nullable(),
-    hub_dataset: z.string().nullable(),
-    hub_config: HubConfig.omit({ token: true }).nullable(),
-    db_connection: DbConnection.nullable().describe("Without what is secret in it"),
-    db_query: z.string().nullable(),
-    num_rows: z.int().nullable().describe("Live rows; null for connected sources"),
-    size_bytes: z.int().nullable(),
-    format: z.enum(FORMATS).nullable(),
-    head_row: z.int(),
-    auto_snapshot_rows: z.int().nullable(),
-    latest_snapshot_id: z.string().nullable(),
-    unsnapshotted_rows: z.int().nullable(),
-    snapshot_count: z.int().nullable(),
-    metadata: z.record(z.string(), z.string()),
-  })
-  .meta({ id: "Dataset" });
+export const Dataset = later(() =>
+  z
+    .object({
+      id: z.string(),
+      object: z.literal("dataset"),
+      name: z.string(),
+      created_at: DateTime,
+      updated_at: DateTime,
+      source_type: z.enum(DATASET_SOURCES),
+      source_uri: z.string().nullable(),
+      hub_dataset: z.string().nullable(),
+      hub_config: HubConfig.omit({ token: true }).nullable(),
+      db_connection: DbConnection.nullable().describe("Without what is secret in it"),
+      db_query: z.string().nullable(),
+      num_rows: z.int().nullable().describe("Live rows; null for connected sources"),
+      size_bytes: z.int().nullable(),
+      format: z.enum(FORMATS).nullable(),
+      head_row: z.int(),
+      auto_snapshot_rows: z.int().nullable(),
+      latest_snapshot_id: z.string().nullable(),
+      unsnapshotted_rows: z.int().nullable(),
+      snapshot_count: z.int().nullable(),
+      metadata: z.record(z.string(), z.string()),
+    })
+    .meta({ id: "Dataset" }),
+);
 export type Dataset = z.infer<typeof Dataset>;
 
 /** `whole`: with what only get-dataset shows. */
@@ -123,22 +130,24 @@ export const snapshotNumber = (id: string): number | undefined => {
   return digits === undefined ? undefined : Number(digits);
 };
 
-export const Snapshot = z
-  .object({
-    object: z.literal("dataset_snapshot"),
-    id: z.string(),
-    dataset_id: z.string(),
-    number: z.int(),
-    head_row: z.int(),
-    row_count: z.int(),
-    size_bytes: z.int(),
-    sha256: z.string().describe("Of the export as JSON lines"),
-    trigger: z.enum(TRIGGERS),
-    job_id: z.string().nullable(),
-    note: z.string().nullable(),
-    created_at: DateTime,
-  })
-  .meta({ id: "DatasetSnapshot" });
+export const Snapshot = later(() =>
+  z
+    .object({
+      object: z.literal("dataset_snapshot"),
+      id: z.string(),
+      dataset_id: z.string(),
+      number: z.int(),
+      head_row: z.int(),
+      row_count: z.int(),
+      size_bytes: z.int(),
+      sha256: z.string().describe("Of the export as JSON lines"),
+      trigger: z.enum(TRIGGERS),
+      job_id: z.string().nullable(),
+      note: z.string().nullable(),
+      created_at: DateTime,
+    })
+    .meta({ id: "DatasetSnapshot" }),
+);
 export type Snapshot = z.infer<typeof Snapshot>;
 
 export const presentSnapshot = (row: SnapshotRow): Snapshot => ({
@@ -156,72 +165,80 @@ export const presentSnapshot = (row: SnapshotRow): Snapshot => ({
   created_at: isoTime(row.createdAt),
 });
 
-export const Append = z
-  .object({
-    object: z.literal("dataset.append"),
-    dataset_id: z.string(),
-    batch_id: z.string(),
-    first_row_id: z.int(),
-    last_row_id: z.int(),
-    appended: z.int(),
-    superseded: z.int(),
-    tombstoned: z.int(),
-    head_row: z.int(),
-    unsnapshotted_rows: z.int(),
-  })
-  .meta({ id: "DatasetAppend" });
+export const Append = later(() =>
+  z
+    .object({
+      object: z.literal("dataset.append"),
+      dataset_id: z.string(),
+      batch_id: z.string(),
+      first_row_id: z.int(),
+      last_row_id: z.int(),
+      appended: z.int(),
+      superseded: z.int(),
+      tombstoned: z.int(),
+      head_row: z.int(),
+      unsnapshotted_rows: z.int(),
+    })
+    .meta({ id: "DatasetAppend" }),
+);
 export type Append = z.infer<typeof Append>;
 
-export const StreamRow = z
-  .object({
-    object: z.literal("dataset_row"),
-    row_id: z.int(),
-    op: z.enum(["append", "supersede", "tombstone"]),
-    target_row_id: z.int().nullable(),
-    data: z.record(z.string(), z.unknown()).nullable(),
-    created_at: DateTime,
-  })
-  .meta({ id: "DatasetRow" });
+export const StreamRow = later(() =>
+  z
+    .object({
+      object: z.literal("dataset_row"),
+      row_id: z.int(),
+      op: z.enum(["append", "supersede", "tombstone"]),
+      target_row_id: z.int().nullable(),
+      data: z.record(z.string(), z.unknown()).nullable(),
+      created_at: DateTime,
+    })
+    .meta({ id: "DatasetRow" }),
+);
 
-export const Diff = z
-  .object({
-    object: z.literal("dataset.diff"),
-    dataset_id: z.string(),
-    from: z.string(),
-    to: z.string(),
-    added: z.int(),
-    superseded: z.int(),
-    tombstoned: z.int(),
-    data: z.array(
-      z.object({
-        object: z.literal("dataset_change"),
-        change: z.enum(["added", "superseded", "tombstoned"]),
-        row_id: z.int().describe("The entry that made the change"),
-        target_row_id: z.int().nullable(),
-        data: z.record(z.string(), z.unknown()).nullable(),
-      }),
-    ),
-    has_more: z.boolean(),
-  })
-  .meta({ id: "DatasetDiff" });
+export const Diff = later(() =>
+  z
+    .object({
+      object: z.literal("dataset.diff"),
+      dataset_id: z.string(),
+      from: z.string(),
+      to: z.string(),
+      added: z.int(),
+      superseded: z.int(),
+      tombstoned: z.int(),
+      data: z.array(
+        z.object({
+          object: z.literal("dataset_change"),
+          change: z.enum(["added", "superseded", "tombstoned"]),
+          row_id: z.int().describe("The entry that made the change"),
+          target_row_id: z.int().nullable(),
+          data: z.record(z.string(), z.unknown()).nullable(),
+        }),
+      ),
+      has_more: z.boolean(),
+    })
+    .meta({ id: "DatasetDiff" }),
+);
 
-export const Resolution = z
-  .object({
-    object: z.literal("dataset_resolution"),
-    id: z.string(),
-    dataset_id: z.string(),
-    status: z.enum(RESOLUTION_STATUSES),
-    job_id: z.string().nullable(),
-    rows: z.int(),
-    bytes: z.int(),
-    total_rows: z.int().nullable(),
-    snapshot_id: z.string().nullable(),
-    error: z.object({ code: z.string(), message: z.string(), param: z.string().nullable() }).nullable(),
-    created_at: DateTime,
-    updated_at: DateTime,
-    finished_at: DateTime.nullable(),
-  })
-  .meta({ id: "DatasetResolution" });
+export const Resolution = later(() =>
+  z
+    .object({
+      object: z.literal("dataset_resolution"),
+      id: z.string(),
+      dataset_id: z.string(),
+      status: z.enum(RESOLUTION_STATUSES),
+      job_id: z.string().nullable(),
+      rows: z.int(),
+      bytes: z.int(),
+      total_rows: z.int().nullable(),
+      snapshot_id: z.string().nullable(),
+      error: z.object({ code: z.string(), message: z.string(), param: z.string().nullable() }).nullable(),
+      created_at: DateTime,
+      updated_at: DateTime,
+      finished_at: DateTime.nullable(),
+    })
+    .meta({ id: "DatasetResolution" }),
+);
 export type Resolution = z.infer<typeof Resolution>;
 
 export const presentResolution = (row: ResolutionRow): Resolution => ({

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { isId } from "../../lib/ids.ts";
-import { DateTime, isoOrNull, Label, Metadata } from "../../lib/schema.ts";
+import { DateTime, isoOrNull, Label, later, Metadata } from "../../lib/schema.ts";
 import { isoTime } from "../../lib/time.ts";
 import { STAGES } from "../../workers/protocol.ts";
 import { type DeploymentRow, type RequestRow, SOURCES, STATUSES } from "./table.ts";
@@ -12,41 +12,43 @@ const Load = z.object({
 });
 export type Load = z.infer<typeof Load>;
 
-export const Deployment = z
-  .object({
-    id: z.string(),
-    object: z.literal("deployment"),
-    status: z.enum(STATUSES),
-    name: z.string().describe("Also the model name in chat completions"),
-    model: z.string().describe("Training job id, or the name of a model"),
-    source: z.enum(SOURCES),
-    checkpoint: z.string().nullable(),
-    endpoint_url: z.string().nullable().describe("Null until it serves"),
-    gpu: z.object({ type: z.string(), count: z.int() }),
-    provider: z.string(),
-    cost_per_hour_usd: z.number().nullable(),
-    total_cost_usd: z.number(),
-    total_requests: z.int(),
-    error: z.string().nullable().describe("Why it failed"),
-    min_replicas: z.int().describe("0: it is parked when idle, and wakes on the next request"),
-    max_replicas: z.int(),
-    idle_timeout_seconds: z.int(),
-    context_length: z.int().nullable().describe("Tokens for each sequence; null: the default"),
-    parallel: z.int().nullable().describe("Sequences that a replica decodes at once; null: the default"),
-    wake_timeout_seconds: z.int(),
-    max_held_requests: z.int(),
-    pinned: z.boolean().describe("Never parked to make room"),
-    replicas: z.object({ desired: z.int(), ready: z.int() }),
-    parked: z.boolean(),
-    load: Load,
-    started_at: DateTime.nullable(),
-    stopped_at: DateTime.nullable(),
-    last_request_at: DateTime.nullable(),
-    metadata: z.record(z.string(), z.string()),
-    created_at: DateTime,
-    updated_at: DateTime,
-  })
-  .meta({ id: "Deployment" });
+export const Deployment = later(() =>
+  z
+    .object({
+      id: z.string(),
+      object: z.literal("deployment"),
+      status: z.enum(STATUSES),
+      name: z.string().describe("Also the model name in chat completions"),
+      model: z.string().describe("Training job id, or the name of a model"),
+      source: z.enum(SOURCES),
+      checkpoint: z.string().nullable(),
+      endpoint_url: z.string().nullable().describe("Null until it serves"),
+      gpu: z.object({ type: z.string(), count: z.int() }),
+      provider: z.string(),
+      cost_per_hour_usd: z.number().nullable(),
+      total_cost_usd: z.number(),
+      total_requests: z.int(),
+      error: z.string().nullable().describe("Why it failed"),
+      min_replicas: z.int().describe("0: it is parked when idle, and wakes on the next request"),
+      max_replicas: z.int(),
+      idle_timeout_seconds: z.int(),
+      context_length: z.int().nullable().describe("Tokens for each sequence; null: the default"),
+      parallel: z.int().nullable().describe("Sequences that a replica decodes at once; null: the default"),
+      wake_timeout_seconds: z.int(),
+      max_held_requests: z.int(),
+      pinned: z.boolean().describe("Never parked to make room"),
+      replicas: z.object({ desired: z.int(), ready: z.int() }),
+      parked: z.boolean(),
+      load: Load,
+      started_at: DateTime.nullable(),
+      stopped_at: DateTime.nullable(),
+      last_request_at: DateTime.nullable(),
+      metadata: z.record(z.string(), z.string()),
+      created_at: DateTime,
+      updated_at: DateTime,
+    })
+    .meta({ id: "Deployment" }),
+);
 export type Deployment = z.infer<typeof Deployment>;
 
 const Name = Label(100).refine((name) => !isId(name, "dep"), "must not look like the id of a deployment");
@@ -103,53 +105,61 @@ export const UpdateDeployment = z
   .meta({ id: "UpdateDeployment" });
 export type UpdateDeployment = z.infer<typeof UpdateDeployment>;
 
-export const StoppedDeployment = z
-  .object({
-    id: z.string(),
-    object: z.literal("deployment"),
-    status: z.enum(STATUSES),
-    stopped_at: DateTime.nullable(),
-  })
-  .meta({ id: "StoppedDeployment" });
+export const StoppedDeployment = later(() =>
+  z
+    .object({
+      id: z.string(),
+      object: z.literal("deployment"),
+      status: z.enum(STATUSES),
+      stopped_at: DateTime.nullable(),
+    })
+    .meta({ id: "StoppedDeployment" }),
+);
 
-export const DeploymentRequest = z
-  .object({
-    id: z.string(),
-    object: z.literal("deployment_request"),
-    deployment_id: z.string(),
-    prompt_tokens: z.int(),
-    completion_tokens: z.int(),
-    latency_ms: z.number(),
-    status_code: z.int().describe("499: the client left"),
-    error_message: z.string().nullable(),
-    created_at: DateTime,
-  })
-  .meta({ id: "DeploymentRequest" });
+export const DeploymentRequest = later(() =>
+  z
+    .object({
+      id: z.string(),
+      object: z.literal("deployment_request"),
+      deployment_id: z.string(),
+      prompt_tokens: z.int(),
+      completion_tokens: z.int(),
+      latency_ms: z.number(),
+      status_code: z.int().describe("499: the client left"),
+      error_message: z.string().nullable(),
+      created_at: DateTime,
+    })
+    .meta({ id: "DeploymentRequest" }),
+);
 
-export const DeploymentMetrics = z
-  .object({
-    object: z.literal("deployment_metrics"),
-    total_requests: z.int(),
-    total_prompt_tokens: z.int(),
-    total_completion_tokens: z.int(),
-    total_cost_usd: z.number(),
-    avg_latency_ms: z.number(),
-    error_rate: z
-      .number()
-      .min(0)
-      .max(1)
-      .describe("The share of requests answered with a status of 400 or more; clients that left (499) do not count"),
-    uptime_seconds: z.number(),
-  })
-  .meta({ id: "DeploymentMetrics" });
+export const DeploymentMetrics = later(() =>
+  z
+    .object({
+      object: z.literal("deployment_metrics"),
+      total_requests: z.int(),
+      total_prompt_tokens: z.int(),
+      total_completion_tokens: z.int(),
+      total_cost_usd: z.number(),
+      avg_latency_ms: z.number(),
+      error_rate: z
+        .number()
+        .min(0)
+        .max(1)
+        .describe("The share of requests answered with a status of 400 or more; clients that left (499) do not count"),
+      uptime_seconds: z.number(),
+    })
+    .meta({ id: "DeploymentMetrics" }),
+);
 
 /** What a client of the OpenAI format reads under a deployment's own address. */
-export const ServedModelList = z
-  .object({
-    object: z.literal("list"),
-    data: z.array(z.object({ id: z.string(), object: z.literal("model"), created: z.int(), owned_by: z.string() })),
-  })
-  .meta({ id: "ServedModelList" });
+export const ServedModelList = later(() =>
+  z
+    .object({
+      object: z.literal("list"),
+      data: z.array(z.object({ id: z.string(), object: z.literal("model"), created: z.int(), owned_by: z.string() })),
+    })
+    .meta({ id: "ServedModelList" }),
+);
 
 /** Whether it is (or, while it wakes or mends, remains) an address to send requests to. */
 const isOpen = ({ status, waking }: DeploymentRow) =>

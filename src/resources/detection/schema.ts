@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { PREDICTIONS, VERDICTS } from "../../lib/detection/tiers.ts";
-import { DateTime, Label } from "../../lib/schema.ts";
+import { DateTime, Label, later } from "../../lib/schema.ts";
 import { isoTime } from "../../lib/time.ts";
 import { MODELS, ModelName, ModelResult, type Scored, Signals } from "../../workers/protocol_detector.ts";
 import { ensembleOf, PLANS } from "./policy.ts";
@@ -42,9 +42,11 @@ export const DetectUrl = z
   .refine(oneList, ONE_LIST)
   .meta({ id: "DetectUrl" });
 
-export const Feedback = z
-  .object({ label: z.enum(["ai", "real"]), comment: z.string().nullable(), timestamp: DateTime })
-  .meta({ id: "DetectionFeedback" });
+export const Feedback = later(() =>
+  z
+    .object({ label: z.enum(["ai", "real"]), comment: z.string().nullable(), timestamp: DateTime })
+    .meta({ id: "DetectionFeedback" }),
+);
 
 export const GiveFeedback = z
   .object({
@@ -54,61 +56,67 @@ export const GiveFeedback = z
   .meta({ id: "GiveDetectionFeedback" });
 export type GiveFeedback = z.infer<typeof GiveFeedback>;
 
-const Result = ModelResult.extend({
-  score: z.number().min(0).max(1).describe("Calibrated; 0.5, which says nothing, where the status is error"),
-});
+const Result = later(() =>
+  ModelResult.unwrap().extend({
+    score: z.number().min(0).max(1).describe("Calibrated; 0.5, which says nothing, where the status is error"),
+  }),
+);
 const NO_SCORE = 0.5;
 
-export const Detection = z
-  .object({
-    id: z.string(),
-    prediction: z.enum(PREDICTIONS),
-    confidence: z.number().min(0).max(1).describe("Twice the distance of the score from 0.5"),
-    ensemble_score: z.number().min(0).max(1).describe("Higher: more likely generated. Of pixels alone"),
-    verdict: z.enum(VERDICTS),
-    models_succeeded: z.int(),
-    models_total: z.int(),
-    model_results: z.partialRecord(ModelName, Result),
-    detection_latency_ms: z.number(),
-    isFake: z.boolean().nullable(),
-    processingTimeMs: z.number(),
-    imageHash: z.string().describe("SHA-256 of the file"),
-    cached: z.boolean(),
-    timestamp: DateTime.describe("Of the detection; of a cached one, when it was made"),
-    aboveThreshold: z.boolean().describe("The score is at least the account's defaultThreshold"),
-    modelVersions: z.partialRecord(ModelName, z.string()),
-    signals: Signals.describe("Inform the reader and never move the score"),
-    image: z
-      .object({ width: z.int(), height: z.int(), format: z.string(), sizeBytes: z.int() })
-      .nullable()
-      .describe("Null for speech"),
-    audio: z
-      .object({
-        seconds: z.number(),
-        sampleRate: z.int(),
-        channels: z.int(),
-        format: z.string(),
-        sizeBytes: z.int(),
-      })
-      .nullable()
-      .describe("Null for images"),
-    feedback: Feedback.nullable(),
-  })
-  .meta({ id: "Detection" });
+export const Detection = later(() =>
+  z
+    .object({
+      id: z.string(),
+      prediction: z.enum(PREDICTIONS),
+      confidence: z.number().min(0).max(1).describe("Twice the distance of the score from 0.5"),
+      ensemble_score: z.number().min(0).max(1).describe("Higher: more likely generated. Of pixels alone"),
+      verdict: z.enum(VERDICTS),
+      models_succeeded: z.int(),
+      models_total: z.int(),
+      model_results: z.partialRecord(ModelName, Result),
+      detection_latency_ms: z.number(),
+      isFake: z.boolean().nullable(),
+      processingTimeMs: z.number(),
+      imageHash: z.string().describe("SHA-256 of the file"),
+      cached: z.boolean(),
+      timestamp: DateTime.describe("Of the detection; of a cached one, when it was made"),
+      aboveThreshold: z.boolean().describe("The score is at least the account's defaultThreshold"),
+      modelVersions: z.partialRecord(ModelName, z.string()),
+      signals: Signals.describe("Inform the reader and never move the score"),
+      image: z
+        .object({ width: z.int(), height: z.int(), format: z.string(), sizeBytes: z.int() })
+        .nullable()
+        .describe("Null for speech"),
+      audio: z
+        .object({
+          seconds: z.number(),
+          sampleRate: z.int(),
+          channels: z.int(),
+          format: z.string(),
+          sizeBytes: z.int(),
+        })
+        .nullable()
+        .describe("Null for images"),
+      feedback: Feedback.nullable(),
+    })
+    .meta({ id: "Detection" }),
+);
 export type Detection = z.infer<typeof Detection>;
 
-export const Config = z
-  .object({
-    customerId: z.string(),
-    defaultModels: z.array(ModelName),
-    defaultThreshold: z.number().min(0).max(1),
-    webhookUrl: z.string().nullable(),
-    cacheEnabled: z.boolean(),
-    plan: z.enum(PLANS),
-    credits: z.number(),
-    webhookSecret: z.string().optional().describe("Only in the answer that follows a new webhookUrl"),
-  })
-  .meta({ id: "DetectionConfig" });
+export const Config = later(() =>
+  z
+    .object({
+      customerId: z.string(),
+      defaultModels: z.array(ModelName),
+      defaultThreshold: z.number().min(0).max(1),
+      webhookUrl: z.string().nullable(),
+      cacheEnabled: z.boolean(),
+      plan: z.enum(PLANS),
+      credits: z.number(),
+      webhookSecret: z.string().optional().describe("Only in the answer that follows a new webhookUrl"),
+    })
+    .meta({ id: "DetectionConfig" }),
+);
 export type Config = z.infer<typeof Config>;
 
 export const ChangeConfig = z
@@ -137,32 +145,38 @@ export const CreateBatch = z
   .meta({ id: "CreateDetectionBatch" });
 export type CreateBatch = z.infer<typeof CreateBatch>;
 
-export const Batch = z
-  .object({
-    jobId: z.string(),
-    status: z.enum(BATCH_STATUSES),
-    totalImages: z.int(),
-    successCount: z.int(),
-    failureCount: z.int(),
-    createdAt: DateTime,
-    finishedAt: DateTime.nullable(),
-  })
-  .meta({ id: "DetectionBatch" });
+export const Batch = later(() =>
+  z
+    .object({
+      jobId: z.string(),
+      status: z.enum(BATCH_STATUSES),
+      totalImages: z.int(),
+      successCount: z.int(),
+      failureCount: z.int(),
+      createdAt: DateTime,
+      finishedAt: DateTime.nullable(),
+    })
+    .meta({ id: "DetectionBatch" }),
+);
 export type Batch = z.infer<typeof Batch>;
 
-export const BatchResult = z
-  .object({
-    id: z.string(),
-    status: z.enum(["pending", "success", "error", "cancelled"]),
-    result: Detection.nullable().describe("Null: none yet, or an error, or older than results are kept"),
-    error: z.string().nullable(),
-    code: z.string().nullable(),
-  })
-  .meta({ id: "DetectionBatchResult" });
+export const BatchResult = later(() =>
+  z
+    .object({
+      id: z.string(),
+      status: z.enum(["pending", "success", "error", "cancelled"]),
+      result: Detection.nullable().describe("Null: none yet, or an error, or older than results are kept"),
+      error: z.string().nullable(),
+      code: z.string().nullable(),
+    })
+    .meta({ id: "DetectionBatchResult" }),
+);
 
-export const BatchResults = z
-  .object({ jobId: z.string(), results: z.array(BatchResult), hasMore: z.boolean() })
-  .meta({ id: "DetectionBatchResults" });
+export const BatchResults = later(() =>
+  z
+    .object({ jobId: z.string(), results: z.array(BatchResult), hasMore: z.boolean() })
+    .meta({ id: "DetectionBatchResults" }),
+);
 
 export const ResultsQuery = z.object({
   limit: z.coerce.number().int().min(1).max(MOST_ITEMS).default(100).describe("How many results at most"),

@@ -1,25 +1,27 @@
 import { z } from "zod";
 import { EVENT_TYPES, type EventType } from "../../events/catalog.ts";
 import type { EventRow } from "../../events/table.ts";
-import { DateTime } from "../../lib/schema.ts";
+import { DateTime, later } from "../../lib/schema.ts";
 import { isoTime } from "../../lib/time.ts";
 
-export const Event = z
-  .object({
-    object: z.literal("event"),
-    id: z.string(),
-    type: z.enum(EVENT_TYPES),
-    created_at: DateTime,
-    data: z
-      .record(z.string(), z.unknown())
-      .describe("The resource the event is about; its shape follows from the type"),
-  })
-  .meta({ id: "Event" });
+export const Event = later(() =>
+  z
+    .object({
+      object: z.literal("event"),
+      id: z.string(),
+      type: z.enum(EVENT_TYPES),
+      created_at: DateTime,
+      data: z
+        .record(z.string(), z.unknown())
+        .describe("The resource the event is about; its shape follows from the type"),
+    })
+    .meta({ id: "Event" }),
+);
 export type Event = z.infer<typeof Event>;
 
-export const EventList = z
-  .object({ object: z.literal("list"), data: z.array(Event), has_more: z.boolean() })
-  .meta({ id: "EventList" });
+export const EventList = later(() =>
+  z.object({ object: z.literal("list"), data: z.array(Event), has_more: z.boolean() }).meta({ id: "EventList" }),
+);
 
 export const EventQuery = z.object({
   after: z

@@ -1,69 +1,75 @@
 import { z } from "zod";
-import { DateTime } from "../../lib/schema.ts";
+import { DateTime, later } from "../../lib/schema.ts";
 import { isoTime } from "../../lib/time.ts";
 import type { Seen } from "./inventory.ts";
 import { freeBytes, sizeOf } from "./policy.ts";
 import type { LeaseRow, WaitRow } from "./table.ts";
 
-export const GpuLease = z
-  .object({
-    holder: z.string().nullable().describe("Id of the deployment or job; null: another workspace's"),
-    kind: z.string(),
-    bytes: z.int(),
-    priority: z.int().nullable(),
-    pinned: z.boolean().nullable(),
-    idle_since: DateTime.nullable().describe(
-      "Since when it may be parked to make room; null: it is at work, or must stay",
-    ),
-    created_at: DateTime.nullable(),
-  })
-  .meta({ id: "GpuLease" });
+export const GpuLease = later(() =>
+  z
+    .object({
+      holder: z.string().nullable().describe("Id of the deployment or job; null: another workspace's"),
+      kind: z.string(),
+      bytes: z.int(),
+      priority: z.int().nullable(),
+      pinned: z.boolean().nullable(),
+      idle_since: DateTime.nullable().describe(
+        "Since when it may be parked to make room; null: it is at work, or must stay",
+      ),
+      created_at: DateTime.nullable(),
+    })
+    .meta({ id: "GpuLease" }),
+);
 export type GpuLease = z.infer<typeof GpuLease>;
 
-export const Gpu = z
-  .object({
-    object: z.literal("gpu"),
-    id: z.string().describe("The card's UUID; cpu for main memory, on a machine without a GPU"),
-    index: z.int(),
-    uuid: z.string().nullable(),
-    type: z.string().describe("As in a deployment's gpu.type"),
-    name: z.string(),
-    memory_total_bytes: z.int(),
-    memory_used_bytes: z.int().describe("By all programs, as measured"),
-    memory_leased_bytes: z.int().describe("Promised by this server to deployments and jobs"),
-    utilization_percent: z.number().nullable(),
-    temperature_celsius: z.number().nullable(),
-    power_watts: z.number().nullable(),
-    leases: z.array(GpuLease),
-  })
-  .meta({ id: "Gpu" });
+export const Gpu = later(() =>
+  z
+    .object({
+      object: z.literal("gpu"),
+      id: z.string().describe("The card's UUID; cpu for main memory, on a machine without a GPU"),
+      index: z.int(),
+      uuid: z.string().nullable(),
+      type: z.string().describe("As in a deployment's gpu.type"),
+      name: z.string(),
+      memory_total_bytes: z.int(),
+      memory_used_bytes: z.int().describe("By all programs, as measured"),
+      memory_leased_bytes: z.int().describe("Promised by this server to deployments and jobs"),
+      utilization_percent: z.number().nullable(),
+      temperature_celsius: z.number().nullable(),
+      power_watts: z.number().nullable(),
+      leases: z.array(GpuLease),
+    })
+    .meta({ id: "Gpu" }),
+);
 export type Gpu = z.infer<typeof Gpu>;
 
-export const GpuAvailability = z
-  .object({
-    object: z.literal("gpu_availability"),
-    data: z.array(
-      z.object({
-        type: z.string(),
-        total: z.int().describe("Devices"),
-        available: z.int().describe("Devices on which nothing is leased"),
-        memory_free_bytes: z.int().describe("On all of them, beside leases, other programs and the reserve"),
-        largest_free_bytes: z.int().describe("On one of them: what a request for one device can get at once"),
-      }),
-    ),
-    queue: z
-      .array(
+export const GpuAvailability = later(() =>
+  z
+    .object({
+      object: z.literal("gpu_availability"),
+      data: z.array(
         z.object({
-          holder: z.string().nullable().describe("Id of the deployment or job; null: another workspace's"),
-          kind: z.string(),
-          bytes: z.int(),
-          reason: z.string(),
-          since: DateTime,
+          type: z.string(),
+          total: z.int().describe("Devices"),
+          available: z.int().describe("Devices on which nothing is leased"),
+          memory_free_bytes: z.int().describe("On all of them, beside leases, other programs and the reserve"),
+          largest_free_bytes: z.int().describe("On one of them: what a request for one device can get at once"),
         }),
-      )
-      .describe("Who waits for memory, in the order of being served"),
-  })
-  .meta({ id: "GpuAvailability" });
+      ),
+      queue: z
+        .array(
+          z.object({
+            holder: z.string().nullable().describe("Id of the deployment or job; null: another workspace's"),
+            kind: z.string(),
+            bytes: z.int(),
+            reason: z.string(),
+            since: DateTime,
+          }),
+        )
+        .describe("Who waits for memory, in the order of being served"),
+    })
+    .meta({ id: "GpuAvailability" }),
+);
 export type GpuAvailability = z.infer<typeof GpuAvailability>;
 
 /** What the presenting functions look at: one moment of the ledger, and for whose eyes. */

@@ -1,14 +1,13 @@
 /** The model inside the executable: copied out once for each version, since native code maps it into memory. */
 import { mkdir, readdir, rm, stat } from "node:fs/promises";
-import { basename, join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { and, eq, isNull } from "drizzle-orm";
-import tiny from "../../../models/verk-tiny.gguf" with { type: "file" };
+import manifest from "../../../models/manifest.json";
 import type { Ctx } from "../../context.ts";
 import { transition } from "../../events/lifecycle.ts";
-import { oncePer } from "../../lib/once_per.ts";
 import { durable, write } from "../../platform/db.ts";
-import { writeStreamAtomic } from "../../platform/files.ts";
 import { settleFile } from "./check.ts";
+import { placeBuiltin } from "./inspect.ts";
 import { machine } from "./machine.ts";
 import * as models from "./service.ts";
 import { models as table } from "./table.ts";
@@ -16,22 +15,16 @@ import { models as table } from "./table.ts";
 export const BUILTIN_NAME = "verk-tiny";
 const DIR = join("models", ".builtin");
 
-/** Read as a stream: inside the executable there is nothing to open. */
-const hashOf = oncePer(async (_ctx: object) => {
-  const hasher = new Bun.CryptoHasher("sha256");
-  for await (const chunk of Bun.file(tiny).stream()) hasher.update(chunk);
-  return hasher.digest("hex");
-});
+const { sha256, bytes } = manifest.models.find(({ name }) => name === BUILTIN_NAME)!;
 
 export async function ensureBuiltin(ctx: Ctx) {
-  const sha256 = await hashOf(ctx.supervisor);
   const path = join(DIR, `${BUILTIN_NAME}-${sha256.slice(0, 16)}.gguf`);
   const row = ctx.db
     .select()
     .from(table)
     .where(and(isNull(table.workspaceId), eq(table.name, BUILTIN_NAME)))
     .get();
-  const copied = await copyOut(ctx, path, sha256);
+  const copied = await copyOut(ctx, join(ctx.config.data_dir, path));
   if (!copied && row?.status === "ready" && row.source === "builtin" && row.path === path) return;
   const now = ctx.clock.now();
   const id = write(ctx.db, (tx) => {
@@ -45,13 +38,11 @@ export async function ensureBuiltin(ctx: Ctx) {
 }
 
 /** Whether it had to be copied. */
-async function copyOut(ctx: Ctx, path: string, sha256: string): Promise<boolean> {
-  const target = join(ctx.config.data_dir, path);
-  const source = Bun.file(tiny);
+async function copyOut(ctx: Ctx, target: string): Promise<boolean> {
   const there = await stat(target).catch(() => undefined);
-  if (there?.isFile() && there.size === source.size) return false;
-  await mkdir(join(ctx.config.data_dir, DIR), { recursive: true, mode: 0o700 });
-  await writeStreamAtomic(target, source.stream(), { expectedSha256: sha256 });
+  if (there?.isFile() && there.size === bytes) return false;
+  await mkdir(dirname(target), { recursive: true, mode: 0o700 });
+  await placeBuiltin(ctx, target, sha256);
   return true;
 }
 

@@ -1,7 +1,7 @@
 import { afterEach, expect, jest, test } from "bun:test";
 import type { Ctx } from "../../context.ts";
 import type { FromInspector, ToInspector } from "../../workers/protocol.ts";
-import { inspect } from "./inspect.ts";
+import { inspect, placeBuiltin } from "./inspect.ts";
 
 afterEach(() => jest.useRealTimers());
 
@@ -45,4 +45,16 @@ test("a file that comes while the idle process is ending is looked at by a new o
   expect(spawned[1]?.asked).toEqual([{ type: "inspect", path: "b", hash: false }]);
   spawned[1]?.say(refused("b"));
   expect(await second).toEqual({ ok: false, error: "no: b", broken: false });
+});
+
+test("the built-in model is copied by the process that looks at files, and a refusal is told with its reason", async () => {
+  const { ctx, spawned } = fakeProcesses();
+  const placing = placeBuiltin(ctx, "p", "hash");
+  expect(spawned[0]?.asked).toEqual([{ type: "place", path: "p", sha256: "hash" }]);
+  spawned[0]?.say({ type: "placed", path: "p" });
+  await placing;
+
+  const full = placeBuiltin(ctx, "p", "hash");
+  spawned[0]?.say({ type: "refused", path: "p", error: "the disk is full" });
+  await expect(full).rejects.toThrow("could not be copied to p: the disk is full");
 });

@@ -5,13 +5,14 @@ import type { Supervisor } from "../../platform/supervisor.ts";
 import type { Worker } from "../../platform/worker.ts";
 import { FromInspector, type ModelShape, type ToInspector } from "../../workers/protocol.ts";
 
-export type Inspection =
-  | { ok: true; shape: ModelShape; sizeBytes: number; sha256: string | null }
-  /** `broken`: not the file's fault, the process ended: worth another try. */
-  | { ok: false; error: string; broken: boolean };
+/** `broken`: not the file's fault, the process ended: worth another try. */
+type Refusal = { ok: false; error: string; broken: boolean };
+export type Inspection = { ok: true; shape: ModelShape; sizeBytes: number; sha256: string | null } | Refusal;
 
 type Options = { hash: boolean; onProgress?: (fraction: number) => void };
-type Waiting = { path: string; options: Options; done: (inspection: Inspection) => void };
+type Question = Exclude<ToInspector, { type: "unpack" }>;
+type Answer = Extract<FromInspector, { type: "inspected" | "placed" }> | Refusal;
+type Waiting = { question: Question; onProgress?: Options["onProgress"]; done: (answer: Answer) => void };
 
 const IDLE_MS = 5_000;
 const LOOK_MS = 120_000; // a header is read in a moment; a disk that does not answer must not keep the others waiting
@@ -19,9 +20,19 @@ const LOOK_MS = 120_000; // a header is read in a moment; a disk that does not a
 /** Hashing a large file takes minutes: whoever only wants to know what a file is does not wait behind it. */
 const linesOf = oncePer((supervisor: Supervisor) => ({ look: createLine(supervisor), hash: createLine(supervisor) }));
 
-export function inspect(ctx: Ctx, path: string, options: Options): Promise<Inspection> {
+export async function inspect(ctx: Ctx, path: string, { hash, onProgress }: Options): Promise<Inspection> {
   const lines = linesOf(ctx.supervisor);
-  return new Promise((done) => (options.hash ? lines.hash : lines.look).add({ path, options, done }));
+  const answer = await (hash ? lines.hash : lines.look).ask({ type: "inspect", path, hash }, onProgress);
+  if ("ok" in answer) return answer;
+  if (answer.type !== "inspected") throw new Error(`the inspector answered ${answer.type}`);
+  const { shape, size_bytes: sizeBytes, sha256 } = answer;
+  return { ok: true, shape, sizeBytes, sha256 };
+}
+
+/** The model inside the executable → `path`, by the child too: its pages then are no memory of the server. */
+export async function placeBuiltin(ctx: Ctx, path: string, sha256: string) {
+  const answer = await linesOf(ctx.supervisor).look.ask({ type: "place", path, sha256 });
+  if ("ok" in answer) throw new Error(`The built-in model could not be copied to ${path}: ${answer.error}`);
 }
 
 function createLine(supervisor: Supervisor) {
@@ -45,8 +56,8 @@ function createLine(supervisor: Supervisor) {
     } catch (error) {
       return settle({ ok: false, error: (error as Error).message, broken: true });
     }
-    worker.send({ type: "inspect", path: first.path, hash: first.options.hash });
-    if (first.options.hash) return;
+    worker.send(first.question);
+    if (first.question.type === "inspect" && first.question.hash) return;
     late = setTimeout(() => void worker?.stop("the file does not answer"), LOOK_MS);
     late.unref();
   }
@@ -57,9 +68,9 @@ function createLine(supervisor: Supervisor) {
     worker = undefined;
   }
 
-  function settle(inspection: Inspection) {
+  function settle(answer: Answer) {
     clearTimeout(late);
-    queue.shift()?.done(inspection);
+    queue.shift()?.done(answer);
     next();
   }
 
@@ -68,11 +79,9 @@ function createLine(supervisor: Supervisor) {
       kind: "inspector",
       incoming: FromInspector,
       onMessage(message) {
-        if (message.type === "hashing") queue[0]?.options.onProgress?.(message.progress);
+        if (message.type === "hashing") queue[0]?.onProgress?.(message.progress);
         if (message.type === "refused") settle({ ok: false, error: message.error, broken: false });
-        if (message.type !== "inspected") return;
-        const { shape, size_bytes: sizeBytes, sha256 } = message;
-        settle({ ok: true, shape, sizeBytes, sha256 });
+        if (message.type === "inspected" || message.type === "placed") settle(message);
       },
       onExit({ message }) {
         if (worker !== started) return;
@@ -84,9 +93,10 @@ function createLine(supervisor: Supervisor) {
   }
 
   return {
-    add(waiting: Waiting) {
-      queue.push(waiting);
-      if (!busy) next();
-    },
+    ask: (question: Question, onProgress?: Options["onProgress"]) =>
+      new Promise<Answer>((done) => {
+        queue.push({ question, onProgress, done });
+        if (!busy) next();
+      }),
   };
 }

@@ -8,7 +8,7 @@ import { describe } from "../../http/openapi.ts";
 import { listOf, PageQuery } from "../../http/pagination.ts";
 import { keepOpen } from "../../http/patience.ts";
 import { asks } from "../../http/query.ts";
-import { Deleted, Label } from "../../lib/schema.ts";
+import { Deleted, Label, later } from "../../lib/schema.ts";
 import { SignedQuery } from "../signed_urls/schema.ts";
 import { Model, present } from "./schema.ts";
 import * as models from "./service.ts";
@@ -18,9 +18,9 @@ import { CompleteModel, CreateModel, CreatePresignedUpload, PresignedUpload, Rec
 export const PullModel = z
   .object({ name: Label(300).describe("owner/repo, owner/repo:QUANT or owner/repo:file.gguf") })
   .meta({ id: "PullModel" });
-export const ModelScan = z
-  .object({ object: z.literal("model.scan"), started: z.literal(true) })
-  .meta({ id: "ModelScan" });
+export const ModelScan = later(() =>
+  z.object({ object: z.literal("model.scan"), started: z.literal(true) }).meta({ id: "ModelScan" }),
+);
 
 /** Without a key: the address itself is the permission. */
 const sending = (ctx: Ctx) =>

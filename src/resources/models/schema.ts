@@ -1,40 +1,42 @@
 import { z } from "zod";
-import { DateTime } from "../../lib/schema.ts";
+import { DateTime, later } from "../../lib/schema.ts";
 import { isoTime } from "../../lib/time.ts";
 import { type ModelRow, SOURCES, STATUSES } from "./table.ts";
 
 /** Of the installation, where no workspace owns it. */
 const OWNERS: Partial<Record<ModelRow["source"], string>> = { builtin: "verk", folder: "local" };
 
-export const Model = z
-  .object({
-    id: z.string(),
-    object: z.literal("model"),
-    created: z.int().describe("Unix seconds"),
-    owned_by: z.string().describe("verk (built in), local (in the models folder), or the workspace"),
-    name: z.string(),
-    status: z.enum(STATUSES),
-    source: z.enum(SOURCES),
-    base_model: z.string().nullable(),
-    format: z.string(),
-    type: z.enum(["model", "adapter"]).nullable(),
-    architecture: z.string().nullable(),
-    parameters: z.int().nullable(),
-    context_length: z.int().nullable(),
-    quantization: z.string().nullable(),
-    has_chat_template: z.boolean().nullable(),
-    size_bytes: z.int().nullable(),
-    sha256: z.string().nullable(),
-    job_id: z.string().nullable(),
-    checkpoint_id: z.string().nullable().describe("Of the training job"),
-    file: z.string().nullable().describe("The file of the hub's repository"),
-    progress: z.number().nullable().describe("0 to 1 while it is downloaded or checked"),
-    error: z.string().nullable(),
-    metadata: z.record(z.string(), z.string()),
-    created_at: DateTime,
-    updated_at: DateTime,
-  })
-  .meta({ id: "Model" });
+export const Model = later(() =>
+  z
+    .object({
+      id: z.string(),
+      object: z.literal("model"),
+      created: z.int().describe("Unix seconds"),
+      owned_by: z.string().describe("verk (built in), local (in the models folder), or the workspace"),
+      name: z.string(),
+      status: z.enum(STATUSES),
+      source: z.enum(SOURCES),
+      base_model: z.string().nullable(),
+      format: z.string(),
+      type: z.enum(["model", "adapter"]).nullable(),
+      architecture: z.string().nullable(),
+      parameters: z.int().nullable(),
+      context_length: z.int().nullable(),
+      quantization: z.string().nullable(),
+      has_chat_template: z.boolean().nullable(),
+      size_bytes: z.int().nullable(),
+      sha256: z.string().nullable(),
+      job_id: z.string().nullable(),
+      checkpoint_id: z.string().nullable().describe("Of the training job"),
+      file: z.string().nullable().describe("The file of the hub's repository"),
+      progress: z.number().nullable().describe("0 to 1 while it is downloaded or checked"),
+      error: z.string().nullable(),
+      metadata: z.record(z.string(), z.string()),
+      created_at: DateTime,
+      updated_at: DateTime,
+    })
+    .meta({ id: "Model" }),
+);
 export type Model = z.infer<typeof Model>;
 
 export const present = (row: ModelRow): Model => ({

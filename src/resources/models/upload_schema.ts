@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { isId } from "../../lib/ids.ts";
-import { DateTime, Label, Metadata } from "../../lib/schema.ts";
+import { DateTime, Label, later, Metadata } from "../../lib/schema.ts";
 
 export const CreateModel = z
   .object({
@@ -36,24 +36,26 @@ export const CreatePresignedUpload = z
   .meta({ id: "CreatePresignedUpload" });
 export type CreatePresignedUpload = z.infer<typeof CreatePresignedUpload>;
 
-export const PresignedUpload = z
-  .object({
-    object: z.literal("presigned_upload"),
-    id: z.string(),
-    model_id: z.string(),
-    status: z.enum(["open", "received"]).describe("received: nothing has to be sent"),
-    files: z.array(
-      z.object({
-        path: z.string(),
-        method: z.literal("PUT"),
-        url: z.string(),
-        headers: z.record(z.string(), z.string()),
-        exists: z.boolean().describe("This workspace has that content already: do not send it"),
-      }),
-    ),
-    expires_at: DateTime,
-  })
-  .meta({ id: "PresignedUpload" });
+export const PresignedUpload = later(() =>
+  z
+    .object({
+      object: z.literal("presigned_upload"),
+      id: z.string(),
+      model_id: z.string(),
+      status: z.enum(["open", "received"]).describe("received: nothing has to be sent"),
+      files: z.array(
+        z.object({
+          path: z.string(),
+          method: z.literal("PUT"),
+          url: z.string(),
+          headers: z.record(z.string(), z.string()),
+          exists: z.boolean().describe("This workspace has that content already: do not send it"),
+        }),
+      ),
+      expires_at: DateTime,
+    })
+    .meta({ id: "PresignedUpload" }),
+);
 export type PresignedUpload = z.infer<typeof PresignedUpload>;
 
 export const CompleteModel = z
@@ -61,14 +63,16 @@ export const CompleteModel = z
   .meta({ id: "CompleteModel" });
 
 /** What a PUT to a signed address answers. */
-export const ReceivedFile = z
-  .object({
-    object: z.literal("upload"),
-    id: z.string(),
-    model_id: z.string(),
-    path: z.string(),
-    size_bytes: z.int(),
-    sha256: z.string(),
-  })
-  .meta({ id: "ReceivedFile" });
+export const ReceivedFile = later(() =>
+  z
+    .object({
+      object: z.literal("upload"),
+      id: z.string(),
+      model_id: z.string(),
+      path: z.string(),
+      size_bytes: z.int(),
+      sha256: z.string(),
+    })
+    .meta({ id: "ReceivedFile" }),
+);
 export type ReceivedFile = z.infer<typeof ReceivedFile>;

@@ -1,44 +1,48 @@
 import { z } from "zod";
 import { PageQuery } from "../../http/pagination.ts";
-import { DateTime, isoOrNull } from "../../lib/schema.ts";
+import { DateTime, isoOrNull, later } from "../../lib/schema.ts";
 import { isoTime } from "../../lib/time.ts";
 import { JOB_METHODS, STATUSES } from "../training_jobs/table.ts";
 
 /** All that a stranger may see of a job. */
-export const PublicRun = z
-  .object({
-    object: z.literal("public_run"),
-    id: z.string(),
-    name: z.string(),
-    method: z.enum(JOB_METHODS),
-    status: z.enum(STATUSES),
-    publisher: z.string().describe("The workspace's name"),
-    like_count: z.int(),
-    base_model: z.string().nullable().describe("Null for custom jobs"),
-    current_step: z.int(),
-    total_steps: z.int().describe("0: not known"),
-    started_at: DateTime.nullable(),
-    completed_at: DateTime.nullable(),
-    duration_seconds: z.number().describe("From its start to its end, or to its last word; 0 before it starts"),
-    published_at: DateTime,
-    hub_repo_url: z.string().nullable(),
-    tracker_run_url: z.string().nullable(),
-    headline_metric: z
-      .object({ key: z.string(), latest: z.number(), first: z.number(), delta: z.number(), step: z.int() })
-      .nullable()
-      .describe("The metric that tells the method's progress; `step` is that of `latest`"),
-  })
-  .meta({ id: "PublicRun" });
+export const PublicRun = later(() =>
+  z
+    .object({
+      object: z.literal("public_run"),
+      id: z.string(),
+      name: z.string(),
+      method: z.enum(JOB_METHODS),
+      status: z.enum(STATUSES),
+      publisher: z.string().describe("The workspace's name"),
+      like_count: z.int(),
+      base_model: z.string().nullable().describe("Null for custom jobs"),
+      current_step: z.int(),
+      total_steps: z.int().describe("0: not known"),
+      started_at: DateTime.nullable(),
+      completed_at: DateTime.nullable(),
+      duration_seconds: z.number().describe("From its start to its end, or to its last word; 0 before it starts"),
+      published_at: DateTime,
+      hub_repo_url: z.string().nullable(),
+      tracker_run_url: z.string().nullable(),
+      headline_metric: z
+        .object({ key: z.string(), latest: z.number(), first: z.number(), delta: z.number(), step: z.int() })
+        .nullable()
+        .describe("The metric that tells the method's progress; `step` is that of `latest`"),
+    })
+    .meta({ id: "PublicRun" }),
+);
 export type PublicRun = z.infer<typeof PublicRun>;
 
-export const PublicRunList = z
-  .object({
-    object: z.literal("list"),
-    data: z.array(PublicRun),
-    has_more: z.boolean(),
-    next_cursor: DateTime.nullable().describe("Pass it as `cursor`; null on the last page"),
-  })
-  .meta({ id: "PublicRunList" });
+export const PublicRunList = later(() =>
+  z
+    .object({
+      object: z.literal("list"),
+      data: z.array(PublicRun),
+      has_more: z.boolean(),
+      next_cursor: DateTime.nullable().describe("Pass it as `cursor`; null on the last page"),
+    })
+    .meta({ id: "PublicRunList" }),
+);
 export type PublicRunList = z.infer<typeof PublicRunList>;
 
 export const PublicRunsQuery = z.object({

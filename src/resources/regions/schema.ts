@@ -1,13 +1,16 @@
 import { z } from "zod";
+import { later } from "../../lib/schema.ts";
 
-export const Region = z
-  .object({
-    object: z.literal("region"),
-    id: z.string(),
-    name: z.string(),
-    provider: z.string(),
-    available: z.boolean().describe("Whether it takes work now"),
-    gpu_types: z.array(z.string()).describe("The kinds of GPU found there; empty: CPU only"),
-  })
-  .meta({ id: "Region" });
+export const Region = later(() =>
+  z
+    .object({
+      object: z.literal("region"),
+      id: z.string(),
+      name: z.string(),
+      provider: z.string(),
+      available: z.boolean().describe("Whether it takes work now"),
+      gpu_types: z.array(z.string()).describe("The kinds of GPU found there; empty: CPU only"),
+    })
+    .meta({ id: "Region" }),
+);
 export type Region = z.infer<typeof Region>;

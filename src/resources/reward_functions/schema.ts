@@ -2,40 +2,42 @@ import { z } from "zod";
 import { isId } from "../../lib/ids.ts";
 import { Entrypoint, Fault, LANGUAGES, MAX_SOURCE_BYTES, Rejection } from "../../lib/rewards/contract.ts";
 import { sampleFault } from "../../lib/rewards/samples.ts";
-import { DateTime, isoOrNull, Label, Metadata, MetadataText } from "../../lib/schema.ts";
+import { DateTime, isoOrNull, Label, later, Metadata, MetadataText } from "../../lib/schema.ts";
 import { type RewardFunctionRow, STATUSES } from "./table.ts";
 
 const MAX_ROWS = 10_000;
 const MAX_PARTS = 16;
 const MAX_TIMEOUT_SECONDS = 600;
 
-export const RewardFunction = z
-  .object({
-    object: z.literal("reward_function"),
-    id: z.string().describe("Of a ready reward: its name"),
-    name: z.string(),
-    version: z.int(),
-    builtin: z.boolean().describe("One of the ready rewards, which every workspace has"),
-    language: z.enum(LANGUAGES),
-    description: z.string().nullable(),
-    metadata: z.record(z.string(), z.string()),
-    timeout_seconds: z.number().describe("For one sample"),
-    entrypoints: z.array(Entrypoint),
-    params: z.record(z.string(), z.unknown()).nullable().describe("JSON schema of a ready reward's params"),
-    sha256: z.string().describe("Of the source"),
-    size_bytes: z.int(),
-    status: z.enum(STATUSES).describe("invalid: it cannot be run; error says why"),
-    error: z
-      .object({
-        code: Rejection.shape.kind,
-        message: z.string(),
-        line: z.int().nullable(),
-        column: z.int().nullable(),
-      })
-      .nullable(),
-    created_at: DateTime.nullable().describe("Null of a ready reward"),
-  })
-  .meta({ id: "RewardFunction" });
+export const RewardFunction = later(() =>
+  z
+    .object({
+      object: z.literal("reward_function"),
+      id: z.string().describe("Of a ready reward: its name"),
+      name: z.string(),
+      version: z.int(),
+      builtin: z.boolean().describe("One of the ready rewards, which every workspace has"),
+      language: z.enum(LANGUAGES),
+      description: z.string().nullable(),
+      metadata: z.record(z.string(), z.string()),
+      timeout_seconds: z.number().describe("For one sample"),
+      entrypoints: z.array(Entrypoint),
+      params: z.record(z.string(), z.unknown()).nullable().describe("JSON schema of a ready reward's params"),
+      sha256: z.string().describe("Of the source"),
+      size_bytes: z.int(),
+      status: z.enum(STATUSES).describe("invalid: it cannot be run; error says why"),
+      error: z
+        .object({
+          code: Rejection.shape.kind,
+          message: z.string(),
+          line: z.int().nullable(),
+          column: z.int().nullable(),
+        })
+        .nullable(),
+      created_at: DateTime.nullable().describe("Null of a ready reward"),
+    })
+    .meta({ id: "RewardFunction" }),
+);
 export type RewardFunction = z.infer<typeof RewardFunction>;
 
 const RESERVED = ["library", "run"]; // they are paths
@@ -110,32 +112,34 @@ export const RunRewards = z
 export type RunRewards = z.infer<typeof RunRewards>;
 
 const Figure = z.number().nullable();
-export const RewardRun = z
-  .object({
-    object: z.literal("reward_run"),
-    results: z.array(
-      z.object({
-        index: z.int(),
-        reward: Figure.describe("The weighted sum; null when a function failed, or none applies"),
-        sub_rewards: z.record(z.string(), Figure),
-        latency_ms: z.number(),
-        error: Fault.extend({ reward: z.string() }).nullable(),
+export const RewardRun = later(() =>
+  z
+    .object({
+      object: z.literal("reward_run"),
+      results: z.array(
+        z.object({
+          index: z.int(),
+          reward: Figure.describe("The weighted sum; null when a function failed, or none applies"),
+          sub_rewards: z.record(z.string(), Figure),
+          latency_ms: z.number(),
+          error: Fault.extend({ reward: z.string() }).nullable(),
+        }),
+      ),
+      summary: z.object({
+        count: z.int(),
+        scored: z.int(),
+        mean: Figure,
+        std: Figure,
+        min: Figure,
+        max: Figure,
+        faults: z.record(z.string(), z.int()).describe("How many of each kind"),
+        latency_ms_p50: Figure,
+        latency_ms_p95: Figure,
       }),
-    ),
-    summary: z.object({
-      count: z.int(),
-      scored: z.int(),
-      mean: Figure,
-      std: Figure,
-      min: Figure,
-      max: Figure,
-      faults: z.record(z.string(), z.int()).describe("How many of each kind"),
-      latency_ms_p50: Figure,
-      latency_ms_p95: Figure,
-    }),
-    stdout: z.string().describe("What the code printed, 64 KiB at most"),
-  })
-  .meta({ id: "RewardRun" });
+      stdout: z.string().describe("What the code printed, 64 KiB at most"),
+    })
+    .meta({ id: "RewardRun" }),
+);
 export type RewardRun = z.infer<typeof RewardRun>;
 
 export const present = (row: RewardFunctionRow): RewardFunction => ({

@@ -1,22 +1,24 @@
 import { z } from "zod";
 import { formatIp, normalizeHost, parseIp } from "../../lib/ip.ts";
-import { DateTime } from "../../lib/schema.ts";
+import { DateTime, later } from "../../lib/schema.ts";
 import { isoTime } from "../../lib/time.ts";
 import type { SecretRow } from "./table.ts";
 
 export const NAME = /^[A-Z_][A-Z0-9_]{0,63}$/;
 const MAX_VALUE_BYTES = 64 * 1024;
 
-export const Secret = z
-  .object({
-    object: z.literal("secret"),
-    id: z.string(),
-    name: z.string(),
-    scope_host: z.string().nullable().describe("The only host this secret may be sent to; null: any"),
-    created_at: DateTime,
-    updated_at: DateTime,
-  })
-  .meta({ id: "Secret" });
+export const Secret = later(() =>
+  z
+    .object({
+      object: z.literal("secret"),
+      id: z.string(),
+      name: z.string(),
+      scope_host: z.string().nullable().describe("The only host this secret may be sent to; null: any"),
+      created_at: DateTime,
+      updated_at: DateTime,
+    })
+    .meta({ id: "Secret" }),
+);
 export type Secret = z.infer<typeof Secret>;
 
 /** Lower case, no trailing dot; an address in its canonical form. Undefined when it is neither name nor address. */

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { DateTime, isoOrNull, Label, Metadata } from "../../lib/schema.ts";
+import { DateTime, isoOrNull, Label, later, Metadata } from "../../lib/schema.ts";
 import { isoTime } from "../../lib/time.ts";
 import { isInWorkspace, mountPathFault } from "./mount_paths.ts";
 import { type SessionRow, STATUSES } from "./table.ts";
@@ -70,28 +70,30 @@ export const CreateSession = z
   .meta({ id: "CreateSession" });
 export type CreateSession = z.infer<typeof CreateSession>;
 
-export const Session = z
-  .object({
-    object: z.literal("session"),
-    id: z.string(),
-    name: z.string().nullable(),
-    status: z.enum(STATUSES),
-    error: z.string().nullable().describe("Why it failed"),
-    env: z.array(z.string()).describe("Names of its variables; empty once it has ended"),
-    volumes: z.array(z.object({ name: z.string(), mount_path: z.string(), read_only: z.boolean() })),
-    network: z.boolean(),
-    timeout_seconds: z.int(),
-    idle_timeout_seconds: z.int(),
-    exec_count: z.int(),
-    expires_at: DateTime.describe("Whatever it is doing then"),
-    last_used_at: DateTime,
-    ready_at: DateTime.nullable(),
-    ended_at: DateTime.nullable(),
-    metadata: z.record(z.string(), z.string()),
-    created_at: DateTime,
-    updated_at: DateTime,
-  })
-  .meta({ id: "Session" });
+export const Session = later(() =>
+  z
+    .object({
+      object: z.literal("session"),
+      id: z.string(),
+      name: z.string().nullable(),
+      status: z.enum(STATUSES),
+      error: z.string().nullable().describe("Why it failed"),
+      env: z.array(z.string()).describe("Names of its variables; empty once it has ended"),
+      volumes: z.array(z.object({ name: z.string(), mount_path: z.string(), read_only: z.boolean() })),
+      network: z.boolean(),
+      timeout_seconds: z.int(),
+      idle_timeout_seconds: z.int(),
+      exec_count: z.int(),
+      expires_at: DateTime.describe("Whatever it is doing then"),
+      last_used_at: DateTime,
+      ready_at: DateTime.nullable(),
+      ended_at: DateTime.nullable(),
+      metadata: z.record(z.string(), z.string()),
+      created_at: DateTime,
+      updated_at: DateTime,
+    })
+    .meta({ id: "Session" }),
+);
 export type Session = z.infer<typeof Session>;
 
 export const CreateExec = z
@@ -127,37 +129,41 @@ const VolumeErrors = z
   .describe("What could not be written back; it is still in the session");
 export type VolumeErrors = z.infer<typeof VolumeErrors>;
 
-export const Exec = z
-  .object({
-    object: z.literal("session.exec"),
-    id: z.string(),
-    session_id: z.string(),
-    status: z.enum(EXEC_STATUSES).describe("completed: it ended with exit code 0"),
-    exit_code: z.int().nullable().describe("Null when it did not end by itself"),
-    signal: z.int().nullable().describe("The number of the signal that ended it"),
-    stdout: z.string().describe("Empty when it was streamed; what is not UTF-8 is replaced"),
-    stderr: z.string(),
-    truncated: z.boolean().describe("One of them was longer than sessions.output_bytes; the rest is dropped"),
-    duration_ms: z.int(),
-    error: z.string().nullable().describe("Why it was ended, or did not begin"),
-    warning: z.string().nullable(),
-    volume_errors: VolumeErrors,
-  })
-  .meta({ id: "SessionExec" });
+export const Exec = later(() =>
+  z
+    .object({
+      object: z.literal("session.exec"),
+      id: z.string(),
+      session_id: z.string(),
+      status: z.enum(EXEC_STATUSES).describe("completed: it ended with exit code 0"),
+      exit_code: z.int().nullable().describe("Null when it did not end by itself"),
+      signal: z.int().nullable().describe("The number of the signal that ended it"),
+      stdout: z.string().describe("Empty when it was streamed; what is not UTF-8 is replaced"),
+      stderr: z.string(),
+      truncated: z.boolean().describe("One of them was longer than sessions.output_bytes; the rest is dropped"),
+      duration_ms: z.int(),
+      error: z.string().nullable().describe("Why it was ended, or did not begin"),
+      warning: z.string().nullable(),
+      volume_errors: VolumeErrors,
+    })
+    .meta({ id: "SessionExec" }),
+);
 export type Exec = z.infer<typeof Exec>;
 
 const KINDS = ["file", "directory", "symlink", "other"] as const;
 
-export const FileListing = z
-  .object({
-    object: z.literal("session.file_listing"),
-    path: z.string().describe("Links resolved; always under /workspace"),
-    type: z.enum(KINDS),
-    size: z.int().nullable().describe("Bytes, of a file"),
-    entries: z.array(z.object({ name: z.string(), type: z.enum(KINDS) })).describe("By name, at most 1000"),
-    truncated: z.boolean().describe("There were more than 1000; the rest is left out"),
-  })
-  .meta({ id: "SessionFileListing" });
+export const FileListing = later(() =>
+  z
+    .object({
+      object: z.literal("session.file_listing"),
+      path: z.string().describe("Links resolved; always under /workspace"),
+      type: z.enum(KINDS),
+      size: z.int().nullable().describe("Bytes, of a file"),
+      entries: z.array(z.object({ name: z.string(), type: z.enum(KINDS) })).describe("By name, at most 1000"),
+      truncated: z.boolean().describe("There were more than 1000; the rest is left out"),
+    })
+    .meta({ id: "SessionFileListing" }),
+);
 
 const file = {
   object: z.literal("session.file"),
@@ -165,8 +171,12 @@ const file = {
   path: z.string(),
   volume_errors: VolumeErrors,
 };
-export const WrittenFile = z.object({ ...file, size: z.int(), sha256: z.string() }).meta({ id: "SessionFile" });
-export const DeletedFile = z.object({ ...file, deleted: z.literal(true) }).meta({ id: "DeletedSessionFile" });
+export const WrittenFile = later(() =>
+  z.object({ ...file, size: z.int(), sha256: z.string() }).meta({ id: "SessionFile" }),
+);
+export const DeletedFile = later(() =>
+  z.object({ ...file, deleted: z.literal(true) }).meta({ id: "DeletedSessionFile" }),
+);
 
 export const FilesQuery = z.object({
   path: z.string().max(8192).default("/workspace").describe("Absolute, under /workspace"),

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { DateTime, Label } from "../../lib/schema.ts";
+import { DateTime, Label, later } from "../../lib/schema.ts";
 import { isoTime } from "../../lib/time.ts";
 import { TRACKER_TYPES } from "../../lib/tracker/contract.ts";
 import { NAME } from "../secrets/schema.ts";
@@ -7,22 +7,24 @@ import type { IntegrationRow } from "./table.ts";
 
 export const ID = "tracker";
 
-export const TrackerIntegration = z
-  .object({
-    object: z.literal("tracker_integration"),
-    id: z.literal(ID),
-    type: z.enum(TRACKER_TYPES),
-    base_url: z.string(),
-    project: z.string(),
-    secret_name: z.string().nullable(),
-    runs: z
-      .object({ pending: z.int(), failing: z.int(), given_up: z.int() })
-      .describe("Jobs that have something left to tell; those of them whose last try failed; those that gave up"),
-    last_error: z.object({ message: z.string(), job_id: z.string(), at: DateTime }).nullable(),
-    created_at: DateTime,
-    updated_at: DateTime,
-  })
-  .meta({ id: "TrackerIntegration" });
+export const TrackerIntegration = later(() =>
+  z
+    .object({
+      object: z.literal("tracker_integration"),
+      id: z.literal(ID),
+      type: z.enum(TRACKER_TYPES),
+      base_url: z.string(),
+      project: z.string(),
+      secret_name: z.string().nullable(),
+      runs: z
+        .object({ pending: z.int(), failing: z.int(), given_up: z.int() })
+        .describe("Jobs that have something left to tell; those of them whose last try failed; those that gave up"),
+      last_error: z.object({ message: z.string(), job_id: z.string(), at: DateTime }).nullable(),
+      created_at: DateTime,
+      updated_at: DateTime,
+    })
+    .meta({ id: "TrackerIntegration" }),
+);
 export type TrackerIntegration = z.infer<typeof TrackerIntegration>;
 
 const BaseUrl = z
@@ -47,17 +49,19 @@ export const PutTracker = z
   .meta({ id: "PutTrackerIntegration" });
 export type PutTracker = z.infer<typeof PutTracker>;
 
-export const TrackerTest = z
-  .object({
-    object: z.literal("tracker_integration.test"),
-    ok: z.boolean(),
-    latency_ms: z.int(),
-    error: z
-      .object({ code: z.enum(["denied", "refused", "unavailable"]), message: z.string() })
-      .nullable()
-      .describe("denied: the key; refused: the address or project; unavailable: nobody answered well"),
-  })
-  .meta({ id: "TrackerIntegrationTest" });
+export const TrackerTest = later(() =>
+  z
+    .object({
+      object: z.literal("tracker_integration.test"),
+      ok: z.boolean(),
+      latency_ms: z.int(),
+      error: z
+        .object({ code: z.enum(["denied", "refused", "unavailable"]), message: z.string() })
+        .nullable()
+        .describe("denied: the key; refused: the address or project; unavailable: nobody answered well"),
+    })
+    .meta({ id: "TrackerIntegrationTest" }),
+);
 export type TrackerTest = z.infer<typeof TrackerTest>;
 
 export const present = (

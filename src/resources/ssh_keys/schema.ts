@@ -1,23 +1,25 @@
 import { z } from "zod";
-import { DateTime, Label, Metadata } from "../../lib/schema.ts";
+import { DateTime, Label, later, Metadata } from "../../lib/schema.ts";
 import { isoTime } from "../../lib/time.ts";
 import type { SshKeyRow } from "./table.ts";
 
 const MAX_KEY_LENGTH = 16_384;
 
-export const SshKey = z
-  .object({
-    object: z.literal("ssh_key"),
-    id: z.string(),
-    name: z.string(),
-    public_key: z.string(),
-    fingerprint: z.string().describe("SHA256:…, as `ssh-keygen -lf` prints it"),
-    type: z.string().describe("ssh-ed25519, ssh-rsa, ecdsa-sha2-nistp256…"),
-    provider: z.string().nullable(),
-    metadata: z.record(z.string(), z.string()),
-    created_at: DateTime,
-  })
-  .meta({ id: "SshKey" });
+export const SshKey = later(() =>
+  z
+    .object({
+      object: z.literal("ssh_key"),
+      id: z.string(),
+      name: z.string(),
+      public_key: z.string(),
+      fingerprint: z.string().describe("SHA256:…, as `ssh-keygen -lf` prints it"),
+      type: z.string().describe("ssh-ed25519, ssh-rsa, ecdsa-sha2-nistp256…"),
+      provider: z.string().nullable(),
+      metadata: z.record(z.string(), z.string()),
+      created_at: DateTime,
+    })
+    .meta({ id: "SshKey" }),
+);
 export type SshKey = z.infer<typeof SshKey>;
 
 export const CreateSshKey = z

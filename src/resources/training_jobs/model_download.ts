@@ -4,7 +4,7 @@ import { z } from "zod";
 import type { Ctx } from "../../context.ts";
 import { fileResponse } from "../../http/file_response.ts";
 import { AppError } from "../../lib/errors.ts";
-import { DateTime } from "../../lib/schema.ts";
+import { DateTime, later } from "../../lib/schema.ts";
 import { isoTime } from "../../lib/time.ts";
 import { durable, write } from "../../platform/db.ts";
 import { LostKeyError } from "../../platform/storage/storage.ts";
@@ -48,23 +48,25 @@ export const ModelQuery = z.object({
 });
 export type ModelQuery = z.infer<typeof ModelQuery>;
 
-export const ModelDownload = z
-  .object({
-    object: z.literal("model_download"),
-    job_id: z.string(),
-    checkpoint_id: z.string().nullable().describe("Null for custom"),
-    step: z.int().nullable(),
-    variant: z.enum(VARIANTS),
-    quantization: z.string().nullable(),
-    status: z.enum(["ready", "preparing"]),
-    url: z.string().nullable().describe("Needs no key; null while it is being prepared"),
-    expires_at: DateTime.nullable(),
-    file_name: z.string().nullable(),
-    size_bytes: z.int().nullable(),
-    sha256: z.string().nullable(),
-    model_id: z.string().nullable().describe("What it is in the registry of models"),
-  })
-  .meta({ id: "ModelDownload" });
+export const ModelDownload = later(() =>
+  z
+    .object({
+      object: z.literal("model_download"),
+      job_id: z.string(),
+      checkpoint_id: z.string().nullable().describe("Null for custom"),
+      step: z.int().nullable(),
+      variant: z.enum(VARIANTS),
+      quantization: z.string().nullable(),
+      status: z.enum(["ready", "preparing"]),
+      url: z.string().nullable().describe("Needs no key; null while it is being prepared"),
+      expires_at: DateTime.nullable(),
+      file_name: z.string().nullable(),
+      size_bytes: z.int().nullable(),
+      sha256: z.string().nullable(),
+      model_id: z.string().nullable().describe("What it is in the registry of models"),
+    })
+    .meta({ id: "ModelDownload" }),
+);
 export type ModelDownload = z.infer<typeof ModelDownload>;
 
 const refused = (message: string, param: string) => new AppError("schema", `${param}: ${message}`, { param });

@@ -1,7 +1,7 @@
 /** What a job leaves behind, as it is shown: events, metrics, samples, checkpoints. */
 import { z } from "zod";
 import { PageQuery } from "../../http/pagination.ts";
-import { DateTime } from "../../lib/schema.ts";
+import { DateTime, later } from "../../lib/schema.ts";
 import { isoTime } from "../../lib/time.ts";
 import {
   type CheckpointRow,
@@ -18,18 +18,20 @@ export const ListQuery = PageQuery.extend({
   method: z.enum(JOB_METHODS).optional(),
 });
 
-export const JobEvent = z
-  .object({
-    object: z.literal("training_job.event"),
-    id: z.string(),
-    job_id: z.string(),
-    created_at: DateTime,
-    level: z.enum(EVENT_LEVELS),
-    type: z.string(),
-    message: z.string(),
-    data: z.record(z.string(), z.unknown()),
-  })
-  .meta({ id: "TrainingJobEvent" });
+export const JobEvent = later(() =>
+  z
+    .object({
+      object: z.literal("training_job.event"),
+      id: z.string(),
+      job_id: z.string(),
+      created_at: DateTime,
+      level: z.enum(EVENT_LEVELS),
+      type: z.string(),
+      message: z.string(),
+      data: z.record(z.string(), z.unknown()),
+    })
+    .meta({ id: "TrainingJobEvent" }),
+);
 
 export const presentEvent = (row: JobEventRow): z.infer<typeof JobEvent> => ({
   object: "training_job.event",
@@ -58,18 +60,20 @@ export const MetricsQuery = z.object({
 });
 export type MetricsQuery = z.infer<typeof MetricsQuery>;
 
-export const JobMetrics = z
-  .object({
-    object: z.literal("training_job.metrics"),
-    job_id: z.string(),
-    keys: z.array(z.string()),
-    total_points: z.int().describe("Steps there are, before any was left out"),
-    sampled: z.boolean().describe("Some were left out"),
-    data: z.array(
-      z.object({ step: z.int(), epoch: z.number(), time: DateTime, values: z.record(z.string(), z.number()) }),
-    ),
-  })
-  .meta({ id: "TrainingJobMetrics" });
+export const JobMetrics = later(() =>
+  z
+    .object({
+      object: z.literal("training_job.metrics"),
+      job_id: z.string(),
+      keys: z.array(z.string()),
+      total_points: z.int().describe("Steps there are, before any was left out"),
+      sampled: z.boolean().describe("Some were left out"),
+      data: z.array(
+        z.object({ step: z.int(), epoch: z.number(), time: DateTime, values: z.record(z.string(), z.number()) }),
+      ),
+    })
+    .meta({ id: "TrainingJobMetrics" }),
+);
 export type JobMetrics = z.infer<typeof JobMetrics>;
 
 export const SamplesQuery = PageQuery.extend({
@@ -77,23 +81,25 @@ export const SamplesQuery = PageQuery.extend({
 });
 export type SamplesQuery = z.infer<typeof SamplesQuery>;
 
-export const JobSample = z
-  .object({
-    object: z.literal("training_job.sample"),
-    id: z.string().describe("Within the job: step, then number"),
-    job_id: z.string(),
-    step: z.int(),
-    number: z.int(),
-    prompt: z.unknown().describe("A text or chat messages, as in the row"),
-    completion: z.string(),
-    reward: z.number().nullable(),
-    sub_rewards: z.record(z.string(), z.number().nullable()),
-    advantage: z.number().nullable(),
-    tokens: z.int(),
-    truncated: z.boolean(),
-    error: z.string().nullable().describe("Why it has no reward"),
-  })
-  .meta({ id: "TrainingJobSample" });
+export const JobSample = later(() =>
+  z
+    .object({
+      object: z.literal("training_job.sample"),
+      id: z.string().describe("Within the job: step, then number"),
+      job_id: z.string(),
+      step: z.int(),
+      number: z.int(),
+      prompt: z.unknown().describe("A text or chat messages, as in the row"),
+      completion: z.string(),
+      reward: z.number().nullable(),
+      sub_rewards: z.record(z.string(), z.number().nullable()),
+      advantage: z.number().nullable(),
+      tokens: z.int(),
+      truncated: z.boolean(),
+      error: z.string().nullable().describe("Why it has no reward"),
+    })
+    .meta({ id: "TrainingJobSample" }),
+);
 
 export const presentSample = (row: SampleRow): z.infer<typeof JobSample> => ({
   object: "training_job.sample",
@@ -111,18 +117,20 @@ export const presentSample = (row: SampleRow): z.infer<typeof JobSample> => ({
   error: row.error,
 });
 
-export const JobCheckpoint = z
-  .object({
-    object: z.literal("training_job.checkpoint"),
-    id: z.string(),
-    job_id: z.string(),
-    step: z.int(),
-    size_bytes: z.int(),
-    metrics: z.record(z.string(), z.number()),
-    is_best: z.boolean(),
-    created_at: DateTime,
-  })
-  .meta({ id: "TrainingJobCheckpoint" });
+export const JobCheckpoint = later(() =>
+  z
+    .object({
+      object: z.literal("training_job.checkpoint"),
+      id: z.string(),
+      job_id: z.string(),
+      step: z.int(),
+      size_bytes: z.int(),
+      metrics: z.record(z.string(), z.number()),
+      is_best: z.boolean(),
+      created_at: DateTime,
+    })
+    .meta({ id: "TrainingJobCheckpoint" }),
+);
 
 export const presentCheckpoint = (row: CheckpointRow, job: JobRow): z.infer<typeof JobCheckpoint> => ({
   object: "training_job.checkpoint",

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { usdOf } from "../../lib/money.ts";
 import { wattHours } from "../../lib/pricing/energy.ts";
-import { DateTime, isoOrNull } from "../../lib/schema.ts";
+import { DateTime, isoOrNull, later } from "../../lib/schema.ts";
 import { isoTime } from "../../lib/time.ts";
 import { LoraSettings } from "../../lib/training/lora.ts";
 import { HEADLINE_METRIC } from "../../lib/training/metrics.ts";
@@ -13,75 +13,82 @@ import { FAILURE_CODES, JOB_METHODS, type JobRow, STATUSES } from "./table.ts";
 const Gpu = z.object({ type: z.string(), count: z.int() });
 const Sha256 = z.string().nullable();
 
-export const TrainingJob = z
-  .object({
-    id: z.string(),
-    object: z.literal("training_job"),
-    status: z.enum(STATUSES),
-    base_model: z.string().nullable().describe("Null only for custom"),
-    method: z.enum(JOB_METHODS),
-    output_name: z.string(),
-    gpu_requested: Gpu,
-    gpu: Gpu.nullable().describe("Null until assigned"),
-    dataset: z.object({ id: z.string(), snapshot_id: z.string().nullable(), num_rows: z.int().nullable() }).nullable(),
-    eval_dataset: z.object({ id: z.string(), snapshot_id: z.string().nullable() }).nullable(),
-    hyperparameters: z.record(z.string(), z.unknown()).describe("Every one, resolved"),
-    lora: LoraSettings.nullable().describe("Null: all weights are trained"),
-    reward_source: z.string().nullable().describe("Left out (null) in lists"),
-    reward_language: z.string().nullable(),
-    reward_functions: z.array(
-      z.object({ id: z.string(), weight: z.number(), params: z.record(z.string(), z.unknown()) }),
-    ),
-    provider: z.string(),
-    priority: z.enum(["low", "normal", "high"]),
-    seed: z.int(),
-    source_job: z.string().nullable(),
-    resume_from: z.string().nullable(),
-    code_artifact_id: z.string().nullable(),
-    command: z.string().nullable(),
-    secrets: z.array(z.string()).describe("Names"),
-    volumes: z.array(z.object({ name: z.string(), mount_path: z.string() })),
-    checkpoint: z.object({ save_steps: z.int(), keep_last: z.int() }),
-    max_runtime_minutes: z.number().nullable(),
-    max_cost_usd: z.number().nullable(),
-    publish: z.boolean(),
-    published_at: DateTime.nullable().describe("Null unless it is in the public list"),
-    tracker_run_url: z.string().nullable().describe("Where the experiment tracker shows it"),
-    progress: z.object({
-      step: z.int(),
-      total_steps: z.int().describe("0: not known"),
-      percent: z.number().min(0).max(100),
-      eta_seconds: z.number().nullable(),
-    }),
-    latest_metrics: z.record(z.string(), z.number()),
-    headline_metric: z.object({ name: z.string(), value: z.number() }).nullable(),
-    best_checkpoint_id: z.string().nullable(),
-    memory_bytes: z.int().describe("What it is estimated to take on its device"),
-    queue_position: z.int().nullable().describe("1: the next; null when it does not wait"),
-    queue_reason: z.string().nullable().describe("What it waits for"),
-    pause_reason: z.string().nullable(),
-    error: z
-      .object({ code: z.enum(FAILURE_CODES), message: z.string(), param: z.string().nullable() })
-      .nullable()
-      .describe("Why it failed"),
-    cost_usd: z.number(),
-    energy_wh: z.number().nullable().describe("Of its cards, in watt-hours; null: they do not tell, or it has not run"),
-    lock: z
-      .object({
-        base_model_sha256: Sha256,
-        snapshot_sha256: Sha256,
-        reward_sha256: Sha256,
-        app_version: z.string(),
-        seed: z.int(),
-      })
-      .describe("What it would take to do the same again"),
-    metadata: z.record(z.string(), z.string()),
-    started_at: DateTime.nullable(),
-    completed_at: DateTime.nullable(),
-    created_at: DateTime,
-    updated_at: DateTime,
-  })
-  .meta({ id: "TrainingJob" });
+export const TrainingJob = later(() =>
+  z
+    .object({
+      id: z.string(),
+      object: z.literal("training_job"),
+      status: z.enum(STATUSES),
+      base_model: z.string().nullable().describe("Null only for custom"),
+      method: z.enum(JOB_METHODS),
+      output_name: z.string(),
+      gpu_requested: Gpu,
+      gpu: Gpu.nullable().describe("Null until assigned"),
+      dataset: z
+        .object({ id: z.string(), snapshot_id: z.string().nullable(), num_rows: z.int().nullable() })
+        .nullable(),
+      eval_dataset: z.object({ id: z.string(), snapshot_id: z.string().nullable() }).nullable(),
+      hyperparameters: z.record(z.string(), z.unknown()).describe("Every one, resolved"),
+      lora: LoraSettings.nullable().describe("Null: all weights are trained"),
+      reward_source: z.string().nullable().describe("Left out (null) in lists"),
+      reward_language: z.string().nullable(),
+      reward_functions: z.array(
+        z.object({ id: z.string(), weight: z.number(), params: z.record(z.string(), z.unknown()) }),
+      ),
+      provider: z.string(),
+      priority: z.enum(["low", "normal", "high"]),
+      seed: z.int(),
+      source_job: z.string().nullable(),
+      resume_from: z.string().nullable(),
+      code_artifact_id: z.string().nullable(),
+      command: z.string().nullable(),
+      secrets: z.array(z.string()).describe("Names"),
+      volumes: z.array(z.object({ name: z.string(), mount_path: z.string() })),
+      checkpoint: z.object({ save_steps: z.int(), keep_last: z.int() }),
+      max_runtime_minutes: z.number().nullable(),
+      max_cost_usd: z.number().nullable(),
+      publish: z.boolean(),
+      published_at: DateTime.nullable().describe("Null unless it is in the public list"),
+      tracker_run_url: z.string().nullable().describe("Where the experiment tracker shows it"),
+      progress: z.object({
+        step: z.int(),
+        total_steps: z.int().describe("0: not known"),
+        percent: z.number().min(0).max(100),
+        eta_seconds: z.number().nullable(),
+      }),
+      latest_metrics: z.record(z.string(), z.number()),
+      headline_metric: z.object({ name: z.string(), value: z.number() }).nullable(),
+      best_checkpoint_id: z.string().nullable(),
+      memory_bytes: z.int().describe("What it is estimated to take on its device"),
+      queue_position: z.int().nullable().describe("1: the next; null when it does not wait"),
+      queue_reason: z.string().nullable().describe("What it waits for"),
+      pause_reason: z.string().nullable(),
+      error: z
+        .object({ code: z.enum(FAILURE_CODES), message: z.string(), param: z.string().nullable() })
+        .nullable()
+        .describe("Why it failed"),
+      cost_usd: z.number(),
+      energy_wh: z
+        .number()
+        .nullable()
+        .describe("Of its cards, in watt-hours; null: they do not tell, or it has not run"),
+      lock: z
+        .object({
+          base_model_sha256: Sha256,
+          snapshot_sha256: Sha256,
+          reward_sha256: Sha256,
+          app_version: z.string(),
+          seed: z.int(),
+        })
+        .describe("What it would take to do the same again"),
+      metadata: z.record(z.string(), z.string()),
+      started_at: DateTime.nullable(),
+      completed_at: DateTime.nullable(),
+      created_at: DateTime,
+      updated_at: DateTime,
+    })
+    .meta({ id: "TrainingJob" }),
+);
 export type TrainingJob = z.infer<typeof TrainingJob>;
 
 /** What is not in the row. `whole`: with the code. */

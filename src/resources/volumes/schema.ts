@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { DateTime, Metadata } from "../../lib/schema.ts";
+import { DateTime, later, Metadata } from "../../lib/schema.ts";
 import { isoTime } from "../../lib/time.ts";
 import { checkKey, InvalidKeyError } from "../../platform/storage/storage.ts";
 import type { VolumeFileRow, VolumeRow } from "./table.ts";
@@ -7,18 +7,20 @@ import type { VolumeFileRow, VolumeRow } from "./table.ts";
 const NAME = /^[a-z0-9][a-z0-9-]{0,62}$/;
 const MAX_PARTS = 10_000; // S3's limit
 
-export const Volume = z
-  .object({
-    object: z.literal("volume"),
-    id: z.string(),
-    name: z.string(),
-    total_bytes: z.int(),
-    file_count: z.int(),
-    metadata: z.record(z.string(), z.string()),
-    created_at: DateTime,
-    updated_at: DateTime,
-  })
-  .meta({ id: "Volume" });
+export const Volume = later(() =>
+  z
+    .object({
+      object: z.literal("volume"),
+      id: z.string(),
+      name: z.string(),
+      total_bytes: z.int(),
+      file_count: z.int(),
+      metadata: z.record(z.string(), z.string()),
+      created_at: DateTime,
+      updated_at: DateTime,
+    })
+    .meta({ id: "Volume" }),
+);
 export type Volume = z.infer<typeof Volume>;
 
 export const CreateVolume = z
@@ -29,23 +31,27 @@ export const CreateVolume = z
   .meta({ id: "CreateVolume" });
 export type CreateVolume = z.infer<typeof CreateVolume>;
 
-export const VolumeFile = z
-  .object({
-    object: z.literal("volume_file"),
-    volume: z.string(),
-    path: z.string(),
-    size_bytes: z.int(),
-    sha256: z.string(),
-    content_type: z.string(),
-    created_at: DateTime,
-    updated_at: DateTime,
-  })
-  .meta({ id: "VolumeFile" });
+export const VolumeFile = later(() =>
+  z
+    .object({
+      object: z.literal("volume_file"),
+      volume: z.string(),
+      path: z.string(),
+      size_bytes: z.int(),
+      sha256: z.string(),
+      content_type: z.string(),
+      created_at: DateTime,
+      updated_at: DateTime,
+    })
+    .meta({ id: "VolumeFile" }),
+);
 export type VolumeFile = z.infer<typeof VolumeFile>;
 
-export const DeletedFile = z
-  .object({ object: z.literal("volume_file"), volume: z.string(), path: z.string(), deleted: z.literal(true) })
-  .meta({ id: "DeletedVolumeFile" });
+export const DeletedFile = later(() =>
+  z
+    .object({ object: z.literal("volume_file"), volume: z.string(), path: z.string(), deleted: z.literal(true) })
+    .meta({ id: "DeletedVolumeFile" }),
+);
 
 /** What is wrong with a path, in words; undefined when it is good. */
 export function pathFault(path: string): string | undefined {
@@ -107,47 +113,53 @@ const address = {
   headers: z.record(z.string(), z.string()).describe("To be sent with it"),
   max_bytes: z.int(),
 };
-export const UploadUrl = z
-  .object({
-    object: z.literal("upload_url"),
-    id: z.string(),
-    volume: z.string(),
-    path: z.string(),
-    ...address,
-    url: z.string().nullable().describe("Null when the file is sent in parts"),
-    parts: z.array(z.object({ number: z.int(), ...address })).nullable(),
-    complete_path: z.string().nullable().describe("POST here, with your key, when all is sent; null: not needed"),
-    expires_at: DateTime,
-  })
-  .meta({ id: "UploadUrl" });
+export const UploadUrl = later(() =>
+  z
+    .object({
+      object: z.literal("upload_url"),
+      id: z.string(),
+      volume: z.string(),
+      path: z.string(),
+      ...address,
+      url: z.string().nullable().describe("Null when the file is sent in parts"),
+      parts: z.array(z.object({ number: z.int(), ...address })).nullable(),
+      complete_path: z.string().nullable().describe("POST here, with your key, when all is sent; null: not needed"),
+      expires_at: DateTime,
+    })
+    .meta({ id: "UploadUrl" }),
+);
 export type UploadUrl = z.infer<typeof UploadUrl>;
 
 export const CreateDownloadUrl = z
   .object({ path: FilePath, expires_in_seconds: ExpiresIn })
   .meta({ id: "CreateDownloadUrl" });
 export type CreateDownloadUrl = z.infer<typeof CreateDownloadUrl>;
-export const DownloadUrl = z
-  .object({
-    object: z.literal("download_url"),
-    volume: z.string(),
-    path: z.string(),
-    method: z.literal("GET"),
-    url: z.string(),
-    headers: z.record(z.string(), z.string()),
-    size_bytes: z.int(),
-    sha256: z.string(),
-    expires_at: DateTime,
-  })
-  .meta({ id: "DownloadUrl" });
+export const DownloadUrl = later(() =>
+  z
+    .object({
+      object: z.literal("download_url"),
+      volume: z.string(),
+      path: z.string(),
+      method: z.literal("GET"),
+      url: z.string(),
+      headers: z.record(z.string(), z.string()),
+      size_bytes: z.int(),
+      sha256: z.string(),
+      expires_at: DateTime,
+    })
+    .meta({ id: "DownloadUrl" }),
+);
 export type DownloadUrl = z.infer<typeof DownloadUrl>;
 
 /** What is left of an upload that was called off. */
-export const AbortedUpload = z
-  .object({ id: z.string(), object: z.literal("upload"), deleted: z.literal(true) })
-  .meta({ id: "AbortedUpload" });
-export const UploadPart = z
-  .object({ object: z.literal("upload.part"), number: z.int(), size_bytes: z.int(), sha256: z.string() })
-  .meta({ id: "UploadPart" });
+export const AbortedUpload = later(() =>
+  z.object({ id: z.string(), object: z.literal("upload"), deleted: z.literal(true) }).meta({ id: "AbortedUpload" }),
+);
+export const UploadPart = later(() =>
+  z
+    .object({ object: z.literal("upload.part"), number: z.int(), size_bytes: z.int(), sha256: z.string() })
+    .meta({ id: "UploadPart" }),
+);
 
 export const FilesQuery = z.object({
   prefix: z.string().max(1024).default("").describe("Only paths that begin so"),

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { DateTime, isoOrNull, Label, Metadata } from "../../lib/schema.ts";
+import { DateTime, isoOrNull, Label, later, Metadata } from "../../lib/schema.ts";
 import { isoTime } from "../../lib/time.ts";
 import { DELIVERY_STATUSES, nextAttemptMs } from "../../lib/webhooks/verdict.ts";
 import { PUBLISHED } from "./kinds.ts";
@@ -41,28 +41,30 @@ export const UpdateWebhookEndpoint = z
   .meta({ id: "UpdateWebhookEndpoint" });
 export type UpdateWebhookEndpoint = z.infer<typeof UpdateWebhookEndpoint>;
 
-export const WebhookEndpoint = z
-  .object({
-    object: z.literal("webhook_endpoint"),
-    id: z.string(),
-    url: z.string(),
-    secret: z.string().describe("Whole in the answer to its creation, masked everywhere else"),
-    event_types: z.array(z.string()).describe("Empty: all"),
-    enabled: z.boolean(),
-    consecutive_failures: z.int(),
-    description: z.string().nullable(),
-    disabled_at: DateTime.nullable().describe("When its failures disabled it"),
-    disabled_reason: z.enum(DISABLED_REASONS).nullable(),
-    metadata: z.record(z.string(), z.string()),
-    created_at: DateTime,
-    updated_at: DateTime,
-  })
-  .meta({ id: "WebhookEndpoint" });
+export const WebhookEndpoint = later(() =>
+  z
+    .object({
+      object: z.literal("webhook_endpoint"),
+      id: z.string(),
+      url: z.string(),
+      secret: z.string().describe("Whole in the answer to its creation, masked everywhere else"),
+      event_types: z.array(z.string()).describe("Empty: all"),
+      enabled: z.boolean(),
+      consecutive_failures: z.int(),
+      description: z.string().nullable(),
+      disabled_at: DateTime.nullable().describe("When its failures disabled it"),
+      disabled_reason: z.enum(DISABLED_REASONS).nullable(),
+      metadata: z.record(z.string(), z.string()),
+      created_at: DateTime,
+      updated_at: DateTime,
+    })
+    .meta({ id: "WebhookEndpoint" }),
+);
 export type WebhookEndpoint = z.infer<typeof WebhookEndpoint>;
 
-export const WebhookSecret = z
-  .object({ object: z.literal("webhook_secret"), id: z.string(), secret: z.string() })
-  .meta({ id: "WebhookSecret" });
+export const WebhookSecret = later(() =>
+  z.object({ object: z.literal("webhook_secret"), id: z.string(), secret: z.string() }).meta({ id: "WebhookSecret" }),
+);
 
 export const RotateSecret = z
   .object({
@@ -85,46 +87,52 @@ export const Recover = z
   .meta({ id: "RecoverDeliveries" });
 export type Recover = z.infer<typeof Recover>;
 
-export const Recovery = z
-  .object({
-    object: z.literal("webhook_recovery"),
-    endpoint_id: z.string(),
-    since: DateTime,
-    count: z.int().describe("Deliveries that are sent again"),
-  })
-  .meta({ id: "WebhookRecovery" });
+export const Recovery = later(() =>
+  z
+    .object({
+      object: z.literal("webhook_recovery"),
+      endpoint_id: z.string(),
+      since: DateTime,
+      count: z.int().describe("Deliveries that are sent again"),
+    })
+    .meta({ id: "WebhookRecovery" }),
+);
 
-export const DeliveryAttempt = z
-  .object({
-    number: z.int(),
-    attempted_at: DateTime,
-    trigger: z.enum(TRIGGERS),
-    duration_ms: z.int(),
-    response_code: z.int().nullable(),
-    response_body: z.string().nullable().describe("The first KiB"),
-    error_code: z.string().nullable(),
-    error_message: z.string().nullable(),
-  })
-  .meta({ id: "WebhookAttempt" });
+export const DeliveryAttempt = later(() =>
+  z
+    .object({
+      number: z.int(),
+      attempted_at: DateTime,
+      trigger: z.enum(TRIGGERS),
+      duration_ms: z.int(),
+      response_code: z.int().nullable(),
+      response_body: z.string().nullable().describe("The first KiB"),
+      error_code: z.string().nullable(),
+      error_message: z.string().nullable(),
+    })
+    .meta({ id: "WebhookAttempt" }),
+);
 
-export const Delivery = z
-  .object({
-    object: z.literal("webhook_delivery"),
-    id: z.string(),
-    endpoint_id: z.string(),
-    event_id: z.string().describe("What is sent as webhook-id"),
-    event_type: z.string(),
-    status: z.enum(DELIVERY_STATUSES),
-    attempt_count: z.int(),
-    next_attempt_at: DateTime.nullable(),
-    last_response_code: z.int().nullable(),
-    last_error: z.string().nullable(),
-    exhausted: z.boolean().describe("Not acknowledged within 72 hours of its event"),
-    created_at: DateTime,
-    expires_at: DateTime,
-    attempts: z.array(DeliveryAttempt).describe("The newest fifty, oldest first"),
-  })
-  .meta({ id: "WebhookDelivery" });
+export const Delivery = later(() =>
+  z
+    .object({
+      object: z.literal("webhook_delivery"),
+      id: z.string(),
+      endpoint_id: z.string(),
+      event_id: z.string().describe("What is sent as webhook-id"),
+      event_type: z.string(),
+      status: z.enum(DELIVERY_STATUSES),
+      attempt_count: z.int(),
+      next_attempt_at: DateTime.nullable(),
+      last_response_code: z.int().nullable(),
+      last_error: z.string().nullable(),
+      exhausted: z.boolean().describe("Not acknowledged within 72 hours of its event"),
+      created_at: DateTime,
+      expires_at: DateTime,
+      attempts: z.array(DeliveryAttempt).describe("The newest fifty, oldest first"),
+    })
+    .meta({ id: "WebhookDelivery" }),
+);
 export type Delivery = z.infer<typeof Delivery>;
 
 export const present = (row: EndpointRow, secret: string): WebhookEndpoint => ({

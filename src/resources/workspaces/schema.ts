@@ -1,20 +1,22 @@
 import { z } from "zod";
-import { DateTime, Label, Metadata } from "../../lib/schema.ts";
+import { DateTime, Label, later, Metadata } from "../../lib/schema.ts";
 import { isoTime } from "../../lib/time.ts";
 import { STATUSES, type WorkspaceRow } from "./table.ts";
 
-export const Workspace = z
-  .object({
-    object: z.literal("workspace"),
-    id: z.string(),
-    name: z.string(),
-    status: z.enum(STATUSES),
-    payment_customer_id: z.string(),
-    metadata: z.record(z.string(), z.string()),
-    created_at: DateTime,
-    updated_at: DateTime,
-  })
-  .meta({ id: "Workspace" });
+export const Workspace = later(() =>
+  z
+    .object({
+      object: z.literal("workspace"),
+      id: z.string(),
+      name: z.string(),
+      status: z.enum(STATUSES),
+      payment_customer_id: z.string(),
+      metadata: z.record(z.string(), z.string()),
+      created_at: DateTime,
+      updated_at: DateTime,
+    })
+    .meta({ id: "Workspace" }),
+);
 export type Workspace = z.infer<typeof Workspace>;
 
 export const CreateWorkspace = z

@@ -1,11 +1,12 @@
 /** Looks at model files and archives in a process of its own: no outside file is parsed in the server. One at a time. */
 import { constants } from "node:fs";
 import { open } from "node:fs/promises";
+import tiny from "../../../models/verk-tiny.gguf" with { type: "file" };
 import { ArchiveError } from "../../lib/archive/entries.ts";
 import { describe } from "../../lib/gguf/describe.ts";
 import { GgufError } from "../../lib/gguf/parse.ts";
 import { type ReadAt, readHeader } from "../../lib/gguf/read.ts";
-import { errorCode } from "../../platform/files.ts";
+import { errorCode, StorageError, writeStreamAtomic } from "../../platform/files.ts";
 import { type Host, runHosted } from "../host.ts";
 import { type FromInspector, type ModelShape, ToInspector } from "../protocol.ts";
 import { unpackInto } from "./archive.ts";
@@ -25,9 +26,16 @@ async function serve(host: InspectorHost) {
       if (message.type === "unpack") {
         const sink = message.into === null ? undefined : directorySink(message.into.dir, message.into.owner);
         host.send({ type: "unpacked", path, ...(await unpackInto(path, message.format, sink)) });
+      } else if (message.type === "place") {
+        // A stream: inside the executable there is nothing to open.
+        await writeStreamAtomic(path, Bun.file(tiny).stream(), { expectedSha256: message.sha256 });
+        host.send({ type: "placed", path });
       } else host.send({ type: "inspected", path, ...(await inspect(path, message.hash, host)) });
     } catch (error) {
-      const known = error instanceof GgufError || error instanceof ArchiveError;
+      const known =
+        error instanceof GgufError ||
+        error instanceof ArchiveError ||
+        (message.type === "place" && error instanceof StorageError);
       if (!known && !errorCode(error)) throw error;
       host.send({ type: "refused", path, error: known ? error.message : `Cannot be read (${errorCode(error)})` });
     }
