@@ -2,9 +2,8 @@
 
 They see not the picture but what is left of it when its smooth part is taken away, since that is what carries over to
 generators that training has not seen.
-  Wide   learned high-pass filters beside the local spectrum, logarithms of 8 × 8 DCT magnitudes: detector_v1, and
-         detector_v0, which looks at the crop made half as large and so costs a quarter.
-  Small  fixed neighbouring-pixel differences and SRM residuals, clipped at a few levels: weaker, in no detector.
+  Wide      learned high-pass filters beside the local spectrum, logarithms of 8 × 8 DCT magnitudes: detector_v1.
+  HalfWide  the same on the crop made half as large, so that it costs a quarter: detector_v0.
 """
 import math
 
@@ -22,7 +21,7 @@ LUMA = (0.299, 0.587, 0.114)
 
 
 def bank():
-    """(16, 3, 3, 3): fixed high-pass filters over colours. Sixteen, since the runtime counts channels by sixteens."""
+    """(16, 3, 3, 3): high-pass filters over colours, to begin with. Sixteen, since the runtime counts channels by sixteens."""
     red, green, blue = (1, 0, 0), (0, 1, 0), (0, 0, 1)
     chosen = [(colour, kernel, divisor) for colour in (red, green, blue)
               for kernel, divisor in ((ACROSS, 1), (DOWN, 1), (SQUARE, 4))]
@@ -30,20 +29,6 @@ def bank():
                (LUMA, CROSS, 1), ((1, -1, 0), ACROSS, 1), ((0, -1, 1), DOWN, 1)]
     return torch.stack([torch.tensor(colour, dtype=torch.float32).view(3, 1, 1) * torch.tensor(kernel) / divisor
                         for colour, kernel, divisor in chosen])
-
-
-class Residuals(nn.Module):
-    """(N, 3, H, W) of 0..255 → (N, 16, H, W), clipped at ±limit levels, to ±1."""
-
-    channels = 16
-
-    def __init__(self, limit):
-        super().__init__()
-        self.register_buffer("bank", bank() / limit, persistent=False)
-
-    def forward(self, x):
-        with torch.autocast(x.device.type, enabled=False):
-            return F.conv2d(x.float(), self.bank, padding=1).clamp(-1, 1)
 
 
 def conv(cin, cout, k=3, stride=1, groups=1):
@@ -66,20 +51,6 @@ def statistics(x):
     """Mean and spread over the map: a fingerprint is where it is everywhere, an odd patch where it is somewhere."""
     mean = x.mean((2, 3))
     return torch.cat([mean, ((x - mean[:, :, None, None]) ** 2).mean((2, 3)).add(1e-4).sqrt()], 1)
-
-
-class Small(nn.Module):
-
-    def __init__(self, limit=1.5, drop=0.2):
-        super().__init__()
-        self.residuals = Residuals(limit)
-        self.stem = nn.Sequential(conv(16, 16, 3, 2), nn.ReLU(), conv(16, 32, 3, 2), nn.ReLU())
-        self.body = nn.Sequential(Block(32, 64, 2), Block(64, 128, 2))
-        self.head = nn.Sequential(nn.Dropout(drop), nn.Linear(256, 1))
-
-    def forward(self, pixels):
-        x = pixels.permute(0, 3, 1, 2).float()
-        return self.head(statistics(self.body(self.stem(self.residuals(x)))))[:, 0]
 
 
 class Spectrum(nn.Module):
@@ -108,7 +79,7 @@ def cosines(n):
 class HighPass(nn.Module):
     """Learned filters of which every colour's weights sum to zero: they cannot see brightness, only its changes.
 
-    They begin as the fixed ones and as those two pixels wide; clipped at ±limit levels, to ±1, like them.
+    They begin as those of `bank` and as the same two pixels wide; clipped at ±limit levels, to ±1.
     """
 
     def __init__(self, limit, stride=2):
@@ -142,7 +113,7 @@ class Wide(nn.Module):
 
 
 class HalfWide(Wide):
-    """detector_v0: the same weights on means of 2 × 2 pixels, in whole levels as every picture has."""
+    """detector_v0: on means of 2 × 2 pixels, in whole levels as every picture has."""
 
     def forward(self, pixels):
         x = F.avg_pool2d(pixels.permute(0, 3, 1, 2).float(), 2)
@@ -158,8 +129,6 @@ def multiply_adds(model, size=256):
             total.append(m.weight.numel())
         elif isinstance(m, HighPass):
             total.append(out[0].numel() * m.weight[0].numel())
-        elif isinstance(m, Residuals):
-            total.append(out[0].numel() * 27)
         elif isinstance(m, Spectrum):
             total.append(out[0].numel() * 64)
     hooks = [m.register_forward_hook(count) for m in model.modules()]
