@@ -1,41 +1,52 @@
-import { asc, eq, gt, lt, lte, max, min } from "drizzle-orm";
-import { type Db, durable, type Tx, write } from "../platform/db.ts";
+import { and, asc, eq, gt, lt, lte, max, min, type SQL, sql } from "drizzle-orm";
+import { type Db, durable, prepared, type Tx, write } from "../platform/db.ts";
 import { gradually } from "../platform/gradually.ts";
 import { type EventRow, eventCursors, events } from "./table.ts";
+
+type Apply = (tx: Tx, batch: readonly EventRow[]) => number | undefined;
 
 /**
  * Reads the outbox from a stored cursor. `apply` and the cursor move in one commit, so each event is applied
  * exactly once to the database; whatever the consumer does to the outside world it does later, from the rows
  * that `apply` left. Returns how many events were taken: as many as `apply` says, or else the whole batch.
+ * Events that are not `wanted` are passed by inside the database, where one costs a hundredth.
  */
-export async function consume(
-  db: Db,
-  consumer: string,
-  now: number,
-  apply: (tx: Tx, batch: readonly EventRow[]) => number | undefined,
-  limit = 100,
-): Promise<number> {
-  await durable(db); // the outside world must not hear of a change that a power cut could take back
-  const from = db.select().from(eventCursors).where(eq(eventCursors.consumer, consumer)).get()?.seq ?? 0;
-  const batch = db.select().from(events).where(gt(events.seq, from)).orderBy(asc(events.seq)).limit(limit).all();
-  if (batch.length === 0) return 0;
-  return write(db, (tx) => {
-    const taken = apply(tx, batch) ?? batch.length;
-    const cursor = { seq: batch[taken - 1]?.seq ?? from, updatedAt: now };
-    tx.insert(eventCursors)
-      .values({ consumer, ...cursor })
-      .onConflictDoUpdate({ target: eventCursors.consumer, set: cursor })
-      .run();
-    return taken;
+export function consumer(name: string, { limit = 100, wanted }: { limit?: number; wanted?: SQL } = {}) {
+  const cursorOf = prepared((db) =>
+    db.select({ seq: eventCursors.seq }).from(eventCursors).where(eq(eventCursors.consumer, name)).prepare(),
+  );
+  const batchOf = prepared((db) => {
+    const fresh = and(gt(events.seq, sql.placeholder("from")), lte(events.seq, sql.placeholder("upTo")), wanted);
+    return db.select().from(events).where(fresh).orderBy(asc(events.seq)).limit(limit).prepare();
   });
+  return async (db: Db, now: number, apply: Apply): Promise<number> => {
+    await durable(db); // the outside world must not hear of a change that a power cut could take back
+    const from = cursorOf(db).get()?.seq ?? 0;
+    const upTo = lastSeq(db);
+    if (upTo <= from) return 0;
+    const batch = batchOf(db).all({ from, upTo });
+    return write(db, (tx) => {
+      const taken = batch.length === 0 ? 0 : (apply(tx, batch) ?? batch.length);
+      const isAll = taken === batch.length && batch.length < limit;
+      const cursor = { seq: isAll ? upTo : (batch[taken - 1]?.seq ?? from), updatedAt: now };
+      tx.insert(eventCursors)
+        .values({ consumer: name, ...cursor })
+        .onConflictDoUpdate({ target: eventCursors.consumer, set: cursor })
+        .run();
+      return taken;
+    });
+  };
 }
 
-/** Of the newest event there is. */
-export const lastSeq = (db: Db): number =>
+const newest = prepared((db) =>
   db
     .select({ seq: max(events.seq) })
     .from(events)
-    .get()?.seq ?? 0;
+    .prepare(),
+);
+
+/** Of the newest event there is. */
+export const lastSeq = (db: Db): number => newest(db).get()?.seq ?? 0;
 
 /** Forgets events older than `before` that every consumer has passed. */
 export function prune(db: Db, before: number): Promise<number> {

@@ -1,8 +1,8 @@
 import { and, eq, gt, lt, or, sql } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
-import { consume } from "../../events/consume.ts";
+import { consumer } from "../../events/consume.ts";
 import { onEvents } from "../../events/emit.ts";
-import type { EventRow } from "../../events/table.ts";
+import { type EventRow, events } from "../../events/table.ts";
 import { prepared, type Tx } from "../../platform/db.ts";
 import { DELIVER_LOOP, enqueueAll } from "./enqueue.ts";
 import { isFannedOut, wants } from "./kinds.ts";
@@ -13,27 +13,25 @@ export const FAN_OUT_LOOP = "webhooks.fan_out";
 const BATCH = 200;
 const COMMIT_ROWS = 1_000; // a commit takes no further event: others get their turn
 
+/** Of workspaces that have an endpoint at all; one that is made later wants none of these. */
+const heard = sql`EXISTS (SELECT 1 FROM ${webhookEndpoints} WHERE ${webhookEndpoints.workspaceId} = ${events.workspaceId})`;
+const take = consumer(FAN_OUT_LOOP, { limit: BATCH, wanted: heard });
+
 /**
  * Events become deliveries: one for each endpoint that was there before the event and wants it. The deliveries and the
  * place in the outbox move in one commit, so wherever the process dies no event is fanned out twice or not at all.
  */
 export async function fanOut(ctx: Ctx, signal?: AbortSignal): Promise<void> {
   let made = 0;
-  const take = () =>
-    consume(
-      ctx.db,
-      FAN_OUT_LOOP,
-      ctx.clock.now(),
-      (tx, batch) => {
-        const now = ctx.clock.now(); // not before: a delivery is no older than its event
-        let [taken, rows] = [0, 0];
-        for (; taken < batch.length && rows < COMMIT_ROWS; taken++) rows += deliverTo(tx, batch[taken]!, now);
-        made += rows;
-        return taken;
-      },
-      BATCH,
-    );
-  while (!signal?.aborted && (await take()) > 0) if (made > 0) ctx.wake(DELIVER_LOOP);
+  const next = () =>
+    take(ctx.db, ctx.clock.now(), (tx, batch) => {
+      const now = ctx.clock.now(); // not before: a delivery is no older than its event
+      let [taken, rows] = [0, 0];
+      for (; taken < batch.length && rows < COMMIT_ROWS; taken++) rows += deliverTo(tx, batch[taken]!, now);
+      made += rows;
+      return taken;
+    });
+  while (!signal?.aborted && (await next()) > 0) if (made > 0) ctx.wake(DELIVER_LOOP);
 }
 
 /** One that has been disabled or deleted since the event was to get it: that it will not is written down. */

@@ -1,6 +1,7 @@
 import { eq } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
-import { consume } from "../../events/consume.ts";
+import { consumer } from "../../events/consume.ts";
+import { events } from "../../events/table.ts";
 import { idempotencyKeys } from "../../http/idempotency.ts";
 import * as codeArtifacts from "../code_artifacts/service.ts";
 import * as datasets from "../datasets/service.ts";
@@ -16,16 +17,17 @@ import * as trainingJobs from "../training_jobs/service.ts";
 import * as volumes from "../volumes/service.ts";
 import * as webhooks from "../webhooks/service.ts";
 
+const take = consumer("workspaces.purge", { wanted: eq(events.type, "workspace.deleted") });
+
 /**
  * A deleted workspace keeps its row, so that old ids and events keep their meaning, but nothing that could be
  * opened or that costs: its deployments, jobs and sessions stop, its datasets, models, files, code, webhook endpoints,
  * results of detections, secrets, private keys and stored answers go. Driven by the event, so a kill only delays it.
  */
 export async function purge(ctx: Ctx) {
-  const take = () =>
-    consume(ctx.db, "workspaces.purge", ctx.clock.now(), (tx, batch) => {
-      for (const { type, workspaceId } of batch) {
-        if (type !== "workspace.deleted") continue;
+  const next = () =>
+    take(ctx.db, ctx.clock.now(), (tx, batch) => {
+      for (const { workspaceId } of batch) {
         deployments.stopAll(ctx, workspaceId);
         detection.removeAll(ctx, workspaceId);
         sessions.removeAll(ctx, workspaceId);
@@ -42,5 +44,5 @@ export async function purge(ctx: Ctx) {
         tx.delete(idempotencyKeys).where(eq(idempotencyKeys.workspaceId, workspaceId)).run();
       }
     });
-  while ((await take()) > 0);
+  while ((await next()) > 0);
 }
