@@ -44,3 +44,24 @@ test("every crop gets its own answer, in order, however many there are", async (
     lanes.close();
   }
 });
+
+test("room for a whole image is filled anew, and nothing of the image before is seen", async () => {
+  const models = await findModels(writeModels(join(tempDir(), "models"), FAKES));
+  const lanes = await openLanes({ dataDir: tempDir(), threads: 1, models, runLimitMs: 60_000, onFatal: () => {} });
+  try {
+    const first = lanes.room(6).fill(64);
+    await lanes.score({ models: ["detector_v0"], input: first, count: 6 }, new AbortController().signal);
+    expect(first.length).toBe(0); // it changed hands
+    const again = lanes.room(6);
+    expect([again.length, again[0]]).toEqual([6 * BYTES, 64]);
+    expect(lanes.room(6)[0]).toBe(0);
+    again.fill(160);
+    const results = await lanes.score(
+      { models: ["detector_v0"], input: again, count: 6 },
+      new AbortController().signal,
+    );
+    expect(results.detector_v0).toMatchObject({ logits: new Float32Array(6).fill(1) });
+  } finally {
+    lanes.close();
+  }
+});

@@ -65,25 +65,29 @@ export function reflected(i: number, length: number): number {
   return at < length ? at : period - at;
 }
 
-/** One crop out of tightly packed RGB, written at `at` of `into`: (256, 256, 3). */
+/** One crop out of tightly packed RGB, written at `begin` of `into`: (256, 256, 3). */
 export function cutCrop(
   image: { pixels: Uint8Array; width: number; height: number },
   crop: Crop,
   into: Uint8Array,
-  at: number,
+  begin: number,
 ) {
   const { pixels, width, height } = image;
   const bytes = CROP * 3;
+  const [source, target] = [bufferOf(pixels), bufferOf(into)];
   for (let row = 0; row < CROP; row++) {
     const from = reflected(crop.y + row, height) * width;
-    const to = at + row * bytes;
+    const to = begin + row * bytes;
     if (width >= CROP) {
-      into.set(pixels.subarray((from + crop.x) * 3, (from + crop.x) * 3 + bytes), to);
+      source.copy(target, to, (from + crop.x) * 3, (from + crop.x) * 3 + bytes);
       continue;
     }
     for (let column = 0; column < CROP; column++) {
-      const source = (from + reflected(crop.x + column, width)) * 3;
-      for (let c = 0; c < 3; c++) into[to + column * 3 + c] = pixels[source + c]!;
+      const at = (from + reflected(crop.x + column, width)) * 3;
+      for (let c = 0; c < 3; c++) into[to + column * 3 + c] = pixels[at + c]!;
     }
   }
 }
+
+/** Rows are copied half as fast from one `subarray` each. */
+const bufferOf = ({ buffer, byteOffset, length }: Uint8Array) => Buffer.from(buffer, byteOffset, length);

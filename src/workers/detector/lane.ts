@@ -28,7 +28,7 @@ const OPTIONS: InferenceSession.SessionOptions = {
 };
 
 /** Crops or windows that go through a network at once: what lies between its layers then stays near the core. */
-const AT_ONCE = 2;
+const AT_ONCE: Record<ModelName, number> = { detector_v0: 6, detector_v1: 3, detector_audio_v0: 2 };
 
 const isAudio = (name: ModelName) => (AUDIO_MODELS as readonly string[]).includes(name);
 const reason = (error: unknown) => (error instanceof Error ? error.message : String(error)).slice(0, 500);
@@ -37,8 +37,10 @@ self.onmessage = ({ data }) => {
   void (async () => {
     try {
       if (data.type === "open") await open(data);
-      else if (data.type === "run") self.postMessage({ type: "ran", results: await run(data) });
-      else {
+      else if (data.type === "run") {
+        const { input } = data;
+        self.postMessage({ type: "ran", results: await run(data), input }, [input.buffer]);
+      } else {
         const heard = await hear(data.bytes);
         self.postMessage({ type: "heard", heard }, [heard.windows.buffer]);
       }
@@ -69,7 +71,7 @@ async function openModel(name: ModelName, weights: Uint8Array): Promise<Inferenc
   if (!session.inputNames.includes(input)) throw new Error(`It has no input "${input}"`);
   if (!session.outputNames.includes("logits")) throw new Error('It has no output "logits"');
   const blank = isAudio(name) ? new Float32Array(WINDOW) : new Uint8Array(CROP * CROP * 3);
-  await logitsOf(session, blank, 1);
+  await logitsOf(session, blank, { count: 1, atOnce: 1 });
   return session;
 }
 
@@ -80,7 +82,7 @@ async function run({ models, input, count }: Extract<ToLane, { type: "run" }>): 
     const ms = () => performance.now() - begun;
     const session = sessions.get(name);
     const result: RunResult = session
-      ? await logitsOf(session, input, count).then(
+      ? await logitsOf(session, input, { count, atOnce: AT_ONCE[name] }).then(
           (logits) => ({ logits, ms: ms() }),
           (error) => ({ error: reason(error), ms: ms() }),
         )
@@ -90,11 +92,13 @@ async function run({ models, input, count }: Extract<ToLane, { type: "run" }>): 
   return results;
 }
 
-async function logitsOf(session: InferenceSession, input: Input, count: number): Promise<Float32Array> {
+type Portions = { count: number; atOnce: number };
+
+async function logitsOf(session: InferenceSession, input: Input, { count, atOnce }: Portions): Promise<Float32Array> {
   const logits = new Float32Array(count);
   const each = input.length / count;
-  for (let from = 0; from < count; from += AT_ONCE) {
-    const to = Math.min(from + AT_ONCE, count);
+  for (let from = 0; from < count; from += atOnce) {
+    const to = Math.min(from + atOnce, count);
     logits.set(await runOnce(session, input.subarray(from * each, to * each), to - from), from);
   }
   return logits;

@@ -1,14 +1,17 @@
 /** The lanes and who waits for one. */
+import { CROP, MAX_CROPS } from "../../lib/detection/views.ts";
 import { compiled } from "../../native/embedded.ts";
 import type { ModelName } from "../protocol_detector.ts";
 import { join, type Part, stretches, takeBatch } from "./batch.ts";
-import type { FromLane, Heard, Results, ToLane } from "./messages.ts";
+import type { FromLane, Heard, Input, Results, ToLane } from "./messages.ts";
 import type { Models } from "./models.ts";
 import { Left, Refusal } from "./refusal.ts";
 
 /** In the executable the thread is an entry of its own, beside the main one (scripts/build.ts). */
 const THREAD = compiled ? "/$bunfs/root/workers/detector/lane.js" : new URL("./lane.ts", import.meta.url);
-const BATCH_LIMIT = 12; // crops: two images; more makes a run longer and no faster
+const BATCH_LIMIT = MAX_CROPS; // small images together; one that has as many goes alone and is not copied
+const CROP_BYTES = CROP * CROP * 3;
+const MOST_ROOMS = 8;
 
 export type LaneOptions = {
   dataDir: string;
@@ -19,6 +22,8 @@ export type LaneOptions = {
   onFatal: (error: Error) => void;
 };
 export type Lanes = {
+  /** To be filled with as many crops and given to `score`; what is in it is of no meaning. */
+  room: (crops: number) => Uint8Array<ArrayBuffer>;
   score: (part: Part, signal: AbortSignal) => Promise<Results>;
   hear: (bytes: Uint8Array<ArrayBuffer>, signal: AbortSignal) => Promise<Heard>;
   readonly stats: { runs: number; parts: number; waiting: number };
@@ -70,6 +75,8 @@ class Pool implements Lanes {
   readonly #scoring: Scoring[] = [];
   readonly #hearing: Hearing[] = [];
   readonly #counts = { runs: 0, parts: 0 };
+  /** Of `MAX_CROPS` each: new ones would be cleared, and their pages asked for, with every image. */
+  readonly #rooms: Uint8Array<ArrayBuffer>[] = [];
 
   constructor(lanes: readonly Lane[], options: LaneOptions) {
     this.#lanes = lanes;
@@ -78,6 +85,10 @@ class Pool implements Lanes {
 
   get stats() {
     return { ...this.#counts, waiting: this.#scoring.length + this.#hearing.length };
+  }
+
+  room(crops: number): Uint8Array<ArrayBuffer> {
+    return (crops === MAX_CROPS && this.#rooms.pop()) || new Uint8Array(crops * CROP_BYTES);
   }
 
   score(part: Part, signal: AbortSignal): Promise<Results> {
@@ -128,7 +139,13 @@ class Pool implements Lanes {
       for (const { reject } of batch) reject(error);
       return;
     }
+    this.#keep(answer.input);
     for (const [i, [from, to]] of stretches(batch).entries()) batch[i]!.resolve(cut(answer.results, from, to));
+  }
+
+  #keep(input: Input) {
+    if (input instanceof Uint8Array && input.length === MAX_CROPS * CROP_BYTES && this.#rooms.length < MOST_ROOMS)
+      this.#rooms.push(input);
   }
 
   async #hear(lane: Lane, { bytes, resolve, reject }: Hearing) {

@@ -22,7 +22,8 @@ export type ToLane =
 export type FromLane =
   | { type: "opened"; errors: Partial<Record<ModelName, string>> }
   | { type: "unopened"; error: string }
-  | { type: "ran"; results: Results }
+  /** The input comes back, to be filled anew. */
+  | { type: "ran"; results: Results; input: Input }
   | { type: "heard"; heard: Heard }
   | { type: "refused"; code: Refused["code"]; error: string }
   | { type: "failed"; error: string };

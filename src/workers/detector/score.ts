@@ -71,7 +71,7 @@ async function look({ lanes, models }: World, image: Pixels, ask: Ask): Promise<
   const asked = ask.models.filter((name) => models.found.has(name));
   if (asked.length === 0) return {};
   const crops = planCrops(image.width, image.height);
-  const input = new Uint8Array(crops.length * CROP_BYTES);
+  const input = lanes.room(crops.length);
   for (const [i, crop] of crops.entries()) cutCrop(image, crop, input, i * CROP_BYTES);
   return await lanes.score({ models: asked, input, count: crops.length }, ask.signal);
 }
