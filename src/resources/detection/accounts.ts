@@ -15,6 +15,13 @@ import { type AccountRow, detectionAccounts } from "./table.ts";
 
 const byId = preparedRow(detectionAccounts, eq(detectionAccounts.workspaceId, sql.placeholder("id")));
 const workspaceById = preparedRow(workspaces, eq(workspaces.id, sql.placeholder("id")));
+/** Prepared: a statement that the builder writes anew was a tenth of the server's work for a detection. */
+const spend = prepared((db) =>
+  db.$client.prepare<unknown, [string, number, number, number, string]>(
+    `UPDATE detection_accounts SET month = ?, month_requests = ?, credits_spent = ?, updated_at = ?
+     WHERE workspace_id = ?`,
+  ),
+);
 
 /** As it is before anything is set or used. */
 export const accountOf = (ctx: Pick<Ctx, "db" | "clock">, workspaceId: string): AccountRow =>
@@ -101,7 +108,8 @@ export function charge(ctx: Ctx, tx: Tx, workspaceId: string, used: Need) {
   const month = monthOf(ctx.clock.now());
   const monthRequests = (before.month === month ? before.monthRequests : 0) + used.requests;
   const after = { month, monthRequests, creditsSpent: before.creditsSpent + used.credits };
-  change(ctx, tx, workspaceId, after);
+  const { changes } = spend(tx).run(month, monthRequests, after.creditsSpent, ctx.clock.now(), workspaceId);
+  if (changes === 0) change(ctx, tx, workspaceId, after);
   const total = ctx.config.detect.initial_credits;
   const credits = creditsOf(ctx, after);
   for (const { event, threshold } of alertsOf(total, creditsOf(ctx, before), credits)) {
