@@ -64,7 +64,7 @@ def main():
             Image.fromarray(made(*case)).save(path, kind, **options)
         cases.append({"file": name, "scores": scores(packs.decoded(path))})
     with open(os.path.join(HERE, "score_cases.json"), "w") as f:
-        json.dump(cases, f, indent=1)
+        json.dump(cases, f, indent=2)
         f.write("\n")
 
 
