@@ -11,7 +11,8 @@ import { BINARY, median, ROOT, type Row } from "./tools.ts";
 
 const SIDE = 1_000;
 const TARGETS = { ms: 60, ratio: 1.7 };
-const SIZES = { full: { rounds: 60, together: 160 }, quick: { rounds: 10, together: 24 } };
+/** Blocks of so many one after another and so many eight at a time, in turn: the speed of a machine moves in seconds. */
+const SIZES = { full: { blocks: 12, alone: 6, together: 24 }, quick: { blocks: 3, alone: 4, together: 16 } };
 const SIDE_BY_SIDE = 8;
 
 const row = (what: string, value: string, target = "", ok: boolean | null = null): Row => ({
@@ -65,16 +66,26 @@ async function measure(
   const failed = models.find((model) => scored?.models[model]?.status !== "success");
   if (failed) return [row(`1 megapixel, ${name}`, `not measured: ${scored?.models[failed]?.error}`)];
   for (let i = 0; i < 5; i++) await detector.score(image, { models });
-  const times: number[] = [];
-  for (let i = 0; i < sizes.rounds; i++) times.push(await timed(() => detector.score(image, { models })));
-  const alone = median(times);
-  const perSecond = sizes.together / ((await timed(() => together(detector, image, models, sizes))) / 1_000);
-  const ratio = (perSecond * times.reduce((a, b) => a + b)) / times.length / 1_000;
+  const [times, rates, ratios]: [number[], number[], number[]] = [[], [], []];
+  for (let block = 0; block < sizes.blocks; block++) {
+    const mine: number[] = [];
+    for (let i = 0; i < sizes.alone; i++) mine.push(await timed(() => detector.score(image, { models })));
+    const rate = (1_000 * sizes.together) / (await timed(() => together(detector, image, models, sizes)));
+    times.push(...mine);
+    rates.push(rate);
+    ratios.push((rate * mine.reduce((a, b) => a + b)) / mine.length / 1_000);
+  }
+  const [alone, perSecond, ratio] = [median(times), median(rates), median(ratios)];
   const ms = `${alone.toFixed(1)} ms`;
   return [
     row(`1 megapixel, ${name}, median`, ms, `≤ ${TARGETS.ms} ms`, alone <= TARGETS.ms),
     row(`the same, ${SIDE_BY_SIDE} at a time`, `${perSecond.toFixed(1)}/s`),
-    row("over one at a time", `${ratio.toFixed(2)}×`, `≥ ${TARGETS.ratio}×`, ratio >= TARGETS.ratio),
+    row(
+      "over one at a time, median of blocks in turn",
+      `${ratio.toFixed(2)}×`,
+      `≥ ${TARGETS.ratio}×`,
+      ratio >= TARGETS.ratio,
+    ),
   ];
 }
 
