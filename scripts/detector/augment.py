@@ -155,7 +155,7 @@ def bands(count, lowest_scale):
 
 
 def recipe(count, strength, scales, device):
-    """What happens to each of `count` images: tensors (count,). The crops of one image share it."""
+    """What happens to each of `count` windows: tensors (count,)."""
     zero, one = torch.zeros(count, device=device), torch.ones(count, device=device)
 
     def sometimes(p, low, high, otherwise):
@@ -220,10 +220,10 @@ def finished(x, r):
 ENCODINGS = [(0.245, lambda x, q: jpeg(x, q, True)), (0.245, lambda x, q: jpeg(x, q, False)), (0.21, webp_like)]
 
 
-def encoded(x, size, ways=ENCODINGS):
+def encoded(x, size):
     """(B, 3, H, W) of levels in random order → (B, size, size, 3) uint8. The first are encoded in the first way, and so on."""
     at, parts = 0, []
-    for share, way in ways:
+    for share, way in ENCODINGS:
         part = x[at : at + round(share * len(x))]
         at += len(part)
         parts.append(cut(way(part, between(len(part), 50, 98, x.device).round()), size))

@@ -9,7 +9,7 @@ type Apply = (tx: Tx, batch: readonly EventRow[]) => number | undefined;
  * Reads the outbox from a stored cursor. `apply` and the cursor move in one commit, so each event is applied
  * exactly once to the database; whatever the consumer does to the outside world it does later, from the rows
  * that `apply` left. Returns how many events were taken: as many as `apply` says, or else the whole batch.
- * Events that are not `wanted` are passed by inside the database, where one costs a hundredth.
+ * Events that are not `wanted` are passed by inside the database, and never put together.
  */
 export function consumer(name: string, { limit = 100, wanted }: { limit?: number; wanted?: SQL } = {}) {
   const cursorOf = prepared((db) =>
