@@ -34,8 +34,12 @@ has_pinned_bun() {
 install_bun() {
   need node nodejs
   need npm npm
-  [ "$(uname -sm)" = "Linux x86_64" ] || fail "only Linux on x86_64 is supported, this is $(uname -sm)"
-  local platform=bun-linux-x64
+  local platform
+  case $(uname -sm) in
+    "Linux x86_64") platform=bun-linux-x64 ;;
+    "Linux aarch64") platform=bun-linux-aarch64 ;;
+    *) fail "only Linux on x86_64 and aarch64 is supported, this is $(uname -sm)" ;;
+  esac
   if ! getconf GNU_LIBC_VERSION >/dev/null 2>&1; then
     fail "glibc is needed (Debian, Ubuntu, RHEL and relatives); this system has another C library"
   fi
