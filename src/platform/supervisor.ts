@@ -55,7 +55,15 @@ export function createSupervisor(deps: Deps): Supervisor {
     tailBytes: deps.stderr_tail_bytes,
   };
   const { confine, givenDir = join(socketDir, "given"), program } = deps;
-  const given = { log, clock, socketDir, givenDir, env, ...(program ? { program } : {}), ...(confine ? { confine } : {}) };
+  const given = {
+    log,
+    clock,
+    socketDir,
+    givenDir,
+    env,
+    ...(program ? { program } : {}),
+    ...(confine ? { confine } : {}),
+  };
 
   return {
     spawn<In extends WorkerMessage, Out>(options: SpawnOptions<In>) {

@@ -11,8 +11,15 @@ import { failpoint } from "./failpoint.ts";
 import type { Log } from "./log.ts";
 import { killMarked } from "./orphans.ts";
 import { self } from "./self.ts";
-import { type Exit, type ExitKind, type SeenFailure, UNCONFINED } from "./worker.ts";
-import type { Worker, WorkerMessage, WorkerOptions } from "./worker.ts";
+import {
+  type Exit,
+  type ExitKind,
+  type SeenFailure,
+  UNCONFINED,
+  type Worker,
+  type WorkerMessage,
+  type WorkerOptions,
+} from "./worker.ts";
 import { marks, workerEnv } from "./worker_env.ts";
 import { makeFolder, type WorkerFolder } from "./worker_folder.ts";
 

@@ -4,6 +4,7 @@ import { outOfMemoryKills } from "../../platform/hardware.ts";
 import type { Exit, Worker } from "../../platform/worker.ts";
 import { FromTrainer, type ToTrainer, type TrainTask } from "../../workers/protocol_trainer.ts";
 import * as gpu from "../gpu/service.ts";
+import { grantsOf, holdFiles } from "./grants.ts";
 import { liveOf, type Run } from "./live.ts";
 import { type JobLog, openLog } from "./logs.ts";
 import * as moves from "./moves.ts";
@@ -30,7 +31,9 @@ export function start(ctx: Ctx, { job, task, cards }: Start) {
     end: { ...UNTOLD },
     kills: outOfMemoryKills(),
   };
-  const worker = spawn(ctx, running, cards, () => {
+  const release = holdFiles(ctx, task);
+  const worker = spawn(ctx, { running, task, cards, release }, () => {
+    release();
     runs.delete(job.id);
     over.resolve();
     ctx.wake(jobs.RECONCILE);
@@ -51,11 +54,14 @@ export function start(ctx: Ctx, { job, task, cards }: Start) {
   );
 }
 
-function spawn(ctx: Ctx, running: Running, cards: readonly string[], forget: () => void) {
+type Spawned = { running: Running; task: TrainTask; cards: readonly string[]; release: () => void };
+
+function spawn(ctx: Ctx, { running, task, cards, release }: Spawned, forget: () => void) {
   try {
     const worker: Worker<FromTrainer, ToTrainer> = ctx.supervisor.spawn<FromTrainer, ToTrainer>({
       kind: "trainer",
       incoming: FromTrainer,
+      grants: grantsOf(task),
       extraEnv: { CUDA_VISIBLE_DEVICES: cards.join() },
       onMessage: (message) => hear(ctx, running, message, (answer) => worker.send(answer)),
       onExit: (exit) => bury(ctx, running, exit).finally(forget),
@@ -63,6 +69,7 @@ function spawn(ctx: Ctx, running: Running, cards: readonly string[], forget: () 
     return worker;
   } catch (error) {
     running.log.close();
+    release();
     throw error;
   }
 }

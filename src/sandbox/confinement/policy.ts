@@ -94,7 +94,10 @@ export function rulesFor({ reads }: Policy, facts: Facts, grants: Grants): Rule[
   return [
     ...all("runs", interpreter === null ? [program] : [program, interpreter]),
     ...all("reads", [...SYSTEM_FILES, libraries, ...(sources === null ? [] : [sources])]),
-    ...all("reads", libraryPath.split(":").filter((path) => path.startsWith("/"))),
+    ...all(
+      "reads",
+      libraryPath.split(":").filter((path) => path.startsWith("/")),
+    ),
     ["drives", "/dev/null"],
     ...gpu,
     ...all("reads", [...reads, folder.given, ...(grants.reads ?? [])]),
