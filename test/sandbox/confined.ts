@@ -16,6 +16,14 @@ export function confinedIn(dataDir: string, without: readonly WorkerLayer[] = []
   return confine;
 }
 
+/** What `seenOf` a worker without a network is. */
+export const CONFINED = {
+  noNewPrivs: "1",
+  seccomp: "2",
+  capabilities: "0000000000000000",
+  ownNetwork: HOLDING.includes("namespaces"),
+};
+
 /** What the kernel says of a process, all of its threads included. */
 export function seenOf(pid: number) {
   const status = readFileSync(`/proc/${pid}/status`, "utf8");
