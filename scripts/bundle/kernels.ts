@@ -1,8 +1,8 @@
 /** The compiled GPU kernels that the repository carries, and the record that says from which sources they were made. */
+import { createHash } from "node:crypto";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { KERNELS_FILE } from "../../src/native/kernels.ts";
-import { sha256 } from "./natives.ts";
 
 export const KERNELS_DIR = "src/native/kernels";
 export const RECORD_FILE = `${KERNELS_FILE}.sha256`;
@@ -40,7 +40,14 @@ export function readKernels(dir: string): { record: KernelsRecord; found: Map<st
   const record = join(dir, RECORD_FILE);
   if (!existsSync(record)) throw new Error(`${record} is missing; restore it from the repository`);
   const names = readdirSync(dir).filter((name) => /\.cuh?$/.test(name) || name === KERNELS_FILE);
-  const found = new Map(names.map((name) => [name, sha256(readFileSync(join(dir, name)))]));
+  const found = new Map(
+    names.map((name) => [
+      name,
+      createHash("sha256")
+        .update(readFileSync(join(dir, name)))
+        .digest("hex"),
+    ]),
+  );
   return { record: parseRecord(readFileSync(record, "utf8")), found };
 }
 

@@ -1,5 +1,5 @@
 /** Which CUDA library a build on this machine takes. Pure: `here.ts` looks at the machine and acts. */
-import { oldDriver, sentence, unusedGpu } from "../../src/lib/gpu_advice.ts";
+import { OLDEST_DRIVER, oldDriver, sentence, unusedGpu } from "../../src/lib/gpu_advice.ts";
 
 export type Card = {
   name: string;
@@ -31,6 +31,7 @@ export type Choice = {
 
 export const OLDEST_CAPABILITY = 75; // CUDA 13 compiles for nothing older
 const TOOLKIT = "install the CUDA toolkit 13 (nvcc and cuBLAS) and run this again";
+const RUNTIME = "install NVIDIA's packages cuda-cudart-13-0 and libcublas-13-0";
 const onCpu = (say: string | null): Choice => ({ ways: [], say });
 
 export function chooseLibrary(facts: Facts): Choice {
@@ -63,10 +64,18 @@ export function chooseLibrary(facts: Facts): Choice {
 
 const dotted = (capability: number) => `${Math.floor(capability / 10)}.${capability % 10}`;
 
-/** `trouble`: the clause of scripts/cuda/try_library for a library that does not work here. */
-export function afterTrouble(way: Way, trouble: string): string {
-  if (way.kind === "compile") return `The compiled CUDA library does not work here: ${trouble}.`;
-  return `The CUDA library of the npm package does not work here: ${trouble}; to use the GPU, ${TOOLKIT}.`;
+/** One sentence about a library that failed its test. `stderr`: what scripts/cuda/try_library printed there. */
+export function afterTrouble(way: Way, stderr: string): string {
+  const missing = /(lib[\w-]+\.so\.\d+): cannot open shared object file/.exec(stderr)?.[1];
+  if (missing === "libcuda.so.1")
+    return `The NVIDIA driver's ${missing} is missing; to use the GPU, install the NVIDIA driver R${OLDEST_DRIVER} or newer.`;
+  if (missing)
+    return `The CUDA library needs ${missing}, which is not installed; to use the GPU, ${RUNTIME} and run this again.`;
+  const reason = /CUDA error: (.+)/.exec(stderr)?.[1] ?? stderr.trim().split("\n").at(-1) ?? "";
+  const why = reason.trim().replace(/\.$/, "") || "its test ended without a reason";
+  if (way.kind === "compile")
+    return `The compiled CUDA library does not work here (${why}); to use the GPU, update the NVIDIA driver.`;
+  return `The CUDA library of the npm package does not work here (${why}); to use the GPU, ${TOOLKIT}.`;
 }
 
 /** Reads `nvidia-smi --query-gpu=name,driver_version,compute_cap --format=csv,noheader`. */

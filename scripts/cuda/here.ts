@@ -64,22 +64,15 @@ function take(way: Way): string | null {
   return dir;
 }
 
-/** Loads the library in a process of its own and computes on the card; null where that works, else the reason. */
-function troubleOf(dir: string): string | null {
-  const child = Bun.spawnSync([join(scripts, "cuda/try_library"), dir], { stdin: "ignore" });
-  if (child.success) return null;
-  return (
-    child.stderr.toString().trim().split("\n").at(-1)?.replace(/\.$/, "") || "the test process ended without a reason"
-  );
-}
-
+/** The folder of the first library that can be had, if it computes on the card in a process of its own. */
 function libraryFor(ways: readonly Way[]): string | null {
   for (const way of ways) {
     const dir = take(way);
     if (dir === null) continue;
-    const trouble = troubleOf(dir);
-    if (trouble === null) return dir;
-    console.error(afterTrouble(way, trouble));
+    const child = Bun.spawnSync([join(scripts, "cuda/try_library"), dir], { stdin: "ignore" });
+    if (child.success) return dir;
+    console.error(afterTrouble(way, child.stderr.toString()));
+    return null;
   }
   return null;
 }
