@@ -89,15 +89,12 @@ test("files that are alike are packed together, and come out one by one", async 
 test("a CUDA build carries the given library beside the package's others", () => {
   writeFileSync(join(dir, "libggml-cuda.so"), "");
   const folder = `${platform.name}-cuda`;
-  const bins = join(dir, "node_modules/@node-llama-cpp", folder, "bins", folder);
+  const bins = join(dir, "@node-llama-cpp", folder, "bins", folder);
   mkdirSync(bins, { recursive: true });
   for (const name of ["libggml-cuda.so", "libggml-base.so"]) writeFileSync(join(bins, name), "");
-  for (const name of ["onnxruntime-node", "@img"])
-    cpSync(join(MODULES, name), join(dir, "node_modules", name), { recursive: true });
-  const own = join("@node-llama-cpp", platform.name);
-  cpSync(join(MODULES, own), join(dir, "node_modules", own), { recursive: true });
+  const packageDir = (name: string) => join(name.endsWith("-cuda") ? dir : MODULES, name);
   const groups = (cudaDir: string) =>
-    nativeGroups({ root: ROOT, modules: join(dir, "node_modules"), target: platform, cudaDir })["llama-cuda"]!;
+    nativeGroups({ root: ROOT, target: { platform, packageDir }, cudaDir })["llama-cuda"]!;
   expect(groups(dir).find((f) => f.rel === `${folder}/libggml-cuda.so`)?.path).toBe(join(dir, "libggml-cuda.so"));
   expect(groups(dir).some((f) => f.rel === `${folder}/libggml-base.so`)).toBe(true);
   expect(() => groups(join(dir, "nowhere"))).toThrow("scripts/build_cuda");
