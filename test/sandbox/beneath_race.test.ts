@@ -11,7 +11,7 @@ import {
 } from "node:fs";
 import { join, resolve } from "node:path";
 import { AppError } from "../../src/lib/errors.ts";
-import { type Beneath, openBeneath } from "../../src/sandbox/beneath.ts";
+import { type Beneath, openBeneath } from "../../src/sandbox/files/beneath.ts";
 import { tempDir } from "../harness.ts";
 
 const SWAPS = 20_000;

@@ -9,6 +9,7 @@ import { tarChunks } from "../../lib/archive/tar_write.ts";
 import { AppError, UsageError } from "../../lib/errors.ts";
 import { newId } from "../../lib/ids.ts";
 import { write } from "../../platform/db.ts";
+import { volumeOf, workspaceOf } from "../../sandbox/files/sandbox_dir.ts";
 import { startJailed } from "../../sandbox/jail.ts";
 import { jailSupport } from "../../sandbox/jail_support.ts";
 import type { JailEnd, JailSpec } from "../../sandbox/jail_types.ts";
@@ -17,8 +18,9 @@ import { SESSION_ENV, sessionMounts } from "../../sandbox/session_root.ts";
 import * as gpu from "../gpu/service.ts";
 import * as looseKeys from "../loose_keys/service.ts";
 import * as secrets from "../secrets/service.ts";
-import { build, type Copied, type CustomPlaces, clear, DATASET, OUTPUT, outputOf, writeBack } from "./custom_files.ts";
+import { type Built, build, clear, DATASET, OUTPUT } from "./custom_files.ts";
 import { gently, linesOf, type Point, pointOf } from "./custom_output.ts";
+import { faultLines, outputOf, writeBack } from "./custom_results.ts";
 import { own, wantFiles } from "./exports.ts";
 import { liveOf, type Run } from "./live.ts";
 import { type JobLog, openLog } from "./logs.ts";
@@ -92,15 +94,14 @@ type Play = { log: JobLog; signal: AbortSignal };
 async function attempt(ctx: Ctx, job: JobRow, { log, signal }: Play): Promise<Outcome> {
   try {
     await requireJail(ctx);
-    const { copied, ...places } = await build(ctx, job);
+    const built = await build(ctx, job);
     if (signal.aborted) return "ended";
     moves.begin(ctx, job.id, { device: job.gpuType === "cpu" ? "the CPU" : job.gpuType, memoryBytes: job.memoryBytes });
-    const { end, last } = await command(ctx, job, { places, copied, log, signal });
-    for (const fault of await wroteBack(ctx, job, copied)) log.add("stderr", fault);
+    const { end, last } = await command(ctx, job, { built, log, signal });
+    for (const fault of await wroteBack(ctx, job, built)) log.add("stderr", fault);
     if (signal.aborted && end.reason === "stopped") return "ended";
     if (end.reason !== "exited" || end.exitCode !== 0) return failureOf(end, last);
-    await keepOutput(ctx, job, places);
-    return "done";
+    return (await keepOutput(ctx, job, { built, log })) ?? "done";
   } catch (error) {
     const fault = startFault(error);
     if (fault) return fault;
@@ -126,9 +127,9 @@ async function requireJail(ctx: Ctx) {
   }
 }
 
-type Command = Play & { places: CustomPlaces; copied: readonly Copied[] };
+type Command = Play & { built: Built };
 
-async function command(ctx: Ctx, job: JobRow, { places, copied, log, signal }: Command) {
+async function command(ctx: Ctx, job: JobRow, { built, log, signal }: Command) {
   const hidden = Object.fromEntries(job.secrets.map((name) => [name, secrets.reveal(ctx, job.workspaceId, name)]));
   const last: string[] = [];
   let points = 0;
@@ -139,7 +140,7 @@ async function command(ctx: Ctx, job: JobRow, { places, copied, log, signal }: C
       if (points++ < MOST_POINTS)
         progress.step(ctx, job.id, { type: "step", ...point, eta_ms: null, samples: [], alarms: [] });
   });
-  const jail = startJailed(sessionJail(ctx.config.data_dir), specOf(ctx, job, { places, copied, secret: hidden }), {
+  const jail = startJailed(sessionJail(ctx.config.data_dir), specOf(ctx, job, { built, secret: hidden }), {
     stdin: "ignore",
     onOutput: gently(lines.push, signal),
   });
@@ -155,14 +156,14 @@ async function command(ctx: Ctx, job: JobRow, { places, copied, log, signal }: C
 const pointsOf = (lines: readonly string[]): Iterable<Point> =>
   new Map(lines.flatMap((line) => pointOf(line) ?? []).map((point) => [point.step, point])).values();
 
-type Seen = { places: CustomPlaces; copied: readonly Copied[]; secret: Record<string, string> };
+type Seen = { built: Built; secret: Record<string, string> };
 
-function specOf(ctx: Ctx, job: JobRow, { places, copied, secret }: Seen): JailSpec {
+function specOf(ctx: Ctx, job: JobRow, { built: { work, copied }, secret }: Seen): JailSpec {
   const { memory_mib, processes, disk_mib, disk_entries: entries, allow_network } = ctx.config.sessions;
   const memoryBytes = Math.max(memory_mib * MIB, job.memoryBytes);
   const network = allow_network ? "host" : "none";
-  const aside = copied.flatMap(({ volume, dir, writable }) =>
-    writable ? [] : [{ from: dir, to: volume.mount_path, writable: false }],
+  const aside = copied.flatMap(({ volume, below }, i) =>
+    below === null ? [{ from: volumeOf(work, i), to: volume.mount_path, writable: false }] : [],
   );
   const limitMs = Math.min(
     job.maxRuntimeMs ?? Number.POSITIVE_INFINITY,
@@ -174,7 +175,7 @@ function specOf(ctx: Ctx, job: JobRow, { places, copied, secret }: Seen): JailSp
     cwd: "/workspace",
     mounts: [
       ...sessionMounts({
-        workspace: places.workspace,
+        workspace: workspaceOf(work),
         volumes: aside,
         network,
         tmpBytes: Math.floor(memoryBytes / TMP_SHARE),
@@ -208,9 +209,9 @@ const cards = () =>
     .filter((name) => /^nvidia(\d+|ctl|-uvm|-uvm-tools|-modeset)$/.test(name))
     .map((name) => ({ kind: "device" as const, from: `/dev/${name}`, to: `/dev/${name}` }));
 
-async function wroteBack(ctx: Ctx, job: JobRow, copied: readonly Copied[]): Promise<string[]> {
+async function wroteBack(ctx: Ctx, job: JobRow, { work, copied }: Built): Promise<string[]> {
   const faults: string[] = [];
-  for (const each of copied) if (each.writable) faults.push(...(await writeBack(ctx, job, each)));
+  for (const each of copied) faults.push(...faultLines(await writeBack(ctx, job, { work, copied: each })));
   return faults;
 }
 
@@ -233,15 +234,29 @@ function failureOf({ reason, exitCode, signal, message }: JailEnd, last: string)
   return { code: "worker_crashed", message: `The command ${how}${said}`, param: "/command" };
 }
 
-/** An archive in the storage, there before the job is complete. */
-async function keepOutput(ctx: Ctx, job: JobRow, places: CustomPlaces) {
-  const entries = await outputOf(places);
-  if (entries.length === 0) return;
-  const key = `jobs/${job.id}/${newId("upl", ctx.clock.now())}`;
-  await looseKeys.store(ctx, {
-    key,
-    put: () => ctx.storage.put(key, tarChunks(entries)),
-    own: (tx, { bytes, sha256 }) =>
-      own(ctx, tx, wantFiles(ctx, tx, job), { key, bytes, sha256, name: `${job.id}-output.tar` }),
-  });
+/** An archive in the storage, there before the job is complete. Gives the job's failure where there can be none. */
+async function keepOutput(ctx: Ctx, job: JobRow, { built, log }: { built: Built; log: JobLog }) {
+  let output: Awaited<ReturnType<typeof outputOf>>;
+  try {
+    output = await outputOf(built.work);
+  } catch (error) {
+    if (!(error instanceof AppError)) throw error;
+    const message = `${error.message}, so its files were not kept. Write them into the directory that is there`;
+    log.add("stderr", message);
+    return { code: "worker_crashed", message, param: "/command" } satisfies JobError;
+  }
+  try {
+    for (const fault of faultLines(output.faults)) log.add("stderr", fault);
+    if (output.entries.length === 0) return undefined;
+    const key = `jobs/${job.id}/${newId("upl", ctx.clock.now())}`;
+    await looseKeys.store(ctx, {
+      key,
+      put: () => ctx.storage.put(key, tarChunks(output.entries)),
+      own: (tx, { bytes, sha256 }) =>
+        own(ctx, tx, wantFiles(ctx, tx, job), { key, bytes, sha256, name: `${job.id}-output.tar` }),
+    });
+    return undefined;
+  } finally {
+    output.close();
+  }
 }
