@@ -3,42 +3,37 @@
  * It knows no checkpoints: paused, or cut off by the server's end, it begins again. What it leaves in /workspace/output
  * is the result.
  */
-import { readdirSync } from "node:fs";
 import type { Ctx } from "../../context.ts";
 import { tarChunks } from "../../lib/archive/tar_write.ts";
 import { AppError, UsageError } from "../../lib/errors.ts";
 import { newId } from "../../lib/ids.ts";
 import { write } from "../../platform/db.ts";
-import { volumeOf, workspaceOf } from "../../sandbox/files/sandbox_dir.ts";
 import { startJailed } from "../../sandbox/jail.ts";
 import { jailSupport } from "../../sandbox/jail_support.ts";
-import type { JailEnd, JailSpec } from "../../sandbox/jail_types.ts";
+import type { JailEnd } from "../../sandbox/jail_types.ts";
 import { sessionJail } from "../../sandbox/session_jail.ts";
-import { SESSION_ENV, sessionMounts } from "../../sandbox/session_root.ts";
 import * as gpu from "../gpu/service.ts";
 import * as looseKeys from "../loose_keys/service.ts";
 import * as secrets from "../secrets/service.ts";
-import { type Built, build, clear, DATASET, OUTPUT } from "./custom_files.ts";
+import { type Built, build, clear } from "./custom_files.ts";
 import { gently, linesOf, type Point, pointOf } from "./custom_output.ts";
 import { faultLines, outputOf, writeBack } from "./custom_results.ts";
+import { type Gpu, nodesOf, specOf } from "./custom_spec.ts";
 import { own, wantFiles } from "./exports.ts";
 import { liveOf, type Run } from "./live.ts";
 import { type JobLog, openLog } from "./logs.ts";
 import * as moves from "./moves.ts";
 import { startFault } from "./plan.ts";
-import { runtimeMs, UNTOLD } from "./policy.ts";
+import { UNTOLD } from "./policy.ts";
 import * as progress from "./progress.ts";
 import * as jobs from "./service.ts";
 import type { JobError, JobRow } from "./table.ts";
 
-const MIB = 1_048_576;
-const OPEN_FILES = 4096;
-const TMP_SHARE = 4;
 const LAST_LINES = 20;
 const MOST_POINTS = 200_000; // of a run; what comes after is in the log alone
 
-/** Returns at once. */
-export function startCustom(ctx: Ctx, job: JobRow) {
+/** Returns at once. `cards`: UUIDs of the GPUs that it leased; none: the CPU. */
+export function startCustom(ctx: Ctx, job: JobRow, cards: readonly string[]) {
   const { runs } = liveOf(ctx.db);
   const over = Promise.withResolvers<void>();
   const ending = new AbortController();
@@ -52,7 +47,7 @@ export function startCustom(ctx: Ctx, job: JobRow) {
     over: over.promise,
   };
   runs.set(job.id, run);
-  void play(ctx, job, ending.signal)
+  void play(ctx, job, { cards, signal: ending.signal })
     .catch((error) => ctx.log.error("a custom job could not be dealt with", { job: job.id, error }))
     .finally(() => {
       runs.delete(job.id);
@@ -61,10 +56,10 @@ export function startCustom(ctx: Ctx, job: JobRow) {
     });
 }
 
-async function play(ctx: Ctx, job: JobRow, signal: AbortSignal) {
+async function play(ctx: Ctx, job: JobRow, { cards, signal }: Omit<Play, "log">) {
   const log = openLog(ctx, job.id);
   try {
-    const outcome = await attempt(ctx, job, { log, signal });
+    const outcome = await attempt(ctx, job, { log, cards, signal });
     if (ctx.closing.aborted) moves.suspend(ctx, job.id);
     else settle(ctx, job.id, outcome);
   } finally {
@@ -89,15 +84,16 @@ function settle(ctx: Ctx, id: string, outcome: Outcome) {
 
 const ENDED = { ...UNTOLD, kind: "stopped", message: "It was ended", saved: true };
 
-type Play = { log: JobLog; signal: AbortSignal };
+type Play = { log: JobLog; cards: readonly string[]; signal: AbortSignal };
 
-async function attempt(ctx: Ctx, job: JobRow, { log, signal }: Play): Promise<Outcome> {
+async function attempt(ctx: Ctx, job: JobRow, { log, cards, signal }: Play): Promise<Outcome> {
   try {
     await requireJail(ctx);
+    const nodes = nodesOf(cards);
     const built = await build(ctx, job);
     if (signal.aborted) return "ended";
     moves.begin(ctx, job.id, { device: job.gpuType === "cpu" ? "the CPU" : job.gpuType, memoryBytes: job.memoryBytes });
-    const { end, last } = await command(ctx, job, { built, log, signal });
+    const { end, last } = await command(ctx, job, { built, gpu: { cards, nodes }, log, signal });
     for (const fault of await wroteBack(ctx, job, built)) log.add("stderr", fault);
     if (signal.aborted && end.reason === "stopped") return "ended";
     if (end.reason !== "exited" || end.exitCode !== 0) return failureOf(end, last);
@@ -127,9 +123,9 @@ async function requireJail(ctx: Ctx) {
   }
 }
 
-type Command = Play & { built: Built };
+type Command = Pick<Play, "log" | "signal"> & { built: Built; gpu: Gpu };
 
-async function command(ctx: Ctx, job: JobRow, { built, log, signal }: Command) {
+async function command(ctx: Ctx, job: JobRow, { built, gpu, log, signal }: Command) {
   const hidden = Object.fromEntries(job.secrets.map((name) => [name, secrets.reveal(ctx, job.workspaceId, name)]));
   const last: string[] = [];
   let points = 0;
@@ -140,7 +136,7 @@ async function command(ctx: Ctx, job: JobRow, { built, log, signal }: Command) {
       if (points++ < MOST_POINTS)
         progress.step(ctx, job.id, { type: "step", ...point, eta_ms: null, samples: [], alarms: [] });
   });
-  const jail = startJailed(sessionJail(ctx.config.data_dir), specOf(ctx, job, { built, secret: hidden }), {
+  const jail = startJailed(sessionJail(ctx.config.data_dir), specOf(ctx, job, { built, gpu, secret: hidden }), {
     stdin: "ignore",
     onOutput: gently(lines.push, signal),
   });
@@ -155,59 +151,6 @@ async function command(ctx: Ctx, job: JobRow, { built, log, signal }: Command) {
 /** Of each step what was said last. */
 const pointsOf = (lines: readonly string[]): Iterable<Point> =>
   new Map(lines.flatMap((line) => pointOf(line) ?? []).map((point) => [point.step, point])).values();
-
-type Seen = { built: Built; secret: Record<string, string> };
-
-function specOf(ctx: Ctx, job: JobRow, { built: { work, copied }, secret }: Seen): JailSpec {
-  const { memory_mib, processes, disk_mib, disk_entries: entries, allow_network } = ctx.config.sessions;
-  const memoryBytes = Math.max(memory_mib * MIB, job.memoryBytes);
-  const network = allow_network ? "host" : "none";
-  const aside = copied.flatMap(({ volume, below }, i) =>
-    below === null ? [{ from: volumeOf(work, i), to: volume.mount_path, writable: false }] : [],
-  );
-  const limitMs = Math.min(
-    job.maxRuntimeMs ?? Number.POSITIVE_INFINITY,
-    ctx.config.training.max_runtime_minutes * 60_000,
-  );
-  return {
-    argv: ["/bin/sh", "-c", job.command ?? ""],
-    env: { ...ENV, ...secret, VERK_JOB_ID: job.id, VERK_SEED: String(job.seed) },
-    cwd: "/workspace",
-    mounts: [
-      ...sessionMounts({
-        workspace: workspaceOf(work),
-        volumes: aside,
-        network,
-        tmpBytes: Math.floor(memoryBytes / TMP_SHARE),
-      }),
-      ...(job.gpuType === "cpu" ? [] : cards()),
-    ],
-    limits: {
-      processes,
-      memoryBytes,
-      openFiles: OPEN_FILES,
-      cpuSeconds: 0, // the wall is the limit
-      wallMs: Math.max(1000, limitMs - runtimeMs(job, ctx.clock.now())),
-      fileBytes: disk_mib * MIB,
-      disk: { at: "/workspace", bytes: disk_mib * MIB, entries },
-    },
-    network,
-    filter: "session",
-  };
-}
-
-const ENV = {
-  ...SESSION_ENV,
-  PYTHONUNBUFFERED: "1", // what it says is read as it says it
-  VERK_DATASET: `/workspace/${DATASET}`,
-  VERK_OUTPUT: `/workspace/${OUTPUT}`,
-};
-
-/** The driver's own files: all cards, since the driver counts them together. */
-const cards = () =>
-  readdirSync("/dev")
-    .filter((name) => /^nvidia(\d+|ctl|-uvm|-uvm-tools|-modeset)$/.test(name))
-    .map((name) => ({ kind: "device" as const, from: `/dev/${name}`, to: `/dev/${name}` }));
 
 async function wroteBack(ctx: Ctx, job: JobRow, { work, copied }: Built): Promise<string[]> {
   const faults: string[] = [];

@@ -81,6 +81,10 @@ export function openDirectoryAt(dir: number, path: string, shown: string): numbe
     if (!(error instanceof CallError)) throw error;
     const first = firstObstacle(dir, path);
     if (first) throw notA("directory", partOf(shown, path, first.depth), first.kind, error);
+    if (error.code === "ENOTDIR" || error.code === "ELOOP")
+      throw new AppError("invalid_request", `${shown} is not a directory all the time: something replaces it`, {
+        cause: error,
+      });
     if (error.code === "ENOENT") throw new AppError("resource_not_found", `${shown} is missing`, { cause: error });
     if (error.code === "EACCES")
       throw new AppError(
