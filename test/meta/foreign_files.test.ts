@@ -37,8 +37,8 @@ const whoImports = (name: string, from: RegExp) =>
 const BY_DESCRIPTOR = ["closeSync", "fstatSync", "ftruncateSync", "read", "readSync", "writeSync"];
 /** Resources whose directories are foreign: what they do with files goes through the door. */
 const OWNERS = /^src\/resources\/(sessions|training_jobs)\//;
-/** Of platform/files.ts: they take the path of a temporary file or a note that only the server can reach. */
-const OWN_PATHS = ["writeTemp", "writeFileAtomic", "readJson", "StorageError", "Chunks"];
+/** Of platform/files.ts: they take the path of a temporary file that only the server can reach. */
+const OWN_PATHS = ["writeTemp", "StorageError", "Chunks"];
 /** The file of a base model lies in a folder of the server's own. */
 const BASE_MODEL = "src/resources/training_jobs/create.ts: sha256File";
 

@@ -3,30 +3,26 @@
  * last time. The newest writer wins; a file that somebody else changed is not deleted. Nothing is lost in the session.
  */
 import { closeSync } from "node:fs";
-import { z } from "zod";
 import type { Ctx } from "../../context.ts";
 import { AppError } from "../../lib/errors.ts";
 import { takingTurns } from "../../lib/turns.ts";
-import { readJson, StorageError, writeFileAtomic } from "../../platform/files.ts";
+import { StorageError } from "../../platform/files.ts";
 import { chunksOf } from "../../sandbox/files/chunks.ts";
 import { type Scan, scanFiles } from "../../sandbox/files/collect.ts";
-import { type Beneath, notePath, openWorkspace } from "../../sandbox/files/sandbox_dir.ts";
+import { type Beneath, openWorkspace } from "../../sandbox/files/sandbox_dir.ts";
 import * as volumes from "../volumes/service.ts";
 import type { VolumeRow } from "../volumes/table.ts";
+import { keepKnown, readKnown } from "./known.ts";
 import { liveOf } from "./live.ts";
 import { dirOf } from "./places.ts";
 import type { VolumeErrors } from "./schema.ts";
 import type { Mounted, SessionRow } from "./table.ts";
 
-/** Path, stamp (another one where the content may be another), hash. */
-const Known = z.array(z.tuple([z.string(), z.string(), z.string()]));
-type Known = Map<string, { stamp: string; sha256: string }>;
 type Place = { ctx: Ctx; row: SessionRow; beneath: Beneath; mounted: Mounted; errors: VolumeErrors };
 
 const MOST_ERRORS = 20;
 const HIDDEN =
   "some of its directories may not be read or lie too deep: what is in them is not written back, and until they can be read nothing is deleted";
-const knownAt = (ctx: Ctx, row: SessionRow, i: number) => notePath(dirOf(ctx, row.id), i);
 
 /** After the volume was copied: this is what it holds. */
 export async function remember(ctx: Ctx, row: SessionRow, i: number, hashes: ReadonlyMap<string, string>) {
@@ -34,20 +30,13 @@ export async function remember(ctx: Ctx, row: SessionRow, i: number, hashes: Rea
   try {
     const { files } = await scan(beneath, (row.volumes[i] as Mounted).mountPath);
     await keepKnown(
-      knownAt(ctx, row, i),
+      dirOf(ctx, row.id),
+      i,
       new Map([...files].map(([path, { stamp }]) => [path, { stamp, sha256: hashes.get(path) ?? "" }])),
     );
   } finally {
     beneath.close();
   }
-}
-
-const keepKnown = (file: string, known: Known) =>
-  writeFileAtomic(file, JSON.stringify([...known].map(([path, { stamp, sha256 }]) => [path, stamp, sha256])));
-
-async function readKnown(file: string): Promise<Known> {
-  const kept = (await readJson(file, Known)) ?? [];
-  return new Map(kept.map(([path, stamp, sha256]) => [path, { stamp, sha256 }]));
 }
 
 /** What could not be written back. One at a time for each session. */
@@ -65,9 +54,7 @@ async function syncAll(ctx: Ctx, row: SessionRow): Promise<VolumeErrors> {
   try {
     for (const [i, mounted] of row.volumes.entries())
       if (!mounted.readOnly)
-        await attempt({ ctx, row, beneath, mounted, errors }, "", (volume, place) =>
-          sync(place, volume, knownAt(ctx, row, i)),
-        );
+        await attempt({ ctx, row, beneath, mounted, errors }, "", (volume, place) => sync(place, volume, i));
   } finally {
     beneath.close();
   }
@@ -88,9 +75,10 @@ async function attempt(place: Place, path: string, work: (volume: VolumeRow, pla
   }
 }
 
-async function sync(place: Place, volume: VolumeRow, file: string) {
-  const { ctx, beneath, mounted, errors } = place;
-  const known = await readKnown(file);
+async function sync(place: Place, volume: VolumeRow, i: number) {
+  const { ctx, row, beneath, mounted, errors } = place;
+  const dir = dirOf(ctx, row.id);
+  const known = await readKnown(dir, i);
   const { files, skipped, hidden } = await scan(beneath, mounted.mountPath);
   for (const [path, message] of skipped)
     errors.push({ volume: mounted.name, path, message: `${message}: a volume cannot keep it` });
@@ -116,7 +104,7 @@ async function sync(place: Place, volume: VolumeRow, file: string) {
       known.delete(path);
     });
   }
-  if (changed) await keepKnown(file, known);
+  if (changed) await keepKnown(dir, i, known);
 }
 
 /** Gives the hash of what the volume holds now. Only another content is sent. */

@@ -17,7 +17,7 @@ import * as looseKeys from "../loose_keys/service.ts";
 import * as secrets from "../secrets/service.ts";
 import { type Built, build, clear } from "./custom_files.ts";
 import { gently, linesOf, type Point, pointOf } from "./custom_output.ts";
-import { faultLines, outputOf, writeBack } from "./custom_results.ts";
+import { outputOf, writeBack } from "./custom_results.ts";
 import { type Gpu, nodesOf, specOf } from "./custom_spec.ts";
 import { own, wantFiles } from "./exports.ts";
 import { liveOf, type Run } from "./live.ts";
@@ -154,7 +154,7 @@ const pointsOf = (lines: readonly string[]): Iterable<Point> =>
 
 async function wroteBack(ctx: Ctx, job: JobRow, { work, copied }: Built): Promise<string[]> {
   const faults: string[] = [];
-  for (const each of copied) faults.push(...faultLines(await writeBack(ctx, job, { work, copied: each })));
+  for (const each of copied) faults.push(...(await writeBack(ctx, job, { work, copied: each })));
   return faults;
 }
 
@@ -189,7 +189,7 @@ async function keepOutput(ctx: Ctx, job: JobRow, { built, log }: { built: Built;
     return { code: "worker_crashed", message, param: "/command" } satisfies JobError;
   }
   try {
-    for (const fault of faultLines(output.faults)) log.add("stderr", fault);
+    for (const fault of output.faults) log.add("stderr", fault);
     if (output.entries.length === 0) return undefined;
     const key = `jobs/${job.id}/${newId("upl", ctx.clock.now())}`;
     await looseKeys.store(ctx, {

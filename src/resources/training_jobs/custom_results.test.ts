@@ -7,7 +7,7 @@ import { write } from "../../platform/db.ts";
 import { sha256Bytes } from "../../platform/files.ts";
 import { volumeFiles } from "../volumes/table.ts";
 import { build } from "./custom_files.ts";
-import { faultLines, outputOf, removedFrom, writeBack } from "./custom_results.ts";
+import { FaultLines, outputOf, removedFrom, writeBack } from "./custom_results.ts";
 
 setDefaultTimeout(120_000);
 const { app, closeAll } = manyTrainings();
@@ -76,8 +76,12 @@ test("an output that was removed is empty, and one that holds files gives them b
   expect((await outputOf(work)).entries).toEqual([]);
 });
 
-test("many faults are counted, not listed", () => {
-  const faults = Array.from({ length: 25 }, (_, i) => `fault ${i}`);
-  expect(faultLines(faults.slice(0, 20))).toHaveLength(20);
-  expect(faultLines(faults)).toEqual([...faults.slice(0, 20), "and 5 more of the kind"]);
+test("M7: the faults of 200,000 links are counted, not listed", () => {
+  const faults = new FaultLines();
+  const skipped = new Map(Array.from({ length: 200_000 }, (_, i) => [`link${i}`, "it is no regular file"]));
+  faults.addSkipped("output", { files: new Map(), skipped, hidden: true });
+  expect(faults.lines()).toHaveLength(21);
+  expect(faults.lines()[0]).toStartWith("output: some directories cannot be read");
+  expect(faults.lines()[1]).toBe("output/link0 was not kept: it is no regular file");
+  expect(faults.lines()[20]).toBe("and 199981 more of the kind");
 });

@@ -13,16 +13,22 @@ import type { JobRow, JobVolume } from "./table.ts";
 const MOST_FAULTS = 20; // lines of the log
 const HIDDEN = "some directories cannot be read, or lie too deep: their files are not taken";
 
-/** At most `MOST_FAULTS` of them in full, and how many more there are. */
-export function faultLines(faults: readonly string[]): string[] {
-  const more = faults.length - MOST_FAULTS;
-  return more <= 0 ? [...faults] : [...faults.slice(0, MOST_FAULTS), `and ${more} more of the kind`];
+/** Lines for the log: the first in full, and how many more there are. A command may leave 200,000 links. */
+export class FaultLines {
+  readonly #first: string[] = [];
+  #more = 0;
+  add(line: string) {
+    if (this.#first.length < MOST_FAULTS) this.#first.push(line);
+    else this.#more++;
+  }
+  addSkipped(name: string, { skipped, hidden }: Scan) {
+    if (hidden) this.add(`${name}: ${HIDDEN}`);
+    for (const [path, why] of skipped) this.add(`${name}/${path} was not kept: ${why}`);
+  }
+  lines(): string[] {
+    return this.#more === 0 ? [...this.#first] : [...this.#first, `and ${this.#more} more of the kind`];
+  }
 }
-
-const skippedIn = (name: string, { skipped, hidden }: Scan): string[] => [
-  ...(hidden ? [`${name}: ${HIDDEN}`] : []),
-  ...[...skipped].map(([path, why]) => `${name}/${path} was not kept: ${why}`),
-];
 
 type Writing = { work: ForeignDir; copied: Copied };
 
@@ -33,7 +39,7 @@ type Writing = { work: ForeignDir; copied: Copied };
 export async function writeBack(ctx: Ctx, job: JobRow, { work, copied }: Writing): Promise<string[]> {
   const { volume, below, hashes } = copied;
   if (below === null) return [];
-  const faults: string[] = [];
+  const faults = new FaultLines();
   const attempt = async (path: string, task: () => unknown) => {
     try {
       await task();
@@ -41,14 +47,14 @@ export async function writeBack(ctx: Ctx, job: JobRow, { work, copied }: Writing
       const known = error instanceof AppError || error instanceof StorageError;
       if (!known) ctx.log.error("a volume was not written back", { job: job.id, error });
       const why = error instanceof StorageError ? error.advice : error instanceof AppError ? error.message : UNKNOWN;
-      faults.push(`${[volume.name, path].filter(Boolean).join("/")} was not written back: ${why}`);
+      faults.add(`${[volume.name, path].filter(Boolean).join("/")} was not written back: ${why}`);
     }
   };
   await attempt("", () =>
     collecting(work, below, async (collection) => {
       const scan = await collection.scan();
       const turn = takingTurns();
-      faults.push(...skippedIn(volume.name, scan));
+      faults.addSkipped(volume.name, scan);
       for (const [path, { bytes }] of scan.files) {
         await attempt(path, () => takeBack(ctx, job, { collection, volume, path, bytes, before: hashes.get(path) }));
         await turn();
@@ -59,7 +65,7 @@ export async function writeBack(ctx: Ctx, job: JobRow, { work, copied }: Writing
       }
     }),
   );
-  return faults;
+  return faults.lines();
 }
 
 const UNKNOWN = "the log of the server has the details";
@@ -111,9 +117,10 @@ export async function outputOf(work: ForeignDir): Promise<Output> {
   }
   try {
     const scan = await collection.scan();
-    const faults = skippedIn(OUTPUT, scan);
+    const faults = new FaultLines();
+    faults.addSkipped(OUTPUT, scan);
     const entries = await readable(collection, scan, faults);
-    return { entries, faults, close: collection.close };
+    return { entries, faults: faults.lines(), close: collection.close };
   } catch (error) {
     collection.close();
     throw error;
@@ -121,13 +128,13 @@ export async function outputOf(work: ForeignDir): Promise<Output> {
 }
 
 /** Those that can be opened now: nothing changes them between this and the archive. */
-async function readable(collection: Collection, { files }: Scan, faults: string[]): Promise<TarEntry[]> {
+async function readable(collection: Collection, { files }: Scan, faults: FaultLines): Promise<TarEntry[]> {
   const entries: TarEntry[] = [];
   const turn = takingTurns();
   for (const [name, { bytes: size }] of files) {
     const why = collection.faultOf(name);
     if (why === undefined) entries.push({ name, size, content: () => collection.content(name, size) });
-    else faults.push(`${OUTPUT}/${name} was not kept: ${why}`);
+    else faults.add(`${OUTPUT}/${name} was not kept: ${why}`);
     await turn();
   }
   return entries;

@@ -2,12 +2,11 @@
  * The directory of a session, or of a custom job:
  *   root/workspace    what its commands see as /workspace; `root` holds nothing else (beneath.ts)
  *   volumes/<n>       read-only volumes outside /workspace
- *   volumes/<n>.json  what a writable volume held when it was last written back
+ *   volumes/<n>.json  what a writable volume held when it was last written back (notes.ts)
  *   incoming          files on their way in
  * Commands can change `root/workspace` and nothing else; the server alone writes to the rest.
  */
 import { closeSync } from "node:fs";
-import { join } from "node:path";
 import { cleanTemp, tempPath } from "../../platform/files.ts";
 import { type Beneath, beneath } from "./beneath.ts";
 import { TOP } from "./beneath_faults.ts";
@@ -58,6 +57,3 @@ export const incomingPath = (dir: ForeignDir): string => tempPath(pathOf(incomin
 
 /** Removes what a server that was killed left there. */
 export const cleanIncoming = (dir: ForeignDir, olderThanMs: number) => cleanTemp(pathOf(incomingOf(dir)), olderThanMs);
-
-/** A path of the server's own, for what is known of volume `n`. */
-export const notePath = (dir: ForeignDir, n: number): string => join(pathOf(asideOf(dir)), `${n}.json`);
