@@ -7,8 +7,10 @@ import type { EmbeddedFile } from "../../src/native/embedded.ts";
 import { KERNELS_FILE } from "../../src/native/kernels.ts";
 import { type Platform, platform } from "../../src/native/platform/index.ts";
 import { buildJail } from "./jail.ts";
+import { verifiedKernels } from "./kernels.ts";
 import { stagePython } from "./python.ts";
 import { buildShim } from "./shim.ts";
+import type { Target } from "./target.ts";
 
 type Source = { path: string; rel: string };
 type Row = EmbeddedFile & { parts: string[] };
@@ -16,53 +18,56 @@ export type Staged = { moduleSource: string; rawBytes: number; packedBytes: numb
 
 const PART_BYTES = 32 << 20;
 const LEVEL = 19;
+export const CUDA_LIBRARY = "libggml-cuda.so";
 const LLAMA_FILES = /\.(node|so)$|Metadata\.json$/;
 /** The same code for one processor after another: packed together they take a third of what they take apart. */
 const ALIKE = /\/libggml-cpu-[^/]+\.so$/;
 
 export type GroupOptions = {
   root: string;
-  /** Holds the packages with the target's libraries. */
-  modules: string;
-  target: Platform;
-  /** Holds a libggml-cuda.so made by scripts/build_cuda, and the kernels that scripts/build_kernels makes. */
+  target: Pick<Target, "platform" | "packageDir">;
+  /** Holds a libggml-cuda.so: made by scripts/build_cuda, or that of the npm package. */
   cudaDir: string | undefined;
 };
 
-export function nativeGroups({ root, modules, target, cudaDir }: GroupOptions): Record<string, Source[]> {
+export function nativeGroups({ root, target: { platform: target, packageDir }, cudaDir }: GroupOptions) {
   const { name } = target;
-  const bins = (set: string) => join(modules, "@node-llama-cpp", set, "bins", set);
-  const sharp = (part: string) => [join(modules, "@img", `${part}-${name}`, "lib"), `${part}-${name}/lib`] as const;
-  return {
+  const bins = (set: string) => join(packageDir(`@node-llama-cpp/${set}`), "bins", set);
+  const sharp = (part: string) => [join(packageDir(`@img/${part}-${name}`), "lib"), `${part}-${name}/lib`] as const;
+  const groups: Record<string, Source[]> = {
     // sharp's RPATH is $ORIGIN/../../sharp-libvips-<name>/lib
     sharp: [...filesIn(...sharp("sharp"), /\.node$/), ...filesIn(...sharp("sharp-libvips"), /\.so/)],
-    onnx: filesIn(join(modules, "onnxruntime-node/bin/napi-v6/linux", target.arch), "", /\.(node|so)/),
+    onnx: filesIn(join(packageDir("onnxruntime-node"), "bin/napi-v6/linux", target.arch), "", /\.(node|so)/),
     llama: filesIn(bins(name), name, LLAMA_FILES),
-    ...(cudaDir === undefined ? {} : { "llama-cuda": cudaGroup(bins(`${name}-cuda`), `${name}-cuda`, cudaDir) }),
+    ...(cudaDir === undefined ? {} : { "llama-cuda": cudaGroup(root, bins(name), `${name}-cuda`, cudaDir) }),
     python: filesIn(stagePython(root), "", /\.(wasm|zip|bin)$/),
     jail: [{ path: buildJail(root, target), rel: "verk-jail" }],
     shim: [{ path: buildShim(root, target), rel: "verk-shim.so" }],
     cxx: ["libgcc_s.so.1", "libstdc++.so.6"].map((file) => ({ path: findRuntime(file, target), rel: file })),
   };
+  return groups;
 }
 
-/** The library must sit beside the libggml-base.so of the same llama.cpp release, which is the package's. */
-function cudaGroup(bins: string, folder: string, cudaDir: string): Source[] {
-  const library = join(cudaDir, "libggml-cuda.so");
+/**
+ * The libraries of the CPU set, which are embedded once for both sets, with the CUDA library beside them: its npm package
+ * differs in nothing else, and exists for one architecture only.
+ */
+function cudaGroup(root: string, bins: string, folder: string, cudaDir: string): Source[] {
+  const library = join(cudaDir, CUDA_LIBRARY);
   if (!existsSync(library)) {
     throw new Error(`${library} does not exist; make it with: scripts/build_cuda --out ${cudaDir}`);
   }
-  const files = filesIn(bins, folder, LLAMA_FILES).map((file) =>
-    file.path.endsWith("/libggml-cuda.so") ? { ...file, path: library } : file,
-  );
-  const kernels = join(cudaDir, KERNELS_FILE); // without it training is slower, and takes more memory
-  return existsSync(kernels) ? [...files, { path: kernels, rel: join(folder, KERNELS_FILE) }] : files;
+  return [
+    ...filesIn(bins, folder, LLAMA_FILES),
+    { path: library, rel: join(folder, CUDA_LIBRARY) },
+    { path: verifiedKernels(root), rel: join(folder, KERNELS_FILE) },
+  ];
 }
 
 function findRuntime(name: string, target: Platform): string {
   const isOwn = target.arch === platform.arch;
   const own = [`/lib/${target.multiarch}`, `/usr/lib/${target.multiarch}`, "/usr/lib64", "/lib64", "/usr/lib"];
-  const dir = (isOwn ? own : [target.cross.libraries]).find((each) => existsSync(join(each, name)));
+  const dir = (isOwn ? own : [join(target.cross.root, "lib")]).find((each) => existsSync(join(each, name)));
   if (dir) return join(dir, name);
   const packages = isOwn ? "libstdc++6 libgcc-s1" : target.cross.packages.join(" ");
   throw new Error(`${name} for ${target.name} is not on this machine; on Debian: apt-get install ${packages}`);
