@@ -9,11 +9,12 @@ import { newId } from "../../lib/ids.ts";
 import { type Tx, write } from "../../platform/db.ts";
 import { type ForeignDir, pathForWorker } from "../../sandbox/files/foreign_dir.ts";
 import { contentOf, makeDir, removeTree } from "../../sandbox/files/trees.ts";
-import { FromTrainer, type ToTrainer } from "../../workers/protocol_trainer.ts";
+import { type ExportTask, FromTrainer, type ToTrainer } from "../../workers/protocol_trainer.ts";
 import * as looseKeys from "../loose_keys/service.ts";
 import * as models from "../models/service.ts";
 import type { ModelRow } from "../models/table.ts";
 import { machine } from "./export_machine.ts";
+import { grantsOf } from "./grants.ts";
 import { liveOf } from "./live.ts";
 import { changed } from "./log_readers.ts";
 import { current } from "./moves.ts";
@@ -125,10 +126,24 @@ type Work = { row: ExportRow; checkpoint: CheckpointRow; out: File; model: Model
 
 /** By a trainer that makes files. Rejects with what it said. */
 async function work(ctx: Ctx, job: JobRow, { row, checkpoint, out, model }: Work) {
+  const { variant, quantization } = row;
+  if (variant === "files") throw new Error("Files of a custom job are not made of a checkpoint");
+  const task: ExportTask = {
+    type: "export",
+    ...deviceOf(ctx, []),
+    model_path: models.pathOf(ctx, model),
+    base_model: job.baseModel,
+    lora: job.lora,
+    checkpoint: pathForWorker(checkpointDir(ctx, checkpoint.path)),
+    variant,
+    quantization,
+    out: pathForWorker(out.dir, out.name),
+  };
   const done = Promise.withResolvers<void>();
   const worker = ctx.supervisor.spawn<FromTrainer, ToTrainer>({
     kind: "trainer",
     incoming: FromTrainer,
+    grants: grantsOf(task),
     extraEnv: { CUDA_VISIBLE_DEVICES: "" },
     onMessage(message) {
       if (message.type === "exported") done.resolve();
@@ -137,19 +152,7 @@ async function work(ctx: Ctx, job: JobRow, { row, checkpoint, out, model }: Work
   });
   try {
     await worker.ready;
-    const { variant, quantization } = row;
-    if (variant === "files") throw new Error("Files of a custom job are not made of a checkpoint");
-    worker.send({
-      type: "export",
-      ...deviceOf(ctx, []),
-      model_path: models.pathOf(ctx, model),
-      base_model: job.baseModel,
-      lora: job.lora,
-      checkpoint: pathForWorker(checkpointDir(ctx, checkpoint.path)),
-      variant,
-      quantization,
-      out: pathForWorker(out.dir, out.name),
-    });
+    worker.send(task);
     await done.promise;
   } finally {
     await worker.stop("the export is made");

@@ -105,7 +105,7 @@ function warmStart(ctx: Ctx, job: JobRow, id: string): string {
 /** What was thrown on the way to a start, as the job's failure; undefined: not the job's fault. */
 export function startFault(error: unknown): JobError | undefined {
   if (error instanceof Unstartable) return error.error;
-  if (error instanceof AppError && error.status < 500)
+  if (error instanceof AppError && (error.status < 500 || error.code === "sandbox_unavailable"))
     return { code: "provisioning_failed", message: error.message, param: error.param };
   return undefined;
 }
