@@ -83,8 +83,8 @@ describe("with ids of another workspace", () => {
       expect(await victims()).toBe(before);
       const readable = await attack(step, names, json, app.keyOf("beta", ["read", "training", "inference"]).key);
       expect([403, 404]).toContain(readable.status);
-    const owners = await attack(step, names, await bodyOf(step, app), app.keyA);
-    expect(owners.status).toBeLessThan(300); // the id is real: the workspace is the wall
+      const owners = await attack(step, names, await bodyOf(step, app), app.keyA);
+      expect(owners.status).toBeLessThan(300); // the id is real: the workspace is the wall
     },
   );
 
