@@ -4,6 +4,7 @@ import { basename, dirname, join, resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { version } from "../package.json";
 import { KERNELS_FILE } from "../src/native/kernels.ts";
+import { platform } from "../src/native/platform/index.ts";
 import { inputsHash } from "./bundle/inputs.ts";
 import { nativeGroups, sha256, stageNatives } from "./bundle/natives.ts";
 import { nativePlugin } from "./bundle/rewrites.ts";
@@ -44,7 +45,10 @@ function builtAt(): string {
 
 async function build() {
   const startedAt = performance.now();
-  const staged = stageNatives(nativeGroups(root, cuda), join(root, ".stage"));
+  const staged = stageNatives(
+    nativeGroups({ root, modules: join(root, "node_modules"), target: platform, cudaDir: cuda }),
+    join(root, ".stage"),
+  );
   // A directory of our own for parallel builds, but always the same file name: it ends up inside the executable.
   const tempDir = join(dirname(out), `.build-${process.pid}`);
   const temp = join(tempDir, "verk");
@@ -70,7 +74,7 @@ async function build() {
       VERK_COMMIT: JSON.stringify(git("rev-parse", "--short=12", "HEAD") ?? "unknown"),
       VERK_BUILT_AT: JSON.stringify(builtAt()),
     },
-    plugins: [nativePlugin(root, staged.moduleSource, staged.groups, seen)],
+    plugins: [nativePlugin({ root, target: platform, embedded: staged.moduleSource, groups: staged.groups, seen })],
     throw: false,
   });
   if (!result.success || !nativesEmbedded) {

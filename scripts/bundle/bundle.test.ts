@@ -4,11 +4,13 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { EmbeddedGroup } from "../../src/native/embedded.ts";
 import { ensureGroup, verifyGroup } from "../../src/native/extract.ts";
+import { platform } from "../../src/native/platform/index.ts";
 import { inputsHash } from "./inputs.ts";
 import { nativeGroups, stageNatives } from "./natives.ts";
 import { nativePlugin } from "./rewrites.ts";
 
 const ROOT = join(import.meta.dir, "../..");
+const MODULES = join(ROOT, "node_modules");
 const REWRITTEN = [
   "sharp/dist/sharp.mjs",
   "sharp/dist/sharp.cjs",
@@ -30,7 +32,7 @@ function copyPackages() {
     cpSync(join(ROOT, "node_modules", file), join(dir, "node_modules", file), { recursive: true });
   }
 }
-const plugin = () => nativePlugin(dir, "", ["llama"], () => {});
+const plugin = () => nativePlugin({ root: dir, target: platform, embedded: "", groups: ["llama"], seen: () => {} });
 
 test("the installed packages have the shape that the build rewrites", () => {
   copyPackages();
@@ -86,10 +88,19 @@ test("files that are alike are packed together, and come out one by one", async 
 
 test("a CUDA build carries the given library beside the package's others", () => {
   writeFileSync(join(dir, "libggml-cuda.so"), "");
-  const files = nativeGroups(ROOT, dir)["llama-cuda"]!;
-  expect(files.find((f) => f.rel === "linux-x64-cuda/libggml-cuda.so")?.path).toBe(join(dir, "libggml-cuda.so"));
-  expect(files.some((f) => f.rel === "linux-x64-cuda/libggml-base.so")).toBe(true);
-  expect(() => nativeGroups(ROOT, join(dir, "nowhere"))).toThrow("scripts/build_cuda");
+  const folder = `${platform.name}-cuda`;
+  const bins = join(dir, "node_modules/@node-llama-cpp", folder, "bins", folder);
+  mkdirSync(bins, { recursive: true });
+  for (const name of ["libggml-cuda.so", "libggml-base.so"]) writeFileSync(join(bins, name), "");
+  for (const name of ["onnxruntime-node", "@img"])
+    cpSync(join(MODULES, name), join(dir, "node_modules", name), { recursive: true });
+  const own = join("@node-llama-cpp", platform.name);
+  cpSync(join(MODULES, own), join(dir, "node_modules", own), { recursive: true });
+  const groups = (cudaDir: string) =>
+    nativeGroups({ root: ROOT, modules: join(dir, "node_modules"), target: platform, cudaDir })["llama-cuda"]!;
+  expect(groups(dir).find((f) => f.rel === `${folder}/libggml-cuda.so`)?.path).toBe(join(dir, "libggml-cuda.so"));
+  expect(groups(dir).some((f) => f.rel === `${folder}/libggml-base.so`)).toBe(true);
+  expect(() => groups(join(dir, "nowhere"))).toThrow("scripts/build_cuda");
 });
 
 test("a build is stale when a source, a name or an option changes, and not when a test does", () => {

@@ -5,8 +5,10 @@ import { join, relative } from "node:path";
 import { constants, zstdCompressSync } from "node:zlib";
 import type { EmbeddedFile } from "../../src/native/embedded.ts";
 import { KERNELS_FILE } from "../../src/native/kernels.ts";
+import { type Platform, platform } from "../../src/native/platform/index.ts";
 import { buildJail } from "./jail.ts";
 import { stagePython } from "./python.ts";
+import { buildShim } from "./shim.ts";
 
 type Source = { path: string; rel: string };
 type Row = EmbeddedFile & { parts: string[] };
@@ -17,44 +19,53 @@ const LEVEL = 19;
 const LLAMA_FILES = /\.(node|so)$|Metadata\.json$/;
 /** The same code for one processor after another: packed together they take a third of what they take apart. */
 const ALIKE = /\/libggml-cpu-[^/]+\.so$/;
-const CXX_DIRS = ["/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/lib64", "/usr/lib"];
 
-/** `cudaDir` holds a libggml-cuda.so made by scripts/build_cuda, and the kernels that scripts/build_kernels makes. */
-export function nativeGroups(root: string, cudaDir: string | undefined): Record<string, Source[]> {
-  const modules = join(root, "node_modules");
-  const bins = (name: string) => join(modules, "@node-llama-cpp", name, "bins", name);
+export type GroupOptions = {
+  root: string;
+  /** Holds the packages with the target's libraries. */
+  modules: string;
+  target: Platform;
+  /** Holds a libggml-cuda.so made by scripts/build_cuda, and the kernels that scripts/build_kernels makes. */
+  cudaDir: string | undefined;
+};
+
+export function nativeGroups({ root, modules, target, cudaDir }: GroupOptions): Record<string, Source[]> {
+  const { name } = target;
+  const bins = (set: string) => join(modules, "@node-llama-cpp", set, "bins", set);
+  const sharp = (part: string) => [join(modules, "@img", `${part}-${name}`, "lib"), `${part}-${name}/lib`] as const;
   return {
-    // sharp's RPATH is $ORIGIN/../../sharp-libvips-linux-x64/lib
-    sharp: [
-      ...filesIn(join(modules, "@img/sharp-linux-x64/lib"), "sharp-linux-x64/lib", /\.node$/),
-      ...filesIn(join(modules, "@img/sharp-libvips-linux-x64/lib"), "sharp-libvips-linux-x64/lib", /\.so/),
-    ],
-    onnx: filesIn(join(modules, "onnxruntime-node/bin/napi-v6/linux/x64"), "", /\.(node|so)/),
-    llama: filesIn(bins("linux-x64"), "linux-x64", LLAMA_FILES),
-    ...(cudaDir === undefined ? {} : { "llama-cuda": cudaGroup(bins("linux-x64-cuda"), cudaDir) }),
+    // sharp's RPATH is $ORIGIN/../../sharp-libvips-<name>/lib
+    sharp: [...filesIn(...sharp("sharp"), /\.node$/), ...filesIn(...sharp("sharp-libvips"), /\.so/)],
+    onnx: filesIn(join(modules, "onnxruntime-node/bin/napi-v6/linux", target.arch), "", /\.(node|so)/),
+    llama: filesIn(bins(name), name, LLAMA_FILES),
+    ...(cudaDir === undefined ? {} : { "llama-cuda": cudaGroup(bins(`${name}-cuda`), `${name}-cuda`, cudaDir) }),
     python: filesIn(stagePython(root), "", /\.(wasm|zip|bin)$/),
-    jail: [{ path: buildJail(root), rel: "verk-jail" }],
-    cxx: ["libgcc_s.so.1", "libstdc++.so.6"].map((name) => ({ path: findRuntime(name), rel: name })),
+    jail: [{ path: buildJail(root, target), rel: "verk-jail" }],
+    shim: [{ path: buildShim(root, target), rel: "verk-shim.so" }],
+    cxx: ["libgcc_s.so.1", "libstdc++.so.6"].map((file) => ({ path: findRuntime(file, target), rel: file })),
   };
 }
 
 /** The library must sit beside the libggml-base.so of the same llama.cpp release, which is the package's. */
-function cudaGroup(bins: string, cudaDir: string): Source[] {
+function cudaGroup(bins: string, folder: string, cudaDir: string): Source[] {
   const library = join(cudaDir, "libggml-cuda.so");
   if (!existsSync(library)) {
     throw new Error(`${library} does not exist; make it with: scripts/build_cuda --out ${cudaDir}`);
   }
-  const files = filesIn(bins, "linux-x64-cuda", LLAMA_FILES).map((file) =>
+  const files = filesIn(bins, folder, LLAMA_FILES).map((file) =>
     file.path.endsWith("/libggml-cuda.so") ? { ...file, path: library } : file,
   );
   const kernels = join(cudaDir, KERNELS_FILE); // without it training is slower, and takes more memory
-  return existsSync(kernels) ? [...files, { path: kernels, rel: join("linux-x64-cuda", KERNELS_FILE) }] : files;
+  return existsSync(kernels) ? [...files, { path: kernels, rel: join(folder, KERNELS_FILE) }] : files;
 }
 
-function findRuntime(name: string): string {
-  const dir = CXX_DIRS.find((d) => existsSync(join(d, name)));
-  if (!dir) throw new Error(`${name} is not on this machine; on Debian: apt-get install libstdc++6 libgcc-s1`);
-  return join(dir, name);
+function findRuntime(name: string, target: Platform): string {
+  const isOwn = target.arch === platform.arch;
+  const own = [`/lib/${target.multiarch}`, `/usr/lib/${target.multiarch}`, "/usr/lib64", "/lib64", "/usr/lib"];
+  const dir = (isOwn ? own : [target.cross.libraries]).find((each) => existsSync(join(each, name)));
+  if (dir) return join(dir, name);
+  const packages = isOwn ? "libstdc++6 libgcc-s1" : target.cross.packages.join(" ");
+  throw new Error(`${name} for ${target.name} is not on this machine; on Debian: apt-get install ${packages}`);
 }
 
 function filesIn(dir: string, prefix: string, keep: RegExp): Source[] {

@@ -61,8 +61,7 @@ export type Context = { readonly at: Ptr; free: () => void };
 export function newContext(ggml: Ggml, tensors: number, graphNodes = 0): Context {
   const graph = graphNodes === 0 ? 0 : Number(ggml.ggml_graph_overhead_custom(graphNodes, false));
   const bytes = Number(ggml.ggml_tensor_overhead()) * (tensors + 8) + graph;
-  const noAlloc = 1;
-  const at = must(ggml.ggml_init(0, 0, 0, 0, 0, 0, bytes, null, noAlloc), "ggml_init");
+  const at = must(ggml.ggml_init(bytes, true), "ggml_init");
   return { at, free: () => ggml.ggml_free(at) };
 }
 

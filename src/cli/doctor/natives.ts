@@ -1,6 +1,7 @@
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { formatBytes } from "../../lib/bytes.ts";
+import { platform } from "../../native/platform/index.ts";
 import type { ProbeReport } from "../../native/probe.ts";
 import { listGpus } from "../../platform/hardware.ts";
 import { NATIVE_KINDS, type NativeKind, probeInChild, versionsOf } from "../native_probe.ts";
@@ -53,14 +54,13 @@ const DRIVER = "libcuda.so.1";
 
 /** Asks the dynamic loader itself, which knows its cache, the default directories and LD_LIBRARY_PATH. */
 const loaderFinds = (library: string) =>
-  Bun.spawnSync(["/lib64/ld-linux-x86-64.so.2", "--list", library], { stdout: "ignore", stderr: "ignore" }).exitCode ===
-  0;
+  Bun.spawnSync([platform.loader, "--list", library], { stdout: "ignore", stderr: "ignore" }).exitCode === 0;
 
 /** Libraries may also lie beside libggml-cuda.so, which looks there first. */
 function besideDir(probeDir: string): string {
   const native = join(probeDir, "native");
   const group = readdirSync(native).find((name) => name.startsWith("llama-cuda-"));
-  return join(native, group ?? "llama-cuda-…", "linux-x64-cuda");
+  return join(native, group ?? "llama-cuda-…", `${platform.name}-cuda`);
 }
 
 async function cuda(scene: Scene): Promise<Verdict> {
