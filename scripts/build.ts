@@ -3,10 +3,9 @@ import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, statSync, writ
 import { basename, dirname, join, resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { version } from "../package.json";
-import { KERNELS_FILE } from "../src/native/kernels.ts";
 import { platform } from "../src/native/platform/index.ts";
 import { inputsHash } from "./bundle/inputs.ts";
-import { nativeGroups, sha256, stageNatives } from "./bundle/natives.ts";
+import { CUDA_LIBRARY, nativeGroups, sha256, stageNatives } from "./bundle/natives.ts";
 import { nativePlugin } from "./bundle/rewrites.ts";
 
 const root = dirname(import.meta.dir);
@@ -21,11 +20,8 @@ const { values: flags } = parseArgs({
 const out = resolve(flags.out);
 const inputsFile = join(dirname(out), `.${basename(out)}.inputs`);
 const cuda = flags.cuda === undefined ? undefined : resolve(flags.cuda);
-const cudaFiles = (cuda === undefined ? [] : ["libggml-cuda.so", KERNELS_FILE]).map((name) => {
-  const found = statSync(join(cuda as string, name), { throwIfNoEntry: false });
-  return [found?.size, found?.mtimeMs];
-});
-const inputs = inputsHash(root, JSON.stringify([cudaFiles, flags.entry]));
+const cudaFile = cuda && statSync(join(cuda, CUDA_LIBRARY), { throwIfNoEntry: false });
+const inputs = inputsHash(root, JSON.stringify([cudaFile && [cudaFile.size, cudaFile.mtimeMs], flags.entry]));
 const megabytes = (bytes: number) => `${(bytes / 1e6).toFixed(1)} MB`;
 
 const isFresh = () =>

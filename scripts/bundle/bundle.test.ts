@@ -86,20 +86,15 @@ test("files that are alike are packed together, and come out one by one", async 
   expect(readFileSync(join(out, "x/other.so"), "utf8")).toBe("other");
 });
 
-test("a CUDA build carries the given library beside the package's others", () => {
+test("a CUDA build carries the given library and the committed kernels beside the libraries of the CPU set", () => {
   writeFileSync(join(dir, "libggml-cuda.so"), "");
   const folder = `${platform.name}-cuda`;
-  const bins = join(dir, "node_modules/@node-llama-cpp", folder, "bins", folder);
-  mkdirSync(bins, { recursive: true });
-  for (const name of ["libggml-cuda.so", "libggml-base.so"]) writeFileSync(join(bins, name), "");
-  for (const name of ["onnxruntime-node", "@img"])
-    cpSync(join(MODULES, name), join(dir, "node_modules", name), { recursive: true });
-  const own = join("@node-llama-cpp", platform.name);
-  cpSync(join(MODULES, own), join(dir, "node_modules", own), { recursive: true });
-  const groups = (cudaDir: string) =>
-    nativeGroups({ root: ROOT, modules: join(dir, "node_modules"), target: platform, cudaDir })["llama-cuda"]!;
-  expect(groups(dir).find((f) => f.rel === `${folder}/libggml-cuda.so`)?.path).toBe(join(dir, "libggml-cuda.so"));
-  expect(groups(dir).some((f) => f.rel === `${folder}/libggml-base.so`)).toBe(true);
+  const groups = (cudaDir: string) => nativeGroups({ root: ROOT, modules: MODULES, target: platform, cudaDir });
+  const { llama = [], "llama-cuda": cuda = [] } = groups(dir);
+  const pathOf = (rel: string) => cuda.find((file) => file.rel === `${folder}/${rel}`)?.path;
+  expect(pathOf("libggml-cuda.so")).toBe(join(dir, "libggml-cuda.so"));
+  expect(pathOf("verk-kernels.fatbin")).toBe(join(ROOT, "src/native/kernels/verk-kernels.fatbin"));
+  expect(cuda.slice(0, -2).map(({ path }) => path)).toEqual(llama.map(({ path }) => path));
   expect(() => groups(join(dir, "nowhere"))).toThrow("scripts/build_cuda");
 });
 

@@ -7,6 +7,7 @@ import type { EmbeddedFile } from "../../src/native/embedded.ts";
 import { KERNELS_FILE } from "../../src/native/kernels.ts";
 import { type Platform, platform } from "../../src/native/platform/index.ts";
 import { buildJail } from "./jail.ts";
+import { verifiedKernels } from "./kernels.ts";
 import { stagePython } from "./python.ts";
 import { buildShim } from "./shim.ts";
 
@@ -16,6 +17,7 @@ export type Staged = { moduleSource: string; rawBytes: number; packedBytes: numb
 
 const PART_BYTES = 32 << 20;
 const LEVEL = 19;
+export const CUDA_LIBRARY = "libggml-cuda.so";
 const LLAMA_FILES = /\.(node|so)$|Metadata\.json$/;
 /** The same code for one processor after another: packed together they take a third of what they take apart. */
 const ALIKE = /\/libggml-cpu-[^/]+\.so$/;
@@ -25,7 +27,7 @@ export type GroupOptions = {
   /** Holds the packages with the target's libraries. */
   modules: string;
   target: Platform;
-  /** Holds a libggml-cuda.so made by scripts/build_cuda, and the kernels that scripts/build_kernels makes. */
+  /** Holds a libggml-cuda.so: made by scripts/build_cuda, or that of the npm package. */
   cudaDir: string | undefined;
 };
 
@@ -38,7 +40,7 @@ export function nativeGroups({ root, modules, target, cudaDir }: GroupOptions): 
     sharp: [...filesIn(...sharp("sharp"), /\.node$/), ...filesIn(...sharp("sharp-libvips"), /\.so/)],
     onnx: filesIn(join(modules, "onnxruntime-node/bin/napi-v6/linux", target.arch), "", /\.(node|so)/),
     llama: filesIn(bins(name), name, LLAMA_FILES),
-    ...(cudaDir === undefined ? {} : { "llama-cuda": cudaGroup(bins(`${name}-cuda`), `${name}-cuda`, cudaDir) }),
+    ...(cudaDir === undefined ? {} : { "llama-cuda": cudaGroup(root, bins(name), `${name}-cuda`, cudaDir) }),
     python: filesIn(stagePython(root), "", /\.(wasm|zip|bin)$/),
     jail: [{ path: buildJail(root, target), rel: "verk-jail" }],
     shim: [{ path: buildShim(root, target), rel: "verk-shim.so" }],
@@ -46,17 +48,20 @@ export function nativeGroups({ root, modules, target, cudaDir }: GroupOptions): 
   };
 }
 
-/** The library must sit beside the libggml-base.so of the same llama.cpp release, which is the package's. */
-function cudaGroup(bins: string, folder: string, cudaDir: string): Source[] {
-  const library = join(cudaDir, "libggml-cuda.so");
+/**
+ * The libraries of the CPU set, which are embedded once for both sets, with the CUDA library beside them: its npm package
+ * differs in nothing else, and exists for one architecture only.
+ */
+function cudaGroup(root: string, bins: string, folder: string, cudaDir: string): Source[] {
+  const library = join(cudaDir, CUDA_LIBRARY);
   if (!existsSync(library)) {
     throw new Error(`${library} does not exist; make it with: scripts/build_cuda --out ${cudaDir}`);
   }
-  const files = filesIn(bins, folder, LLAMA_FILES).map((file) =>
-    file.path.endsWith("/libggml-cuda.so") ? { ...file, path: library } : file,
-  );
-  const kernels = join(cudaDir, KERNELS_FILE); // without it training is slower, and takes more memory
-  return existsSync(kernels) ? [...files, { path: kernels, rel: join(folder, KERNELS_FILE) }] : files;
+  return [
+    ...filesIn(bins, folder, LLAMA_FILES),
+    { path: library, rel: join(folder, CUDA_LIBRARY) },
+    { path: verifiedKernels(root), rel: join(folder, KERNELS_FILE) },
+  ];
 }
 
 function findRuntime(name: string, target: Platform): string {

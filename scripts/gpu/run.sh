@@ -6,7 +6,8 @@ usage() {
   cat <<'TEXT'
 Usage: run.sh --libs DIR [--libs DIR]… [--out DIR] [--quick] [--cpu] [part…]
   --libs DIR   native libraries, as they are or as NAME.xz and NAME.tar.xz: those of llama.cpp (libllama…, libggml…),
-               libggml-cuda….so, verk-kernels.fatbin; also bun or bun.xz where there is none on PATH
+               libggml-cuda….so; also bun or bun.xz where there is none on PATH, and a verk-kernels.fatbin in the
+               place of the one that lies beside this script
   --out DIR    where report.txt and report.json go (default: the current directory)
 Parts: gradients repeated sharing exact learning rolling memory peft training rollouts grpo_step; all of them by default.
 VERK_PYTHON names another python3 (with torch, transformers, peft), VERK_GPU_WORK a folder that is used again
@@ -37,6 +38,10 @@ unpack() {
   [ ! -f "$work/bin/bun" ] || chmod +x "$work/bin/bun"
 }
 
+cp "$here/verk-kernels.fatbin" "$libs/"
+mkdir -p "$work/.stage/shim"
+cc -std=c11 -D_GNU_SOURCE -O2 -shared -fPIC -I"$here/shim" -o "$work/.stage/shim/verk-shim.so" "$here"/shim/*.c
+
 flags=
 while [ $# -gt 0 ]; do
   case $1 in
@@ -65,9 +70,7 @@ ls "$libs"/libllama*.so >/dev/null 2>&1 || { echo "run.sh: no libllama in a --li
 case $flags in
   *--cpu*) ;;
   *)
-    for name in libggml-cuda.so verk-kernels.fatbin; do
-      [ -f "$libs/$name" ] || echo "run.sh: without $name" >&2
-    done
+    [ -f "$libs/libggml-cuda.so" ] || echo "run.sh: without libggml-cuda.so" >&2
     ;;
 esac
 cp -R "$here/." "$work/a/b/"

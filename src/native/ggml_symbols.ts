@@ -87,6 +87,7 @@ const GGML_BASE = {
   ggml_backend_tensor_get: { args: [P, P, U, U], returns: V },
   ggml_backend_free: { args: [P], returns: V },
   ggml_backend_dev_name: { args: [P], returns: P },
+  ggml_backend_dev_description: { args: [P], returns: P },
   ggml_backend_dev_type: { args: [P], returns: I },
   ggml_backend_dev_init: { args: [P, P], returns: P },
   ggml_backend_dev_backend_reg: { args: [P], returns: P },

@@ -8,12 +8,14 @@ import { UsageError } from "../lib/errors.ts";
 import { explainLoad } from "./addon.ts";
 import { compiled } from "./embedded.ts";
 import { discardGroup, verifyGroup } from "./extract.ts";
+import { openGgml } from "./ggml_symbols.ts";
+import { computeOnGpus } from "./gpu_selftest.ts";
 import { llamaLibraries } from "./llama.ts";
 import { loadOnnx } from "./onnx.ts";
 import { loadSharp } from "./sharp.ts";
 import { tinyOnnx } from "./tiny_onnx.ts";
 
-export const PROBES = ["sharp", "onnx", "llama"] as const;
+export const PROBES = ["sharp", "onnx", "llama", "cuda"] as const;
 export type ProbeKind = (typeof PROBES)[number];
 export type ProbeReport = {
   kind: ProbeKind;
@@ -24,7 +26,7 @@ export type ProbeReport = {
   duration_ms: number;
 };
 
-const TESTS = { sharp: probeSharp, onnx: probeOnnx, llama: probeLlama };
+const TESTS = { sharp: probeSharp, onnx: probeOnnx, llama: probeLlama, cuda: probeCuda };
 
 /** Never throws for a failing library; a crash of the process is for the parent to see. */
 export async function probeNative(kind: ProbeKind, dataDir: string): Promise<ProbeReport> {
@@ -111,8 +113,17 @@ async function probeLlama(dataDir: string) {
   }
 }
 
+/** Only where this executable has a CUDA library inside: computes with it on every card. */
+async function probeCuda(dataDir: string) {
+  const { dir, cuda } = llamaLibraries(dataDir);
+  if (!cuda) throw new Error("this executable has no CUDA library inside");
+  const devices = computeOnGpus(openGgml(dataDir, { cuda: true }));
+  if (devices.length === 0) throw new Error(whyNoCuda(dir));
+  return { devices };
+}
+
 /** ggml passes over a backend that does not load; the dynamic linker says what was missing. */
-function whyNoCuda(dir: string): string {
+export function whyNoCuda(dir: string): string {
   try {
     dlopen(join(dir, "libggml-cuda.so"), { ggml_backend_init: { args: [], returns: "ptr" } });
     return "the CUDA library loads but found no GPU";

@@ -58,7 +58,7 @@ function chooseDevices(llama: Llama, wanted: readonly number[]): Device[] {
   const found = listGpus(llama);
   return wanted.map((index) => {
     const device = found[index];
-    if (!device) throw new Error(`there is no GPU ${index}: ${found.length} found`);
+    if (!device) throw new Error(`there is no GPU ${index}: ${found.length} found; verk doctor says why`);
     return device;
   });
 }
