@@ -56,6 +56,8 @@ export async function answers(url: string): Promise<boolean> {
   }
 }
 
-/** Where a Debian package that was unpacked into `tree` has its libraries. */
+const TRIPLET = process.arch === "arm64" ? "aarch64-linux-gnu" : "x86_64-linux-gnu";
+
+/** The library folders of a Debian package that was unpacked into `tree`. */
 export const libraries = (tree: string) =>
-  ["usr/lib/x86_64-linux-gnu", "lib/x86_64-linux-gnu"].map((path) => join(tree, path)).join(":");
+  [`usr/lib/${TRIPLET}`, `lib/${TRIPLET}`].map((path) => join(tree, path)).join(":");
