@@ -3,13 +3,8 @@
  * relative to a descriptor; names are bytes, because a program may give a file any name but one with a slash or a NUL.
  */
 import { closeSync, constants } from "node:fs";
-import { addressOf, syscall } from "../native/syscalls.ts";
-
-// biome-ignore format: a table should look like one
-const NR = {
-  lseek: 8, getdents64: 217, mkdirat: 258, fchownat: 260, newfstatat: 262, unlinkat: 263, readlinkat: 267,
-  renameat2: 316, openat2: 437,
-} as const;
+import { platform } from "../native/platform/index.ts";
+import { addressOf, NR, syscall } from "../native/syscalls.ts";
 
 export const O = { ...constants, O_CLOEXEC: 0o2000000, O_PATH: 0o10000000 } as const;
 const RESOLVE = { NO_XDEV: 1n, NO_MAGICLINKS: 2n, NO_SYMLINKS: 4n, BENEATH: 8n, IN_ROOT: 16n } as const;
@@ -146,14 +141,15 @@ const KINDS = new Map<number, Kind>([
   [constants.S_IFLNK, "symlink"],
 ]);
 
+const AT = platform.stat;
 const timeAt = (at: number) => stats.readBigInt64LE(at) * 1_000_000_000n + stats.readBigInt64LE(at + 8);
 
 function readStat(): Stat {
   return {
-    kind: KINDS.get(stats.readUInt32LE(24) & constants.S_IFMT) ?? "other",
+    kind: KINDS.get(stats.readUInt32LE(AT.mode) & constants.S_IFMT) ?? "other",
     bytes: Number(stats.readBigInt64LE(48)),
     blocksBytes: Number(stats.readBigInt64LE(64)) * 512,
-    links: Number(stats.readBigUInt64LE(16)),
+    links: AT.linksBytes === 8 ? Number(stats.readBigUInt64LE(AT.links)) : stats.readUInt32LE(AT.links),
     inode: stats.readBigUInt64LE(8),
     mtimeNs: timeAt(88),
     ctimeNs: timeAt(104),

@@ -1,6 +1,7 @@
 import { chmodSync, globSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { SQL } from "bun";
+import { platform } from "../../src/native/platform/index.ts";
 import { copyCertificate } from "./certificate.ts";
 import { INSTALLED, launch, mustFind, readable, runToEnd, scratch, secretFile, unprivileged } from "./process.ts";
 import type { Sql } from "./servers.ts";
@@ -56,8 +57,6 @@ export async function answers(url: string): Promise<boolean> {
   }
 }
 
-const TRIPLET = process.arch === "arm64" ? "aarch64-linux-gnu" : "x86_64-linux-gnu";
-
-/** The library folders of a Debian package that was unpacked into `tree`. */
+/** Where a Debian package that was unpacked into `tree` has its libraries. */
 export const libraries = (tree: string) =>
-  [`usr/lib/${TRIPLET}`, `lib/${TRIPLET}`].map((path) => join(tree, path)).join(":");
+  ["usr/lib", "lib"].map((path) => join(tree, path, platform.multiarch)).join(":");

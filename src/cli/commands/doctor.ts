@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { VERSION } from "../../lib/version.ts";
 import { CONFIG_FLAG, command, DATA_FLAG, EXIT, JSON_FLAG } from "../args.ts";
 import { examine, type Finding, type Status } from "../doctor/check.ts";
+import { gpuChecks } from "../doctor/gpus.ts";
 import { hostChecks } from "../doctor/host.ts";
 import { nativeChecks } from "../doctor/natives.ts";
 import { sandboxChecks } from "../doctor/sandbox.ts";
@@ -11,7 +12,7 @@ import { storageChecks } from "../doctor/storage.ts";
 import { note, paint, print, printJson } from "../output.ts";
 import { settingsOf } from "../settings.ts";
 
-const CHECKS = [...storageChecks, ...hostChecks, ...nativeChecks, ...sandboxChecks];
+const CHECKS = [...storageChecks, ...hostChecks, ...nativeChecks, ...gpuChecks, ...sandboxChecks];
 const WIDTH = Math.max(...CHECKS.map(({ name }) => name.length));
 const COLORS = { ok: "green", warn: "yellow", fail: "red" } as const satisfies Record<Status, string>;
 

@@ -1,4 +1,7 @@
+import { sentence, unusedGpu } from "../../lib/gpu_advice.ts";
 import { VERSION } from "../../lib/version.ts";
+import { groups } from "../../native/embedded.ts";
+import { findGpus } from "../../platform/gpu_presence.ts";
 import { CONFIG_FLAG, command, DATA_FLAG } from "../args.ts";
 import { note } from "../output.ts";
 import { patiently } from "../patience.ts";
@@ -39,6 +42,14 @@ export const serve = command({
         note(`Admin key, shown only now: ${await firstAdminKey(server.ctx)}`);
       }
     }
+    noteUnusedGpu().catch(() => {}); // `verk doctor` reports what fails there
     return server.stopped;
   },
 });
+
+/** Nobody waits for it: a driver that hangs answers after seconds. */
+async function noteUnusedGpu() {
+  const presence = await findGpus();
+  const advice = unusedGpu({ ...presence, hasLibrary: groups["llama-cuda"] !== undefined });
+  if (advice) note(sentence(advice));
+}
