@@ -5,6 +5,7 @@ import { eventsOf } from "../../../test/fake_replicas.ts";
 import { manyTrainings, type TrainingApp } from "../../../test/fake_trainers.ts";
 import { jobPaths } from "../../../test/foreign_paths.ts";
 import { atEveryFailpoint, fakeClock, until } from "../../../test/harness.ts";
+import { randomFor } from "../../../test/sweep.ts";
 import { durable } from "../../platform/db.ts";
 import * as models from "../models/service.ts";
 import { align, keptOf } from "./checkpoint_files.ts";
@@ -189,10 +190,11 @@ test("a result that is no model counts as a crash, and the job fails in the end"
 test("twenty kills at random moments change nothing of what a job tells", async () => {
   const on = await app({ lives: [{ stepMs: 10 }], flags: { "training.crash_limit": 1000 } });
   const id = on.add({ totalSteps: 1200, saveSteps: 3 });
+  const random = randomFor("trainer kills at random moments");
   let furthest = 0;
   for (let killed = 0; killed < 20; killed++) {
     await until("another worker, a step further", () => on.starts().length > killed && on.row(id).step > furthest);
-    await Bun.sleep(Math.random() * 25); // a moment nobody chose
+    await Bun.sleep(random() * 25); // a moment nobody chose
     on.killLast();
     await until("its end", () => !liveOf(on.ctx.db).runs.has(id) || on.starts().length > killed + 1);
     furthest = Math.max(furthest, on.row(id).crashStep);
