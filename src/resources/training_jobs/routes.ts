@@ -40,7 +40,7 @@ const managing = (ctx: Ctx) => {
         );
       },
       {
-        ...takes(CreateTrainingJob),
+        ...takes(CreateTrainingJob, { kind: "code" }),
         detail: describe("Create a training job", { 200: JobValidation, 201: TrainingJob }),
       },
     )
@@ -52,7 +52,7 @@ const managing = (ctx: Ctx) => {
         return validate(ctx, asker, body);
       },
       {
-        ...takes(CreateTrainingJob),
+        ...takes(CreateTrainingJob, { kind: "code" }),
         detail: describe(
           "Validate a training job",
           { 200: JobValidation },
