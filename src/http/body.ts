@@ -10,6 +10,7 @@ import type { BodyLimits } from "./limits/body_limits.ts";
 import { readBytes } from "./read_bytes.ts";
 
 const MAX_DEPTH = 64;
+const MAX_FIELDS = 10_000; // of one object
 const SHORT_BYTES = 65_536; // parsed in one go
 const strictUtf8 = new TextDecoder("utf-8", { fatal: true });
 const JSON_TYPE = /^application\/(json|[\w.+-]+\+json)\s*(;|$)/i;
@@ -36,10 +37,12 @@ export async function readJson(ctx: Ctx, request: Request, reading: Reading): Pr
   const bytes = await readBytes(ctx, request, { ...reading, workspaceId });
   if (bytes.length === 0) return NO_BODY;
   const { maxValues } = reading;
-  const excess = await jsonExcess(bytes, { maxDepth: MAX_DEPTH, maxValues });
+  const excess = await jsonExcess(bytes, { maxDepth: MAX_DEPTH, maxValues, maxFields: MAX_FIELDS });
   if (excess === "depth") throw new AppError("invalid_json", `The body is nested more than ${MAX_DEPTH} levels deep`);
   if (excess === "values")
     throw new AppError("payload_too_large", `The body has more than ${maxValues} values (list elements and fields)`);
+  if (excess === "fields")
+    throw new AppError("payload_too_large", `An object in the body has more than ${MAX_FIELDS} fields`);
   try {
     return await parse(bytes, reading);
   } catch (cause) {

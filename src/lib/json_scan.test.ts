@@ -54,6 +54,17 @@ describe("the scan of a JSON text", () => {
     }
   });
 
+  test("counts the fields of one object, not those of all", async () => {
+    const most = (text: string, maxFields: number) =>
+      jsonExcess(bytesOf(text), { maxDepth: 64, maxValues: 1e9, maxFields });
+    const object = (fields: number) => `{${Array.from({ length: fields }, (_, i) => `"k${i}":[1,2,3]`).join()}}`;
+    expect(await most(object(5), 5)).toBeUndefined();
+    expect(await most(object(6), 5)).toBe("fields");
+    expect(await most(`[${object(5)},{"a":${object(5)},"b":${object(5)}}]`, 5)).toBeUndefined();
+    expect(await most(`[${object(5)},{"a":${object(6)}}]`, 5)).toBe("fields");
+    expect(await most("[1,2,3,4,5,6,7]", 5)).toBeUndefined();
+  });
+
   test("goes through a long text in steps, also inside a string", () => {
     const text = bytesOf(`["${"\\n".repeat(1 << 20)}","${"\\\\".repeat(1 << 20)}",[1]]`);
     const scan = createJsonScan(text, { maxDepth: 2, maxValues: 4 });

@@ -4,10 +4,16 @@ const QUOTE = 34;
 const COMMA = 44;
 const BACKSLASH = 92;
 const LONG = 4096; // a string that goes on is searched for its end by the runtime: a file in base64 has millions of digits
+const DEEPEST = 1_024; // below it fields are not counted
 const STEP_BYTES = 1 << 20; // some milliseconds
 
-export type JsonLimits = { maxDepth: number; maxValues: number };
-export type JsonExcess = "depth" | "values";
+export type JsonLimits = {
+  maxDepth: number;
+  maxValues: number;
+  /** Of any one object: an object of many fields costs a parser several times as much as a list. */
+  maxFields?: number;
+};
+export type JsonExcess = "depth" | "values" | "fields";
 type Step = JsonExcess | "more" | "done";
 
 /**
@@ -15,7 +21,9 @@ type Step = JsonExcess | "more" | "done";
  * with the number of values. Counted are commas and opening brackets, which are never fewer than the values after the
  * first.
  */
-export function createJsonScan(bytes: Uint8Array, { maxDepth, maxValues }: JsonLimits): () => Step {
+export function createJsonScan(bytes: Uint8Array, limits: JsonLimits): () => Step {
+  const { maxDepth, maxValues, maxFields = Number.POSITIVE_INFINITY } = limits;
+  const fields = new Float64Array(Math.min(maxDepth, DEEPEST) + 1); // by depth; in a list it starts below any limit
   let at = 0;
   let depth = 0;
   let values = 0;
@@ -53,9 +61,13 @@ export function createJsonScan(bytes: Uint8Array, { maxDepth, maxValues }: JsonL
       if (byte === QUOTE) inString = true;
       else if (byte === COMMA) {
         if (++values > maxValues) return "values";
+        const count = (fields[depth] as number) + 1;
+        fields[depth] = count;
+        if (count > maxFields) return "fields";
       } else if (byte === 91 || byte === 123) {
         if (++depth > maxDepth) return "depth";
         if (++values > maxValues) return "values";
+        fields[depth] = byte === 123 ? 1 : Number.NEGATIVE_INFINITY;
       } else if (byte === 93 || byte === 125) depth--;
     }
     return at < bytes.length ? "more" : "done";

@@ -5,7 +5,14 @@ import { readBytes } from "../../http/read_bytes.ts";
 import { AppError } from "../../lib/errors.ts";
 import { ListExcess, parseWithList } from "../../lib/json_list.ts";
 import { type Format, isRow, type Row } from "../../lib/rows/format.ts";
-import { hasOddNumbers, isDoubtful, numberOf, parseExact, refuseUnbounded, UnkeepableError } from "../../lib/rows/json.ts";
+import {
+  hasOddNumbers,
+  isDoubtful,
+  numberOf,
+  parseExact,
+  refuseUnbounded,
+  UnkeepableError,
+} from "../../lib/rows/json.ts";
 import { createLineReader, type Piece, RowError } from "../../lib/rows/lines.ts";
 import { takingTurns } from "../../lib/turns.ts";
 import { OPS, type Op } from "../../platform/rows/file.ts";
