@@ -5,7 +5,7 @@ set -euo pipefail
 usage() {
   cat <<'TEXT'
 Usage:
-  ./install.sh demo                build if needed, then run the demo; nothing is installed
+  ./install.sh demo [--cpu]        build if needed, then run the demo; nothing is installed
   sudo ./install.sh [options]      install or upgrade, and start
   sudo ./install.sh uninstall      remove the program and the service; data and settings stay
 
@@ -14,6 +14,8 @@ Options:
   --prefix DIR    where bin/verk goes (default /usr/local)
   --root DIR      install below DIR instead of /; makes no user and starts nothing
   --no-start      install and enable, but do not start
+  --cpu           build for the CPU, also where there is an NVIDIA card
+Where there is an NVIDIA card, the build gets a CUDA library for it: compiled with nvcc 13 where that is installed.
 TEXT
 }
 
@@ -23,7 +25,7 @@ fail() {
 }
 
 build_if_stale() {
-  "$here/scripts/build" --if-stale || fail "the build failed; the reason is above"
+  "$here/scripts/build_here" ${cpu:+--cpu} || fail "the build failed; the reason is above"
 }
 
 verify() {
@@ -140,10 +142,11 @@ do_uninstall() {
 # Everything is read before anything runs: a download cut short must not execute its first half.
 main() {
   here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-  command=install from='' prefix=/usr/local root='' no_start=0
+  command=install from='' prefix=/usr/local root='' no_start=0 cpu=
   case "${1:-}" in
     demo)
       shift
+      if [ "${1:-}" = --cpu ]; then cpu=1 && shift; fi
       build_if_stale
       exec "$here/dist/verk" demo "$@"
       ;;
@@ -164,6 +167,7 @@ main() {
         shift 2
         ;;
       --no-start) no_start=1 && shift ;;
+      --cpu) cpu=1 && shift ;;
       -h | --help) usage && exit 0 ;;
       *) usage >&2 && fail "unknown argument: $1" ;;
     esac

@@ -5,6 +5,7 @@
  */
 import { closeSync, existsSync, globSync, mkdirSync, openSync, readSync, renameSync, statSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
+import { platform } from "../src/native/platform/index.ts";
 import { type ModelOptions, makeModel } from "../test/models.ts";
 import type { First as ClientFirst, Job as ClientJob, Outcome as ClientOutcome } from "./peers/chat_clients.ts";
 import type { First as EngineFirst, Job as EngineJob } from "./peers/engine_first.ts";
@@ -222,7 +223,7 @@ async function until(bench: Bench, id: string, holds: (deployment: Deployment) =
 function librariesIn(dir: string): string {
   const found = globSync("**/libllama*.so", { cwd: dir }).map((file) => join(dir, dirname(file)));
   const libraries = found.find((each) => existsSync(join(each, "libggml-cuda.so"))) ?? found[0];
-  return libraries ?? join(ROOT, "node_modules/@node-llama-cpp/linux-x64/bins/linux-x64"); // run from source
+  return libraries ?? join(ROOT, "node_modules/@node-llama-cpp", platform.name, "bins", platform.name); // run from source
 }
 
 type Load = Pick<ClientJob, "clients" | "tokens">;

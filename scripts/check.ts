@@ -12,7 +12,7 @@ const LONG: Readonly<Record<string, string>> = {};
 type Problem = { file: string; line?: number; says: string };
 type Rule = { applies: (file: string) => boolean; pattern: RegExp; says: string };
 
-const isText = (file: string) => !/\.(png|jpe?g|webp|onnx|gguf|ico|woff2?|xz|zst|gz|db)$/.test(file);
+const isText = (file: string) => !/\.(png|jpe?g|webp|onnx|gguf|ico|woff2?|xz|zst|gz|db|fatbin)$/.test(file);
 const isProductCode = (file: string) => /^src\/.*\.tsx?$/.test(file) && !file.endsWith(".test.ts");
 
 const RULES: readonly Rule[] = [

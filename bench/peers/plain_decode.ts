@@ -49,7 +49,7 @@ export function openPlain({ dataDir, modelPath, streams, contextLength, threads 
   const first = BigInt(ptr(owners));
   const lists = BigUint64Array.from({ length: size }, (_, i) => first + BigInt(4 * i));
   const decode = (n: number) => {
-    const code = llama.llama_decode(context, 0, 0, 0, 0, 0, n, tokens, null, positions, counts, lists, wants);
+    const code = llama.llama_decode(context, n, tokens, positions, counts, lists, wants);
     if (code !== 0) throw new Error(`llama_decode returned ${code}`);
   };
 

@@ -4,11 +4,13 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { EmbeddedGroup } from "../../src/native/embedded.ts";
 import { ensureGroup, verifyGroup } from "../../src/native/extract.ts";
+import { platform } from "../../src/native/platform/index.ts";
 import { inputsHash } from "./inputs.ts";
 import { nativeGroups, stageNatives } from "./natives.ts";
 import { nativePlugin } from "./rewrites.ts";
 
 const ROOT = join(import.meta.dir, "../..");
+const MODULES = join(ROOT, "node_modules");
 const REWRITTEN = [
   "sharp/dist/sharp.mjs",
   "sharp/dist/sharp.cjs",
@@ -30,7 +32,7 @@ function copyPackages() {
     cpSync(join(ROOT, "node_modules", file), join(dir, "node_modules", file), { recursive: true });
   }
 }
-const plugin = () => nativePlugin(dir, "", ["llama"], () => {});
+const plugin = () => nativePlugin({ root: dir, target: platform, embedded: "", groups: ["llama"], seen: () => {} });
 
 test("the installed packages have the shape that the build rewrites", () => {
   copyPackages();
@@ -84,12 +86,17 @@ test("files that are alike are packed together, and come out one by one", async 
   expect(readFileSync(join(out, "x/other.so"), "utf8")).toBe("other");
 });
 
-test("a CUDA build carries the given library beside the package's others", () => {
+test("a CUDA build carries the given library and the committed kernels beside the libraries of the CPU set", () => {
   writeFileSync(join(dir, "libggml-cuda.so"), "");
-  const files = nativeGroups(ROOT, dir)["llama-cuda"]!;
-  expect(files.find((f) => f.rel === "linux-x64-cuda/libggml-cuda.so")?.path).toBe(join(dir, "libggml-cuda.so"));
-  expect(files.some((f) => f.rel === "linux-x64-cuda/libggml-base.so")).toBe(true);
-  expect(() => nativeGroups(ROOT, join(dir, "nowhere"))).toThrow("scripts/build_cuda");
+  const folder = `${platform.name}-cuda`;
+  const packageDir = (name: string) => join(MODULES, name);
+  const groups = (cudaDir: string) => nativeGroups({ root: ROOT, target: { platform, packageDir }, cudaDir });
+  const { llama = [], "llama-cuda": cuda = [] } = groups(dir);
+  const pathOf = (rel: string) => cuda.find((file) => file.rel === `${folder}/${rel}`)?.path;
+  expect(pathOf("libggml-cuda.so")).toBe(join(dir, "libggml-cuda.so"));
+  expect(pathOf("verk-kernels.fatbin")).toBe(join(ROOT, "src/native/kernels/verk-kernels.fatbin"));
+  expect(cuda.slice(0, -2).map(({ path }) => path)).toEqual(llama.map(({ path }) => path));
+  expect(() => groups(join(dir, "nowhere"))).toThrow("scripts/build_cuda");
 });
 
 test("a build is stale when a source, a name or an option changes, and not when a test does", () => {

@@ -5,8 +5,13 @@ import { join, relative } from "node:path";
 import { constants, zstdCompressSync } from "node:zlib";
 import type { EmbeddedFile } from "../../src/native/embedded.ts";
 import { KERNELS_FILE } from "../../src/native/kernels.ts";
+import { type Platform, platform } from "../../src/native/platform/index.ts";
+import { buildConfine } from "./confine.ts";
 import { buildJail } from "./jail.ts";
+import { verifiedKernels } from "./kernels.ts";
 import { stagePython } from "./python.ts";
+import { buildShim } from "./shim.ts";
+import type { Target } from "./target.ts";
 
 type Source = { path: string; rel: string };
 type Row = EmbeddedFile & { parts: string[] };
@@ -14,47 +19,60 @@ export type Staged = { moduleSource: string; rawBytes: number; packedBytes: numb
 
 const PART_BYTES = 32 << 20;
 const LEVEL = 19;
+export const CUDA_LIBRARY = "libggml-cuda.so";
 const LLAMA_FILES = /\.(node|so)$|Metadata\.json$/;
 /** The same code for one processor after another: packed together they take a third of what they take apart. */
 const ALIKE = /\/libggml-cpu-[^/]+\.so$/;
-const CXX_DIRS = ["/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/lib64", "/usr/lib"];
 
-/** `cudaDir` holds a libggml-cuda.so made by scripts/build_cuda, and the kernels that scripts/build_kernels makes. */
-export function nativeGroups(root: string, cudaDir: string | undefined): Record<string, Source[]> {
-  const modules = join(root, "node_modules");
-  const bins = (name: string) => join(modules, "@node-llama-cpp", name, "bins", name);
-  return {
-    // sharp's RPATH is $ORIGIN/../../sharp-libvips-linux-x64/lib
-    sharp: [
-      ...filesIn(join(modules, "@img/sharp-linux-x64/lib"), "sharp-linux-x64/lib", /\.node$/),
-      ...filesIn(join(modules, "@img/sharp-libvips-linux-x64/lib"), "sharp-libvips-linux-x64/lib", /\.so/),
-    ],
-    onnx: filesIn(join(modules, "onnxruntime-node/bin/napi-v6/linux/x64"), "", /\.(node|so)/),
-    llama: filesIn(bins("linux-x64"), "linux-x64", LLAMA_FILES),
-    ...(cudaDir === undefined ? {} : { "llama-cuda": cudaGroup(bins("linux-x64-cuda"), cudaDir) }),
+export type GroupOptions = {
+  root: string;
+  target: Pick<Target, "platform" | "packageDir">;
+  /** Holds a libggml-cuda.so: made by scripts/build_cuda, or that of the npm package. */
+  cudaDir: string | undefined;
+};
+
+export function nativeGroups({ root, target: { platform: target, packageDir }, cudaDir }: GroupOptions) {
+  const { name } = target;
+  const bins = (set: string) => join(packageDir(`@node-llama-cpp/${set}`), "bins", set);
+  const sharp = (part: string) => [join(packageDir(`@img/${part}-${name}`), "lib"), `${part}-${name}/lib`] as const;
+  const groups: Record<string, Source[]> = {
+    // sharp's RPATH is $ORIGIN/../../sharp-libvips-<name>/lib
+    sharp: [...filesIn(...sharp("sharp"), /\.node$/), ...filesIn(...sharp("sharp-libvips"), /\.so/)],
+    onnx: filesIn(join(packageDir("onnxruntime-node"), "bin/napi-v6/linux", target.arch), "", /\.(node|so)/),
+    llama: filesIn(bins(name), name, LLAMA_FILES),
+    ...(cudaDir === undefined ? {} : { "llama-cuda": cudaGroup(root, bins(name), `${name}-cuda`, cudaDir) }),
     python: filesIn(stagePython(root), "", /\.(wasm|zip|bin)$/),
-    jail: [{ path: buildJail(root), rel: "verk-jail" }],
-    cxx: ["libgcc_s.so.1", "libstdc++.so.6"].map((name) => ({ path: findRuntime(name), rel: name })),
+    confine: [{ path: buildConfine(root, target), rel: "verk-confine" }],
+    jail: [{ path: buildJail(root, target), rel: "verk-jail" }],
+    shim: [{ path: buildShim(root, target), rel: "verk-shim.so" }],
+    cxx: ["libgcc_s.so.1", "libstdc++.so.6"].map((file) => ({ path: findRuntime(file, target), rel: file })),
   };
+  return groups;
 }
 
-/** The library must sit beside the libggml-base.so of the same llama.cpp release, which is the package's. */
-function cudaGroup(bins: string, cudaDir: string): Source[] {
-  const library = join(cudaDir, "libggml-cuda.so");
+/**
+ * The libraries of the CPU set, which are embedded once for both sets, with the CUDA library beside them: its npm package
+ * differs in nothing else, and exists for one architecture only.
+ */
+function cudaGroup(root: string, bins: string, folder: string, cudaDir: string): Source[] {
+  const library = join(cudaDir, CUDA_LIBRARY);
   if (!existsSync(library)) {
     throw new Error(`${library} does not exist; make it with: scripts/build_cuda --out ${cudaDir}`);
   }
-  const files = filesIn(bins, "linux-x64-cuda", LLAMA_FILES).map((file) =>
-    file.path.endsWith("/libggml-cuda.so") ? { ...file, path: library } : file,
-  );
-  const kernels = join(cudaDir, KERNELS_FILE); // without it training is slower, and takes more memory
-  return existsSync(kernels) ? [...files, { path: kernels, rel: join("linux-x64-cuda", KERNELS_FILE) }] : files;
+  return [
+    ...filesIn(bins, folder, LLAMA_FILES),
+    { path: library, rel: join(folder, CUDA_LIBRARY) },
+    { path: verifiedKernels(root), rel: join(folder, KERNELS_FILE) },
+  ];
 }
 
-function findRuntime(name: string): string {
-  const dir = CXX_DIRS.find((d) => existsSync(join(d, name)));
-  if (!dir) throw new Error(`${name} is not on this machine; on Debian: apt-get install libstdc++6 libgcc-s1`);
-  return join(dir, name);
+function findRuntime(name: string, target: Platform): string {
+  const isOwn = target.arch === platform.arch;
+  const own = [`/lib/${target.multiarch}`, `/usr/lib/${target.multiarch}`, "/usr/lib64", "/lib64", "/usr/lib"];
+  const dir = (isOwn ? own : [join(target.cross.root, "lib")]).find((each) => existsSync(join(each, name)));
+  if (dir) return join(dir, name);
+  const packages = isOwn ? "libstdc++6 libgcc-s1" : target.cross.packages.join(" ");
+  throw new Error(`${name} for ${target.name} is not on this machine; on Debian: apt-get install ${packages}`);
 }
 
 function filesIn(dir: string, prefix: string, keep: RegExp): Source[] {

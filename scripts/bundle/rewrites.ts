@@ -6,15 +6,16 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { BunPlugin } from "bun";
+import type { Platform } from "../../src/native/platform/index.ts";
 
 type Rewrite = { file: string; mustContain: string; to: (source: string) => string };
 
 const versionOf = (modules: string, name: string): string =>
   JSON.parse(readFileSync(join(modules, name, "package.json"), "utf8")).version;
 
-function rewrites(modules: string, addon: string): Rewrite[] {
+function rewrites(modules: string, addon: string, target: Platform): Rewrite[] {
   const from = JSON.stringify(addon);
-  const sharp = `"sharp", "sharp-linux-x64/lib/sharp-linux-x64-${versionOf(modules, "sharp")}.node"`;
+  const sharp = `"sharp", "sharp-${target.name}/lib/sharp-${target.name}-${versionOf(modules, "sharp")}.node"`;
   const ortRequire =
     "require(`../bin/napi-v6/" + "$" + "{process.platform}/" + "$" + "{process.arch}/onnxruntime_binding.node`)";
   const llamaVersion = JSON.stringify(versionOf(modules, "node-llama-cpp"));
@@ -59,17 +60,28 @@ export const defaultLlamaCppRelease = ${release};`,
   ];
 }
 
-/** `embedded` is the generated module that replaces src/native/embedded.ts; `seen` is called when that happens. */
-export function nativePlugin(root: string, embedded: string, groups: readonly string[], seen: () => void): BunPlugin {
+export type PluginOptions = {
+  root: string;
+  target: Platform;
+  /** The generated module that replaces src/native/embedded.ts. */
+  embedded: string;
+  groups: readonly string[];
+  /** Called when the module takes its place. */
+  seen: () => void;
+};
+
+export function nativePlugin({ root, target, embedded, groups, seen }: PluginOptions): BunPlugin {
   const modules = join(root, "node_modules");
   const addon = join(root, "src/native/addon.ts");
-  const table = rewrites(modules, addon).map((rewrite) => {
+  const table = rewrites(modules, addon, target).map((rewrite) => {
     const source = readFileSync(join(modules, rewrite.file), "utf8");
     if (!source.includes(rewrite.mustContain)) {
       throw new Error(`${rewrite.file} has changed shape: it no longer contains ${rewrite.mustContain}`);
     }
     return { path: join(modules, rewrite.file), contents: rewrite.to(source) };
   });
+  const sets: Record<string, string> = { [target.name]: "llama", [`${target.name}-cuda`]: "llama-cuda" };
+  const groupOf = (path: string) => groups.find((group) => group === sets[path.replace("@node-llama-cpp/", "")]);
   return {
     name: "verk-native",
     setup(build) {
@@ -83,16 +95,15 @@ export function nativePlugin(root: string, embedded: string, groups: readonly st
       }
       build.onResolve({ filter: /^@node-llama-cpp\// }, ({ path }) => ({ path, namespace: "llama-binaries" }));
       build.onLoad({ filter: /.*/, namespace: "llama-binaries" }, ({ path }) => ({
-        contents: llamaBinaries(path, addon, groups, versionOf(modules, "node-llama-cpp")),
+        contents: llamaBinaries(groupOf(path), path, addon, versionOf(modules, "node-llama-cpp")),
         loader: "js",
       }));
     },
   };
 }
 
-function llamaBinaries(name: string, addon: string, groups: readonly string[], version: string): string {
-  const group = { "@node-llama-cpp/linux-x64": "llama", "@node-llama-cpp/linux-x64-cuda": "llama-cuda" }[name];
-  if (group === undefined || !groups.includes(group)) return `throw new Error("${name} is not in this build");`;
+function llamaBinaries(group: string | undefined, name: string, addon: string, version: string): string {
+  if (group === undefined) return `throw new Error("${name} is not in this build");`;
   return `import { preparedDir } from ${JSON.stringify(addon)};
 export const getBinsDir = () => ({ binsDir: preparedDir("${group}"), packageVersion: "${version}" });`;
 }

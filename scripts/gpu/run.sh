@@ -6,7 +6,8 @@ usage() {
   cat <<'TEXT'
 Usage: run.sh --libs DIR [--libs DIR]… [--out DIR] [--quick] [--cpu] [part…]
   --libs DIR   native libraries, as they are or as NAME.xz and NAME.tar.xz: those of llama.cpp (libllama…, libggml…),
-               libggml-cuda….so, verk-kernels.fatbin; also bun or bun.xz where there is none on PATH
+               libggml-cuda….so; also bun or bun.xz where there is none on PATH, and a verk-kernels.fatbin in the
+               place of the one that lies beside this script
   --out DIR    where report.txt and report.json go (default: the current directory)
 Parts: gradients repeated sharing exact learning rolling memory peft training rollouts grpo_step; all of them by default.
 VERK_PYTHON names another python3 (with torch, transformers, peft), VERK_GPU_WORK a folder that is used again
@@ -17,9 +18,15 @@ TEXT
 
 here=$(cd "$(dirname "$0")" && pwd)
 work=${VERK_GPU_WORK:-/tmp/verk-gpu}
-libs=$work/node_modules/@node-llama-cpp/linux-x64/bins/linux-x64
+case $(uname -m) in
+  x86_64) name=linux-x64 cuda=x86_64-linux ;;
+  aarch64) name=linux-arm64 cuda=sbsa-linux ;;
+  *) echo "run.sh: Verk does not run on $(uname -m)" >&2 && exit 2 ;;
+esac
+libs=$work/node_modules/@node-llama-cpp/$name/bins/$name
+shim=$work/.stage/shim/verk-shim.so
 out=$PWD
-mkdir -p "$work/bin" "$work/a/b" "$libs"
+mkdir -p "$work/bin" "$work/a/b" "$libs" "$(dirname "$shim")"
 
 unpack() {
   for file in "$1"/*; do
@@ -36,6 +43,10 @@ unpack() {
   done
   [ ! -f "$work/bin/bun" ] || chmod +x "$work/bin/bun"
 }
+
+cp "$here/verk-kernels.fatbin" "$libs/"
+${CC:-cc} -std=c11 -D_GNU_SOURCE -O2 -shared -fPIC -I"$here/shim" -o "$shim" "$here"/shim/*.c ||
+  { echo "run.sh: a C compiler is needed for verk-shim.so" >&2; exit 2; }
 
 flags=
 while [ $# -gt 0 ]; do
@@ -65,13 +76,11 @@ ls "$libs"/libllama*.so >/dev/null 2>&1 || { echo "run.sh: no libllama in a --li
 case $flags in
   *--cpu*) ;;
   *)
-    for name in libggml-cuda.so verk-kernels.fatbin; do
-      [ -f "$libs/$name" ] || echo "run.sh: without $name" >&2
-    done
+    [ -f "$libs/libggml-cuda.so" ] || echo "run.sh: without libggml-cuda.so" >&2
     ;;
 esac
 cp -R "$here/." "$work/a/b/"
-LD_LIBRARY_PATH=/usr/local/cuda/lib64:/usr/local/cuda/targets/x86_64-linux/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+LD_LIBRARY_PATH=/usr/local/cuda/lib64:/usr/local/cuda/targets/$cuda/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 export PATH LD_LIBRARY_PATH
 mkdir -p "$out"
 # shellcheck disable=SC2086 # words

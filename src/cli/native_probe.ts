@@ -2,7 +2,7 @@ import type { ProbeKind, ProbeReport } from "../native/probe.ts";
 import { self } from "../platform/self.ts";
 
 export const NATIVE_KINDS = ["sharp", "onnx", "llama"] as const satisfies readonly ProbeKind[];
-export type NativeKind = ProbeKind;
+export type NativeKind = (typeof NATIVE_KINDS)[number];
 
 const PATIENCE_MS = 120_000; // the first run unpacks the libraries, maybe onto a slow disk
 const TAIL_CHARS = 2000;

@@ -9,8 +9,9 @@ import { OutOfMemory } from "./out_of_memory.ts";
 export const TYPE = { F32: 0, F16: 1, Q8_0: 8, I32: 26, BF16: 30 } as const;
 export const isQuantized = (type: number) => type !== TYPE.F32 && type !== TYPE.F16 && type !== TYPE.BF16;
 
-const CPU_TYPE = 0;
-const GPU_TYPE = 1;
+/** Values of `ggml_backend_dev_type`. */
+export const CPU_TYPE = 0;
+export const GPU_TYPE = 1;
 
 /**
  * `kernels` false: without our own, by ggml alone. `beside` "cuda": a processor in a process that also uses a GPU, which
@@ -61,8 +62,7 @@ export type Context = { readonly at: Ptr; free: () => void };
 export function newContext(ggml: Ggml, tensors: number, graphNodes = 0): Context {
   const graph = graphNodes === 0 ? 0 : Number(ggml.ggml_graph_overhead_custom(graphNodes, false));
   const bytes = Number(ggml.ggml_tensor_overhead()) * (tensors + 8) + graph;
-  const noAlloc = 1;
-  const at = must(ggml.ggml_init(0, 0, 0, 0, 0, 0, bytes, null, noAlloc), "ggml_init");
+  const at = must(ggml.ggml_init(bytes, true), "ggml_init");
   return { at, free: () => ggml.ggml_free(at) };
 }
 
@@ -73,7 +73,7 @@ export function newTensor(ggml: Ggml, context: Context, type: number, shape: rea
 
 /** Gives every tensor of the context its bytes on the device, all zero. */
 export function allocate(
-  { ggml, at }: Backend,
+  { ggml, at }: Pick<Backend, "ggml" | "at">,
   context: Context,
 ): { bytes: number; clear: () => void; free: () => void } {
   const buffer = ggml.ggml_backend_alloc_ctx_tensors(context.at, at);

@@ -7,6 +7,7 @@ import { explainLoad } from "./addon.ts";
 import { setNativeEnv } from "./libc.ts";
 import { llamaLibraries } from "./llama.ts";
 import { cstr, must, type Ptr, text } from "./llama_symbols.ts";
+import { ggmlCalls, openShim } from "./shim.ts";
 
 const P = "ptr";
 const I = "i32";
@@ -20,8 +21,6 @@ const two = { args: [P, P, P], returns: P } as const; // context, a, b
 const rope = { args: [P, P, P, P, I, I, I, F, F, F, F, F, F], returns: P } as const;
 
 const GGML_BASE = {
-  // { size_t size; void *buffer; bool no_alloc } by value: 24 bytes lie on the stack, behind six filled registers
-  ggml_init: { args: [U, U, U, U, U, U, U, P, U], returns: P },
   ggml_free: { args: [P], returns: V },
   ggml_version: { args: [], returns: P },
   ggml_tensor_overhead: { args: [], returns: U },
@@ -76,7 +75,6 @@ const GGML_BASE = {
   ggml_new_graph_custom: { args: [P, U, B], returns: P },
   ggml_build_forward_expand: { args: [P, P], returns: V },
   ggml_graph_n_nodes: { args: [P], returns: I },
-  ggml_graph_view: { args: [P, P, I, I], returns: P }, // the struct is written through the first pointer
 
   ggml_backend_alloc_ctx_tensors: { args: [P, P], returns: P },
   ggml_backend_get_default_buffer_type: { args: [P], returns: P },
@@ -89,6 +87,7 @@ const GGML_BASE = {
   ggml_backend_tensor_get: { args: [P, P, U, U], returns: V },
   ggml_backend_free: { args: [P], returns: V },
   ggml_backend_dev_name: { args: [P], returns: P },
+  ggml_backend_dev_description: { args: [P], returns: P },
   ggml_backend_dev_type: { args: [P], returns: I },
   ggml_backend_dev_init: { args: [P, P], returns: P },
   ggml_backend_dev_backend_reg: { args: [P], returns: P },
@@ -124,7 +123,7 @@ export function openGgml(dataDir: string, want: { cuda: boolean }): Ggml {
 function load(dataDir: string, want: { cuda: boolean }) {
   const { dir, files } = llamaLibraries(dataDir, want);
   try {
-    const base = dlopen(files.ggmlBase, GGML_BASE).symbols;
+    const base = { ...dlopen(files.ggmlBase, GGML_BASE).symbols, ...ggmlCalls(openShim(dataDir), files.ggmlBase) };
     const registry = dlopen(files.ggml, GGML).symbols;
     setNativeEnv("GGML_NO_BACKTRACE", "1"); // a failed assertion would start gdb and bury its own line
     if (Number(registry.ggml_backend_dev_count()) === 0) registry.ggml_backend_load_all_from_path(ptr(cstr(dir)));
@@ -148,7 +147,7 @@ export const shapeOf = (tensor: Ptr): Shape => four((i) => read.i64(tensor, AT.n
 export const stridesOf = (tensor: Ptr): Shape => four((i) => read.u64(tensor, AT.nb + 8 * i));
 
 function checkLayout(ggml: Omit<Ggml, never>) {
-  const context = must(ggml.ggml_init(0, 0, 0, 0, 0, 0, 4096, null, 1), "ggml_init");
+  const context = must(ggml.ggml_init(4096, true), "ggml_init");
   const probe = must(ggml.ggml_new_tensor_4d(context, 1, 5, 7, 11, 13), "tensor");
   const seen = [typeOf(probe), ...shapeOf(probe), ...stridesOf(probe)].join();
   ggml.ggml_free(context);

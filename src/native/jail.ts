@@ -7,7 +7,6 @@ import { ensureGroup } from "./extract.ts";
 import { addressOf, cString, NR, syscall } from "./syscalls.ts";
 
 const NAME = "verk-jail";
-const NR_PIPE2 = 293;
 const MFD_CLOEXEC = 1;
 const O_CLOEXEC = 0o2000000;
 const O_NONBLOCK = 0o4000;
@@ -38,7 +37,7 @@ export function memoryFile(bytes: Uint8Array): number {
 /** A real pipe: what Bun calls one is a socket, which /dev/stdout cannot open again. No other child inherits it. */
 export function pipe(): { read: number; write: number } {
   const pair = new Int32Array(2);
-  must(syscall(NR_PIPE2, addressOf(pair), O_CLOEXEC), "pipe2");
+  must(syscall(NR.pipe2, addressOf(pair), O_CLOEXEC), "pipe2");
   const [read = -1, write = -1] = pair;
   return { read, write };
 }

@@ -47,6 +47,7 @@ function lettersOf(parameters: string, structs: ReadonlyMap<string, string>): st
 test("kernels are started with the parameters that they have", () => {
   const folder = join(import.meta.dir, "kernels");
   const source = readdirSync(folder)
+    .filter((name) => /\.cuh?$/.test(name))
     .map((name) => readFileSync(join(folder, name), "utf8"))
     .join("\n")
     .replaceAll(/\/\/.*$/gm, "")

@@ -112,7 +112,7 @@ export const offsetOf = (row: Ptr): number => read.ptr(row, TENSOR.viewOffset);
 export const sizeOf = (tensor: Ptr) => ({ width: read.ptr(tensor, TENSOR.ne), rows: read.ptr(tensor, TENSOR.ne + 8) });
 
 function tensorsFit(llama: Llama): boolean {
-  const context = must(llama.ggml_init(0, 0, 0, 0, 0, 0, 4096, null, 1), "ggml_init");
+  const context = must(llama.ggml_init(4096, true), "ggml_init");
   const whole = must(llama.ggml_new_tensor_2d(context, F32, 7, 5), "tensor");
   const row = must(llama.ggml_view_2d(context, whole, 7, 1, 28, 3 * 28), "view");
   const { width, rows } = sizeOf(whole);

@@ -72,7 +72,7 @@ export function loadModel(llama: Llama, { path, devices, repack, vocabOnly = fal
       vocabOnly,
     });
     const file = cstr(path);
-    const model = llama.llama_model_load_from_file(ptr(file), 0n, 0n, 0n, 0n, 0n, ...(words as []));
+    const model = llama.llama_model_load_from_file(file, words);
     const name = basename(path); // an error is shown to callers: where files lie is not their business
     if (model === null) throw new Error(`${name} does not load: ${llama.firstError() || "no reason given"}`);
     return must(model, name);
@@ -92,7 +92,7 @@ function progressCallback(report: (fraction: number) => void): JSCallback {
 export function openContext(llama: Llama, model: Ptr, params: ContextParams): Ptr {
   llama.forgetError();
   const words = contextParams(llama, params);
-  const context = llama.llama_init_from_model(model, 0n, 0n, 0n, 0n, 0n, ...(words as []));
+  const context = llama.llama_init_from_model(model, words);
   if (context !== null) return must(context, "context");
   const size = `${params.sequences} × ${Math.floor(params.contextTokens / params.sequences)} tokens`;
   throw new Error(`No memory for a context of ${size}: ${llama.firstError() || "no reason given"}`);

@@ -3,10 +3,9 @@
  * The library's own defaults are compared with what this layout expects at every start: a drift is refused, because a
  * field in the wrong place would corrupt memory rather than fail.
  */
-import { type Pointer, ptr } from "bun:ffi";
+import type { Pointer } from "bun:ffi";
+import { DEFAULTS_WORDS } from "./shim.ts";
 
-export const MODEL_WORDS = 10;
-export const CONTEXT_WORDS = 20;
 const VERSION = "0.5.0-dev";
 const MINUS_ONE = -1082130432; // -1.0f
 
@@ -22,15 +21,15 @@ const CONTEXT_DEFAULTS = [
 ];
 
 type Symbols = {
-  llama_model_default_params: (into: Pointer) => unknown;
-  llama_context_default_params: (into: Pointer) => unknown;
+  llama_model_default_params: (into: NodeJS.TypedArray) => unknown;
+  llama_context_default_params: (into: NodeJS.TypedArray) => unknown;
 };
 
 export function checkLayouts(llama: Symbols, version: string) {
-  const model = new Int32Array(64);
-  const context = new Int32Array(64);
-  llama.llama_model_default_params(ptr(model));
-  llama.llama_context_default_params(ptr(context));
+  const model = new Int32Array(2 * DEFAULTS_WORDS);
+  const context = new Int32Array(2 * DEFAULTS_WORDS);
+  llama.llama_model_default_params(model);
+  llama.llama_context_default_params(context);
   const fits = (got: Int32Array, want: (number | null)[]) => want.every((v, i) => v === null || got[i] === v);
   const unifiedOff = (context[33]! & 0xffff) === 0x0001; // swa_full, kv_unified; the rest of the word is padding
   if (version === VERSION && fits(model, MODEL_DEFAULTS) && fits(context, CONTEXT_DEFAULTS) && unifiedOff) return;
@@ -50,18 +49,18 @@ export type ModelParams = {
   vocabOnly?: boolean;
 };
 
-export function modelParams(llama: Symbols, params: ModelParams): bigint[] {
-  const words = new BigUint64Array(64);
+export function modelParams(llama: Symbols, params: ModelParams): BigUint64Array {
+  const words = new BigUint64Array(DEFAULTS_WORDS);
   const ints = new Int32Array(words.buffer);
   const bytes = new Uint8Array(words.buffer);
-  llama.llama_model_default_params(ptr(words));
+  llama.llama_model_default_params(words);
   words[0] = BigInt(params.devices ?? 0);
   ints[4] = params.gpuLayers;
   ints[6] = params.mmap ? 1 : 0;
   words[6] = BigInt(params.progress ?? 0);
   bytes[72] = params.vocabOnly ? 1 : 0;
   bytes[74] = params.repack ? 1 : 0;
-  return Array.from(words.subarray(0, MODEL_WORDS));
+  return words;
 }
 
 export type ContextParams = {
@@ -77,11 +76,11 @@ export type ContextParams = {
 
 const POOLING_NONE = 0;
 
-export function contextParams(llama: Symbols, params: ContextParams): bigint[] {
-  const words = new BigUint64Array(64);
+export function contextParams(llama: Symbols, params: ContextParams): BigUint64Array {
+  const words = new BigUint64Array(DEFAULTS_WORDS);
   const ints = new Int32Array(words.buffer);
   const bytes = new Uint8Array(words.buffer);
-  llama.llama_context_default_params(ptr(words));
+  llama.llama_context_default_params(words);
   ints[0] = params.contextTokens;
   ints[1] = params.batchTokens;
   ints[2] = params.microBatchTokens;
@@ -91,5 +90,5 @@ export function contextParams(llama: Symbols, params: ContextParams): bigint[] {
   if (params.embeddings) ints[11] = POOLING_NONE;
   bytes[128] = params.embeddings ? 1 : 0;
   bytes[133] = params.unified ? 1 : 0;
-  return Array.from(words.subarray(0, CONTEXT_WORDS));
+  return words;
 }

@@ -6,9 +6,9 @@ import { dlopen, ptr } from "bun:ffi";
 import { basename } from "node:path";
 import { llamaLibraries } from "./llama.ts";
 import { cstr, openLlama, text } from "./llama_symbols.ts";
+import { DEFAULTS_WORDS } from "./shim.ts";
 
 const SYMBOLS = {
-  llama_model_quantize_default_params: { args: ["ptr"], returns: "ptr" },
   llama_model_quantize: { args: ["ptr", "ptr", "ptr"], returns: "u32" },
 } as const;
 
@@ -22,7 +22,6 @@ const TYPE_COUNT = 43; // "none chosen"
 const OUTPUT_TOO = 0x0100; // the second of the flags: quantize_output_tensor
 // biome-ignore format: a table should look like one
 const DEFAULTS = [0, 7, TYPE_COUNT, TYPE_COUNT, OUTPUT_TOO, null, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2];
-const WORDS = 64; // more than the struct has, for what a release may add
 
 export type QuantizeOptions = { from: string; to: string; quantization: Quantization; threads: number };
 
@@ -30,8 +29,8 @@ export type QuantizeOptions = { from: string; to: string; quantization: Quantiza
 export function quantizeModel(dataDir: string, want: { cuda: boolean }, options: QuantizeOptions) {
   const llama = openLlama(dataDir, want); // its log is where the reason of a failure is said
   const quantizer = dlopen(llamaLibraries(dataDir, want).files.llama, SYMBOLS).symbols;
-  const params = new Int32Array(WORDS);
-  quantizer.llama_model_quantize_default_params(ptr(params));
+  const params = new Int32Array(2 * DEFAULTS_WORDS);
+  llama.llama_model_quantize_default_params(params);
   if (DEFAULTS.some((value, i) => value !== null && params[i] !== value))
     throw new Error(`libllama ${text(llama.llama_version())} lays out the quantizer's parameters in another way`);
   params[AT.threads] = options.threads;

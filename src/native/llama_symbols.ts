@@ -1,18 +1,17 @@
 /**
- * The surface of libllama and libggml that this program calls, typed.
- * Structs by value follow the x86-64 System V convention: over 16 bytes they lie on the stack as words, behind
- * arguments that fill the six integer registers; a returned struct is written through a hidden first pointer.
- * What is passed as `words` is laid out in llama_params.ts, which refuses a library whose layout differs.
+ * The surface of libllama and libggml that this program calls, typed. Calls with a struct by value go through shim.ts;
+ * llama_params.ts lays these structs out and refuses a library whose layout differs.
  */
-import { CString, dlopen, FFIType, type FFITypeOrString, type Pointer, ptr } from "bun:ffi";
+import { CString, dlopen, FFIType, type Pointer, ptr } from "bun:ffi";
 import { explainLoad } from "./addon.ts";
 import { setNativeEnv } from "./libc.ts";
 import { llamaLibraries } from "./llama.ts";
 import { keepOnlyErrors } from "./llama_log.ts";
-import { CONTEXT_WORDS, checkLayouts, MODEL_WORDS } from "./llama_params.ts";
+import { checkLayouts } from "./llama_params.ts";
+import { ggmlCalls, llamaCalls, openShim } from "./shim.ts";
 
 export type Ptr = Pointer;
-/** What bun:ffi says that a call returns; a pointer on x86-64 is always a number. */
+/** What bun:ffi says that a call returns; a pointer of this process is always a number. */
 type Returned = Pointer | bigint | null;
 export type Llama = ReturnType<typeof load>;
 
@@ -22,19 +21,12 @@ const F = "f32";
 const U = FFIType.u64_fast;
 const B = "bool";
 const V = "void";
-const words = (count: number): FFITypeOrString[] => Array(count).fill("u64");
-const five = words(5); // with the pointer before them they fill the registers
 
 const LLAMA = {
   llama_version: { args: [], returns: P },
   llama_backend_init: { args: [], returns: V },
-  llama_log_get: { args: [P, P], returns: V },
   llama_log_set: { args: [P, P], returns: V },
-  llama_model_default_params: { args: [P], returns: P },
-  llama_context_default_params: { args: [P], returns: P },
-  llama_model_load_from_file: { args: [P, ...five, ...words(MODEL_WORDS)], returns: P },
   llama_model_free: { args: [P], returns: V },
-  llama_init_from_model: { args: [P, ...five, ...words(CONTEXT_WORDS)], returns: P },
   llama_free: { args: [P], returns: V },
 
   llama_model_get_vocab: { args: [P], returns: P },
@@ -66,8 +58,6 @@ const LLAMA = {
   llama_memory_seq_cp: { args: [P, I, I, I, I], returns: V },
   llama_memory_seq_pos_max: { args: [P, I], returns: I },
 
-  // llama_batch: n_tokens, token, embd, pos, n_seq_id, seq_id, logits
-  llama_decode: { args: [P, U, U, U, U, U, U, P, P, P, P, P, P], returns: I },
   llama_synchronize: { args: [P], returns: V },
   llama_get_logits: { args: [P], returns: P },
   llama_get_logits_ith: { args: [P, I], returns: P },
@@ -108,8 +98,6 @@ const GGML = {
 } as const;
 
 const GGML_BASE = {
-  // { size_t size; void *buffer; bool no_alloc } by value: behind six filled registers
-  ggml_init: { args: [U, U, U, U, U, U, U, P, U], returns: P },
   ggml_free: { args: [P], returns: V },
   ggml_new_tensor_2d: { args: [P, I, U, U], returns: P },
   ggml_set_input: { args: [P], returns: V },
@@ -148,11 +136,12 @@ export function openLlama(dataDir: string, want: { cuda: boolean }): Llama {
 function load(dataDir: string, want: { cuda: boolean }) {
   const { dir, files } = llamaLibraries(dataDir, want);
   try {
-    const base = dlopen(files.ggmlBase, GGML_BASE).symbols;
+    const shim = openShim(dataDir);
+    const base = { ...dlopen(files.ggmlBase, GGML_BASE).symbols, ...ggmlCalls(shim, files.ggmlBase) };
     const ggml = dlopen(files.ggml, GGML).symbols;
-    const llama = dlopen(files.llama, LLAMA).symbols;
+    const llama = { ...dlopen(files.llama, LLAMA).symbols, ...llamaCalls(shim, files.llama) };
     checkLayouts(llama, text(llama.llama_version()));
-    const log = keepOnlyErrors(llama);
+    const log = keepOnlyErrors(llama, shim);
     setNativeEnv("GGML_NO_BACKTRACE", "1"); // a failed assertion would start gdb and bury its own line
     if (Number(ggml.ggml_backend_dev_count()) === 0) {
       llama.llama_backend_init(); // registers its devices for good: a second time would list each twice

@@ -8,12 +8,16 @@ import { UsageError } from "../lib/errors.ts";
 import { explainLoad } from "./addon.ts";
 import { compiled } from "./embedded.ts";
 import { discardGroup, verifyGroup } from "./extract.ts";
+import { openGgml } from "./ggml_symbols.ts";
+import { computeOnGpus } from "./gpu_selftest.ts";
 import { llamaLibraries } from "./llama.ts";
+import { checkLayouts } from "./llama_params.ts";
 import { loadOnnx } from "./onnx.ts";
 import { loadSharp } from "./sharp.ts";
+import { llamaCalls, openShim } from "./shim.ts";
 import { tinyOnnx } from "./tiny_onnx.ts";
 
-export const PROBES = ["sharp", "onnx", "llama"] as const;
+export const PROBES = ["sharp", "onnx", "llama", "cuda"] as const;
 export type ProbeKind = (typeof PROBES)[number];
 export type ProbeReport = {
   kind: ProbeKind;
@@ -24,7 +28,7 @@ export type ProbeReport = {
   duration_ms: number;
 };
 
-const TESTS = { sharp: probeSharp, onnx: probeOnnx, llama: probeLlama };
+const TESTS = { sharp: probeSharp, onnx: probeOnnx, llama: probeLlama, cuda: probeCuda };
 
 /** Never throws for a failing library; a crash of the process is for the parent to see. */
 export async function probeNative(kind: ProbeKind, dataDir: string): Promise<ProbeReport> {
@@ -51,7 +55,7 @@ export async function runProbe(kind: string | undefined, dataDir: string = proce
 /** A self-test reads every byte, unlike ordinary use, and replaces a copy that is not what was embedded. */
 function repair(kind: ProbeKind, dataDir: string) {
   if (!compiled) return;
-  for (const group of kind === "llama" ? ["llama", "llama-cuda"] : [kind]) {
+  for (const group of kind === "llama" ? ["llama", "llama-cuda", "shim"] : [kind]) {
     if (verifyGroup(group, dataDir).length > 0) discardGroup(group, dataDir);
   }
 }
@@ -94,10 +98,14 @@ async function probeLlama(dataDir: string) {
       ggml_backend_dev_name: { args: ["ptr"], returns: "ptr" },
       ggml_backend_dev_description: { args: ["ptr"], returns: "ptr" },
     }).symbols;
-    const llama = dlopen(files.llama, { llama_print_system_info: { args: [], returns: "ptr" } }).symbols;
+    const llama = dlopen(files.llama, {
+      llama_print_system_info: { args: [], returns: "ptr" },
+      llama_version: { args: [], returns: "ptr" },
+    }).symbols;
 
     ggml.ggml_backend_load_all_from_path(ptr(new TextEncoder().encode(`${dir}\0`)));
     const read = (p: ReturnType<typeof llama.llama_print_system_info>) => (p ? new CString(p).toString() : "");
+    checkLayouts(llamaCalls(openShim(dataDir), files.llama), read(llama.llama_version()));
     const devices = Array.from({ length: Number(ggml.ggml_backend_dev_count()) }, (_, i) => {
       const device = ggml.ggml_backend_dev_get(BigInt(i));
       const name = read(base.ggml_backend_dev_name(device));
@@ -111,8 +119,17 @@ async function probeLlama(dataDir: string) {
   }
 }
 
+/** Only where this executable has a CUDA library inside: computes with it on every card. */
+async function probeCuda(dataDir: string) {
+  const { dir, cuda } = llamaLibraries(dataDir);
+  if (!cuda) throw new Error("this executable has no CUDA library inside");
+  const devices = computeOnGpus(openGgml(dataDir, { cuda: true }));
+  if (devices.length === 0) throw new Error(whyNoCuda(dir));
+  return { devices };
+}
+
 /** ggml passes over a backend that does not load; the dynamic linker says what was missing. */
-function whyNoCuda(dir: string): string {
+export function whyNoCuda(dir: string): string {
   try {
     dlopen(join(dir, "libggml-cuda.so"), { ggml_backend_init: { args: [], returns: "ptr" } });
     return "the CUDA library loads but found no GPU";

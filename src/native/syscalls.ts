@@ -1,20 +1,10 @@
-/** Raw system calls, for what the runtime has no function for. x86_64 alone, as the whole product. */
+/** Raw system calls, for what the runtime has no function for. */
 import { dlopen, ptr, read } from "bun:ffi";
+import { platform, type SyscallNumbers, syscallNumbers } from "./platform/index.ts";
 
-// biome-ignore format: a table should look like one
-export const NR = {
-  read: 0, write: 1, close: 3, fstat: 5, poll: 7, lseek: 8, mmap: 9, mprotect: 10, munmap: 11, brk: 12,
-  rt_sigaction: 13, rt_sigprocmask: 14, rt_sigreturn: 15, ioctl: 16, pread64: 17, pwrite64: 18, readv: 19, writev: 20,
-  sched_yield: 24, mremap: 25, madvise: 28, nanosleep: 35, getpid: 39, socket: 41, sendto: 44, recvfrom: 45,
-  socketpair: 53, clone: 56, fork: 57, vfork: 58, execve: 59, exit: 60, kill: 62, fcntl: 72, gettimeofday: 96,
-  getrusage: 98, sysinfo: 99, ptrace: 101, sigaltstack: 131, sched_getparam: 143, sched_setscheduler: 144,
-  sched_getscheduler: 145, prctl: 157, setrlimit: 160, mount: 165, gettid: 186, futex: 202, sched_getaffinity: 204,
-  restart_syscall: 219, clock_gettime: 228, clock_getres: 229, clock_nanosleep: 230, exit_group: 231, epoll_wait: 232,
-  epoll_ctl: 233, tgkill: 234, keyctl: 250, openat: 257, unshare: 272, ppoll: 271, set_robust_list: 273,
-  epoll_pwait: 281, eventfd2: 290, prlimit64: 302, process_vm_readv: 310, seccomp: 317, getrandom: 318,
-  memfd_create: 319, bpf: 321, execveat: 322, membarrier: 324, rseq: 334, io_uring_setup: 425, clone3: 435,
-  openat2: 437, epoll_pwait2: 441, landlock_create_ruleset: 444, landlock_add_rule: 445, landlock_restrict_self: 446,
-} as const;
+/** A call that an architecture lacks is undefined there. */
+export const NR: SyscallNumbers = syscallNumbers(platform.arch);
+export const SECCOMP_ARCH = platform.seccompArch;
 
 let loaded: ReturnType<typeof open> | undefined;
 const open = () =>

@@ -127,6 +127,12 @@ const hub = section("Where models come from that are not on this machine.", {
     .default("https://huggingface.co")
     .describe("A hub that speaks the Hugging Face protocol; never dialled when offline = true."),
   token: secret(z.string().default("").describe("Access token for private or gated models; empty = none.")),
+  token_for: z
+    .enum(["admin", "all"])
+    .default("admin")
+    .describe(
+      "Who may use hub.token: workspaces with an admin key, or all. Others store their own as the secret HUB_TOKEN.",
+    ),
 });
 
 const serving = section("Deployments.", {

@@ -5,13 +5,15 @@
 import { existsSync, realpathSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { elfNeeds } from "../native/elf.ts";
+import { platform } from "../native/platform/index.ts";
 import type { Mount } from "./jail_types.ts";
 
 /** Where the executable lies inside. */
 export const PROGRAM = "/verk";
 
 /** Debian and its relatives; RHEL and its relatives; the rest. */
-const LIBRARY_DIRS = ["/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib64", "/usr/lib64", "/lib", "/usr/lib"];
+const MULTIARCH = [`/lib/${platform.multiarch}`, `/usr/lib/${platform.multiarch}`];
+const LIBRARY_DIRS = [...MULTIARCH, "/lib64", "/usr/lib64", "/lib", "/usr/lib"];
 
 /** Throws when a library is nowhere: then the executable would not have started here either. */
 export function programMounts(execPath: string): Mount[] {

@@ -6,12 +6,12 @@ import { randomBytes } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { FromReward, type Layer, MAX_FRAME_BYTES, type Outcome, type ToReward } from "../lib/rewards/contract.ts";
 import { createFrames, encodeFrame } from "../lib/rewards/frames.ts";
+import { pageBytes } from "../native/platform/index.ts";
 import type { SpawnedReward } from "./reward_spawn.ts";
 import type { Called, CallLimits, Loaded, Printed, RewardEnd, RewardProcess } from "./reward_types.ts";
 
 const START_MS = 60_000;
 const WATCH_MS = 50;
-const PAGE_BYTES = 4096;
 const NOTHING_PRINTED: Printed = { stdout: "", stdoutBytes: 0 };
 
 type Answer = Exclude<FromReward, { op: "ready" } | { op: "violated" }>;
@@ -154,7 +154,7 @@ class Process implements RewardProcess {
   #watch(maxRssBytes: number) {
     try {
       const pages = Number(readFileSync(`/proc/${this.pid}/statm`, "utf8").split(" ")[1]);
-      if (pages * PAGE_BYTES > maxRssBytes) this.#finish({ kind: "memory", message: "used too much memory" });
+      if (pages * pageBytes() > maxRssBytes) this.#finish({ kind: "memory", message: "used too much memory" });
     } catch {
       // gone
     }

@@ -49,6 +49,7 @@ const MAY: Record<string, string[]> = {
     "cli",
     "app",
     "native/embedded",
+    "native/platform",
     "sandbox",
     // `verk detect` asks the detector as the server does, without the server
     "workers/protocol_detector",

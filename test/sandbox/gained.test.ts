@@ -141,7 +141,7 @@ describe("with all of JavaScript in hand", () => {
       socket: { open: () => void connections++, data: () => {} },
     });
     const address = `new Uint8Array([2, 0, ${server.port >> 8}, ${server.port & 255}, 127, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0])`;
-    const connect = `syscall(42, syscall(NR.socket, 2, 1, 0), addressOf(${address}), 16)`;
+    const connect = `syscall(NR.connect, syscall(NR.socket, 2, 1, 0), addressOf(${address}), 16)`;
     expect(await attack(connect)).toEqual(SIGSYS);
     expect(connections).toBe(0);
     expect((await attack(connect, EVERY_WALL)).result).toBe(0);

@@ -1,6 +1,7 @@
 import { chmodSync, globSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { SQL } from "bun";
+import { platform } from "../../src/native/platform/index.ts";
 import { copyCertificate } from "./certificate.ts";
 import { INSTALLED, launch, mustFind, readable, runToEnd, scratch, secretFile, unprivileged } from "./process.ts";
 import type { Sql } from "./servers.ts";
@@ -58,4 +59,4 @@ export async function answers(url: string): Promise<boolean> {
 
 /** Where a Debian package that was unpacked into `tree` has its libraries. */
 export const libraries = (tree: string) =>
-  ["usr/lib/x86_64-linux-gnu", "lib/x86_64-linux-gnu"].map((path) => join(tree, path)).join(":");
+  ["usr/lib", "lib"].map((path) => join(tree, path, platform.multiarch)).join(":");

@@ -95,6 +95,6 @@ export function decode(llama: Llama, context: Ptr, tokens: Int32Array, position:
   const lists = new BigUint64Array(n).fill(BigInt(ptr(sequences)));
   const ones = new Int32Array(n).fill(1);
   const wants = new Int8Array(n).fill(1);
-  const code = llama.llama_decode(context, 0, 0, 0, 0, 0, n, tokens, null, positions, ones, lists, wants);
+  const code = llama.llama_decode(context, n, tokens, positions, ones, lists, wants);
   if (code !== 0) throw new Error(`llama_decode returned ${code}`);
 }

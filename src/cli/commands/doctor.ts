@@ -2,8 +2,10 @@ import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { VERSION } from "../../lib/version.ts";
+import { configFile } from "../../platform/config.ts";
 import { CONFIG_FLAG, command, DATA_FLAG, EXIT, JSON_FLAG } from "../args.ts";
 import { examine, type Finding, type Status } from "../doctor/check.ts";
+import { gpuChecks } from "../doctor/gpus.ts";
 import { hostChecks } from "../doctor/host.ts";
 import { nativeChecks } from "../doctor/natives.ts";
 import { sandboxChecks } from "../doctor/sandbox.ts";
@@ -11,7 +13,7 @@ import { storageChecks } from "../doctor/storage.ts";
 import { note, paint, print, printJson } from "../output.ts";
 import { settingsOf } from "../settings.ts";
 
-const CHECKS = [...storageChecks, ...hostChecks, ...nativeChecks, ...sandboxChecks];
+const CHECKS = [...storageChecks, ...hostChecks, ...nativeChecks, ...gpuChecks, ...sandboxChecks];
 const WIDTH = Math.max(...CHECKS.map(({ name }) => name.length));
 const COLORS = { ok: "green", warn: "yellow", fail: "red" } as const satisfies Record<Status, string>;
 
@@ -23,7 +25,7 @@ export const doctor = command({
   async run({ json, ...where }) {
     const config = settingsOf(where);
     const temporary = existsSync(config.data_dir) ? undefined : mkdtempSync(join(tmpdir(), "verk-doctor-"));
-    const scene = { config, probeDir: temporary ?? config.data_dir };
+    const scene = { config, probeDir: temporary ?? config.data_dir, file: configFile(where.config) };
     const findings: Finding[] = [];
     try {
       for (const check of CHECKS) {

@@ -1,11 +1,10 @@
-import { afterAll, describe, expect, test } from "bun:test";
+import { afterAll, expect, test } from "bun:test";
 import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { loadConfig } from "../../platform/config.ts";
-import { examine, fail, type Scene } from "./check.ts";
+import { examine, type Scene } from "./check.ts";
 import { hostChecks } from "./host.ts";
-import { cudaTrouble } from "./natives.ts";
 import { storageChecks } from "./storage.ts";
 
 const root = mkdtempSync(join(tmpdir(), "verk-test-"));
@@ -73,14 +72,4 @@ test("a taken port of detection fails with the setting that chooses another; two
 test("a check that throws is a finding, not the end of the examination", async () => {
   const broken = { name: "x", run: () => Promise.reject(new Error("boom")) };
   expect(await examine(broken, sceneOf(root))).toMatchObject({ check: "x", status: "fail", detail: "boom" });
-});
-
-describe("what is missing for CUDA decides the advice", () => {
-  test.each([
-    ["the driver first", ["libcuda.so.1", "libcudart.so.13"], "driver"],
-    ["then the runtime, with the folder to copy into", ["libcublas.so.13"], "/data/native/llama-cuda-1"],
-    ["with everything found, the architecture", [], "architecture"],
-  ])("%s", (_name, missing, advice) =>
-    expect(fail(...cudaTrouble(missing, "/data/native/llama-cuda-1")).fix).toContain(advice),
-  );
 });

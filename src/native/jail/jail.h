@@ -1,5 +1,5 @@
 /*
- * verk-jail: one command in namespaces of its own, for an ordinary user. Linux 5.12 or newer, x86_64.
+ * verk-jail: one command in namespaces of its own, for an ordinary user. Linux 5.12 or newer.
  *
  *   server -> helper -> pid 1 (ours) -> the command and all it starts
  *

@@ -1,5 +1,6 @@
 import { Elysia } from "elysia";
 import type { Ctx, Principal } from "../../context.ts";
+import { auditReveal } from "../../http/audit.ts";
 import { area } from "../../http/auth.ts";
 import { readBody } from "../../http/body.ts";
 import { type Creation, creates, createsLater } from "../../http/idempotency.ts";
@@ -82,10 +83,12 @@ const signing = (ctx: Ctx) => {
     .use(authed)
     .get(
       "/:id/secret",
-      ({ principal, params, set }) => {
+      async ({ request, principal, params, set }) => {
         requireWrites(principal);
+        const revealed = endpoints.revealSecret(ctx, principal.workspaceId, params.id);
+        await auditReveal(ctx, request, principal);
         set.headers["cache-control"] = "no-store";
-        return endpoints.revealSecret(ctx, principal.workspaceId, params.id);
+        return revealed;
       },
       { detail: describe("Reveal the secret that deliveries are signed with", { 200: schema.WebhookSecret }) },
     )

@@ -12,7 +12,7 @@ const STDOUT = 1;
 const HEADER = 4;
 const POLLIN = 1;
 const POLLOUT = 4;
-const FOR_EVER = -1;
+const FOREVER = 0; // no timeout is given
 
 /** The next message, or undefined when the parent has closed its end. `exactly`: see parseWithExact. */
 export function receive<T>(exactly: string): T | undefined {
@@ -47,6 +47,6 @@ function waiting(fd: number, events: number, act: () => number): number {
       if ((error as NodeJS.ErrnoException).code !== "EAGAIN") throw error;
     }
     const asked = new Int32Array([fd, events]); // struct pollfd: what happened comes back in its last two bytes
-    syscall(NR.poll, addressOf(asked), 1, FOR_EVER);
+    syscall(NR.ppoll, addressOf(asked), 1, FOREVER, 0, 0);
   }
 }

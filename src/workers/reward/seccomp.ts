@@ -2,7 +2,7 @@
  * The last wall around a reward process: a filter over system calls that no thread can take off again. What is not on
  * the list gets EPERM; opening a socket and running a program are never a mistake, so they end the process.
  */
-import { addressOf, NR, syscall } from "../../native/syscalls.ts";
+import { addressOf, NR, SECCOMP_ARCH, syscall } from "../../native/syscalls.ts";
 
 type Name = keyof typeof NR;
 
@@ -18,7 +18,6 @@ const ALLOWED: readonly Name[] = [
 ];
 const FATAL: readonly Name[] = ["socket", "socketpair", "execve", "execveat", "ptrace"];
 
-const ARCH_X86_64 = 0xc000003e;
 const X32_BIT = 0x40000000;
 const CLONE_THREAD = 0x10000;
 const PR_SET_NAME = 15;
@@ -44,11 +43,18 @@ function program(pid: number): Instruction[] {
   const rows: Instruction[] = [];
   const add = (code: number, operand: number, ifTrue = 0, ifFalse = 0) => rows.push([code, ifTrue, ifFalse, operand]);
   const answer = (name: Name, action: number) => {
-    add(IF_EQUAL, NR[name], 0, 1);
+    const number = NR[name];
+    if (number === undefined) return; // this architecture has no such call
+    add(IF_EQUAL, number, 0, 1);
     add(RETURN, action);
   };
   /** Allowed when the argument is one of `values`; the accumulator is spent, so each path returns. */
-  const allowWith = (name: Name, offset: number, values: readonly number[], compare = IF_EQUAL) => {
+  const allowWith = (
+    name: "clone" | "prctl" | "tgkill",
+    offset: number,
+    values: readonly number[],
+    compare = IF_EQUAL,
+  ) => {
     add(IF_EQUAL, NR[name], 0, 2 * values.length + 2);
     add(LOAD, offset);
     for (const value of values) {
@@ -59,7 +65,7 @@ function program(pid: number): Instruction[] {
   };
 
   add(LOAD, OFFSET.arch);
-  add(IF_EQUAL, ARCH_X86_64, 1, 0);
+  add(IF_EQUAL, SECCOMP_ARCH, 1, 0);
   add(RETURN, KILL);
   add(LOAD, OFFSET.number);
   add(IF_AT_LEAST, X32_BIT, 0, 1);

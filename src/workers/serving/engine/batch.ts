@@ -41,14 +41,8 @@ export class Batch {
   decode(llama: Llama, context: Ptr): number {
     return llama.llama_decode(
       context,
-      0,
-      0,
-      0,
-      0,
-      0,
       this.length,
       this.#tokens,
-      null,
       this.#positions,
       this.#counts,
       this.#lists,

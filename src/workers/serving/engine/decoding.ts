@@ -9,6 +9,7 @@ import {
   openContext,
 } from "../../../native/llama_load.ts";
 import { cstr, type Llama, must, openLlama, type Ptr, text } from "../../../native/llama_symbols.ts";
+import { pageBytes } from "../../../native/platform/index.ts";
 import { Adapters } from "./adapters.ts";
 import { Decoder } from "./decoder.ts";
 import { Embedder } from "./embedder.ts";
@@ -57,7 +58,7 @@ function chooseDevices(llama: Llama, wanted: readonly number[]): Device[] {
   const found = listGpus(llama);
   return wanted.map((index) => {
     const device = found[index];
-    if (!device) throw new Error(`there is no GPU ${index}: ${found.length} found`);
+    if (!device) throw new Error(`there is no GPU ${index}: ${found.length} found; verk doctor says why`);
     return device;
   });
 }
@@ -72,7 +73,7 @@ function refuseOthers(llama: Llama, model: Ptr) {
 
 /** Call it at the start, and what it returns at the end: the bytes taken in between. */
 function memoryMeter(llama: Llama, devices: readonly Device[]): () => number {
-  const resident = () => Number(readFileSync("/proc/self/statm", "latin1").split(" ")[1]) * 4096;
+  const resident = () => Number(readFileSync("/proc/self/statm", "latin1").split(" ")[1]) * pageBytes();
   const free = () => devices.reduce((sum, { device }) => sum + freeBytes(llama, device), 0);
   const before = devices.length > 0 ? free() : resident();
   return () => Math.max(0, devices.length > 0 ? before - free() : resident() - before);

@@ -5,6 +5,7 @@
 import { ptr } from "bun:ffi";
 import { newContext, OutOfMemory } from "../../../native/ggml.ts";
 import { must } from "../../../native/llama_symbols.ts";
+import { GRAPH_WORDS } from "../../../native/shim.ts";
 import { buildFused, canFuse } from "./fused.ts";
 import { tokenScores } from "./head.ts";
 import { type Batch, blocksOf, chunksOf, type GraphShape, newInputs } from "./inputs.ts";
@@ -16,7 +17,6 @@ export type { Batch, GraphShape } from "./inputs.ts";
 
 const NODES_PER_LAYER = 600;
 const NODES_MORE = 4096;
-const GRAPH_BYTES = 256; // struct ggml_cgraph, with room
 
 export type Graph = {
   /** Log-probability of each target; what has no target has 0. */
@@ -46,8 +46,8 @@ export function buildGraph(given: Model, shape: GraphShape): Graph {
     throw new OutOfMemory("The device has no memory for the graph");
   }
   const half = (from: number, to: number) => {
-    const view = new Uint8Array(GRAPH_BYTES);
-    ggml.ggml_graph_view(ptr(view), made.graph, from, to);
+    const view = new BigUint64Array(GRAPH_WORDS);
+    ggml.ggml_graph_view(view, made.graph, from, to);
     return () => {
       if (ggml.ggml_backend_graph_compute(backend.at, ptr(view)) !== 0) throw new Error("The device could not compute");
     };
