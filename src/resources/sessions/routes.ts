@@ -87,7 +87,7 @@ const managing = (ctx: Ctx) => {
         return body.stream ? sse(ctx, request, exec.stream(ctx, admitted)) : exec.run(ctx, admitted);
       },
       {
-        ...takes(schema.CreateExec),
+        ...takes(schema.CreateExec, { kind: "exec" }),
         detail: describe(
           "Run a command",
           { 200: schema.Exec },

@@ -46,7 +46,7 @@ const managing = (ctx: Ctx) => {
         );
       },
       {
-        ...takes(CreateTrainingJob),
+        ...takes(CreateTrainingJob, { kind: "code" }),
         detail: describe("Create a training job", { 200: JobValidation, 201: TrainingJob }),
       },
     )
@@ -58,7 +58,7 @@ const managing = (ctx: Ctx) => {
         return validate(ctx, asker, body);
       },
       {
-        ...takes(CreateTrainingJob),
+        ...takes(CreateTrainingJob, { kind: "code" }),
         detail: describe(
           "Validate a training job",
           { 200: JobValidation },
