@@ -5,6 +5,7 @@
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import type { Row } from "../bench/tools.ts";
+import { buildShim } from "./bundle/shim.ts";
 
 const dir = join(import.meta.dir, "../bench");
 const known = readdirSync(dir)
@@ -19,6 +20,7 @@ if (unknown !== undefined) {
   process.exit(2);
 }
 
+buildShim(join(dir, "..")); // what runs from source loads it from .stage
 const rows: Row[] = [];
 for (const name of asked.length > 0 ? asked : known) {
   console.error(`bench: ${name} …`);

@@ -1,27 +1,35 @@
-/** scripts/build [--cuda DIR] [--out FILE] [--if-stale]: one executable with everything inside, and its sha256. */
+/**
+ * scripts/build [--target linux-x64|linux-arm64] [--cuda DIR] [--out FILE] [--if-stale]: one executable with everything
+ * inside, and its sha256. Without --target it is for this machine's architecture.
+ */
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { version } from "../package.json";
-import { platform } from "../src/native/platform/index.ts";
 import { inputsHash } from "./bundle/inputs.ts";
 import { CUDA_LIBRARY, nativeGroups, sha256, stageNatives } from "./bundle/natives.ts";
 import { nativePlugin } from "./bundle/rewrites.ts";
+import { openTarget, targetPlatform } from "./bundle/target.ts";
 
 const root = dirname(import.meta.dir);
 const { values: flags } = parseArgs({
   options: {
     cuda: { type: "string" },
-    out: { type: "string", default: join(root, "dist/verk") },
+    target: { type: "string" },
+    out: { type: "string" },
     entry: { type: "string", default: join(root, "src/main.ts") },
     "if-stale": { type: "boolean", default: false },
   },
 });
-const out = resolve(flags.out);
+const target = targetPlatform(flags.target);
+const out = resolve(flags.out ?? join(root, "dist", flags.target === undefined ? "verk" : `verk-${target.name}`));
 const inputsFile = join(dirname(out), `.${basename(out)}.inputs`);
 const cuda = flags.cuda === undefined ? undefined : resolve(flags.cuda);
 const cudaFile = cuda && statSync(join(cuda, CUDA_LIBRARY), { throwIfNoEntry: false });
-const inputs = inputsHash(root, JSON.stringify([cudaFile && [cudaFile.size, cudaFile.mtimeMs], flags.entry]));
+const inputs = inputsHash(
+  root,
+  JSON.stringify([cudaFile && [cudaFile.size, cudaFile.mtimeMs], flags.entry, target.name]),
+);
 const megabytes = (bytes: number) => `${(bytes / 1e6).toFixed(1)} MB`;
 
 const isFresh = () =>
@@ -41,10 +49,9 @@ function builtAt(): string {
 
 async function build() {
   const startedAt = performance.now();
-  const staged = stageNatives(
-    nativeGroups({ root, modules: join(root, "node_modules"), target: platform, cudaDir: cuda }),
-    join(root, ".stage"),
-  );
+  const opened = openTarget(root, target);
+  const { bun } = opened;
+  const staged = stageNatives(nativeGroups({ root, target: opened, cudaDir: cuda }), join(root, ".stage"));
   // A directory of our own for parallel builds, but always the same file name: it ends up inside the executable.
   const tempDir = join(dirname(out), `.build-${process.pid}`);
   const temp = join(tempDir, "verk");
@@ -60,17 +67,22 @@ async function build() {
       ...["serving/engine/thread.ts", "detector/lane.ts"].map((file) => join(root, "src/workers", file)),
     ],
     root: join(root, "src"),
-    compile: { outfile: temp, autoloadDotenv: false, autoloadBunfig: false },
+    compile: {
+      outfile: temp,
+      autoloadDotenv: false,
+      autoloadBunfig: false,
+      ...(bun === undefined ? {} : { target: target.bun.target, executablePath: bun }),
+    },
     format: "esm",
     splitting: true,
-    bytecode: true,
+    bytecode: bun === undefined, // of the Bun that runs this: another architecture's would not take it
     minify: { syntax: true, whitespace: true },
     define: {
       "process.env.NODE_ENV": '"production"',
       VERK_COMMIT: JSON.stringify(git("rev-parse", "--short=12", "HEAD") ?? "unknown"),
       VERK_BUILT_AT: JSON.stringify(builtAt()),
     },
-    plugins: [nativePlugin({ root, target: platform, embedded: staged.moduleSource, groups: staged.groups, seen })],
+    plugins: [nativePlugin({ root, target, embedded: staged.moduleSource, groups: staged.groups, seen })],
     throw: false,
   });
   if (!result.success || !nativesEmbedded) {

@@ -2,8 +2,10 @@
 import { mkdtempSync, rmSync, watch } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
+import { buildShim } from "./bundle/shim.ts";
 
 const root = dirname(import.meta.dir);
+buildShim(root); // what runs from source loads it from .stage
 const dir = mkdtempSync(join(tmpdir(), "verk-dev-"));
 const given = process.argv.slice(2);
 const argv = [

@@ -29,31 +29,82 @@ has_pinned_bun() {
   [ "$("$BUN_DIR/node_modules/.bin/bun" --version 2>/dev/null)" = "$BUN_VERSION" ]
 }
 
+# Name of the npm package with Bun's executable for an architecture as `uname -m` prints it, and the sha512 of that
+# package at $BUN_VERSION, as npm writes it. A new version of Bun needs both hashes: npm view PACKAGE@VERSION dist.integrity
+bun_package() {
+  case $1 in
+    x86_64) echo bun-linux-x64 ;;
+    aarch64) echo bun-linux-aarch64 ;;
+    *) fail "Verk is built on x86_64 and aarch64, not on $1" ;;
+  esac
+}
+
+bun_integrity() {
+  case $1 in
+    x86_64) echo sha512-CHbbkmHVM28T1GFq+6GL4Ao4ujwwYwj1CxFFwEFzLanPfNsId9AhbIP0Q4reWuWBkGimUkoQygrK7Rgjtj3vog== ;;
+    aarch64) echo sha512-ZTVtpf9zmHSBVPX1sBwe5agGb/rN34yPGg/Hby8e2Ax2uCUA2URZKlZH7qLntK7qaFJCMXh9v0GWNYN2zINz1w== ;;
+  esac
+}
+
+integrity_of() {
+  node -e '
+    const { createHash } = require("crypto");
+    const { readFileSync } = require("fs");
+    console.log("sha512-" + createHash("sha512").update(readFileSync(process.argv[1])).digest("base64"));
+  ' "$1"
+}
+
+# fetch_bun MACHINE DIR: puts the package into DIR. Nothing of it is unpacked before its hash is right.
 # The npm package "bun" is a shell whose install script puts the platform's executable in place; npm may refuse to run
-# install scripts, so the platform's package is asked for and linked here.
-install_bun() {
+# install scripts, so the platform's package itself is fetched.
+fetch_bun() {
+  local package want got temp
   need node nodejs
   need npm npm
-  local platform
-  case $(uname -sm) in
-    "Linux x86_64") platform=bun-linux-x64 ;;
-    "Linux aarch64") platform=bun-linux-aarch64 ;;
-    *) fail "only Linux on x86_64 and aarch64 is supported, this is $(uname -sm)" ;;
-  esac
+  need tar tar
+  package=$(bun_package "$1") || exit 1
+  want=$(bun_integrity "$1")
+  temp=$2.$$
+  rm -rf "$temp"
+  mkdir -p "$temp/unpacked"
+  npm pack --ignore-scripts --no-update-notifier --loglevel=error --pack-destination "$temp" \
+    "@oven/$package@$BUN_VERSION" >/dev/null ||
+    fail "npm could not fetch bun $BUN_VERSION; check the network, or npm's registry and proxy settings"
+  got=$(integrity_of "$temp"/*.tgz) || fail "npm left no package in $temp"
+  if [ "$got" != "$want" ]; then
+    rm -rf "$temp"
+    fail "@oven/$package@$BUN_VERSION is not the package that scripts/lib.sh names (expected $want, got $got); check npm's registry setting"
+  fi
+  tar -xzf "$temp"/*.tgz -C "$temp/unpacked"
+  rm -rf "$2"
+  mkdir -p "$(dirname "$2")"
+  mv "$temp/unpacked/package" "$2"
+  rm -rf "$temp"
+  chmod +x "$2/bin/bun"
+}
+
+install_bun() {
+  local machine package
+  [ "$(uname -s)" = Linux ] || fail "Verk is built on Linux, not on $(uname -s)"
   if ! getconf GNU_LIBC_VERSION >/dev/null 2>&1; then
     fail "glibc is needed (Debian, Ubuntu, RHEL and relatives); this system has another C library"
   fi
+  machine=$(uname -m)
+  package=$(bun_package "$machine") || exit 1
   echo "installing bun $BUN_VERSION into .tools/bun" >&2
-  mkdir -p "$BUN_DIR"
-  printf '{ "private": true }\n' >"$BUN_DIR/package.json"
-  rm -rf "$BUN_DIR/node_modules" "$BUN_DIR/package-lock.json"
-  npm install --prefix "$BUN_DIR" --ignore-scripts --no-save --no-package-lock --no-audit --no-fund --no-update-notifier \
-    --loglevel=error "@oven/$platform@$BUN_VERSION" >&2 ||
-    fail "npm could not install bun $BUN_VERSION; check the network, or npm's registry and proxy settings"
+  rm -rf "$BUN_DIR"
+  fetch_bun "$machine" "$BUN_DIR/node_modules/@oven/$package"
   mkdir -p "$BUN_DIR/node_modules/.bin"
-  ln -sf "../@oven/$platform/bin/bun" "$BUN_DIR/node_modules/.bin/bun"
+  ln -sf "../@oven/$package/bin/bun" "$BUN_DIR/node_modules/.bin/bun"
   ln -sf bun "$BUN_DIR/node_modules/.bin/bunx"
   has_pinned_bun || fail "the installed bun does not answer with version $BUN_VERSION; remove .tools and try again"
+}
+
+# foreign_bun MACHINE: the path of Bun's executable for another architecture, fetched when it is not there.
+foreign_bun() {
+  local dir=$ROOT/.tools/bun-$BUN_VERSION-$1
+  [ -x "$dir/bin/bun" ] || fetch_bun "$1" "$dir"
+  echo "$dir/bin/bun"
 }
 
 install_dependencies() {

@@ -6,7 +6,7 @@ import { type Platform, platform } from "../src/native/platform/index.ts";
 /** The headers of `target`, or undefined where this machine has none: Debian's linux-libc-dev and …-cross. */
 export function headerDirs(target: Platform): string[] | undefined {
   const own = [join("/usr/include", target.multiarch), "/usr/include"];
-  const dirs = target.arch === platform.arch ? own : [target.cross.headers];
+  const dirs = target.arch === platform.arch ? own : [join(target.cross.root, "include")];
   return dirs.some((dir) => existsSync(join(dir, "asm/unistd.h"))) && Bun.which("gcc") !== null ? dirs : undefined;
 }
 

@@ -211,7 +211,7 @@ export function openContext(config: Config, db: Db, log: Log, clock: Clock): Ope
     authenticate: (key) => authenticate({ db, clock }, key),
     wake: (loop) => running.get(loop)?.wake(),
     closing: closing.signal,
-    dial: guardedDial(config.network),
+    dial: guardedDial(config.network, log),
   };
   return { ctx, loops: running, closing };
 }

@@ -5,6 +5,7 @@
 import { dlopen, FFIType, type Pointer, ptr } from "bun:ffi";
 import { readdirSync, writeSync } from "node:fs";
 import { join } from "node:path";
+import { DEFAULTS_WORDS, llamaCalls, openShim } from "../../src/native/shim.ts";
 
 export type Job = {
   /** Folder of libllama, libggml and the backends: the one that the server uses. */
@@ -26,20 +27,14 @@ const find = (name: string) => {
   return join(job.libraries, file);
 };
 const cstr = (text: string) => Buffer.from(`${text}\0`);
-const words = (count: number) => Array<"u64">(count).fill("u64");
 const { ptr: P, i32: I, f32: F, u64_fast: U } = FFIType;
 
 const ggml = dlopen(find("libggml"), { ggml_backend_load_all_from_path: { args: [P], returns: "void" } }).symbols;
-const llama = dlopen(find("libllama"), {
+const symbols = dlopen(find("libllama"), {
   llama_log_set: { args: [P, P], returns: "void" },
   llama_backend_init: { args: [], returns: "void" },
-  llama_model_default_params: { args: [P], returns: P },
-  llama_context_default_params: { args: [P], returns: P },
-  llama_model_load_from_file: { args: [P, ...words(5), ...words(14)], returns: P },
-  llama_init_from_model: { args: [P, ...words(5), ...words(26)], returns: P },
   llama_get_memory: { args: [P], returns: P },
   llama_memory_clear: { args: [P, "bool"], returns: "void" },
-  llama_decode: { args: [P, U, U, U, U, U, U, P, P, P, P, P, P], returns: I },
   llama_sampler_chain_init: { args: ["u8"], returns: P },
   llama_sampler_chain_add: { args: [P, P], returns: "void" },
   llama_sampler_init_top_k: { args: [I], returns: P },
@@ -48,23 +43,22 @@ const llama = dlopen(find("libllama"), {
   llama_sampler_init_dist: { args: ["u32"], returns: P },
   llama_sampler_sample: { args: [P, P, I], returns: I },
 }).symbols;
+const llama = { ...symbols, ...llamaCalls(openShim(""), find("libllama")) };
 
 function open(): Pointer {
   llama.llama_backend_init();
   ggml.ggml_backend_load_all_from_path(ptr(cstr(job.libraries)));
-  const model = new BigUint64Array(64);
-  llama.llama_model_default_params(ptr(model));
-  const given = Array.from(model.subarray(0, 14)) as [];
-  const weights = llama.llama_model_load_from_file(ptr(cstr(job.model)), 0n, 0n, 0n, 0n, 0n, ...given);
+  const model = new BigUint64Array(DEFAULTS_WORDS);
+  llama.llama_model_default_params(model);
+  const weights = llama.llama_model_load_from_file(cstr(job.model), model) as Pointer | null;
   if (!weights) throw new Error(`${job.model} does not load`);
-  const context = new BigUint64Array(64);
-  llama.llama_context_default_params(ptr(context));
+  const context = new BigUint64Array(DEFAULTS_WORDS);
+  llama.llama_context_default_params(context);
   const fields = new Int32Array(context.buffer);
   const each = Math.ceil((job.promptTokens + job.tokens + 1) / 256) * 256;
   fields.set([each * job.sequences, BATCH, 512, job.sequences]);
   fields.set([job.threads, job.threads], 7);
-  const laid = Array.from(context.subarray(0, 26)) as [];
-  const opened = llama.llama_init_from_model(weights, 0n, 0n, 0n, 0n, 0n, ...laid);
+  const opened = llama.llama_init_from_model(weights, context);
   if (!opened) throw new Error("no context");
   return opened as Pointer;
 }
@@ -87,11 +81,9 @@ const sequence = new Int32Array(BATCH);
 const sequences = BigUint64Array.from({ length: BATCH }, (_, i) => BigInt(ptr(sequence)) + BigInt(i * 4));
 const wanted = new Int8Array(BATCH);
 
-/** Asks for the addresses each time: an array that nothing mentions any more is collected under the library's hands. */
+/** Gives the arrays each time: one that nothing mentions any more is collected under the library's hands. */
 function decode(count: number) {
-  const [tokens, positions, lengths] = [ptr(token), ptr(position), ptr(counts)];
-  const [ids, logits] = [ptr(sequences), ptr(wanted)];
-  const code = llama.llama_decode(context, 0, 0, 0, 0, 0, count, tokens, null, positions, lengths, ids, logits);
+  const code = llama.llama_decode(context, count, token, position, counts, sequences, wanted);
   if (code !== 0) throw new Error(`decode gave ${code}`);
 }
 

@@ -89,7 +89,8 @@ test("files that are alike are packed together, and come out one by one", async 
 test("a CUDA build carries the given library and the committed kernels beside the libraries of the CPU set", () => {
   writeFileSync(join(dir, "libggml-cuda.so"), "");
   const folder = `${platform.name}-cuda`;
-  const groups = (cudaDir: string) => nativeGroups({ root: ROOT, modules: MODULES, target: platform, cudaDir });
+  const packageDir = (name: string) => join(MODULES, name);
+  const groups = (cudaDir: string) => nativeGroups({ root: ROOT, target: { platform, packageDir }, cudaDir });
   const { llama = [], "llama-cuda": cuda = [] } = groups(dir);
   const pathOf = (rel: string) => cuda.find((file) => file.rel === `${folder}/${rel}`)?.path;
   expect(pathOf("libggml-cuda.so")).toBe(join(dir, "libggml-cuda.so"));

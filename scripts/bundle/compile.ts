@@ -57,7 +57,8 @@ export function compilePart(root: string, part: Part, target: Platform = platfor
   if (!run.success) throw new Error(`src/native/${part.name} does not compile (${needsOf(target, part)}):\n${said}`);
   if (said !== "") console.error(said);
   renameSync(temp, out);
-  writeFileSync(join(dir, "stamp"), stamp);
+  writeFileSync(`${temp}.stamp`, stamp);
+  renameSync(`${temp}.stamp`, join(dir, "stamp"));
   return out;
 }
 

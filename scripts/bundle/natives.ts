@@ -11,6 +11,7 @@ import { buildJail } from "./jail.ts";
 import { verifiedKernels } from "./kernels.ts";
 import { stagePython } from "./python.ts";
 import { buildShim } from "./shim.ts";
+import type { Target } from "./target.ts";
 
 type Source = { path: string; rel: string };
 type Row = EmbeddedFile & { parts: string[] };
@@ -25,21 +26,19 @@ const ALIKE = /\/libggml-cpu-[^/]+\.so$/;
 
 export type GroupOptions = {
   root: string;
-  /** Holds the packages with the target's libraries. */
-  modules: string;
-  target: Platform;
+  target: Pick<Target, "platform" | "packageDir">;
   /** Holds a libggml-cuda.so: made by scripts/build_cuda, or that of the npm package. */
   cudaDir: string | undefined;
 };
 
-export function nativeGroups({ root, modules, target, cudaDir }: GroupOptions): Record<string, Source[]> {
+export function nativeGroups({ root, target: { platform: target, packageDir }, cudaDir }: GroupOptions) {
   const { name } = target;
-  const bins = (set: string) => join(modules, "@node-llama-cpp", set, "bins", set);
-  const sharp = (part: string) => [join(modules, "@img", `${part}-${name}`, "lib"), `${part}-${name}/lib`] as const;
-  return {
+  const bins = (set: string) => join(packageDir(`@node-llama-cpp/${set}`), "bins", set);
+  const sharp = (part: string) => [join(packageDir(`@img/${part}-${name}`), "lib"), `${part}-${name}/lib`] as const;
+  const groups: Record<string, Source[]> = {
     // sharp's RPATH is $ORIGIN/../../sharp-libvips-<name>/lib
     sharp: [...filesIn(...sharp("sharp"), /\.node$/), ...filesIn(...sharp("sharp-libvips"), /\.so/)],
-    onnx: filesIn(join(modules, "onnxruntime-node/bin/napi-v6/linux", target.arch), "", /\.(node|so)/),
+    onnx: filesIn(join(packageDir("onnxruntime-node"), "bin/napi-v6/linux", target.arch), "", /\.(node|so)/),
     llama: filesIn(bins(name), name, LLAMA_FILES),
     ...(cudaDir === undefined ? {} : { "llama-cuda": cudaGroup(root, bins(name), `${name}-cuda`, cudaDir) }),
     python: filesIn(stagePython(root), "", /\.(wasm|zip|bin)$/),
@@ -48,6 +47,7 @@ export function nativeGroups({ root, modules, target, cudaDir }: GroupOptions): 
     shim: [{ path: buildShim(root, target), rel: "verk-shim.so" }],
     cxx: ["libgcc_s.so.1", "libstdc++.so.6"].map((file) => ({ path: findRuntime(file, target), rel: file })),
   };
+  return groups;
 }
 
 /**
@@ -69,7 +69,7 @@ function cudaGroup(root: string, bins: string, folder: string, cudaDir: string):
 function findRuntime(name: string, target: Platform): string {
   const isOwn = target.arch === platform.arch;
   const own = [`/lib/${target.multiarch}`, `/usr/lib/${target.multiarch}`, "/usr/lib64", "/lib64", "/usr/lib"];
-  const dir = (isOwn ? own : [target.cross.libraries]).find((each) => existsSync(join(each, name)));
+  const dir = (isOwn ? own : [join(target.cross.root, "lib")]).find((each) => existsSync(join(each, name)));
   if (dir) return join(dir, name);
   const packages = isOwn ? "libstdc++6 libgcc-s1" : target.cross.packages.join(" ");
   throw new Error(`${name} for ${target.name} is not on this machine; on Debian: apt-get install ${packages}`);

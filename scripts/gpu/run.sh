@@ -18,9 +18,15 @@ TEXT
 
 here=$(cd "$(dirname "$0")" && pwd)
 work=${VERK_GPU_WORK:-/tmp/verk-gpu}
-libs=$work/node_modules/@node-llama-cpp/linux-x64/bins/linux-x64
+case $(uname -m) in
+  x86_64) name=linux-x64 cuda=x86_64-linux ;;
+  aarch64) name=linux-arm64 cuda=sbsa-linux ;;
+  *) echo "run.sh: Verk does not run on $(uname -m)" >&2 && exit 2 ;;
+esac
+libs=$work/node_modules/@node-llama-cpp/$name/bins/$name
+shim=$work/.stage/shim/verk-shim.so
 out=$PWD
-mkdir -p "$work/bin" "$work/a/b" "$libs"
+mkdir -p "$work/bin" "$work/a/b" "$libs" "$(dirname "$shim")"
 
 unpack() {
   for file in "$1"/*; do
@@ -39,8 +45,8 @@ unpack() {
 }
 
 cp "$here/verk-kernels.fatbin" "$libs/"
-mkdir -p "$work/.stage/shim"
-cc -std=c11 -D_GNU_SOURCE -O2 -shared -fPIC -I"$here/shim" -o "$work/.stage/shim/verk-shim.so" "$here"/shim/*.c
+${CC:-cc} -std=c11 -D_GNU_SOURCE -O2 -shared -fPIC -I"$here/shim" -o "$shim" "$here"/shim/*.c ||
+  { echo "run.sh: a C compiler is needed for verk-shim.so" >&2; exit 2; }
 
 flags=
 while [ $# -gt 0 ]; do
@@ -74,7 +80,7 @@ case $flags in
     ;;
 esac
 cp -R "$here/." "$work/a/b/"
-LD_LIBRARY_PATH=/usr/local/cuda/lib64:/usr/local/cuda/targets/x86_64-linux/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+LD_LIBRARY_PATH=/usr/local/cuda/lib64:/usr/local/cuda/targets/$cuda/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 export PATH LD_LIBRARY_PATH
 mkdir -p "$out"
 # shellcheck disable=SC2086 # words

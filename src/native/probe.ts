@@ -11,8 +11,10 @@ import { discardGroup, verifyGroup } from "./extract.ts";
 import { openGgml } from "./ggml_symbols.ts";
 import { computeOnGpus } from "./gpu_selftest.ts";
 import { llamaLibraries } from "./llama.ts";
+import { checkLayouts } from "./llama_params.ts";
 import { loadOnnx } from "./onnx.ts";
 import { loadSharp } from "./sharp.ts";
+import { llamaCalls, openShim } from "./shim.ts";
 import { tinyOnnx } from "./tiny_onnx.ts";
 
 export const PROBES = ["sharp", "onnx", "llama", "cuda"] as const;
@@ -53,7 +55,7 @@ export async function runProbe(kind: string | undefined, dataDir: string = proce
 /** A self-test reads every byte, unlike ordinary use, and replaces a copy that is not what was embedded. */
 function repair(kind: ProbeKind, dataDir: string) {
   if (!compiled) return;
-  for (const group of kind === "llama" ? ["llama", "llama-cuda"] : [kind]) {
+  for (const group of kind === "llama" ? ["llama", "llama-cuda", "shim"] : [kind]) {
     if (verifyGroup(group, dataDir).length > 0) discardGroup(group, dataDir);
   }
 }
@@ -96,10 +98,14 @@ async function probeLlama(dataDir: string) {
       ggml_backend_dev_name: { args: ["ptr"], returns: "ptr" },
       ggml_backend_dev_description: { args: ["ptr"], returns: "ptr" },
     }).symbols;
-    const llama = dlopen(files.llama, { llama_print_system_info: { args: [], returns: "ptr" } }).symbols;
+    const llama = dlopen(files.llama, {
+      llama_print_system_info: { args: [], returns: "ptr" },
+      llama_version: { args: [], returns: "ptr" },
+    }).symbols;
 
     ggml.ggml_backend_load_all_from_path(ptr(new TextEncoder().encode(`${dir}\0`)));
     const read = (p: ReturnType<typeof llama.llama_print_system_info>) => (p ? new CString(p).toString() : "");
+    checkLayouts(llamaCalls(openShim(dataDir), files.llama), read(llama.llama_version()));
     const devices = Array.from({ length: Number(ggml.ggml_backend_dev_count()) }, (_, i) => {
       const device = ggml.ggml_backend_dev_get(BigInt(i));
       const name = read(base.ggml_backend_dev_name(device));

@@ -1,13 +1,18 @@
 /** Deployments of the executable with a real model: many at once, and killed. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { violations } from "../fault/invariants.ts";
-import { until } from "../harness.ts";
+import { tempDir, until } from "../harness.ts";
+import { makeModel } from "../models.ts";
+import { rowsAreIndependent } from "../serving/batch_bits.ts";
 import { startServing } from "../serving/served.ts";
 
 let server: Awaited<ReturnType<typeof startServing>>;
 
+const RANDOM = { arch: "qwen3", type: "F16", context: 2048 } as const;
+const independent = rowsAreIndependent(makeModel(tempDir(), RANDOM));
+
 beforeAll(async () => {
-  server = await startServing({ models: { random: { arch: "qwen3", type: "F16", context: 2048 } } });
+  server = await startServing({ models: { random: RANDOM } });
 }, 120_000);
 afterAll(() => server?.stop());
 
@@ -34,24 +39,38 @@ const textOf = (events: string[]) =>
     .map((event) => JSON.parse(event).choices?.[0]?.delta?.content ?? "")
     .join("");
 
+type Token = { token: string; logprob: number; top_logprobs: { token: string; logprob: number }[] };
+const tokensOf = (events: string[]): Token[] =>
+  events
+    .filter((event) => event !== "[DONE]")
+    .flatMap((event) => JSON.parse(event).choices?.[0]?.logprobs?.content ?? []);
+
+/** Where two greedy texts part, both tokens must have been about as likely: only the batch made the difference. */
+function expectSameUpToTie(got: Token[], want: Token[]) {
+  expect(got.length).toBe(24);
+  const at = want.findIndex(({ token }, i) => token !== got[i]?.token);
+  if (at < 0) return;
+  const rival = want[at]!.top_logprobs.find(({ token }) => token === got[at]!.token);
+  expect(rival, `token ${at} is not among the most likely of the text alone`).toBeDefined();
+  expect(want[at]!.logprob - rival!.logprob).toBeLessThan(0.05);
+}
+
 test("64 streams at once are complete and unmixed", async () => {
   const id = await server.deploy({ model: "random", name: "many", parallel: 16, context_length: 256 });
   const prompt = (i: number) => ({
     ...body("many", { max_tokens: 24 }),
     messages: [{ role: "user", content: `Number ${i % 8}, please.` }],
+    ...(independent ? {} : { logprobs: true, top_logprobs: 5 }),
   });
-  const alone: string[] = [];
-  for (let i = 0; i < 8; i++) alone.push(textOf(eventsIn(await (await stream(id, prompt(i))).text())));
-  expect(new Set(alone).size).toBe(8);
-  const texts = await Promise.all(
-    Array.from({ length: 64 }, async (_, i) => {
-      const events = eventsIn(await (await stream(id, prompt(i))).text());
-      expect(events.at(-1)).toBe("[DONE]");
-      return textOf(events);
-    }),
-  );
-  expect(texts).toEqual(texts.map((_, i) => alone[i % 8] as string));
+  const ask = async (i: number) => eventsIn(await (await stream(id, prompt(i))).text());
+  const alone: string[][] = [];
+  for (let i = 0; i < 8; i++) alone.push(await ask(i));
+  expect(new Set(alone.map(textOf)).size).toBe(8);
+  const all = await Promise.all(Array.from({ length: 64 }, (_, i) => ask(i)));
   await server.call("POST", `/v1/deployments/${id}/stop`);
+  expect(new Set(all.map((events) => events.at(-1)))).toEqual(new Set(["[DONE]"]));
+  if (independent) expect(all.map(textOf)).toEqual(all.map((_, i) => textOf(alone[i % 8]!)));
+  else for (const [i, events] of all.entries()) expectSameUpToTie(tokensOf(events), tokensOf(alone[i % 8]!));
 }, 120_000);
 
 test("kill -9 of the worker mid-stream: an error event, unhealthy, and one recovery", async () => {

@@ -11,6 +11,7 @@ import {
   writeFileSync,
 } from "node:fs";
 import { join } from "node:path";
+import { NR } from "../../src/native/syscalls.ts";
 import type { Exec } from "../../src/resources/sessions/schema.ts";
 import { violations } from "../fault/invariants.ts";
 import { makeKey, startBinary, tempDir, until } from "../harness.ts";
@@ -234,7 +235,7 @@ test("a read-only volume takes no room, and cannot be changed through the sessio
 
 test("while a command swaps names 20,000 times, no call leaves the workspace", async () => {
   const id = await newSession();
-  const swap = "syscall(316, -100, $a, -100, $b, 2) == 0 or die; $n++"; // renameat2, RENAME_EXCHANGE
+  const swap = `syscall(${NR.renameat2}, -100, $a, -100, $b, 2) == 0 or die; $n++`; // RENAME_EXCHANGE
   const command = `mkdir dir; echo inside > dir/secret.txt; ln -s ${root} evil; ln -s ../../../../.. evil/x 2>/dev/null
     perl -e '($a, $b, $n) = ("dir", "evil", 0); while ($n <= 20000 || !-e "stop") { ${swap} } print $n'`;
   const swapping = exec(id, command, 600);

@@ -28,8 +28,10 @@ const marker = join(open, "marker");
 const secret = join(open, "secret.txt");
 const rows = [0, 1].map((n) => ({ prompt: "p", completion: `c${n}` }));
 
-let server: Awaited<ReturnType<typeof startBinary>>;
-let key: string;
+type Server = Awaited<ReturnType<typeof startBinary>> & { data: string; key: string };
+/** Attacks that never end are cut off soon; all others get the time that they need on a busy machine too. */
+let hasty: Server;
+let patient: Server;
 let connections = 0;
 const listener = Bun.listen({
   hostname: "127.0.0.1",
@@ -38,34 +40,40 @@ const listener = Bun.listen({
 });
 
 beforeAll(async () => {
-  const data = join(dir, "data");
-  for (const path of [data, open]) mkdirSync(path);
+  mkdirSync(open);
   writeFileSync(secret, "the host's");
   chmodSync(dir, 0o755);
   chmodSync(open, 0o777);
   chmodSync(secret, 0o644);
-  if (isRoot) chownSync(data, NOBODY, NOBODY);
-  server = await startBinary({
-    dir: data,
-    prefix: asNobody([]),
-    env: {
-      SECRET_OF_THE_HOST: TOKEN,
-      VERK_SANDBOX__SAMPLE_TIMEOUT_MS: "1000",
-      VERK_SANDBOX__BATCH_TIMEOUT_MS: "6000",
-      VERK_SANDBOX__SPARE_SECONDS: "0",
-      VERK_SANDBOX__MEMORY_MIB: "384",
-    },
-  });
-  key = (await makeKey(data)).key;
-});
+  hasty = await start("hasty", 1000, 6000);
+  patient = await start("patient", 30_000, 60_000);
+}, 120_000);
 afterAll(async () => {
-  await server?.kill("SIGTERM");
+  await Promise.all([hasty, patient].map((server) => server?.kill("SIGTERM")));
   listener.stop(true);
   rmSync(dir, { recursive: true, force: true });
 });
 
-async function run(body: object, as = key): Promise<{ status: number; body: RunAnswer }> {
-  const response = await fetch(`${server.url}/v1/reward_functions/run`, {
+async function start(name: string, sampleMs: number, batchMs: number): Promise<Server> {
+  const data = join(dir, name);
+  mkdirSync(data);
+  if (isRoot) chownSync(data, NOBODY, NOBODY);
+  const server = await startBinary({
+    dir: data,
+    prefix: asNobody([]),
+    env: {
+      SECRET_OF_THE_HOST: TOKEN,
+      VERK_SANDBOX__SAMPLE_TIMEOUT_MS: String(sampleMs),
+      VERK_SANDBOX__BATCH_TIMEOUT_MS: String(batchMs),
+      VERK_SANDBOX__SPARE_SECONDS: "0",
+      VERK_SANDBOX__MEMORY_MIB: "384",
+    },
+  });
+  return { ...server, data, key: (await makeKey(data)).key };
+}
+
+async function run(body: object, { url, key }: Server, as = key): Promise<{ status: number; body: RunAnswer }> {
+  const response = await fetch(`${url}/v1/reward_functions/run`, {
     method: "POST",
     headers: { authorization: `Bearer ${as}`, "content-type": "application/json" },
     body: JSON.stringify({ rows, ...body }),
@@ -86,7 +94,8 @@ const fill = (source: string) =>
     .replaceAll("{port}", String(listener.port));
 
 async function contained(attack: Attack, language: string) {
-  const { status, body } = await run({ source: fill(attack.source), language: attack.language ?? language });
+  const server = attack.rejected || attack.samples?.includes("timeout") ? hasty : patient;
+  const { status, body } = await run({ source: fill(attack.source), language: attack.language ?? language }, server);
   if (attack.rejected) {
     expect({ status, code: body.error?.code }).toEqual({ status: 422, code: "reward_invalid" });
   } else {
@@ -128,15 +137,16 @@ def reward(completions, **kwargs):
 `;
 
   test("never share a process, at the same time or one after the other", async () => {
-    const make = ["workspaces", "create", "other", "--data", join(dir, "data")];
+    const { data, key, pid } = patient;
+    const make = ["workspaces", "create", "other", "--data", data];
     expect(await Bun.spawn(asNobody([...program(), ...make]), { stdout: "ignore" }).exited).toBe(0);
-    const other = (await makeKey(join(dir, "data"), "--workspace", "other")).key;
+    const other = (await makeKey(data, "--workspace", "other")).key;
     const seen: number[][] = [];
     const watched = async (as: string) => {
-      const before = new Set(descendants(server.pid));
-      const running = run({ source: MARKING }, as);
+      const before = new Set(descendants(pid));
+      const running = run({ source: MARKING }, patient, as);
       const mine = await until("its process to run", () => {
-        const now = descendants(server.pid).filter((pid) => !before.has(pid));
+        const now = descendants(pid).filter((each) => !before.has(each));
         return now.length > 0 ? now : undefined;
       });
       seen.push(mine);
@@ -152,17 +162,25 @@ def reward(completions, **kwargs):
 
 describe("afterwards", () => {
   test("good code scores as ever", async () => {
-    const python = await run({ source: "def reward(completions, **kwargs):\n    return [0.25] * len(completions)\n" });
+    const python = await run(
+      { source: "def reward(completions, **kwargs):\n    return [0.25] * len(completions)\n" },
+      patient,
+    );
     expect(python.body.results.map(({ reward }) => reward)).toEqual([0.25, 0.25]);
-    const javascript = await run({ source: "export const reward = ({ completions }) => completions.map(() => 0.75);" });
+    const javascript = await run(
+      { source: "export const reward = ({ completions }) => completions.map(() => 0.75);" },
+      patient,
+    );
     expect(javascript.body.results.map(({ reward }) => reward)).toEqual([0.75, 0.75]);
   });
 
-  test("the server's memory and its directory are small, and no process is left", async () => {
-    const status = readFileSync(`/proc/${server.pid}/status`, "utf8");
-    expect(Number(/VmHWM:\s+(\d+)/.exec(status)?.[1]) * 1024).toBeLessThan(RSS_BYTES);
-    expect(bytesUnder(join(dir, "data"))).toBeLessThan(64e6);
-    await until("its children to be gone", () => descendants(server.pid).length === 0);
+  test("the servers' memory and directories are small, and no process is left", async () => {
+    for (const { pid, data } of [hasty, patient]) {
+      const status = readFileSync(`/proc/${pid}/status`, "utf8");
+      expect(Number(/VmHWM:\s+(\d+)/.exec(status)?.[1]) * 1024).toBeLessThan(RSS_BYTES);
+      expect(bytesUnder(data)).toBeLessThan(64e6);
+      await until("its children to be gone", () => descendants(pid).length === 0);
+    }
   });
 });
 

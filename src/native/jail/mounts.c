@@ -134,8 +134,9 @@ static void make_text_file(const struct mount_spec *m) {
 static void make_tmpfs(const struct mount_spec *m) {
   char options[96];
   make_point(m->to, true);
-  /* Inodes are kernel memory that no page count shows. */
-  unsigned long long inodes = m->bytes / 4096 + 64;
+  /* Inodes are kernel memory that no page count shows: one for each 4 KiB, whatever a page has. */
+  enum { BYTES_PER_INODE = 4096 };
+  unsigned long long inodes = m->bytes / BYTES_PER_INODE + 64;
   snprintf(options, sizeof options, "size=%llu,nr_inodes=%llu,mode=1777", (unsigned long long)m->bytes, inodes);
   if (mount("tmpfs", m->to, "tmpfs", MS_NOSUID | MS_NODEV, options) != 0) die(m->to);
   count_tmpfs(m->to);

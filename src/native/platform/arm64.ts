@@ -12,8 +12,7 @@ export const arm64: Platform = {
   bun: { package: "@oven/bun-linux-aarch64", target: "bun-linux-arm64" },
   cross: {
     gcc: "aarch64-linux-gnu-gcc",
-    libraries: "/usr/aarch64-linux-gnu/lib",
-    headers: "/usr/aarch64-linux-gnu/include",
+    root: "/usr/aarch64-linux-gnu",
     packages: ["gcc-aarch64-linux-gnu", "libc6-dev-arm64-cross", "libstdc++6-arm64-cross", "libgcc-s1-arm64-cross"],
   },
 };

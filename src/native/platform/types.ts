@@ -18,6 +18,6 @@ export type Platform = {
   /** Offsets in the kernel's struct stat, in bytes. The other fields lie at the same place on both. */
   stat: { mode: number; links: number; linksBytes: 4 | 8 };
   bun: { package: string; target: "bun-linux-x64" | "bun-linux-arm64" };
-  /** Debian's tools that build for this architecture on the other one. */
-  cross: { gcc: string; libraries: string; headers: string; packages: readonly string[] };
+  /** Debian's tools that build for this architecture on the other one; `root` holds its lib and include. */
+  cross: { gcc: string; root: string; packages: readonly string[] };
 };

@@ -12,8 +12,7 @@ export const x64: Platform = {
   bun: { package: "@oven/bun-linux-x64", target: "bun-linux-x64" },
   cross: {
     gcc: "x86_64-linux-gnu-gcc",
-    libraries: "/usr/x86_64-linux-gnu/lib",
-    headers: "/usr/x86_64-linux-gnu/include",
+    root: "/usr/x86_64-linux-gnu",
     packages: ["gcc-x86-64-linux-gnu", "libc6-dev-amd64-cross", "libstdc++6-amd64-cross", "libgcc-s1-amd64-cross"],
   },
 };

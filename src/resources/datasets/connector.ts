@@ -4,6 +4,7 @@ import { dirname, resolve } from "node:path";
 import type { Ctx } from "../../context.ts";
 import { oncePer } from "../../lib/once_per.ts";
 import type { Credentials, Source } from "../../lib/source.ts";
+import { logRefusal } from "../../platform/dial_log.ts";
 import { FromConnector, type ToConnector } from "../../workers/protocol.ts";
 
 export type Refusal = { type: "refused"; code: string; message: string; param: string | null };
@@ -111,7 +112,8 @@ function runChild(ctx: Ctx, task: ToConnector, { signal, onProgress }: Options):
       onMessage(message) {
         if (message.type === "reading") onProgress?.(message);
         else if (message.type !== "ready" && message.type !== "heartbeat" && message.type !== "failed")
-          if (message.type !== "done") outcome = message;
+          if (message.type === "refused") outcome = refusalFrom(ctx, message);
+          else if (message.type !== "done") outcome = message;
       },
       onExit({ message }) {
         signal?.removeEventListener("abort", stop);
@@ -128,6 +130,12 @@ function runChild(ctx: Ctx, task: ToConnector, { signal, onProgress }: Options):
     signal?.addEventListener("abort", stop, { once: true });
     worker.send(task);
   });
+}
+
+/** The caller gets no resolved address; the log does. */
+function refusalFrom(ctx: Ctx, { refused, ...refusal }: Extract<FromConnector, { type: "refused" }>): Refusal {
+  if (refused) logRefusal(ctx.log, refused.host, { code: refusal.code, detail: refused.detail });
+  return refusal;
 }
 
 const CANCELLED: Refusal = { type: "refused", code: "cancelled", message: "It was cancelled", param: null };

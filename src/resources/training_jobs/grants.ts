@@ -1,5 +1,4 @@
 /** The files that a trainer needs for its task: it may reach no others. */
-import { mkdirSync } from "node:fs";
 import { dirname } from "node:path";
 import type { Ctx } from "../../context.ts";
 import type { Grants } from "../../platform/worker.ts";
@@ -8,7 +7,7 @@ import * as datasets from "../datasets/service.ts";
 
 type Task = TrainTask | PreviewTask | ExportTask;
 
-/** Pure, as far as the folders in `writes` exist. */
+/** The folders in `writes` must exist before the worker starts. */
 export function grantsOf(task: Task): Grants {
   const gpu = task.gpus.length > 0;
   if (task.type === "export")
@@ -32,7 +31,6 @@ const rowsOf = ({ rows, eval_rows }: TrainPlan): string[] =>
  */
 export function holdFiles(ctx: Ctx, task: TrainTask | PreviewTask): () => void {
   const held = rowsOf(task.plan).map((path) => datasets.holdRows(ctx, path));
-  if (task.type === "train") mkdirSync(task.checkpoint_dir, { recursive: true, mode: 0o700 });
   return () => {
     for (const each of held) each?.release();
   };

@@ -2,12 +2,14 @@
 import type { Ctx } from "../../context.ts";
 import { outOfMemoryKills } from "../../platform/hardware.ts";
 import type { Exit, Worker } from "../../platform/worker.ts";
+import { makeDir } from "../../sandbox/files/trees.ts";
 import { FromTrainer, type ToTrainer, type TrainTask } from "../../workers/protocol_trainer.ts";
 import * as gpu from "../gpu/service.ts";
 import { grantsOf, holdFiles } from "./grants.ts";
 import { liveOf, type Run } from "./live.ts";
 import { type JobLog, openLog } from "./logs.ts";
 import * as moves from "./moves.ts";
+import { placesOf } from "./places.ts";
 import { type RunEnd, UNTOLD } from "./policy.ts";
 import * as progress from "./progress.ts";
 import { finish } from "./results.ts";
@@ -31,6 +33,7 @@ export function start(ctx: Ctx, { job, task, cards }: Start) {
     end: { ...UNTOLD },
     kills: outOfMemoryKills(),
   };
+  makeDir(placesOf(ctx, job.id).checkpoints); // the trainer is granted this folder, so it must exist
   const release = holdFiles(ctx, task);
   const worker = spawn(ctx, { running, task, cards, release }, () => {
     release();

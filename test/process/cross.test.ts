@@ -1,0 +1,73 @@
+/**
+ * The executable for the other architecture, built on this one. Its C parts need Debian's cross compiler, and starting
+ * it needs qemu-user; without these the tests are skipped by name.
+ */
+import { beforeAll, describe, expect, test } from "bun:test";
+import { closeSync, existsSync, openSync, readFileSync, readSync, statSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { version } from "../../package.json";
+import { nativeGroups, sha256 } from "../../scripts/bundle/natives.ts";
+import { openTarget } from "../../scripts/bundle/target.ts";
+import { PLATFORMS, type Platform, platform } from "../../src/native/platform/index.ts";
+
+const ROOT = resolve(import.meta.dir, "../..");
+const other = Object.values(PLATFORMS).find(({ arch }) => arch !== platform.arch) as Platform;
+const BINARY = join(ROOT, "dist", `verk-${other.name}`);
+const canBuild = Bun.which(other.cross.gcc) !== null && existsSync(join(other.cross.root, "lib/libstdc++.so.6"));
+const qemu = [`qemu-${other.machine}`, `qemu-${other.machine}-static`].find((name) => Bun.which(name) !== null);
+
+/** Undefined for a file that is no ELF file. */
+function machineOf(path: string): number | undefined {
+  const header = Buffer.alloc(20);
+  const fd = openSync(path, "r");
+  readSync(fd, header, 0, header.length, 0);
+  closeSync(fd);
+  return header.readUInt32BE(0) === 0x7f454c46 ? header.readUInt16LE(18) : undefined;
+}
+
+describe.skipIf(!canBuild)(`the executable for ${other.name} (needs ${other.cross.packages.join(", ")})`, () => {
+  beforeAll(() => {
+    const build = [process.execPath, "scripts/build.ts", "--target", other.name, "--if-stale"];
+    const run = Bun.spawnSync(build, { cwd: ROOT, stderr: "pipe" });
+    if (!run.success) throw new Error(run.stderr.toString());
+  }, 900_000);
+
+  test("is for that machine, and so is every library inside", () => {
+    expect(machineOf(BINARY)).toBe(other.elfMachine);
+    const groups = nativeGroups({ root: ROOT, target: openTarget(ROOT, other), cudaDir: undefined });
+    const files = Object.values(groups).flat();
+    const machines = files.map(({ path }) => machineOf(path)).filter((machine) => machine !== undefined);
+    expect(machines.length).toBeGreaterThan(10);
+    expect(new Set(machines)).toEqual(new Set([other.elfMachine]));
+    const own = nativeGroups({ root: ROOT, target: openTarget(ROOT, platform), cudaDir: undefined });
+    expect(Object.keys(groups)).toEqual(Object.keys(own));
+    const executable = readFileSync(BINARY);
+    const missing = files.filter(({ path }) => !executable.includes(sha256(readFileSync(path))));
+    expect(missing).toEqual([]);
+  });
+
+  test("has its checksum beside it", () => {
+    const [want] = readFileSync(`${BINARY}.sha256`, "utf8").split(" ");
+    expect(sha256(readFileSync(BINARY))).toBe(want as string);
+    expect(statSync(BINARY).mode & 0o111).not.toBe(0);
+  });
+
+  test.skipIf(qemu === undefined)(
+    "starts under emulation (needs qemu-user)",
+    () => {
+      const run = Bun.spawnSync([qemu ?? "", "-L", other.cross.root, BINARY, "version"], { stderr: "pipe" });
+      expect(run.stderr.toString()).toBe("");
+      expect(run.stdout.toString()).toStartWith(`verk ${version} `);
+    },
+    300_000,
+  );
+});
+
+test("an unknown --target is refused with the known ones", () => {
+  const run = Bun.spawnSync([process.execPath, "scripts/build.ts", "--target", "windows"], {
+    cwd: ROOT,
+    stderr: "pipe",
+  });
+  expect(run.exitCode).toBe(1);
+  expect(run.stderr.toString()).toContain("--target windows is not known; it is one of linux-x64, linux-arm64");
+});
