@@ -151,3 +151,26 @@ describe("verk-confine", () => {
     expect(run(...confined, "--reads", made, "--", "/bin/cat", made)).toEqual({ exitCode: 0, said: "x\n" });
   });
 });
+
+test.skipIf(!HOLDING.includes("landlock"))(
+  "a worker on a GPU may name its threads, which the driver insists on, and change nothing else in /proc",
+  async () => {
+    const script =
+      'const { openSync } = require("node:fs"); const out = {};' +
+      'for (const path of ["/proc/self/task/" + process.pid + "/comm", "/proc/self/oom_score_adj"])' +
+      'try { openSync(path, "w"); out[path.split("/").at(-1)] = "ok" } catch (e) { out[path.split("/").at(-1)] = e.code }' +
+      "process.stdout.write(JSON.stringify(out))";
+    const named = async (gpu: boolean) => {
+      const argv = confinedIn(dir)({
+        kind: "serving",
+        argv: [process.execPath, "-e", script],
+        env: { CUDA_CACHE_PATH: at("cuda") },
+        folder: { own: at("run/self"), given: at("given"), socketPath: at("run/self/s") },
+        grants: { gpu },
+      });
+      return await new Response(Bun.spawn([...argv], { cwd: at("run/self"), env: {} }).stdout).json();
+    };
+    expect(await named(true)).toEqual({ comm: "ok", oom_score_adj: "EACCES" });
+    expect(await named(false)).toEqual({ comm: "EACCES", oom_score_adj: "EACCES" });
+  },
+);

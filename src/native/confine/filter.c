@@ -42,30 +42,24 @@ static void check_network_sockets(void) {
   refuse(EAFNOSUPPORT);
 }
 
-/* Listens and never dials. Only a stream must be connected before it can send: a datagram names whom it is for. */
-static void check_local_sockets(void) {
-  skip_unless_equal(SYS_socket, 8);
+/* Of unix sockets those that must be connected before they can send: a datagram names whom it is for. */
+static void check_unix(unsigned number) {
+  skip_unless_equal(number, 10);
   load(ARGUMENT(0));
   skip_if_equal(AF_UNIX, 1);
   refuse(EAFNOSUPPORT);
   load(ARGUMENT(1));
   put(BPF_ALU | BPF_AND | BPF_K, TYPE_MASK, 0, 0);
   take_if_equal(SOCK_STREAM);
+  take_if_equal(SOCK_SEQPACKET); /* the driver of a GPU listens on one */
   refuse(EAFNOSUPPORT);
-  skip_unless_equal(SYS_connect, 1);
-  refuse(EPERM);
 }
 
-static void check_pairs(void) {
-  skip_unless_equal(SYS_socketpair, 10);
-  load(ARGUMENT(0));
-  skip_if_equal(AF_UNIX, 1);
-  refuse(EAFNOSUPPORT);
-  load(ARGUMENT(1));
-  put(BPF_ALU | BPF_AND | BPF_K, TYPE_MASK, 0, 0);
-  take_if_equal(SOCK_STREAM);
-  take_if_equal(SOCK_SEQPACKET);
-  refuse(EAFNOSUPPORT);
+/* Listens and never dials. */
+static void check_local_sockets(void) {
+  check_unix(SYS_socket);
+  skip_unless_equal(SYS_connect, 1);
+  refuse(EPERM);
 }
 
 bool install_filter(bool network, unsigned self) {
@@ -78,7 +72,7 @@ bool install_filter(bool network, unsigned self) {
   only_self(SYS_rt_sigqueueinfo, self, false);
   only_self(SYS_rt_tgsigqueueinfo, self, false);
   only_self(SYS_prlimit64, self, true);
-  check_pairs();
+  check_unix(SYS_socketpair);
   if (network) check_network_sockets();
   else check_local_sockets();
   allow();

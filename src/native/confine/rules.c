@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -43,8 +44,15 @@ static uint64_t rights_known(long version) {
 /* A file system without what a rule names is as good as one where it may not be read. */
 static bool may_be_absent(enum access access) { return access == READS || access == DRIVES; }
 
+/*
+ * A rule holds for an inode, and the kernel makes another one for a folder of /proc that it has forgotten. It forgets
+ * none that is open: such a descriptor stays with the worker.
+ */
+static bool must_stay_open(const char *path) { return strncmp(path, "/proc/self/", 11) == 0; }
+
 static int add(int set, const struct rule *rule, uint64_t known) {
-  int fd = open(rule->path, O_PATH | O_CLOEXEC);
+  const bool stays = must_stay_open(rule->path);
+  int fd = open(rule->path, O_PATH | (stays ? 0 : O_CLOEXEC));
   if (fd < 0) return may_be_absent(rule->access) ? 0 : errno;
   struct stat st;
   int error = 0;
@@ -55,7 +63,7 @@ static int add(int set, const struct rule *rule, uint64_t known) {
     struct beneath beneath = { .rights = rights, .parent = fd };
     if (syscall(SYS_landlock_add_rule, set, RULE_PATH_BENEATH, &beneath, 0) != 0) error = errno;
   }
-  close(fd);
+  if (!stays) close(fd);
   return error;
 }
 

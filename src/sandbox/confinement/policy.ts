@@ -66,6 +66,8 @@ const SYSTEM_FILES = [
 ];
 /** The driver looks for cards, their places and their links. */
 const GPU_FILES = ["/sys", "/etc/nvidia"];
+/** The driver gives its threads names, and does not start without: error 304 of cuInit. */
+const THREADS = "/proc/self/task";
 
 export type Facts = {
   /** The executable of the worker. */
@@ -89,7 +91,7 @@ export function rulesFor({ reads }: Policy, facts: Facts, grants: Grants): Rule[
   const { program, interpreter, sources, libraries, libraryPath, folder } = facts;
   const all = (access: Rule[0], paths: readonly string[]) => paths.map((path): Rule => [access, path]);
   const gpu: Rule[] = grants.gpu
-    ? [...all("reads", GPU_FILES), ...all("drives", facts.devices), ["writes", facts.cudaCache]]
+    ? [...all("reads", GPU_FILES), ...all("drives", facts.devices), ["writes", THREADS], ["writes", facts.cudaCache]]
     : [];
   return [
     ...all("runs", interpreter === null ? [program] : [program, interpreter]),
