@@ -2,9 +2,8 @@
 import { LAYERS, type Language, type Layer } from "../../lib/rewards/contract.ts";
 import type { Level } from "../../lib/rewards/levels.ts";
 import { missingLayers } from "../../lib/rewards/levels.ts";
-import { confinePath } from "../../native/confine.ts";
 import { missingWorkerLayers } from "../../sandbox/confinement/layers.ts";
-import { probeLayers, type Support } from "../../sandbox/confinement/support.ts";
+import { type Support, workerSupport } from "../../sandbox/confinement/support.ts";
 import { jailSupport } from "../../sandbox/jail_support.ts";
 import type { JailSupport } from "../../sandbox/jail_types.ts";
 import { rewardSpawner } from "../../sandbox/reward_jail.ts";
@@ -72,14 +71,14 @@ export function layersVerdict(
 
 /** Processes that parse what strangers sent: images, model files, archives, rows of outside sources. */
 function workers(scene: Scene): Verdict {
-  const helper = confinePath(scene.probeDir);
-  if (helper === undefined) {
+  const support = workerSupport(scene.probeDir);
+  if (support === undefined) {
     return warn(
       "not confined: verk runs from its source and verk-confine has not been built",
       "bun scripts/bundle/confine.ts",
     );
   }
-  return workersVerdict(probeLayers(helper), scene.config.sandbox.require);
+  return workersVerdict(support, scene.config.sandbox.require);
 }
 
 /** Pure: the layers that hold around every worker, and how to get those that do not. */

@@ -1,4 +1,5 @@
 /** Which layers this machine can put around a worker: by trying each in a process that then ends. */
+import { confinePath } from "../../native/confine.ts";
 import { WORKER_LAYERS, type WorkerLayer } from "./layers.ts";
 
 export type Support = {
@@ -6,6 +7,12 @@ export type Support = {
   /** Why the others do not. */
   reasons: ReadonlyMap<WorkerLayer, string>;
 };
+
+/** Undefined where verk runs from its source and the helper has not been built. */
+export function workerSupport(dataDir: string): Support | undefined {
+  const helper = confinePath(dataDir);
+  return helper === undefined ? undefined : probeLayers(helper);
+}
 
 export function probeLayers(helper: string): Support {
   try {
