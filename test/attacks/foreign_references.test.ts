@@ -68,7 +68,7 @@ const REFERENCES: Record<string, () => Promise<{ path: string; json: unknown }>>
   "resume_from of a job": async () => ({ path: JOBS, json: job({ resume_from: newId("ckpt") }) }),
   "reward_functions of a job": async () => ({
     path: JOBS,
-    json: job({ method: "grpo", reward_functions: [{ id: newId("rwf") }] }),
+    json: job({ method: "grpo", reward_functions: [{ id: newId("rf") }] }),
   }),
   "code_artifact_id of a job": async () => ({ path: JOBS, json: custom({}) }),
   "secrets of a job": async () => ({

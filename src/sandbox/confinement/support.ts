@@ -8,7 +8,7 @@ export type Support = {
   reasons: ReadonlyMap<WorkerLayer, string>;
 };
 
-/** Undefined for a run from source before the first build. */
+/** Undefined where verk runs from its source and the helper has not been built. */
 export function workerSupport(dataDir: string): Support | undefined {
   const helper = confinePath(dataDir);
   return helper === undefined ? undefined : probeLayers(helper);
