@@ -26,7 +26,10 @@ const out = resolve(flags.out ?? join(root, "dist", flags.target === undefined ?
 const inputsFile = join(dirname(out), `.${basename(out)}.inputs`);
 const cuda = flags.cuda === undefined ? undefined : resolve(flags.cuda);
 const cudaFile = cuda && statSync(join(cuda, CUDA_LIBRARY), { throwIfNoEntry: false });
-const inputs = inputsHash(root, JSON.stringify([cudaFile && [cudaFile.size, cudaFile.mtimeMs], flags.entry, target.name]));
+const inputs = inputsHash(
+  root,
+  JSON.stringify([cudaFile && [cudaFile.size, cudaFile.mtimeMs], flags.entry, target.name]),
+);
 const megabytes = (bytes: number) => `${(bytes / 1e6).toFixed(1)} MB`;
 
 const isFresh = () =>

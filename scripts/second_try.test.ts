@@ -44,6 +44,14 @@ test("what is skipped or missing at the second try has not passed; a hook that f
   expect(flaky(first, last)).toEqual(["flaky: a.test.ts > (unnamed)"]);
 });
 
+test("a file whose process crashed beside others passes when it passes alone", () => {
+  const first = ran(file("a.test.ts", one("(worker crashed)", FAILED)), file("b.test.ts", one("x")));
+  expect(countsOf(first)).toEqual({ passed: 1, failed: 1, skipped: 0 });
+  const last = withSecondTry(first, "a.test.ts", ran(file("a.test.ts", one("x"), one("y"))));
+  expect(countsOf(last)).toEqual({ passed: 3, failed: 0, skipped: 0 });
+  expect(flaky(first, last)).toEqual(["flaky: a.test.ts > (worker crashed)"]);
+});
+
 test("a file that breaks outside a test is told by the output alone, and is tried again too", () => {
   const output =
     "\u001b[1ma.test.ts:\u001b[0m\n(pass) x\n\nsrc/b.test.ts:\n\n# Unhandled error between tests\n---\nerror: no\n\n 1 pass\n 1 fail\n 1 error\n";

@@ -10,7 +10,8 @@ export type Run = { cases: Case[]; broken: string[]; unknown: number };
 
 export const MOST_FILES = 8; // more of them, and it is not chance
 
-const HOOK = "(unnamed)"; // what Bun calls a hook
+/** Names that Bun gives to failures without a test: of a hook, and of a process that ended in the middle of a file. */
+const NO_TESTS = ["(unnamed)", "(worker crashed)"];
 const NAMED: Readonly<Record<string, string>> = { lt: "<", gt: ">", quot: '"', apos: "'", amp: "&" };
 
 function unescaped(text: string): string {
@@ -78,11 +79,12 @@ export function toRepeat(run: Run): string[] {
 
 /**
  * The first run with what the second try of one file told in place of what the first one did. What failed and is then
- * skipped or not there at all has not passed; only a hook has no name, and is there only when it fails.
+ * skipped or not there at all has not passed. A hook or a crash is in the report only when it fails.
  */
 export function withSecondTry(first: Run, file: string, second: Run): Run {
   const ran = new Set(second.cases.filter(({ outcome }) => outcome !== "skipped").map(({ name }) => name));
-  const isLost = ({ name, outcome }: Case) => outcome === "failed" && !ran.has(name) && !name.endsWith(HOOK);
+  const isLost = ({ name, outcome }: Case) =>
+    outcome === "failed" && !ran.has(name) && !NO_TESTS.some((each) => name.endsWith(each));
   const lost = first.cases.filter((each) => each.file === file && isLost(each));
   const gone = new Set(lost.map(({ name }) => name));
   return {

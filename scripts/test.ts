@@ -1,12 +1,13 @@
 /**
  * Everything that must hold before a commit: checks, the executable, the tests. A step that fails counts as one failed
  * test and the rest still runs, so one line at the end tells the whole story. A few files that failed are run once more,
- * each by itself.
+ * each by itself: a test that passes only then is named, and with `--full` it counts as failed.
  */
 import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { availableParallelism, tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { countsOf, flaky, type Run, readRun, toRepeat, withSecondTry } from "./second_try.ts";
+import { parallelFlags, readOptions } from "./test_options.ts";
 
 const root = dirname(import.meta.dir);
 const TEST_TIMEOUT_MS = 120_000; // for a busy machine; a test that waits says itself what for
@@ -19,14 +20,28 @@ async function run(title: string, argv: string[]): Promise<boolean> {
   return code === 0;
 }
 
+function optionsOrExit() {
+  const draw = () => crypto.getRandomValues(new Uint32Array(1))[0]!;
+  try {
+    const seed = process.env["VERK_TEST_SEED"];
+    return readOptions(process.argv.slice(2), { cores: availableParallelism(), seed, draw });
+  } catch (error) {
+    console.error(`scripts/test: ${(error as Error).message}`);
+    console.log("\n0 passed, 1 failed");
+    process.exit(1);
+  }
+}
+const options = optionsOrExit();
+const notTested = new Set<string>();
+
 /** One `bun test`: what it prints is shown, and kept for what its report leaves out. */
-async function runTests(title: string, filters: string[], notTested: Set<string>): Promise<Run> {
+async function runTests(title: string, args: string[]): Promise<Run> {
   console.log(`\n── ${title}`);
   const dir = mkdtempSync(join(tmpdir(), "verk-tests-"));
   const report = join(dir, "report.xml");
   const summary = join(dir, "not_tested");
-  const options = [`--timeout=${TEST_TIMEOUT_MS}`, "--reporter=junit", `--reporter-outfile=${report}`];
-  const child = Bun.spawn(["bun", "test", ...options, ...filters], {
+  const flags = [`--timeout=${TEST_TIMEOUT_MS}`, "--reporter=junit", `--reporter-outfile=${report}`];
+  const child = Bun.spawn(["bun", "test", ...flags, ...args], {
     cwd: root,
     stdio: ["ignore", "inherit", "pipe"],
     env: {
@@ -34,6 +49,8 @@ async function runTests(title: string, filters: string[], notTested: Set<string>
       ...(process.stderr.isTTY ? { FORCE_COLOR: "1" } : {}),
       VERK_BINARY: process.env["VERK_BINARY"] ?? join(root, "dist/verk"),
       VERK_TEST_SUMMARY: summary,
+      VERK_TEST_SEED: `${options.seed}`,
+      VERK_TEST_FULL: options.full ? "1" : "0",
     },
   });
   let output = "";
@@ -55,14 +72,20 @@ let brokenSteps = 0;
 if (!(await run("checks", ["bun", "scripts/check.ts"]))) brokenSteps++;
 if (!(await run("executable", ["bun", "scripts/build.ts", "--if-stale"]))) brokenSteps++;
 await run("servers", ["scripts/servers"]); // where one is missing, its tests say so
-const notTested = new Set<string>();
-const first = await runTests("tests", process.argv.slice(2), notTested);
+const repeat = `VERK_TEST_SEED=${options.seed} ./scripts/test${options.full ? " --full" : ""}`;
+console.log(`\nseed ${options.seed}, ${options.full ? "full" : "quick"} sweeps; to repeat them: ${repeat}`);
+const begun = performance.now();
+const first = await runTests("tests", [...parallelFlags(options), ...options.filters]);
 let last = first;
 for (const file of toRepeat(first))
-  last = withSecondTry(last, file, await runTests(`${file}, once more`, [`./${file}`], notTested));
+  last = withSecondTry(last, file, await runTests(`${file}, once more`, [`./${file}`]));
 const counts = countsOf(last);
-const failed = counts.failed + brokenSteps;
-const notes = [...[...notTested].sort().map((what) => `not tested: ${what}`), ...flaky(first, last)];
+const lucky = flaky(first, last);
+const failed = counts.failed + brokenSteps + (options.full ? lucky.length : 0);
+const passed = counts.passed - (options.full ? lucky.length : 0);
+const notes = [...[...notTested].sort().map((what) => `not tested: ${what}`), ...lucky];
+if (failed > 0) notes.push(`to repeat with the same seed: ${repeat}`);
 if (notes.length > 0) console.log(`\n${notes.join("\n")}`);
-console.log(`\n${counts.passed} passed, ${failed} failed${counts.skipped > 0 ? `, ${counts.skipped} skipped` : ""}`);
+console.log(`\nthe tests took ${Math.round((performance.now() - begun) / 1000)} s in ${options.jobs} processes`);
+console.log(`\n${passed} passed, ${failed} failed${counts.skipped > 0 ? `, ${counts.skipped} skipped` : ""}`);
 process.exit(failed === 0 ? 0 : 1);

@@ -4,7 +4,8 @@ import type { AnyElysia } from "elysia";
 import { openapi } from "../src/http/openapi.ts";
 import { isServicePath } from "../src/http/service_errors.ts";
 
-type Operation = { path: string; method: string; parts: string[]; answers: Map<string, ValidateFunction> };
+type Validator = () => ValidateFunction;
+type Operation = { path: string; method: string; parts: string[]; answers: Map<string, Validator> };
 type Document = {
   paths: Record<
     string,
@@ -12,40 +13,47 @@ type Document = {
   >;
   components: { schemas: Record<string, object> };
 };
+type Contract = { operations: Operation[]; envelope: Validator; serviceError: Validator };
 
-let operations: Operation[] | undefined;
-let envelope: ValidateFunction | undefined;
-let serviceError: ValidateFunction | undefined;
+let contract: Contract | undefined;
 
-function compile(app: AnyElysia): Operation[] {
+/** Compiling a schema takes up to 100 ms, and a test process asks for few of the operations. So each compiles on first use. */
+function read(app: AnyElysia): Contract {
   const document = openapi(app, { closed: true }) as Document;
   const ajv = new Ajv2020({ strict: false, allErrors: true });
   addFormats.default(ajv);
   ajv.addSchema({ $id: "api", components: document.components });
-  const validator = (schema: object) => ajv.compile(JSON.parse(JSON.stringify(schema).replaceAll('"#/', '"api#/')));
-  envelope = validator({ $ref: "#/components/schemas/Error" });
-  serviceError = validator({ $ref: "#/components/schemas/DetectionError" });
-  return Object.entries(document.paths).flatMap(([path, methods]) =>
+  const validator = (schema: object): Validator => {
+    let compiled: ValidateFunction | undefined;
+    return () => {
+      compiled ??= ajv.compile(JSON.parse(JSON.stringify(schema).replaceAll('"#/', '"api#/')));
+      return compiled;
+    };
+  };
+  const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, { responses }]) => ({
       path,
       method,
       parts: path.split("/"),
       answers: new Map(
-        Object.entries(responses).flatMap(([status, response]) => {
+        Object.entries(responses).flatMap(([status, response]): [string, Validator][] => {
           const schema = response.content?.["application/json"]?.schema;
           return schema ? [[status, validator(schema)]] : [];
         }),
       ),
     })),
   );
+  const named = (name: string) => validator({ $ref: `#/components/schemas/${name}` });
+  return { operations, envelope: named("Error"), serviceError: named("DetectionError") };
 }
 
 /** Fails when a JSON answer is not what the document says of this route. Errors must have the envelope. */
 export function conforms(app: AnyElysia, method: string, path: string, status: number, body: unknown) {
-  operations ??= compile(app);
+  contract ??= read(app);
+  const { operations, envelope, serviceError } = contract;
   const bare = path.split("?")[0] as string;
   const failure = isServicePath(bare) ? serviceError : envelope;
-  if (status >= 400) return check(failure as ValidateFunction, `${method} ${path} → ${status}`, body);
+  if (status >= 400) return check(failure(), `${method} ${path} → ${status}`, body);
   const segments = bare.replace(/(?<=.)\/$/, "").split("/"); // a slash at the end is forgiven
   const found = operations.find(
     (o) =>
@@ -56,7 +64,7 @@ export function conforms(app: AnyElysia, method: string, path: string, status: n
   const answer = found?.answers.get(String(status));
   if (!answer)
     throw new Error(`${method} ${path} answered ${status} with JSON, which the OpenAPI document does not list`);
-  check(answer, `${method} ${path} → ${status}`, body);
+  check(answer(), `${method} ${path} → ${status}`, body);
 }
 
 function check(validate: ValidateFunction, what: string, body: unknown) {

@@ -8,12 +8,11 @@ import { isServicePath } from "../src/http/service_errors.ts";
 import { loops } from "../src/loops.ts";
 import { type Clock, systemClock } from "../src/platform/clock.ts";
 import { type Config, loadConfig } from "../src/platform/config.ts";
-import { closeDb, durable, openDb } from "../src/platform/db.ts";
+import { closeDb, durable } from "../src/platform/db.ts";
 import { failpoints } from "../src/platform/failpoint.ts";
 import type { Dial } from "../src/platform/http_client.ts";
 import { createLog } from "../src/platform/log.ts";
 import { type Loop, startLoop } from "../src/platform/loop.ts";
-import { migrate } from "../src/platform/migrate.ts";
 import type { Supervisor } from "../src/platform/supervisor.ts";
 import * as keys from "../src/resources/api_keys/service.ts";
 import { closeAll } from "../src/resources/datasets/files.ts";
@@ -21,6 +20,7 @@ import { close as closeTrainingJobs } from "../src/resources/training_jobs/recon
 import * as workspaces from "../src/resources/workspaces/service.ts";
 import { mount } from "../src/routes.ts";
 import { conforms } from "./conformance.ts";
+import { openMigrated } from "./template_db.ts";
 
 export const tempDir = () => mkdtempSync(join(tmpdir(), "verk-test-"));
 
@@ -78,8 +78,7 @@ export function testApp(options: Options = {}) {
   const config: Config = loadConfig({ env: { HOME: dir }, flags: { data_dir: dir, ...flags } });
   const lines: string[] = [];
   const log = createLog({ level: "debug", write: (line) => void lines.push(line) });
-  const db = openDb({ path: join(dir, "verk.db") });
-  migrate(db, join(dir, "backups"));
+  const db = openMigrated(dir);
   const woken: string[] = [];
   const { ctx: real, closing } = openContext(config, db, log, clock);
   const running = new Map<string, Loop>();

@@ -1,13 +1,11 @@
-import { join } from "node:path";
 import { eq } from "drizzle-orm";
 import type { Ctx } from "../src/context.ts";
 import { AppError } from "../src/lib/errors.ts";
 import { openRandom, type Random } from "../src/lib/training/random.ts";
 import { loadConfig } from "../src/platform/config.ts";
-import { closeDb, durable, openDb, write } from "../src/platform/db.ts";
+import { closeDb, durable, write } from "../src/platform/db.ts";
 import { failpoints } from "../src/platform/failpoint.ts";
 import { createLog } from "../src/platform/log.ts";
-import { migrate } from "../src/platform/migrate.ts";
 import * as billing from "../src/resources/billing/service.ts";
 import * as deploying from "../src/resources/deployments/moves.ts";
 import { type DeploymentRow, deployments } from "../src/resources/deployments/table.ts";
@@ -18,6 +16,7 @@ import * as workspaces from "../src/resources/workspaces/service.ts";
 import { jobRow } from "./fake_trainers.ts";
 import { Crash } from "./harness.ts";
 import { type Deed, type Dice, deploymentDeed, deploymentRow, jobDeed, RATES } from "./money_deeds.ts";
+import { openMigrated } from "./template_db.ts";
 
 const START = Date.UTC(2026, 0, 1);
 export const INITIAL_MICROS = 5_000_000;
@@ -60,8 +59,7 @@ export class World {
   }
 
   private open(): Ctx {
-    const db = openDb({ path: join(this.dir, "verk.db") });
-    migrate(db, join(this.dir, "backups"));
+    const db = openMigrated(this.dir);
     const flags = { data_dir: this.dir, "billing.initial_credit_usd": INITIAL_MICROS / 1e6 };
     const steady = () => this.now - this.setMs;
     const clock = { now: () => this.now, steady, sleep: () => new Promise<void>(() => {}) };

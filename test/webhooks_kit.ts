@@ -6,25 +6,24 @@ import { newId } from "../src/lib/ids.ts";
 import { mintSecret } from "../src/lib/webhooks/signature.ts";
 import type { Clock } from "../src/platform/clock.ts";
 import { loadConfig } from "../src/platform/config.ts";
-import { closeDb, openDb, write } from "../src/platform/db.ts";
+import { closeDb, write } from "../src/platform/db.ts";
 import { failpoint, failpoints } from "../src/platform/failpoint.ts";
 import type { Dial } from "../src/platform/http_client.ts";
 import { createLog } from "../src/platform/log.ts";
-import { migrate } from "../src/platform/migrate.ts";
 import { createSecretBox } from "../src/platform/secrets.ts";
 import { liveOf } from "../src/resources/webhooks/live.ts";
 import { sealSecrets } from "../src/resources/webhooks/sealing.ts";
 import { type EndpointRow, webhookDeliveries, webhookEndpoints } from "../src/resources/webhooks/table.ts";
 import { workspaces } from "../src/resources/workspaces/table.ts";
 import { Crash, type TestApp } from "./harness.ts";
+import { openMigrated } from "./template_db.ts";
 
 const MASTER = new Uint8Array(32).fill(7);
 export const WORKSPACE = "ws_1";
 
 /** A server of webhooks alone, quick to open: the same `dir` again is a restart. */
 export function openRig({ dir, clock, dial }: { dir: string; clock: Clock; dial: Dial }) {
-  const db = openDb({ path: join(dir, "verk.db") });
-  migrate(db, join(dir, "backups"));
+  const db = openMigrated(dir);
   const config = loadConfig({ env: { HOME: dir }, flags: { data_dir: dir } });
   const log = createLog({ level: "error", write: () => {} });
   const secrets = createSecretBox(MASTER);

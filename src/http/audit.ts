@@ -51,6 +51,8 @@ export function actsFor(request: Known, caller: Caller) {
   request[CALLER] = caller;
 }
 
+export const callerOf = (request: Known): Caller | undefined => request[CALLER];
+
 /** The id of what this request has made. */
 export function hasMade(request: Known, answer: unknown) {
   const id = (answer as { id?: unknown } | undefined)?.id;

@@ -2,13 +2,13 @@
 import { afterAll, expect, test } from "bun:test";
 import { join } from "node:path";
 import { tempDir } from "../harness.ts";
+import { SEED, seedFor, sweep } from "../sweep.ts";
 import { Detector } from "./detector.ts";
 import { FAKES, writeModels } from "./fake_models.ts";
 import { type Hostile, hostileFiles } from "./hostile_files.ts";
 
-const COUNT = 5_000;
+const COUNT = sweep({ quick: 1_000, full: 5_000 });
 const SIDE_BY_SIDE = 6;
-const SEED = 20_000;
 /** Nine bytes for each pixel of the largest image that is let in; the libraries, the models and what is not yet freed. */
 const MOST_RSS_BYTES = 9 * 100e6 + 600e6;
 
@@ -33,9 +33,9 @@ async function send({ name, bytes, models }: Hostile, ends: Ends) {
   }
 }
 
-test(`${COUNT} hostile files: a result or a refusal, and bounded memory`, async () => {
+test(`${COUNT} hostile files: a result or a refusal, and bounded memory (seed ${SEED})`, async () => {
   const ends: Ends = { results: 0, refusals: {}, deaths: [], wrong: [], rss: 0 };
-  const files = hostileFiles(SEED, COUNT);
+  const files = hostileFiles(seedFor("hostile files"), COUNT);
   const client = async () => {
     for (let next = await files.next(); !next.done; next = await files.next()) {
       await send(next.value, ends);

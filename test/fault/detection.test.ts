@@ -2,15 +2,14 @@ import { Database } from "bun:sqlite";
 import { expect, test } from "bun:test";
 import { readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import { openRandom } from "../../src/lib/training/random.ts";
 import { runBatches } from "../../src/resources/detection/runner.ts";
 import { detecting, imageOf } from "../detection_kit.ts";
 import { atEveryFailpoint, tempDir, until } from "../harness.ts";
+import { randomFor, SEED, sweep } from "../sweep.ts";
 import { startTlsReceiver, TLS_FLAGS } from "../webhooks_kit.ts";
 import { violations } from "./invariants.ts";
 
-const IMAGES = 1_000;
-const SEED = Number(process.env["VERK_TEST_SEED"] ?? 20_260_104); // a failure names its seed
+const IMAGES = sweep({ quick: 300, full: 1_000 });
 const never = new AbortController().signal;
 /** Every process that names the data directory: after a kill there must soon be none. */
 const survivors = (dir: string): string[] =>
@@ -39,9 +38,9 @@ function readOf(dir: string) {
   return facts;
 }
 
-test("a batch of a thousand, its server killed at one failpoint after the other: each image once, paid once, told once", async () => {
+test(`a batch of ${IMAGES}, its server killed at one failpoint after the other: each image once, paid once, told once (seed ${SEED})`, async () => {
   const dir = tempDir();
-  const random = openRandom(SEED);
+  const random = randomFor("detection kills");
   const receiver = startTlsReceiver();
   const app = detecting({ dir, flags: TLS_FLAGS });
   const images = Array.from({ length: IMAGES }, (_, i) => ({ id: `n${i}`, image: imageOf({ score: i / IMAGES }) }));

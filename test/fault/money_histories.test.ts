@@ -6,8 +6,10 @@ import { deployments } from "../../src/resources/deployments/table.ts";
 import { trainingJobs } from "../../src/resources/training_jobs/table.ts";
 import { tempDir } from "../harness.ts";
 import { INITIAL_MICROS, World } from "../money_world.ts";
+import { SEED, seedFor, sweep } from "../sweep.ts";
 
-const HISTORIES = Number(process.env["VERK_TEST_MONEY_HISTORIES"] ?? 20);
+const HISTORIES = sweep({ quick: 5, full: 20 });
+const FIRST = seedFor("money histories");
 const DEEDS = 100;
 setDefaultTimeout(HISTORIES * 30_000);
 const HOUR_MS = 3_600_000n;
@@ -48,7 +50,7 @@ function check(world: World) {
 
 test("whatever happens to jobs, deployments, credit and the server, the balance is the ledger is use times price", async () => {
   const totals = { entries: 0, crashes: 0, jobs: 0, deployments: 0, paused: 0 };
-  for (let seed = 0; seed < HISTORIES; seed++) {
+  for (let seed = FIRST; seed < FIRST + HISTORIES; seed++) {
     const dir = tempDir();
     const world = new World(dir, seed);
     try {
@@ -66,7 +68,7 @@ test("whatever happens to jobs, deployments, credit and the server, the balance 
         .get() as { n: number };
       totals.paused += n;
     } catch (error) {
-      throw new Error(`history ${seed}`, { cause: error });
+      throw new Error(`VERK_TEST_SEED=${SEED}, history ${seed}`, { cause: error });
     } finally {
       world.close();
       rmSync(dir, { recursive: true, force: true });

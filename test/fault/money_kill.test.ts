@@ -2,16 +2,15 @@ import { Database } from "bun:sqlite";
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { rmSync } from "node:fs";
 import { join } from "node:path";
-import { openRandom } from "../../src/lib/training/random.ts";
 import { makeKey, program, Stopped, startBinary, tempDir, until } from "../harness.ts";
+import { randomFor, SEED, sweep } from "../sweep.ts";
 import { violations } from "./invariants.ts";
 
 /**
  * The executable, killed at its commits, flushes, renames and spawns while jobs and deployments are paid for: what the
  * ledger has is what the events say was used, once.
  */
-const KILLS = Number(process.env["VERK_TEST_MONEY_KILLS"] ?? 10);
-const SEED = Number(process.env["VERK_TEST_SEED"] ?? 20_260_115); // a failure names its seed
+const KILLS = sweep({ quick: 4, full: 10 });
 setDefaultTimeout(60_000 * (1 + KILLS));
 const env = {
   VERK_BILLING__LOCAL_RATE_USD_PER_HOUR: "1234.567891",
@@ -139,8 +138,8 @@ const grants = (amount: number) => {
   return n;
 };
 
-test(`killed ${KILLS} times where it commits, writes and spawns: all use is charged, once`, async () => {
-  const random = openRandom(SEED);
+test(`killed ${KILLS} times where it commits, writes and spawns: all use is charged, once (seed ${SEED})`, async () => {
+  const random = randomFor("money kills");
   let kills = 0;
   for (let round = 0; kills < KILLS; round++) {
     const failpoint = `*:${1 + Math.floor(random() * 160)}`;

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { formatIp, inCidr, parseCidr } from "../../src/lib/ip.ts";
-import { openRandom } from "../../src/lib/training/random.ts";
 import { requireReachable } from "../../src/resources/webhooks/guard.ts";
 import { type TestApp, testApp } from "../harness.ts";
+import { randomFor } from "../sweep.ts";
 import {
   boundsOf,
   carriers,
@@ -59,7 +59,7 @@ test("nor to a name that leads there, also when another address of it is public"
 });
 
 test("a thousand public addresses are accepted", async () => {
-  const random = openRandom(7);
+  const random = randomFor("public webhook addresses");
   const inside = [...IPV4_SPECIAL, ...IPV6_SPECIAL].map(([cidr]) => parseCidr(cidr)!);
   const found: string[] = [];
   while (found.length < 1000) {

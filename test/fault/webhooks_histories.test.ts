@@ -2,12 +2,14 @@ import { expect, test } from "bun:test";
 import { copyFileSync, existsSync, mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { fakeClock, tempDir } from "../harness.ts";
+import { SEED, seedFor, sweep } from "../sweep.ts";
 import { judgeSeed, type Seen } from "../webhooks_judge.ts";
 import { openRig } from "../webhooks_kit.ts";
 import { HOUR, Seed } from "../webhooks_seed.ts";
 import { World } from "../webhooks_world.ts";
 
-const HISTORIES = Number(process.env["VERK_TEST_WEBHOOK_HISTORIES"] ?? 10_000);
+const HISTORIES = sweep({ quick: 1_000, full: 10_000 });
+const SEED_OFFSET = seedFor("webhook histories");
 const TOGETHER = 50; // in one world: a crash is everyone's
 const START = Date.UTC(2026, 0, 1);
 const APART = 1000 * HOUR; // a world ends before the next begins, so that ids go on rising
@@ -34,7 +36,7 @@ test("72 hours with failures, crashes and restarts: nothing lost, early, late, t
       const startMs = START + (first / TOGETHER) * APART;
       const seeds = Array.from(
         { length: Math.min(TOGETHER, HISTORIES - first) },
-        (_, i) => new Seed(first + i, startMs),
+        (_, i) => new Seed(SEED_OFFSET + first + i, startMs),
       );
       await live(new World(its, seeds, startMs), { count, jitter: (ratio) => void jitters.push(ratio) });
       rmSync(its, { recursive: true });
@@ -74,6 +76,6 @@ async function live(world: World, tell: Pick<Seen, "count" | "jitter">) {
     for (const where of world.deaths) tell.count(where);
   } catch (error) {
     const from = world.seeds[0]!.number;
-    throw new Error(`Seeds from ${from}, ${at}: ${(error as Error).message}`, { cause: error });
+    throw new Error(`VERK_TEST_SEED=${SEED}, seeds from ${from}, ${at}: ${(error as Error).message}`, { cause: error });
   }
 }

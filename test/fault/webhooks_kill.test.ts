@@ -1,17 +1,17 @@
 import { expect, test } from "bun:test";
 import { rmSync } from "node:fs";
-import { openRandom } from "../../src/lib/training/random.ts";
 import { durable } from "../../src/platform/db.ts";
 import { deliver } from "../../src/resources/webhooks/deliver.ts";
 import { fanOut } from "../../src/resources/webhooks/fan_out.ts";
 import { liveOf } from "../../src/resources/webhooks/live.ts";
 import { webhookAttempts, webhookDeliveries, webhookEndpoints } from "../../src/resources/webhooks/table.ts";
 import { Crash, fakeClock, tempDir } from "../harness.ts";
+import { randomFor, SEED, sweep } from "../sweep.ts";
 import { addEndpoint, answerOf, dieAt, emitCompleted, fragile, openRig, type Rig } from "../webhooks_kit.ts";
 
-const KILLS = Number(process.env["VERK_TEST_WEBHOOK_KILLS"] ?? 5_000);
+const KILLS = sweep({ quick: 500, full: 5_000 });
 const never = new AbortController().signal;
-const random = openRandom(20_260_103);
+const random = randomFor("webhook kills");
 
 /** As the server does: fan out, send, wait for the ends, and what they wrote is on the disk. */
 async function round({ ctx }: Rig) {
@@ -23,7 +23,7 @@ async function round({ ctx }: Rig) {
   await durable(ctx.db);
 }
 
-test("killed over and over, at any point: every event arrives, no row is lost or doubled, every count is right", async () => {
+test(`killed over and over, at any point: every event arrives, no row is lost or doubled, every count is right (seed ${SEED})`, async () => {
   const dir = tempDir();
   const clock = fakeClock();
   const received = new Map<string, number>(); // answers of 200, by event and endpoint

@@ -1,15 +1,15 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { readdirSync, readFileSync, rmSync } from "node:fs";
-import { openRandom } from "../../src/lib/training/random.ts";
 import { violations } from "../fault/invariants.ts";
 import { makeKey, startBinary, tempDir, until } from "../harness.ts";
+import { randomFor, sweep } from "../sweep.ts";
 
 /**
  * Training in the executable, on the built-in model: whatever is killed, a job ends completed, and its stream of losses
  * and rewards is that of the run that nobody disturbed.
  */
 const dir = tempDir();
-const KILLS = 50;
+const KILLS = sweep({ quick: 10, full: 50 });
 const SEED = 20_260_101;
 let server: Awaited<ReturnType<typeof startBinary>>;
 let key: string;
@@ -122,7 +122,7 @@ test("a job runs to its end, and the same seed gives the same stream", async () 
 }, 180_000);
 
 test(`${KILLS} times kill -9 of the trainer at random moments: every job ends completed, with the identical stream`, async () => {
-  const random = openRandom(7);
+  const random = randomFor("trainer kills");
   const alone = await call("GET", `/training_jobs/${await create().then(async (id) => (await ended(id)).id)}`);
   const wholeMs = Date.parse(alone.completed_at) - Date.parse(alone.started_at);
   let kills = 0;

@@ -1,7 +1,19 @@
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
-import { give, launch, mustFind, packages, readable, scratch, unprivileged } from "./process.ts";
+import { give, INSTALLED, launch, mustFind, packages, readable, scratch, unprivileged } from "./process.ts";
 import type { BlobServer, S3Server } from "./servers.ts";
+
+const EMULATOR = "usr/bin/qemu-x86_64";
+
+/**
+ * MinIO's package has an x86_64 program only. On aarch64 QEMU runs the same program, about ten times slower. Go needs
+ * addresses below 2^47, which the old layout of memory gives.
+ */
+function emulator(dir: string): string[] {
+  if (process.arch === "x64") return [];
+  const qemu = mustFind("minio", [join(INSTALLED, "qemu", EMULATOR), join("/", EMULATOR)]);
+  return ["setarch", "--addr-compat-layout", readable(qemu, dir)];
+}
 
 export async function startMinio(): Promise<S3Server> {
   const program = mustFind("minio", [packages("@dragon-den/install-minio/target/bin/minio")]);
@@ -10,17 +22,18 @@ export async function startMinio(): Promise<S3Server> {
   mkdirSync(buckets);
   give(buckets);
   const login = { accessKeyId: "verk-test", secretAccessKey: "minio s3cret/+key" };
-  const minio = readable(program, dir);
+  const minio = [...emulator(dir), readable(program, dir)];
   const port = await launch({
     dir,
     signal: "SIGKILL",
-    argv: (port) => unprivileged([minio, "server", "--quiet", `--address=127.0.0.1:${port}`, buckets]),
+    argv: (port) => unprivileged([...minio, "server", "--quiet", `--address=127.0.0.1:${port}`, buckets]),
     env: {
       HOME: dir,
       MINIO_ROOT_USER: login.accessKeyId,
       MINIO_ROOT_PASSWORD: login.secretAccessKey,
       MINIO_BROWSER: "off",
       MINIO_UPDATE: "off", // it would ask its maker for a newer version
+      QEMU_TB_SIZE: "1024", // MiB of translated code; where a cache line counts as a page, 128 are too few
     },
     ready: async (port) => (await fetch(`http://127.0.0.1:${port}/minio/health/ready`)).ok,
   });

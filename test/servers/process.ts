@@ -83,7 +83,7 @@ export type Launch = {
 
 /** Their standard input is the leash: it closes when this process ends. */
 const leashes: unknown[] = [];
-const DEADLINE_MS = 30_000;
+const DEADLINE_MS = 120_000; // an emulated server on a busy machine
 
 export async function launch({ dir, argv, ready, signal = "SIGTERM", env = {} }: Launch): Promise<number> {
   const port = await freePort();

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "bun:test";
+import { randomFor, SEED, sweep } from "../../../test/sweep.ts";
 import { openRandom } from "../training/random.ts";
 import {
   chooseStarts,
@@ -88,11 +89,12 @@ describe("the pace of an endpoint", () => {
   });
 });
 
-test("10,000 random states: no limit is passed, nothing is out of order, no place stays empty that could be filled", () => {
-  const random = openRandom(20_260_101);
+const STATES = sweep({ quick: 5_000, full: 10_000 });
+test(`${STATES} random states: no limit is passed, nothing is out of order, no place stays empty that could be filled (seed ${SEED})`, () => {
+  const random = randomFor("fair lanes");
   const below = (limit: number) => Math.floor(random() * limit);
   const standings = ["quick", "fresh", "slow"] as const;
-  for (let i = 0; i < 10_000; i++) {
+  for (let i = 0; i < STATES; i++) {
     const [quick, fresh, slow] = [below(8), below(5), below(5)];
     const of: Limits = { perEndpoint: 1 + below(6), quick, fresh, slow, total: quick + fresh + slow + below(4) };
     const lanes = Array.from({ length: below(8) }, (_, n) => {

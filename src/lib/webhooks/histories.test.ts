@@ -1,4 +1,5 @@
 import { describe, expect, test } from "bun:test";
+import { SEED, seedFor, sweep } from "../../../test/sweep.ts";
 import { openRandom, type Random } from "../training/random.ts";
 import {
   type Delivery,
@@ -20,7 +21,8 @@ import {
 const SECOND = 1000;
 const HOUR = 3600 * SECOND;
 const START = 1_700_000_000_000;
-const HISTORIES = Number(process.env["VERK_TEST_HISTORIES"] ?? 10_000);
+const HISTORIES = sweep({ quick: 2_000, full: 10_000 });
+const FIRST = seedFor("verdict histories");
 
 type Row = Delivery & { endpoint: string; settledAt: number | null };
 type Tried = {
@@ -237,7 +239,7 @@ describe("random histories", () => {
   test("no delivery is lost, early, late or made again after a success, and every count is right", () => {
     const seen = new Map<string, number>();
     const count = (what: string) => seen.set(what, (seen.get(what) ?? 0) + 1);
-    for (let seed = 0; seed < HISTORIES; seed++) {
+    for (let seed = FIRST; seed < FIRST + HISTORIES; seed++) {
       const simulation = new Simulation(openRandom(20_260_101, seed)).run();
       try {
         for (const row of simulation.rows.values()) {
@@ -249,7 +251,7 @@ describe("random histories", () => {
         }
         for (const id of simulation.endpoints.keys()) checkEndpoint(id, simulation);
       } catch (error) {
-        throw new Error(`History ${seed}: ${(error as Error).message}`, { cause: error });
+        throw new Error(`VERK_TEST_SEED=${SEED}, history ${seed}: ${(error as Error).message}`, { cause: error });
       }
       for (const { disabledAtMs, consecutiveFailures } of simulation.endpoints.values())
         if (disabledAtMs !== null) count(consecutiveFailures >= 50 ? "disabled by fifty" : "disabled by 410");

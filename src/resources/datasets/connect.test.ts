@@ -21,7 +21,7 @@ const fakeEndless = Bun.serve({
     method === "HEAD"
       ? new Response(null, { status: 404 })
       : new Response(
-          `<ListBucketResult><IsTruncated>true</IsTruncated><NextContinuationToken>${Math.random()}</NextContinuationToken></ListBucketResult>`,
+          `<ListBucketResult><IsTruncated>true</IsTruncated><NextContinuationToken>${crypto.randomUUID()}</NextContinuationToken></ListBucketResult>`,
         ),
 });
 let app: TestApp;

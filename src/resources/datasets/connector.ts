@@ -1,4 +1,6 @@
 /** The server's side of the connector: one child for one task, a few at a time. */
+import { mkdirSync } from "node:fs";
+import { dirname, resolve } from "node:path";
 import type { Ctx } from "../../context.ts";
 import { oncePer } from "../../lib/once_per.ts";
 import type { Credentials, Source } from "../../lib/source.ts";
@@ -100,9 +102,13 @@ function runChild(ctx: Ctx, task: ToConnector, { signal, onProgress }: Options):
   return new Promise((done) => {
     if (signal?.aborted) return done(CANCELLED);
     let outcome: Outcome | undefined;
+    const { ca_file } = task.network;
+    const folder = task.type === "read" ? dirname(task.path) : undefined;
+    if (folder !== undefined) mkdirSync(folder, { recursive: true, mode: 0o700 });
     const worker = ctx.supervisor.spawn<FromConnector, ToConnector>({
       kind: "connector",
       incoming: FromConnector,
+      grants: { reads: ca_file === "" ? [] : [resolve(ca_file)], writes: folder === undefined ? [] : [folder] },
       onMessage(message) {
         if (message.type === "reading") onProgress?.(message);
         else if (message.type !== "ready" && message.type !== "heartbeat" && message.type !== "failed")

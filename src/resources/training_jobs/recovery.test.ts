@@ -3,13 +3,14 @@ import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { eventsOf } from "../../../test/fake_replicas.ts";
 import { manyTrainings, type TrainingApp } from "../../../test/fake_trainers.ts";
+import { jobPaths } from "../../../test/foreign_paths.ts";
 import { atEveryFailpoint, fakeClock, until } from "../../../test/harness.ts";
+import { randomFor } from "../../../test/sweep.ts";
 import { durable } from "../../platform/db.ts";
 import * as models from "../models/service.ts";
 import { align, keptOf } from "./checkpoint_files.ts";
 import { liveOf } from "./live.ts";
 import * as moves from "./moves.ts";
-import { placesOf } from "./places.ts";
 import { reconcile } from "./reconcile.ts";
 import { finish } from "./results.ts";
 import * as jobs from "./service.ts";
@@ -160,7 +161,7 @@ test("wherever it crashes, a completed job and its model exist together or not a
 
 /** As a trainer leaves it. */
 async function checkpointOf(on: TrainingApp, id: string, step: number) {
-  const dir = join(placesOf(on.ctx, id).checkpoints, `step-${String(step).padStart(6, "0")}`);
+  const dir = join(jobPaths(on.ctx, id).checkpoints, `step-${String(step).padStart(6, "0")}`);
   mkdirSync(dir, { recursive: true });
   writeFileSync(join(dir, "state.json"), JSON.stringify({ step }));
   writeFileSync(join(dir, "adapter.gguf"), new Uint8Array(await Bun.file(join(on.dir, "adapter.gguf")).arrayBuffer()));
@@ -170,13 +171,13 @@ test("a server that died between the last checkpoint and the end completes witho
   const on = await app({ loop: false });
   const id = on.add();
   await checkpointOf(on, id, 5);
-  mkdirSync(join(placesOf(on.ctx, id).checkpoints, ".verk-tmp-1"));
+  mkdirSync(join(jobPaths(on.ctx, id).checkpoints, ".verk-tmp-1"));
   await until("it to be complete", async () => {
     await reconcile(on.ctx);
     return on.row(id).status === "completed";
   });
   expect(on.starts()).toEqual([]);
-  expect(existsSync(join(placesOf(on.ctx, id).checkpoints, ".verk-tmp-1"))).toBe(false);
+  expect(existsSync(join(jobPaths(on.ctx, id).checkpoints, ".verk-tmp-1"))).toBe(false);
 });
 
 test("a result that is no model counts as a crash, and the job fails in the end", async () => {
@@ -189,10 +190,11 @@ test("a result that is no model counts as a crash, and the job fails in the end"
 test("twenty kills at random moments change nothing of what a job tells", async () => {
   const on = await app({ lives: [{ stepMs: 10 }], flags: { "training.crash_limit": 1000 } });
   const id = on.add({ totalSteps: 1200, saveSteps: 3 });
+  const random = randomFor("trainer kills at random moments");
   let furthest = 0;
   for (let killed = 0; killed < 20; killed++) {
     await until("another worker, a step further", () => on.starts().length > killed && on.row(id).step > furthest);
-    await Bun.sleep(Math.random() * 25); // a moment nobody chose
+    await Bun.sleep(random() * 25); // a moment nobody chose
     on.killLast();
     await until("its end", () => !liveOf(on.ctx.db).runs.has(id) || on.starts().length > killed + 1);
     furthest = Math.max(furthest, on.row(id).crashStep);

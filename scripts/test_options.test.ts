@@ -1,0 +1,28 @@
+import { expect, test } from "bun:test";
+import { parallelFlags, readOptions } from "./test_options.ts";
+
+const machine = { cores: 2, seed: undefined, draw: () => 77 };
+
+test("without flags: all files in one process more than cores, quick sweeps, a drawn seed", () => {
+  expect(readOptions([], machine)).toEqual({ filters: [], full: false, jobs: 3, updateTimings: false, seed: 77 });
+  expect(readOptions([], { ...machine, cores: 64 }).jobs).toBe(8);
+});
+
+test("flags and filters may stand in any order", () => {
+  const options = readOptions(["src/lib", "--full", "--jobs=1", "fault", "--update-timings"], machine);
+  expect(options).toEqual({ filters: ["src/lib", "fault"], full: true, jobs: 1, updateTimings: true, seed: 77 });
+  expect(parallelFlags(options)).toContain("--update-timings");
+});
+
+test("a seed that is given is taken", () => {
+  expect(readOptions([], { ...machine, seed: "12" }).seed).toBe(12);
+});
+
+test.each([
+  [["--fast"], undefined, "Unknown flag --fast"],
+  [["--jobs=0"], undefined, "--jobs must be a whole number from 1"],
+  [["--jobs="], undefined, "--jobs must be"],
+  [[], "x", "VERK_TEST_SEED must be a whole number from 0"],
+])("%p with the seed %p is refused", (argv, seed, message) => {
+  expect(() => readOptions(argv, { ...machine, seed })).toThrow(message);
+});
