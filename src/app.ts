@@ -42,6 +42,7 @@ import { begin as beginTrainingJobs, close as closeTrainingJobs } from "./resour
 import { begin as beginWebhooks } from "./resources/webhooks/fan_out.ts";
 import { close as closeWebhooks } from "./resources/webhooks/live.ts";
 import { mount, mountDetection } from "./routes.ts";
+import { createConfinement } from "./sandbox/confinement/confine.ts";
 import { createRewardPool } from "./sandbox/reward_pool.ts";
 
 const canUseGpus = groups["llama-cuda"] !== undefined;
@@ -197,12 +198,20 @@ export function openContext(config: Config, db: Db, log: Log, clock: Clock): Ope
     log,
     secrets: openSecretBox({ file: config.secrets.master_key_file, sealed: () => someSealed(db.$client) }),
     storage: openStorage(config),
-    supervisor: createSupervisor({ log, clock, socketDir, env: ambientEnv(), ...config.workers }),
+    supervisor: createSupervisor({
+      log,
+      clock,
+      socketDir,
+      givenDir: join(config.data_dir, "models", ".given"), // models are hard-linked there, and not copied
+      confine: createConfinement({ dataDir: config.data_dir, require: config.sandbox.require }),
+      env: ambientEnv(),
+      ...config.workers,
+    }),
     rewards: createRewardPool({ settings: config.sandbox, dataDir: config.data_dir }),
     authenticate: (key) => authenticate({ db, clock }, key),
     wake: (loop) => running.get(loop)?.wake(),
     closing: closing.signal,
-    dial: guardedDial(config.network),
+    dial: guardedDial(config.network, log),
   };
   return { ctx, loops: running, closing };
 }

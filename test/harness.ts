@@ -10,6 +10,7 @@ import { type Clock, systemClock } from "../src/platform/clock.ts";
 import { type Config, loadConfig } from "../src/platform/config.ts";
 import { closeDb, durable } from "../src/platform/db.ts";
 import { failpoints } from "../src/platform/failpoint.ts";
+import type { Dial } from "../src/platform/http_client.ts";
 import { createLog } from "../src/platform/log.ts";
 import { type Loop, startLoop } from "../src/platform/loop.ts";
 import type { Supervisor } from "../src/platform/supervisor.ts";
@@ -63,6 +64,8 @@ export type Options = {
   loops?: readonly string[];
   /** Stands between the server and its children. */
   supervise?: (supervisor: Supervisor) => Supervisor;
+  /** Stands between the server and the outside: answers names, records addresses. */
+  dial?: (config: Config) => Dial;
 };
 // biome-ignore lint/suspicious/noExplicitAny: a test reads whatever the server answered
 export type Answer = { status: number; body: any; headers: Headers };
@@ -83,7 +86,8 @@ export function testApp(options: Options = {}) {
     woken.push(loop);
     running.get(loop)?.wake();
   };
-  const ctx: Ctx = { ...real, wake, supervisor: supervise(real.supervisor) };
+  const dial = options.dial?.(config) ?? real.dial;
+  const ctx: Ctx = { ...real, wake, dial, supervisor: supervise(real.supervisor) };
   for (const spec of loops(ctx))
     if (options.loops?.includes(spec.name)) running.set(spec.name, startLoop(spec, { log, clock }));
   const handle = createHandler(ctx, mount(ctx));

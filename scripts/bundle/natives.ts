@@ -6,6 +6,7 @@ import { constants, zstdCompressSync } from "node:zlib";
 import type { EmbeddedFile } from "../../src/native/embedded.ts";
 import { KERNELS_FILE } from "../../src/native/kernels.ts";
 import { type Platform, platform } from "../../src/native/platform/index.ts";
+import { buildConfine } from "./confine.ts";
 import { buildJail } from "./jail.ts";
 import { verifiedKernels } from "./kernels.ts";
 import { stagePython } from "./python.ts";
@@ -41,6 +42,7 @@ export function nativeGroups({ root, target: { platform: target, packageDir }, c
     llama: filesIn(bins(name), name, LLAMA_FILES),
     ...(cudaDir === undefined ? {} : { "llama-cuda": cudaGroup(root, bins(name), `${name}-cuda`, cudaDir) }),
     python: filesIn(stagePython(root), "", /\.(wasm|zip|bin)$/),
+    confine: [{ path: buildConfine(root, target), rel: "verk-confine" }],
     jail: [{ path: buildJail(root, target), rel: "verk-jail" }],
     shim: [{ path: buildShim(root, target), rel: "verk-shim.so" }],
     cxx: ["libgcc_s.so.1", "libstdc++.so.6"].map((file) => ({ path: findRuntime(file, target), rel: file })),

@@ -8,7 +8,7 @@
 import { integer, primaryKey, sqliteTable, text } from "drizzle-orm/sqlite-core";
 import type { Ctx, Principal } from "../context.ts";
 import { newId } from "../lib/ids.ts";
-import { isBroken, isClosed, joinCommit } from "../platform/db.ts";
+import { durable, isBroken, isClosed, joinCommit } from "../platform/db.ts";
 import { preparedInsert } from "../platform/row.ts";
 import { addressOf } from "./client.ts";
 import { pathOf, requestIdOf } from "./request_log.ts";
@@ -51,6 +51,8 @@ export function actsFor(request: Known, caller: Caller) {
   request[CALLER] = caller;
 }
 
+export const callerOf = (request: Known): Caller | undefined => request[CALLER];
+
 /** The id of what this request has made. */
 export function hasMade(request: Known, answer: unknown) {
   const id = (answer as { id?: unknown } | undefined)?.id;
@@ -77,6 +79,16 @@ export function audit(ctx: Ctx, request: Known, status: number) {
     createdAt: now,
   };
   joinCommit(ctx.db, (tx) => insert(tx, row));
+}
+
+/**
+ * For a GET that shows a secret, which is no plain reading. Await it before the secret leaves: an entry that cannot be
+ * kept fails the request.
+ */
+export async function auditReveal(ctx: Ctx, request: Request, caller: Caller): Promise<void> {
+  actsFor(request, caller);
+  audit(ctx, request, 200);
+  await durable(ctx.db);
 }
 
 export type Command = { who: string; words: string; workspaceId: string; made: string | null };

@@ -4,8 +4,10 @@ import type { Ctx, Principal } from "../context.ts";
 import { AppError, type ErrorCode } from "../lib/errors.ts";
 import { type Area, allows } from "../lib/scopes.ts";
 import { actsFor, type Caller, isRead } from "./audit.ts";
-import { readJson } from "./body.ts";
-import { type RateLimiter, rateLimiterOf } from "./rate_limit.ts";
+import { type Reading as BodyReading, readJson } from "./body.ts";
+import { type BodyKind, bodyLimits } from "./limits/body_limits.ts";
+import { type UnderWay, underWayOf } from "./limits/under_way.ts";
+import { type RateLimiter, rateLimiterOf, refusedKeyLimiterOf } from "./rate_limit.ts";
 import { type Arrival, arrivalOf } from "./request_metrics.ts";
 
 const SCHEME = /^Bearer +(\S+)$/i;
@@ -36,25 +38,28 @@ export class RefusedKey extends AppError {
   }
 }
 
-type Way = { ctx: Ctx; limiter: RateLimiter; area: Area; arrival: Arrival; door: Door };
+type Way = { ctx: Ctx; limiter: RateLimiter; underWay: UnderWay; area: Area; arrival: Arrival; door: Door };
 
-function identify({ ctx, limiter, door }: Way, request: Request): Principal {
+function identify({ ctx, door }: Way, request: Request): Principal {
   try {
     return ctx.authenticate(door.keyOf(request));
   } catch (error) {
-    if (error instanceof RefusedKey && !isRead(request) && limiter.admits(error.caller.keyId))
+    if (error instanceof RefusedKey && !isRead(request) && refusedKeyLimiterOf(ctx).admits(error.caller.keyId))
       actsFor(request, error.caller);
     throw error;
   }
 }
 
 function admit(way: Way, request: Request): Principal {
-  const { limiter, area, arrival, door } = way;
+  const { limiter, underWay, area, arrival, door } = way;
   const principal = identify(way, request);
   arrival.workspaceId = principal.workspaceId;
   limiter.spend(principal.keyId);
   const reads = isRead(request);
-  if (!reads) actsFor(request, principal);
+  if (!reads) {
+    underWay.enter(request, principal.keyId);
+    actsFor(request, principal);
+  }
   if (!allows(principal.scopes, area, reads))
     throw new AppError("missing_scope", `This key lacks the scope for ${area}: it has ${principal.scopes.join(", ")}`);
   door.admit?.(principal, request);
@@ -72,12 +77,12 @@ export function isStillAdmitted(ctx: Pick<Ctx, "authenticate">, request: Request
   }
 }
 
-/** `exactly`: a field of rows whose numbers keep their digits. `tooLarge`: what a body is called that is. */
-type Reading = { exactly?: string; maxBytes?: number; tooLarge?: ErrorCode };
+/** `kind`: its row in the table of limits, small unless it says. `tooLarge`: the error code of a body over its limit. */
+type Reading = Partial<BodyReading> & { kind?: BodyKind; tooLarge?: ErrorCode };
 
-async function readAs(request: Request, maxBytes: number, { exactly, tooLarge }: Reading): Promise<unknown> {
+async function readAs(ctx: Ctx, request: Request, { kind = "small", tooLarge, ...more }: Reading): Promise<unknown> {
   try {
-    return await readJson(request, maxBytes, exactly);
+    return await readJson(ctx, request, { ...bodyLimits(ctx, kind), ...more });
   } catch (error) {
     if (tooLarge === undefined || !(error instanceof AppError) || error.code !== "payload_too_large") throw error;
     throw new AppError(tooLarge, error.message, { cause: error });
@@ -91,7 +96,7 @@ async function readAs(request: Request, maxBytes: number, { exactly, tooLarge }:
  */
 export function area(ctx: Ctx, name: Area, door: Door = bearer) {
   const arrival = arrivalOf(ctx);
-  const way: Way = { ctx, limiter: rateLimiterOf(ctx), area: name, arrival, door };
+  const way: Way = { ctx, limiter: rateLimiterOf(ctx), underWay: underWayOf(ctx), area: name, arrival, door };
   const admitted = new WeakMap<Request, Principal>(); // filled only where a body is read
   const authed = new Elysia().derive({ as: "scoped" }, ({ request, route }) => {
     arrival.route = route;
@@ -102,7 +107,7 @@ export function area(ctx: Ctx, name: Area, door: Door = bearer) {
     ({ request, route }: { request: Request; route: string }) => {
       arrival.route = route;
       admitted.set(request, admit(way, request));
-      return readAs(request, reading.maxBytes ?? ctx.config.http.max_body_bytes, reading);
+      return readAs(ctx, request, reading);
     };
   return {
     authed,

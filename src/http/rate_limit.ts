@@ -18,6 +18,14 @@ export const rateLimiterOf = oncePer(({ config, clock }: Ctx) => {
   return createLimiter(clock, { perSecond, burst }, `More than ${perSecond} requests a second with this key`);
 });
 
+/**
+ * Calls with a key that is known and refused: each that this admits writes one row of the audit log. Enough to show that
+ * somebody still tries it, and on whatever http.rate_limit_per_second says.
+ */
+export const refusedKeyLimiterOf = oncePer(({ clock }: Ctx) =>
+  createLimiter(clock, { perSecond: 1 / 6, burst: 10 }, "This key is refused"),
+);
+
 /** `message`: what a caller is told who comes too often. No rate, no limit. */
 export function createLimiter(clock: Ctx["clock"], rate: Rate, message: string): RateLimiter {
   if (rate.perSecond === 0) return { spend: () => {}, admits: () => true };

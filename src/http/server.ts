@@ -6,6 +6,8 @@ import { audit, isRead } from "./audit.ts";
 import { cors } from "./cors.ts";
 import { type ErrorAnswer, errorEnvelope, errorResponse, toAppError } from "./errors.ts";
 import { announcedLength } from "./file_response.ts";
+import { bodyMemoryOf } from "./limits/body_memory.ts";
+import { underWayOf } from "./limits/under_way.ts";
 import { isPromise } from "./patience.ts";
 import { compilePlainReads } from "./plain_reads.ts";
 import { lastRequestIdOf, logRequest, pathOf } from "./request_log.ts";
@@ -28,6 +30,8 @@ export function createHandler(ctx: Ctx, routes: Routes, answers: ErrorAnswer = e
   compilePlainReads(app);
   const arrival = arrivalOf(ctx);
   const meter = createMeter(ctx, app);
+  const memory = bodyMemoryOf(ctx);
+  const underWay = underWayOf(ctx);
 
   function route(request: Request): Response | Promise<Response> {
     arrival.route = undefined;
@@ -61,6 +65,9 @@ export function createHandler(ctx: Ctx, routes: Routes, answers: ErrorAnswer = e
       if (!reads && refused) audit(ctx, request, answer.status);
     } catch (error) {
       answer = answers(toAppError(ctx, error, request), request);
+    } finally {
+      memory.release(request);
+      underWay.leave(request);
     }
     return finish(request, answer, startedAt, came);
   }

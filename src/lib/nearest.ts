@@ -1,5 +1,9 @@
+/** The cost of a suggestion grows with the length of the name, and a longer name is no typing mistake. */
+const LONGEST_NAME = 64;
+
 /** The candidate closest to a mistyped name, or undefined when nothing is close enough to be worth suggesting. */
 export function nearest(name: string, candidates: Iterable<string>): string | undefined {
+  if (name.length > LONGEST_NAME) return undefined;
   let best: string | undefined;
   let bestDistance = Number.POSITIVE_INFINITY;
   for (const candidate of candidates) {

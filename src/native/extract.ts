@@ -39,6 +39,17 @@ export function ensureGroup(name: string, dataDir: string, table = groups): stri
   return dir;
 }
 
+/** For a worker that is not allowed to write them: verk-confine runs this before the worker. */
+export function ensureGroups(names: readonly string[], dataDir: string) {
+  for (const name of names) ensureGroup(name, dataDir);
+}
+
+/** Whether a group's directory is there and whole, as far as names and sizes tell. True for one that this build lacks. */
+export const isExtracted = (name: string, dataDir: string, table = groups): boolean => {
+  const group = table[name];
+  return group === undefined || isIntact(join(dataDir, "native", `${name}-${group.hash}`), group);
+};
+
 /** Paths of files that are missing or whose bytes differ from what was embedded; empty when the copy is perfect. */
 export function verifyGroup(name: string, dataDir: string, table = groups): string[] {
   const group = table[name];

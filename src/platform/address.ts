@@ -1,4 +1,5 @@
 import { lookup as systemLookup } from "node:dns/promises";
+import { networkInterfaces } from "node:os";
 import { type Cidr, formatIp, inCidr, normalizeHost, parseCidr, parseIp } from "../lib/ip.ts";
 import type { Tier } from "./address_ranges.ts";
 import * as ranges from "./address_ranges.ts";
@@ -6,13 +7,15 @@ import * as ranges from "./address_ranges.ts";
 /**
  * The one judge of where this server may dial. It looks at bytes, never at text, and at what an IPv6 address carries
  * inside; a name passes only when every address it resolves to passes, and the caller dials the address returned here.
- * NOT covered: a public address that a router leads inside; NAT64 under a network's own prefix; this machine's own
- * public addresses. List such in a firewall.
+ * NOT covered: a public address that a router leads inside; NAT64 under a network's own prefix; a public address of this
+ * machine that no interface has, as behind one-to-one NAT. List such in a firewall.
  */
 export type Policy = {
   readonly allowPrivate: boolean;
   readonly hosts: ReadonlySet<string>;
   readonly cidrs: readonly Cidr[];
+  /** Addresses of this machine's interfaces, asked for at each dial: an interface may come later. */
+  readonly own?: () => ReadonlySet<string>;
 };
 export type Verdict = { allowed: true } | { allowed: false; reason: string; tier: Tier };
 
@@ -25,12 +28,27 @@ export function networkPolicy(network: { allow_private: boolean; allow: readonly
     allowPrivate: network.allow_private,
     hosts: new Set(hosts.filter((host) => host !== undefined)),
     cidrs: dialled,
+    own: interfaceAddresses,
   };
+}
+
+const OWN_MS = 1_000;
+let known: { at: number; addresses: ReadonlySet<string> } | undefined;
+
+/** The kernel is asked at most once a second: webhooks dial thousands of times in one. */
+function interfaceAddresses(): ReadonlySet<string> {
+  const now = performance.now();
+  if (known && now - known.at < OWN_MS) return known.addresses;
+  const all = Object.values(networkInterfaces()).flatMap((each) => each ?? []);
+  const bytes = all.map(({ address }) => parseIp(address.replace(/%.*$/, ""))).filter((ip) => ip !== undefined);
+  known = { at: now, addresses: new Set(bytes.map(formatIp)) };
+  return known.addresses;
 }
 
 export const PUBLIC_ONLY: Policy = { allowPrivate: false, hosts: new Set(), cidrs: [] };
 
 const ALLOWED: Verdict = { allowed: true };
+const OWN = "an address of this machine";
 const refuse = (tier: Tier, reason: string): Verdict => ({ allowed: false, tier, reason });
 
 export function judgeAddress(bytes: Uint8Array, policy: Policy): Verdict {
@@ -50,8 +68,8 @@ const isMapped = (bytes: Uint8Array) =>
 
 function judgeRanges(address: Uint8Array, table: readonly ranges.Range[], policy: Policy): Verdict {
   const hit = table.find((range) => inCidr(address, range));
-  if (!hit || (hit.tier === 2 && policy.allowPrivate)) return ALLOWED;
-  return refuse(hit.tier, hit.reason);
+  if (hit && !(hit.tier === 2 && policy.allowPrivate)) return refuse(hit.tier, hit.reason);
+  return !hit && policy.own?.().has(formatIp(address)) ? refuse(1, OWN) : ALLOWED;
 }
 
 function judgeIpv6(address: Uint8Array, policy: Policy): Verdict {
@@ -121,12 +139,16 @@ export function judgeUrl(input: string | URL, policy: Policy, { allowHttp = fals
 export class DialError extends Error {
   constructor(
     readonly code: "address_refused" | "unresolved" | "timeout" | "connection" | "tls",
+    /** Callers of other workspaces read it: it never tells what a name resolves to. */
     message: string,
-    options?: ErrorOptions,
+    options?: ErrorOptions & { detail?: string },
   ) {
     super(message, options);
     this.name = "DialError";
+    this.detail = options?.detail;
   }
+  /** For the server's log alone: the address behind the name, and why it is refused. */
+  readonly detail: string | undefined;
 }
 
 export type Lookup = (host: string) => Promise<readonly { address: string }[]>;
@@ -157,10 +179,9 @@ export async function resolveChecked(
     const bytes = parseIp(address.replace(/%.*$/, "")); // a zone id comes with link-local addresses only
     const verdict = bytes ? judgeAddress(bytes, policy) : refuse(1, "not an address");
     if (!bytes || (!verdict.allowed && !listed))
-      throw new DialError(
-        "address_refused",
-        `${host} leads to ${address}, which is not allowed: ${verdict.allowed ? "" : verdict.reason}`,
-      );
+      throw new DialError("address_refused", `${host} leads to an address that is not allowed`, {
+        detail: `${address}: ${verdict.allowed ? "not an address" : verdict.reason}`,
+      });
     return unmapped(bytes);
   });
   const [first, ...rest] = checked.sort((a, b) => a.length - b.length).map(formatIp);

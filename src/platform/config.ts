@@ -1,4 +1,4 @@
-import { accessSync, constants, existsSync, readFileSync } from "node:fs";
+import { accessSync, constants, existsSync, readFileSync, statSync } from "node:fs";
 import { join, resolve } from "node:path";
 import type { z } from "zod";
 import { UsageError } from "../lib/errors.ts";
@@ -42,6 +42,31 @@ export function loadConfig({ file, env = process.env, flags = {} }: ConfigSource
 export function configFile(asked: string | undefined, env: Env = process.env): string | undefined {
   return asked ?? env["VERK_CONFIG"] ?? (existsSync(DEFAULT_CONFIG_FILE) ? DEFAULT_CONFIG_FILE : undefined);
 }
+
+/** A file whose secrets others on this machine can read. */
+export type ExposedFile = { file: string; mode: string; settings: string[] };
+
+/**
+ * Undefined: the file holds no secret, or only its owner and its group can read it. The group is fine: the installer
+ * gives the file to root and lets the group of the service read it.
+ */
+export function exposedSecrets(file: string | undefined): ExposedFile | undefined {
+  if (file === undefined) return undefined;
+  const { mode } = statSync(file);
+  if ((mode & 0o006) === 0) return undefined;
+  const known = leaves(ConfigTree);
+  const settings: string[] = [];
+  readTomlFile(ConfigTree, known, file, (path, value) => {
+    if (value !== "" && known.some((leaf) => leaf.path === path && leaf.secret)) settings.push(path);
+  });
+  return settings.length === 0 ? undefined : { file, mode: (mode & 0o777).toString(8).padStart(4, "0"), settings };
+}
+
+/** One line each for the command line and the log: what is wrong, and what mends it. */
+export const sayExposed = ({ file, mode, settings }: ExposedFile) => ({
+  detail: `${file} has mode ${mode}, so every user of this machine can read ${settings.join(", ")}`,
+  fix: `chmod 640 ${file} and replace the secret, or move it to the environment of the service`,
+});
 
 /** Every setting as it is in force, secrets hidden. */
 export const printConfig = (config: Config): Record<string, unknown> => redactTree(ConfigTree, config);

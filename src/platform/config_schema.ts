@@ -27,7 +27,33 @@ const http = section("The one port that serves both interfaces.", {
     .refine(isPublicUrl, "expected http(s)://host[:port][/path] without a trailing slash")
     .default("")
     .describe("Address under which clients reach this server, used in links; empty = from listen."),
-  max_body_bytes: z.int().min(1024).max(1_073_741_824).default(10_485_760).describe("Largest JSON request body."),
+  max_body_bytes: z
+    .int()
+    .min(1024)
+    .max(1_073_741_824)
+    .default(10_485_760)
+    .describe("Largest JSON request body; routes that need little take 256 KiB."),
+  body_memory_bytes: z
+    .int()
+    .min(1_048_576)
+    .default(536_870_912)
+    .describe("Request bodies in memory, all together; beyond it requests get 503."),
+  workspace_body_memory_bytes: z
+    .int()
+    .min(1_048_576)
+    .default(134_217_728)
+    .describe("The same for one workspace; a single body within its own limit always fits."),
+  body_timeout_seconds: z
+    .int()
+    .min(1)
+    .max(86_400)
+    .default(300)
+    .describe("Until a body that is kept in memory must have arrived; uploads to the disk may take longer."),
+  max_requests_per_key: z
+    .int()
+    .min(0)
+    .default(512)
+    .describe("Requests of one key under way at a time, reads not counted; beyond it 429; 0 = off."),
   idle_timeout_seconds: z
     .int()
     .min(20)
@@ -101,6 +127,12 @@ const hub = section("Where models come from that are not on this machine.", {
     .default("https://huggingface.co")
     .describe("A hub that speaks the Hugging Face protocol; never dialled when offline = true."),
   token: secret(z.string().default("").describe("Access token for private or gated models; empty = none.")),
+  token_for: z
+    .enum(["admin", "all"])
+    .default("admin")
+    .describe(
+      "Who may use hub.token: workspaces with an admin key, or all. Others store their own as the secret HUB_TOKEN.",
+    ),
 });
 
 const serving = section("Deployments.", {

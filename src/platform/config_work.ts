@@ -2,12 +2,13 @@
 import { z } from "zod";
 import { milliseconds, section } from "./config_section.ts";
 
-export const sandbox = section("Where reward code runs.", {
+export const sandbox = section("Where reward code and workers run.", {
   require: z
     .enum(["language", "process", "full"])
     .default("process")
     .describe(
-      "Refuse to run below this: language (the interpreter's walls), process (and seccomp), full (and landlock, namespaces).",
+      "Refuse to run below this: language (the interpreter's walls), process (and seccomp), full (and landlock, namespaces). " +
+        "It holds for reward code and for workers, which parse images, models, archives and rows: one that lacks a layer does not start.",
     ),
   memory_mib: z.int().min(64).max(4096).default(512).describe("What one reward process may add to its own size."),
   processes: z.int().min(1).max(1024).default(8).describe("Reward processes at the same time; others wait."),

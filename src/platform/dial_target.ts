@@ -25,7 +25,7 @@ export function targetOf(input: string | URL, { policy, allowHttp = false, keepA
   const known = targetsOf(policy);
   const key = `${allowHttp} ${input}`;
   const found = known.get(key);
-  if (found) return found;
+  if (found && !(found.pinned && policy.own?.().has(found.pinned.address))) return found;
   const target = judgedTarget(input, policy, allowHttp);
   if (known.size >= MOST_TARGETS) known.clear();
   known.set(key, target);

@@ -1,18 +1,19 @@
 import { readFileSync } from "node:fs";
 import { UsageError } from "../lib/errors.ts";
-import { formatListen } from "../lib/listen.ts";
 import { DialError, type Lookup, networkPolicy, type Policy, resolveChecked } from "./address.ts";
 import type { Config } from "./config.ts";
+import { logRefusal } from "./dial_log.ts";
 import { type Pinned, pin, type Target, targetOf } from "./dial_target.ts";
 import { failpoint } from "./failpoint.ts";
 import { errorCode } from "./files.ts";
+import { type Log, silentLog } from "./log.ts";
 import { trusting } from "./trust.ts";
 
 /**
  * The only way out for anything a user may aim: webhooks, image URLs, connectors, the tracker. The address that was
  * checked is the one dialled, with the name in Host and SNI; redirects are not followed; the answer is read up to a
  * limit and then dropped; one deadline covers resolving, sending and reading.
- * NOT covered: with HTTP_PROXY or HTTPS_PROXY in the environment, Bun's fetch hands the checked address to that proxy.
+ * A proxy named by the environment (HTTP_PROXY, HTTPS_PROXY) is ignored: it would resolve and dial anew.
  */
 export type GuardedRequest = {
   policy: Policy;
@@ -46,10 +47,14 @@ export type GuardedResponse = {
 export type Dial = (url: string | URL, request: Omit<GuardedRequest, "policy" | "ca">) => Promise<GuardedResponse>;
 
 /** The way out under the operator's settings. Reads the CA file now, so that a wrong one stops the start. */
-export function guardedDial(network: Config["network"]): Dial {
+export function guardedDial(network: Config["network"], log: Log = silentLog): Dial {
   const policy = networkPolicy(network);
   const ca = readCaFile(network.ca_file);
-  return (url, request) => guardedFetch(url, { ...request, policy, ca });
+  return (url, request) =>
+    guardedFetch(url, { ...request, policy, ca }).catch((error: unknown) => {
+      if (error instanceof DialError && URL.canParse(url)) logRefusal(log, new URL(url).hostname, error);
+      throw error;
+    });
 }
 
 /** Throws DialError; any HTTP status, 3xx included, is an answer and not an error. */
@@ -186,6 +191,9 @@ async function dial(target: Target, pinned: Pinned, request: GuardedRequest, sig
   }
 }
 
+/** Bun reads the proxy of the environment unless this is false; its types know a text alone. */
+const NO_PROXY = { proxy: false as unknown as string };
+
 async function send(target: Target, { address, href }: Pinned, request: GuardedRequest, signal: AbortSignal) {
   const { url, name } = target;
   const headers = headersOf(target, request);
@@ -197,6 +205,7 @@ async function send(target: Target, { address, href }: Pinned, request: GuardedR
         headers,
         body: request.body ?? null,
         redirect: "manual",
+        ...NO_PROXY,
         keepalive: request.keepAlive ?? false,
         decompress: false, // a small answer must not unpack into a large one
         signal,
@@ -211,9 +220,9 @@ async function send(target: Target, { address, href }: Pinned, request: GuardedR
 function failureOf(cause: unknown, url: URL, address: string): DialError {
   const code = errorCode(cause) ?? "";
   const what = /CERT|TLS|SSL|EPROTO|VERIFY|SIGNATURE|SELF_SIGNED/.test(code) ? "tls" : "connection";
-  const where = formatListen({ hostname: address, port: Number(url.port) || (url.protocol === "https:" ? 443 : 80) });
   const said = what === "tls" ? "TLS failed" : "The connection failed";
-  return new DialError(what, `${said} (${code || "unknown"}) at ${where}`, { cause: withoutAddress(cause) });
+  const message = `${said} (${code || "unknown"}) at ${url.host}`;
+  return new DialError(what, message, { cause: withoutAddress(cause), detail: address });
 }
 
 /** Bun's errors carry the whole address, and with it what was signed into its query. */

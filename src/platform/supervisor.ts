@@ -1,15 +1,16 @@
 /** All children of this server: started with one set of limits, and none of them left behind. */
-import { readdirSync, rmSync } from "node:fs";
+import { readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
+import { isId } from "../lib/ids.ts";
 import type { Clock } from "./clock.ts";
 import type { Log } from "./log.ts";
 import { killMarked } from "./orphans.ts";
-import type { Worker, WorkerMessage, WorkerOptions } from "./worker.ts";
+import type { Confine, Worker, WorkerMessage, WorkerOptions } from "./worker.ts";
 import { marks } from "./worker_env.ts";
 import { spawnWorker } from "./worker_process.ts";
 
 type Limits = "silenceMs" | "readyTimeoutMs" | "graceMs" | "tailBytes";
-type Given = "log" | "clock" | "socketDir" | "env" | "program";
+type Given = "log" | "clock" | "socketDir" | "givenDir" | "confine" | "env" | "program";
 export type SpawnOptions<In extends WorkerMessage> = Omit<WorkerOptions<In>, Limits | Given> &
   Partial<Pick<WorkerOptions<In>, Limits>>;
 
@@ -20,7 +21,7 @@ export type Supervisor = {
   /** Stops all, at the same time, for good. */
   stopAll: (reason: string) => Promise<void>;
   /**
-   * Kills what a killed server of the same data directory left behind, and removes its sockets. Only for the holder of
+   * Kills what a killed server of the same data directory left behind, and removes the folders of its workers. Only for the holder of
    * the data lock: to anyone else a living server's workers look the same. Returns how many there were.
    */
   sweep: () => Promise<number>;
@@ -29,7 +30,10 @@ export type Supervisor = {
 type Deps = {
   log: Log;
   clock: Clock;
+  /** A folder for each worker, with its socket. */
   socketDir: string;
+  givenDir?: string;
+  confine?: Confine | undefined;
   silence_ms: number;
   stop_grace_ms: number;
   stderr_tail_bytes: number;
@@ -50,7 +54,16 @@ export function createSupervisor(deps: Deps): Supervisor {
     graceMs: deps.stop_grace_ms,
     tailBytes: deps.stderr_tail_bytes,
   };
-  const given = { log, clock, socketDir, env, ...(deps.program ? { program: deps.program } : {}) };
+  const { confine, givenDir = join(socketDir, "given"), program } = deps;
+  const given = {
+    log,
+    clock,
+    socketDir,
+    givenDir,
+    env,
+    ...(program ? { program } : {}),
+    ...(confine ? { confine } : {}),
+  };
 
   return {
     spawn<In extends WorkerMessage, Out>(options: SpawnOptions<In>) {
@@ -80,19 +93,16 @@ export function createSupervisor(deps: Deps): Supervisor {
     },
     async sweep() {
       const killed = await killMarked(marks.dir(socketDir));
-      for (const name of list(socketDir)) {
-        if (name.endsWith(".sock")) rmSync(join(socketDir, name), { force: true });
+      for (const dir of [socketDir, givenDir]) {
+        for (const name of await readdir(dir).catch(() => [])) {
+          if (!isId(name, "wrk") && !name.endsWith(".sock")) continue; // sockets: of an older version
+          await rm(join(dir, name), { recursive: true, force: true }).catch((error) =>
+            log.warn("the folder of a former worker could not be removed", { folder: join(dir, name), error }),
+          );
+        }
       }
       if (killed.length > 0) log.warn("killed workers that a former server left behind", { pids: killed });
       return killed.length;
     },
   };
-}
-
-function list(dir: string): string[] {
-  try {
-    return readdirSync(dir);
-  } catch {
-    return []; // never had a worker
-  }
 }

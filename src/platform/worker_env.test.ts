@@ -1,14 +1,15 @@
 import { expect, test } from "bun:test";
 import { workerEnv } from "./worker_env.ts";
 
-const place = { id: "wrk_1", dir: "/data/run" };
+const place = { id: "wrk_1", dir: "/data/run", own: "/data/run/wrk_1" };
 
 test.each([
   ["PATH", "/opt/bin", "/opt/bin"],
   ["LC_ALL", "C.UTF-8", "C.UTF-8"],
   ["CUDA_VISIBLE_DEVICES", "0,1", "0,1"],
   ["LD_LIBRARY_PATH", "/usr/local/cuda/lib64", "/usr/local/cuda/lib64"],
-  ["HOME", "/home/ada", "/data/run"],
+  ["HOME", "/home/ada", "/data/run/wrk_1"],
+  ["TMPDIR", "/tmp", "/data/run/wrk_1"],
   ["ORT_DISABLE_TELEMETRY", "0", "1"],
   ["VERK_SECRETS__MASTER_KEY", "hush", undefined],
   ["VERK_FAILPOINT", "*:1", undefined],

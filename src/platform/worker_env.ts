@@ -1,8 +1,10 @@
+import { join } from "node:path";
+
 /**
  * What a worker finds in its environment: a short list of names from the server's own, so that no key of the
  * operator reaches a process that runs other people's code, and the switches that keep native libraries quiet.
  */
-const PASSED = /^(PATH|LANG|LC_\w+|TZ|TMPDIR|LD_LIBRARY_PATH|CUDA_\w+|NVIDIA_\w+|HIP_\w+|ROCR_\w+|HSA_\w+|OMP_\w+)$/;
+const PASSED = /^(PATH|LANG|LC_\w+|TZ|LD_LIBRARY_PATH|CUDA_\w+|NVIDIA_\w+|HIP_\w+|ROCR_\w+|HSA_\w+|OMP_\w+)$/;
 
 const QUIET = {
   ORT_DISABLE_TELEMETRY: "1", // onnxruntime reads it with getenv: it must be there from the start
@@ -10,7 +12,8 @@ const QUIET = {
   BUN_ENABLE_CRASH_REPORTING: "0", // no crash report of the runtime, whatever a later version does by itself
 };
 
-type Place = { id: string; dir: string };
+/** `dir`: of all workers; `own`: of this one. */
+type Place = { id: string; dir: string; own: string };
 
 export const marks = {
   /** On every process of one worker, its grandchildren included. */
@@ -19,9 +22,15 @@ export const marks = {
   dir: (dir: string) => `VERK_WORKER_DIR=${dir}`,
 };
 
-export function workerEnv(ambient: Record<string, string | undefined>, { id, dir }: Place): Record<string, string> {
-  const env: Record<string, string> = { PATH: "/usr/local/bin:/usr/bin:/bin" };
+/** Where the driver keeps kernels that it compiled for this machine's GPUs: minutes of work, so all workers share it. */
+export const cudaCache = (dir: string) => join(dir, ".nv", "ComputeCache");
+
+export function workerEnv(
+  ambient: Record<string, string | undefined>,
+  { id, dir, own }: Place,
+): Record<string, string> {
+  const env: Record<string, string> = { PATH: "/usr/local/bin:/usr/bin:/bin", CUDA_CACHE_PATH: cudaCache(dir) };
   for (const [name, value] of Object.entries(ambient)) if (value !== undefined && PASSED.test(name)) env[name] = value;
-  // Caches of native libraries belong into the data directory, not under the operator's home.
-  return { ...env, HOME: dir, ...QUIET, VERK_WORKER_ID: id, VERK_WORKER_DIR: dir };
+  // Whatever native libraries write belongs into the worker's own folder, not under the operator's home.
+  return { ...env, HOME: own, TMPDIR: own, ...QUIET, VERK_WORKER_ID: id, VERK_WORKER_DIR: dir };
 }

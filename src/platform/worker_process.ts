@@ -3,7 +3,6 @@
  * (`failed`, `done`), what we did to it (`stopped`), or what we saw (`crashed`, `silent`, `lied`).
  * Messages go over the IPC channel; streams go over a unix socket that the child serves at `socketPath`.
  */
-import { mkdirSync } from "node:fs";
 import type { ZodError } from "zod";
 import { newId } from "../lib/ids.ts";
 import { redactText } from "../lib/redact.ts";
@@ -12,9 +11,17 @@ import { failpoint } from "./failpoint.ts";
 import type { Log } from "./log.ts";
 import { killMarked } from "./orphans.ts";
 import { self } from "./self.ts";
-import type { Exit, ExitKind, SeenFailure, Worker, WorkerMessage, WorkerOptions } from "./worker.ts";
+import {
+  type Exit,
+  type ExitKind,
+  type SeenFailure,
+  UNCONFINED,
+  type Worker,
+  type WorkerMessage,
+  type WorkerOptions,
+} from "./worker.ts";
 import { marks, workerEnv } from "./worker_env.ts";
-import { placeSocket } from "./worker_socket.ts";
+import { makeFolder, type WorkerFolder } from "./worker_folder.ts";
 
 const SILENCE_STEPS = 4;
 const DRAIN_MS = 1_000;
@@ -33,7 +40,7 @@ class WorkerProcess<In extends WorkerMessage, Out> implements Worker<In, Out> {
   readonly #options: WorkerOptions<In>;
   readonly #log: Log;
   readonly #child: ReturnType<WorkerProcess<In, Out>["spawn"]>;
-  readonly #socket: ReturnType<typeof placeSocket>;
+  readonly #folder: WorkerFolder;
   readonly #tail: ReturnType<typeof createTail>;
   readonly #drained: Promise<void>;
   readonly #ready = Promise.withResolvers<void>();
@@ -52,14 +59,19 @@ class WorkerProcess<In extends WorkerMessage, Out> implements Worker<In, Out> {
     this.#log = options.log.child({ worker: this.id, worker_kind: this.kind });
     this.#tail = createTail(options.tailBytes);
     this.#quietMs = options.silenceMs;
-    mkdirSync(options.socketDir, { recursive: true, mode: 0o700 });
-    this.#socket = placeSocket(options.socketDir, this.id);
-    this.socketPath = this.#socket.path;
+    const { socketDir, givenDir } = options;
+    this.#folder = makeFolder({ id: this.id, socketDir, givenDir });
+    this.socketPath = this.#folder.socketPath;
     this.ready = this.#ready.promise;
     this.ready.catch(() => {}); // whoever does not wait for it hears of the end by `exited`
 
     failpoint("supervisor.before_spawn");
-    this.#child = this.spawn();
+    try {
+      this.#child = this.spawn();
+    } catch (error) {
+      void this.#folder.remove();
+      throw error;
+    }
     failpoint("supervisor.after_spawn");
     this.#drained = drain(this.#child.stderr, this.#tail.push);
     this.exited = this.#finish();
@@ -83,6 +95,14 @@ class WorkerProcess<In extends WorkerMessage, Out> implements Worker<In, Out> {
     return this.#post(message);
   }
 
+  link(path: string): string | undefined {
+    return this.#options.confine ? this.#folder.link(path) : path;
+  }
+
+  async bring(path: string): Promise<string> {
+    return this.#options.confine ? await this.#folder.bring(path) : path;
+  }
+
   stop(reason: string): Promise<Exit<ExitKind<In>>> {
     if (this.#stopReason === undefined && !this.#gone.signal.aborted) {
       this.#stopReason = reason;
@@ -94,10 +114,13 @@ class WorkerProcess<In extends WorkerMessage, Out> implements Worker<In, Out> {
   }
 
   private spawn() {
-    const { program, args = [], socketDir, env = {}, extraEnv = {} } = this.#options;
-    return Bun.spawn([...(program ?? self()), "worker", this.kind, ...args], {
-      cwd: socketDir, // not ours: the runtime reads .env from the working directory
-      env: { ...workerEnv(env, { id: this.id, dir: socketDir }), ...extraEnv },
+    const { program, args = [], socketDir, env: ambient = {}, extraEnv = {}, grants = {}, confine } = this.#options;
+    const folder = this.#folder;
+    const env = { ...workerEnv(ambient, { id: this.id, dir: socketDir, own: folder.own }), ...extraEnv };
+    const argv = [...(program ?? self()), "worker", this.kind, ...args];
+    return Bun.spawn([...(confine?.({ kind: this.kind, argv, env, folder, grants }) ?? argv)], {
+      cwd: folder.own, // not ours: the runtime reads .env from the working directory
+      env,
       stdin: "ignore",
       stdout: "ignore", // /dev/null: no amount of it blocks the child or costs us anything
       stderr: "pipe",
@@ -193,7 +216,7 @@ class WorkerProcess<In extends WorkerMessage, Out> implements Worker<In, Out> {
     await killMarked(marks.worker(this.id));
     // Its last words may still be on their way.
     await Promise.race([Promise.all([this.#disconnected.promise, this.#drained]), Bun.sleep(DRAIN_MS)]);
-    this.#socket.remove();
+    await this.#folder.remove();
     const { exitCode: code, signalCode: signal } = this.#child;
     const { kind, message } = this.#ending ?? this.#unspoken();
     const exit: Exit<ExitKind<In>> = {
@@ -217,6 +240,9 @@ class WorkerProcess<In extends WorkerMessage, Out> implements Worker<In, Out> {
       return { kind: "crashed", message: "was killed from outside, most likely because memory ran out" };
     }
     if (signalCode) return { kind: "crashed", message: `died of ${signalCode}` };
+    if (exitCode === UNCONFINED && this.#options.confine) {
+      return { kind: "crashed", message: `could not be started in its sandbox: ${this.#tail.text().trim()}` };
+    }
     return { kind: "crashed", message: `exited with code ${exitCode} without a word` };
   }
 

@@ -1,4 +1,5 @@
 /** What the helper reads on its descriptor 3; src/native/jail/spec.c is the other side. */
+import { pathOf } from "./files/foreign_dir.ts";
 import type { JailSpec, Mount } from "./jail_types.ts";
 
 /** Who the helper becomes when the server is root. */
@@ -53,7 +54,7 @@ function mount(entry: Mount): Buffer {
     case "proc":
       return fields(0, "", "/");
     default:
-      return fields(0, entry.from, entry.to);
+      return fields(0, typeof entry.from === "string" ? entry.from : pathOf(entry.from), entry.to);
   }
 }
 

@@ -1,7 +1,8 @@
 /** A process in namespaces of its own, made by the helper `verk-jail` (src/native/jail). */
+import type { ForeignDir } from "./files/foreign_dir.ts";
 
 export type Mount =
-  | { kind: "read_only" | "writable"; from: string; to: string }
+  | { kind: "read_only" | "writable"; from: string | ForeignDir; to: string }
   | { kind: "tmpfs"; to: string; bytes: number }
   | { kind: "symlink"; target: string; at: string }
   | { kind: "file"; at: string; text: string } // read-only, such as /etc/passwd

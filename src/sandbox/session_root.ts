@@ -3,13 +3,14 @@
  * no homes, no /etc but what programs cannot do without, no /run, no /var, no sockets.
  */
 import { lstatSync, readFileSync, readlinkSync } from "node:fs";
+import type { ForeignDir } from "./files/foreign_dir.ts";
 import type { Mount } from "./jail_types.ts";
 
 export type SessionRoot = {
   /** On the host. */
-  workspace: string;
+  workspace: string | ForeignDir;
   /** Mounted behind the workspace, so that one may lie in it. */
-  volumes: readonly { from: string; to: string; writable: boolean }[];
+  volumes: readonly { from: string | ForeignDir; to: string; writable: boolean }[];
   network: "none" | "host";
   /** Of /tmp; it is memory, and counted as such. */
   tmpBytes: number;

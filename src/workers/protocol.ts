@@ -252,7 +252,14 @@ export const FromConnector = later(() =>
       format: z.string(),
     }),
     /** The source's fault or the description's, told to the caller. */
-    z.strictObject({ type: z.literal("refused"), code: z.string(), message: z.string(), param: z.string().nullable() }),
+    z.strictObject({
+      type: z.literal("refused"),
+      code: z.string(),
+      message: z.string(),
+      param: z.string().nullable(),
+      /** For the server's log alone: the name that was refused and the address behind it. */
+      refused: z.strictObject({ host: z.string().max(300), detail: z.string().max(300) }).optional(),
+    }),
   ]),
 );
 export type FromConnector = z.infer<typeof FromConnector>;

@@ -187,3 +187,10 @@ describe("a format", () => {
     expect(await readAll(memoryFile("x.csv", ""))).toEqual([]);
   });
 });
+
+test("a quote inside a cell that has none around it is the rows' fault, not a broken source", async () => {
+  const fault = await faultOf(readAll(memoryFile("rows.csv", 'prompt,n\n"a" b"c,1\nx"y,2\n')));
+  expect([fault.code, fault.message.includes("no valid CSV")]).toEqual(["invalid_rows", true]);
+  const opening = await faultOf(readAll(memoryFile("rows.csv", 'prompt,n\na "b",1\n')));
+  expect([opening.code, opening.message.includes("no valid CSV")]).toEqual(["invalid_rows", true]);
+});

@@ -7,6 +7,7 @@ import { createSupervisor } from "../../src/platform/supervisor.ts";
 import type { Worker } from "../../src/platform/worker.ts";
 import { FromDetector, type ModelName, Refused, Scored, type ToDetector } from "../../src/workers/protocol_detector.ts";
 import { tempDir } from "../harness.ts";
+import { confinedIn } from "../sandbox/confined.ts";
 
 export type Answer = { status: number; scored?: Scored; refused?: Refused };
 type Ask = { models?: readonly ModelName[]; robustness?: boolean; signal?: AbortSignal };
@@ -33,6 +34,7 @@ export class Detector {
       socketDir: join(this.dir, "run"),
       env: { PATH: process.env["PATH"], HOME: this.dir },
       program: options.program ?? SOURCE,
+      ...(options.program ? {} : { confine: confinedIn(this.dir) }), // an executable has its own libraries to extract
       silence_ms: 60_000,
       stop_grace_ms: 5_000,
       stderr_tail_bytes: 8_192,
@@ -80,6 +82,7 @@ export class Detector {
     const worker = this.#supervisor.spawn<FromDetector, ToDetector>({
       kind: "detector",
       incoming: FromDetector,
+      grants: { reads: modelsDir === undefined ? [] : [modelsDir] },
       onMessage: (message) => {
         if (message.type !== "opened") return;
         this.versions = message.versions;

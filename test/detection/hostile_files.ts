@@ -147,16 +147,18 @@ function drawMaker(draw: Draw): [name: string, make: Maker] {
   throw new Error("The weights do not add up");
 }
 
+/** The same file for the same seed. */
+export function hostileFile(good: Good, seed: number): Hostile {
+  const draw = drawFrom(seed);
+  if (draw() < 0.05) {
+    const [mutation, sound] = [pick(draw, Object.values(evil.MUTATIONS)), pick(draw, SOUNDS)];
+    return { name: `${sound} ${seed}`, bytes: mutation(good[sound], draw), models: ["detector_audio_v0"] };
+  }
+  const [name, make] = drawMaker(draw);
+  return { name: `${name} ${seed}`, bytes: make(good, draw), models: IMAGE };
+}
+
 export async function* hostileFiles(seed: number, count: number): AsyncGenerator<Hostile> {
   const good = await goodFiles();
-  for (let i = 0; i < count; i++) {
-    const draw = drawFrom(seed + i);
-    if (draw() < 0.05) {
-      const [mutation, sound] = [pick(draw, Object.values(evil.MUTATIONS)), pick(draw, SOUNDS)];
-      yield { name: `${sound} ${seed + i}`, bytes: mutation(good[sound], draw), models: ["detector_audio_v0"] };
-      continue;
-    }
-    const [name, make] = drawMaker(draw);
-    yield { name: `${name} ${seed + i}`, bytes: make(good, draw), models: IMAGE };
-  }
+  for (let i = 0; i < count; i++) yield hostileFile(good, seed + i);
 }

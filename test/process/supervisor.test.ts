@@ -311,7 +311,7 @@ test("the next server sweeps away what a killed one left: grandchildren and sock
 test.each([
   [
     ["worker", "nonsense"],
-    "there are: fake, fake_detector, fake_serving, fake_trainer, connector, detector, inspector, reward, serving, trainer, probe",
+    "there are: fake, fake_detector, fake_serving, fake_trainer, connector, detector, inspector, reward, serving, trainer, unpack, probe",
   ],
   [["worker", "fake", "echo"], "started by the server"],
   [["worker", "fake", "nonsense"], "knows: echo"],

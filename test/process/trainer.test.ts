@@ -9,10 +9,19 @@ import { systemClock } from "../../src/platform/clock.ts";
 import { sha256File } from "../../src/platform/files.ts";
 import { createLog } from "../../src/platform/log.ts";
 import { createSupervisor, type Supervisor } from "../../src/platform/supervisor.ts";
-import { FromTrainer, type ToTrainer, type TrainPlan } from "../../src/workers/protocol_trainer.ts";
+import { grantsOf } from "../../src/resources/training_jobs/grants.ts";
+import {
+  type ExportTask,
+  FromTrainer,
+  type PreviewTask,
+  type ToTrainer,
+  type TrainPlan,
+  type TrainTask,
+} from "../../src/workers/protocol_trainer.ts";
 import { tempDir, until } from "../harness.ts";
 import { makeModel } from "../models.ts";
 import { logitsOf, relativeError } from "../results_kit.ts";
+import { CONFINED, confinedIn, seenOf } from "../sandbox/confined.ts";
 import { planOf, stream, type Told } from "../trainer_kit.ts";
 
 const dir = tempDir();
@@ -29,7 +38,8 @@ beforeAll(() => {
   const limits = { silence_ms: 30_000, stop_grace_ms: 5_000, stderr_tail_bytes: 8_192 };
   const log = createLog({ level: "error", write: () => {} });
   const env = { PATH: process.env["PATH"], HOME: dir };
-  supervisor = createSupervisor({ log, clock: systemClock, socketDir: join(dir, "run"), env, program, ...limits });
+  const places = { socketDir: join(dir, "run"), confine: confinedIn(dir) };
+  supervisor = createSupervisor({ log, clock: systemClock, ...places, env, program, ...limits });
 });
 afterAll(async () => {
   await supervisor.stopAll("test over");
@@ -47,7 +57,7 @@ const LENGTHS = ({ id, samples }: Scores): ToTrainer => ({
 
 /** `killAfter` so many messages, whatever it does then. */
 function start(
-  task: ToTrainer,
+  task: TrainTask | ExportTask | PreviewTask,
   answer: (asked: Scores) => ToTrainer | null = LENGTHS,
   killAfter = Number.POSITIVE_INFINITY,
 ) {
@@ -55,6 +65,7 @@ function start(
   const worker = supervisor.spawn<FromTrainer, ToTrainer>({
     kind: "trainer",
     incoming: FromTrainer,
+    grants: grantsOf(task),
     onMessage: (message) => {
       if (said.push(message) === killAfter) return void process.kill(worker.pid, "SIGKILL");
       const scored = message.type === "score" ? answer(message) : null;
@@ -67,11 +78,15 @@ function start(
 }
 
 let runs = 0;
-const training = (plan: TrainPlan, more: object = {}): ToTrainer => ({
+const folder = (name: string) => {
+  mkdirSync(join(dir, name));
+  return join(dir, name);
+};
+const training = (plan: TrainPlan, more: object = {}): TrainTask => ({
   type: "train",
   ...machine,
   plan,
-  checkpoint_dir: join(dir, `run-${runs++}`),
+  checkpoint_dir: folder(`run-${runs++}`),
   save_steps: 0,
   save_seconds: 0,
   resume: null,
@@ -85,6 +100,8 @@ let trained: string; // a checkpoint that later tests make files of
 test("a training is told step by step, has its completions scored, and ends", async () => {
   const plan = await planOf({ ...common, method: "grpo", rows: PROMPTS, given: { ...GRPO, max_steps: 3 } });
   const { worker, said, of } = start(training(plan));
+  await worker.ready;
+  expect(seenOf(worker.pid)).toMatchObject(CONFINED); // M6
   expect(await worker.exited).toMatchObject({ kind: "done", code: 0 });
   expect(of("begun")).toMatchObject([{ step: 0, total_steps: 3, device: "CPU" }]);
   expect(of("step").map(({ step, values }) => [step, values["reward_latency_p95"]])).toEqual([
@@ -129,7 +146,7 @@ test("killed again and again, it tells what an uninterrupted run tells", async (
   const whole = start(training(plan, { save_steps: 3 }));
   await whole.worker.exited;
   const chance = openRandom(5);
-  const checkpoint_dir = join(dir, `run-${runs++}`);
+  const checkpoint_dir = folder(`run-${runs++}`);
   let told: Told<"step">[] = [];
   let resume: string | null = null;
   let kills = 0;
@@ -212,6 +229,6 @@ test("a quantization that nobody knows is refused with those there are", async (
   const { worker } = start({
     ...{ type: "export", ...machine, model_path: model, base_model: null, checkpoint: trained, lora },
     ...{ variant: "gguf", quantization: "Q3_X", out: join(dir, "never") },
-  } as ToTrainer);
+  } as ExportTask);
   expect(await worker.exited).toMatchObject({ kind: "config", message: expect.stringContaining("Q4_K_M") });
 }, 120_000);

@@ -16,8 +16,8 @@ import {
 } from "node:fs";
 import { join } from "node:path";
 import { AppError } from "../../src/lib/errors.ts";
-import { type Beneath, openBeneath } from "../../src/sandbox/beneath.ts";
-import { emptyDirectory, measureTree } from "../../src/sandbox/beneath_tree.ts";
+import { type Beneath, openBeneath } from "../../src/sandbox/files/beneath.ts";
+import { emptyDirectory, measureTree } from "../../src/sandbox/files/beneath_tree.ts";
 import { cpuMsOf } from "../cost.ts";
 import { tempDir } from "../harness.ts";
 

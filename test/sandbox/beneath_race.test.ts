@@ -9,21 +9,21 @@ import {
   symlinkSync,
   writeFileSync,
 } from "node:fs";
-import { join, resolve } from "node:path";
+import { join } from "node:path";
 import { AppError } from "../../src/lib/errors.ts";
-import { type Beneath, openBeneath } from "../../src/sandbox/beneath.ts";
+import { type Beneath, openBeneath } from "../../src/sandbox/files/beneath.ts";
 import { tempDir } from "../harness.ts";
+import { openSwapper, type Swapper } from "./swap_kit.ts";
 import { sweep } from "../sweep.ts";
 
 const SWAPS = sweep({ quick: 5_000, full: 20_000 });
 const dir = realpathSync(tempDir());
 const workspace = join(dir, "root/workspace");
-const program = join(dir, "swapper");
+let swapper: Swapper;
 let beneath: Beneath;
 
 beforeAll(() => {
-  const built = Bun.spawnSync(["gcc", "-O2", "-Wall", "-o", program, resolve(import.meta.dir, "swapper.c")]);
-  if (!built.success) throw new Error(`gcc: ${built.stderr}`);
+  swapper = openSwapper(join(dir, "swapper"), workspace);
   mkdirSync(join(dir, "outside"));
   writeFileSync(join(dir, "outside/file"), "OUTSIDE");
   writeFileSync(join(dir, "outside/more"), "OUTSIDE");
@@ -38,26 +38,6 @@ afterAll(() => {
   beneath.close();
   rmSync(dir, { recursive: true, force: true });
 });
-
-/** Does `work` while the two names are swapped by another process; again, until they were swapped often enough. */
-async function whileSwapping(a: string, b: string, work: () => Promise<void>) {
-  for (let swaps = 0; swaps <= SWAPS; ) swaps += await swapsDuring(a, b, work);
-}
-
-async function swapsDuring(a: string, b: string, work: () => Promise<void>): Promise<number> {
-  const child = Bun.spawn([program, workspace, a, b], { stdout: "pipe", timeout: 300_000, killSignal: "SIGKILL" });
-  const reader = child.stdout.getReader();
-  let said = new TextDecoder().decode((await reader.read()).value);
-  try {
-    await work();
-  } finally {
-    child.kill("SIGTERM");
-  }
-  for (let next = await reader.read(); !next.done; next = await reader.read())
-    said += new TextDecoder().decode(next.value);
-  await child.exited;
-  return Number(said.trim().split("\n").at(-1));
-}
 
 const buffer = Buffer.alloc(64);
 function readBeneath(path: string): string {
@@ -90,7 +70,7 @@ const onlyRefusals = (counts: Record<string, number>, good: string) =>
 
 test(`a file that becomes a link out of the workspace and back, ${SWAPS} times, is never read through`, async () => {
   const counts: Record<string, number> = {};
-  await whileSwapping("leaf", "evil_leaf", () => outcomes(counts, () => readBeneath("/workspace/leaf")));
+  await swapper.atLeast(SWAPS, "leaf", "evil_leaf", () => outcomes(counts, () => readBeneath("/workspace/leaf")));
   onlyRefusals(counts, "inside");
   expect(counts["inside"]).toBeGreaterThan(0);
   expect(counts["path_outside_workspace"]).toBeGreaterThan(0);
@@ -99,7 +79,7 @@ test(`a file that becomes a link out of the workspace and back, ${SWAPS} times, 
 test("a directory that becomes such a link is never listed or read through, also by way of ..", async () => {
   const listed: Record<string, number> = {};
   const read: Record<string, number> = {};
-  await whileSwapping("dir", "evil_dir", async () => {
+  await swapper.atLeast(SWAPS, "dir", "evil_dir", async () => {
     await outcomes(listed, async () => {
       const { path, entries } = await beneath.list("/workspace/dir");
       return path.startsWith("/workspace/") && entries.map(({ name }) => name).join() === "file" ? "inside" : path;
@@ -114,7 +94,7 @@ test("a directory that becomes such a link is never listed or read through, also
 
 test("under the same swaps, looking first and opening then does escape", async () => {
   let escaped = 0;
-  await swapsDuring("leaf", "evil_leaf", async () => {
+  await swapper.during("leaf", "evil_leaf", async () => {
     const end = performance.now() + 240_000;
     while (escaped === 0 && performance.now() < end) {
       try {

@@ -367,6 +367,10 @@ static void calls(void) {
   say("bpf", syscall(SYS_bpf, 0, NULL, 0));
   say("perf_event_open", syscall(SYS_perf_event_open, NULL, 0, -1, -1, 0));
   say("io_uring_setup", syscall(SYS_io_uring_setup, 8, NULL));
+  unsigned long contexts = 0;
+  say("io_setup", syscall(SYS_io_setup, 1, &contexts));
+  unsigned long range[2] = { 0, 0 }, pages[5];
+  say("cachestat", syscall(451, open("file", O_CREAT | O_RDWR, 0600), range, pages, 0));
   say("userfaultfd", syscall(SYS_userfaultfd, 0));
   say("keyctl", syscall(SYS_keyctl, 0, -3, 0));
   say("ptrace", ptrace(PTRACE_TRACEME, 0, NULL, NULL));

@@ -115,6 +115,15 @@ describe("system calls", () => {
     expect(lines).toMatchObject({ memfd_create: "ok", shmget: "ok", ptrace: "ok", netlink: "ok" });
   });
 
+  test("L2: the host's asynchronous I/O and its page cache are out of reach, and only the filter keeps them so", async () => {
+    const [held, open] = await Promise.all(
+      (["session", "none"] as const).map((filter) => yard.run([ATTACK, "calls"], { filter })),
+    );
+    expect(held?.lines).toMatchObject({ io_setup: "ENOSYS", cachestat: "EPERM" });
+    expect(open?.lines).toMatchObject({ io_setup: "ok" });
+    expect(["ok", "ENOSYS"]).toContain(open?.lines["cachestat"] ?? ""); // kernels before 6.5 do not have it
+  });
+
   test("no namespaces within, by no call", async () => {
     const { lines } = await yard.run([ATTACK, "namespaces"]);
     expect(Object.entries(lines).filter(([, how]) => how === "ok")).toEqual([]);

@@ -11,6 +11,7 @@ import * as models from "../../src/resources/models/service.ts";
 import type { Adapter } from "../../src/workers/trainer/results/adapter.ts";
 import { writeAdapterGguf } from "../../src/workers/trainer/results/adapter_gguf.ts";
 import { writeMergedGguf } from "../../src/workers/trainer/results/merged_gguf.ts";
+import { jobFile } from "../foreign_paths.ts";
 import { type TestApp, testApp, until } from "../harness.ts";
 import { makeModel } from "../models.ts";
 import { randomAdapter } from "../results_kit.ts";
@@ -24,7 +25,7 @@ beforeAll(async () => {
   on = testApp({ loops: ["deployments.reconcile"], flags: { "serving.threads": 1, "serving.restart_backoff_ms": 1 } });
   begin(on.ctx);
   const folder = join(on.dir, "models");
-  mkdirSync(folder, { recursive: true });
+  for (const dir of [folder, join(on.dir, "jobs")]) mkdirSync(dir, { recursive: true });
   const base = join(folder, "base.gguf");
   renameSync(makeModel(folder, { arch: "qwen2", type: "F32" }), base);
   const { id } = await register(on.ctx, { name: "base", path: "models/base.gguf" });
@@ -38,10 +39,16 @@ beforeAll(async () => {
       learned: { adapter },
     });
     await register(on.ctx, { name: `${name}-merged`, path: `models/${name}-merged.gguf` });
-    const path = join(on.dir, `${name}.gguf`);
+    const path = join(on.dir, "jobs", `${name}.gguf`);
     await writeAdapterGguf(path, adapter);
     const of = { workspaceId: on.workspaceA, jobId: newId("job", 1), checkpointId: newId("ckpt", 1), step: 1 };
-    await models.registerResult(on.ctx, { ...of, variant: "adapter", name, baseModelId: id, path });
+    await models.registerResult(on.ctx, {
+      ...of,
+      variant: "adapter",
+      name,
+      baseModelId: id,
+      file: jobFile(on.dir, path),
+    });
   }
   backend.close();
 }, 120_000);

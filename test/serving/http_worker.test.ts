@@ -12,6 +12,7 @@ import type { Worker } from "../../src/platform/worker.ts";
 import { FromServing, type ToServing } from "../../src/workers/protocol.ts";
 import { tempDir, until } from "../harness.ts";
 import { makeModel } from "../models.ts";
+import { CONFINED, confinedIn, seenOf } from "../sandbox/confined.ts";
 import { randomSchema } from "./random_schema.ts";
 
 const CONTEXT = 1_024;
@@ -28,14 +29,15 @@ beforeAll(async () => {
   const program = [process.execPath, resolve(import.meta.dir, "../../src/main.ts")];
   const limits = { silence_ms: 20_000, stop_grace_ms: 5_000, stderr_tail_bytes: 8_192 };
   const env = { PATH: process.env["PATH"], HOME: dir };
-  supervisor = createSupervisor({ log, clock: systemClock, socketDir: join(dir, "run"), env, program, ...limits });
+  const places = { socketDir: join(dir, "run"), confine: confinedIn(dir) };
+  supervisor = createSupervisor({ log, clock: systemClock, ...places, env, program, ...limits });
   worker = supervisor.spawn({
     kind: "serving",
     incoming: FromServing,
     onMessage: (message) => void said.push(message),
   });
   await worker.ready;
-  const model_path = makeModel(dir, { arch: "llama", type: "F32", context: CONTEXT });
+  const model_path = worker.link(makeModel(dir, { arch: "llama", type: "F32", context: CONTEXT })) as string;
   const shape = { context_length: CONTEXT, parallel: 4, threads: 1, gpus: [], hurry: false };
   worker.send({ type: "load", data_dir: dir, model_path, ...shape });
   await until("the model to be loaded", () => said.some((message) => message.type === "loaded"), 30_000);
@@ -56,6 +58,10 @@ test("loading tells its stages, in order, and what was loaded", () => {
   const stages = said.flatMap((message) => (message.type === "loading" ? [message.stage] : []));
   expect([...new Set(stages)]).toEqual(["loading", "warming"]);
   expect(said.find((message) => message.type === "loaded")).toMatchObject({ context_length: CONTEXT, parallel: 4 });
+});
+
+test("M6: the process that serves a stranger's model is confined", () => {
+  expect(seenOf(worker.pid)).toMatchObject(CONFINED);
 });
 
 test("health is a decode", async () => {

@@ -1,5 +1,5 @@
 import { UsageError } from "../../lib/errors.ts";
-import { configFile, defaultToml, printConfig } from "../../platform/config.ts";
+import { configFile, defaultToml, exposedSecrets, printConfig, sayExposed } from "../../platform/config.ts";
 import { defaultPricing, loadPricing } from "../../platform/pricing.ts";
 import { CONFIG_FLAG, command, DATA_FLAG, EXIT, type Group, JSON_FLAG } from "../args.ts";
 import { note, print, printJson } from "../output.ts";
@@ -19,15 +19,23 @@ const print_ = command({
 
 const check = command({
   summary: "Check the configuration file and the environment, as a start would",
-  flags: { config: CONFIG_FLAG, data: DATA_FLAG, json: { type: "boolean", doc: 'Print {"ok","file","error"}' } },
+  flags: {
+    config: CONFIG_FLAG,
+    data: DATA_FLAG,
+    json: { type: "boolean", doc: 'Print {"ok","file","error","warnings"}' },
+  },
   examples: ["verk config check --config ./verk.toml"],
   exits: { 5: "the configuration is wrong; the message names the setting and where it stands" },
   run({ json, ...where }) {
     const file = configFile(where.config) ?? null;
     const error = mistake(() => loadPricing(settingsOf(where).billing.pricing_file));
-    if (json) printJson({ ok: error === null, file, error });
+    const exposed = error === null ? exposedSecrets(file ?? undefined) : undefined;
+    const { detail, fix } = exposed ? sayExposed(exposed) : { detail: undefined, fix: undefined };
+    const warnings = detail === undefined ? [] : [`${detail}: ${fix}`];
+    if (json) printJson({ ok: error === null, file, error, warnings });
     else if (error === null) note(`The configuration is right (${file ?? "no file: defaults and environment"}).`);
     else note(`verk: ${error}`);
+    if (!json) for (const warning of warnings) note(`Warning: ${warning}`);
     return error === null ? EXIT.ok : EXIT.check;
   },
 });

@@ -2,6 +2,7 @@ import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { VERSION } from "../../lib/version.ts";
+import { configFile } from "../../platform/config.ts";
 import { CONFIG_FLAG, command, DATA_FLAG, EXIT, JSON_FLAG } from "../args.ts";
 import { examine, type Finding, type Status } from "../doctor/check.ts";
 import { gpuChecks } from "../doctor/gpus.ts";
@@ -24,7 +25,7 @@ export const doctor = command({
   async run({ json, ...where }) {
     const config = settingsOf(where);
     const temporary = existsSync(config.data_dir) ? undefined : mkdtempSync(join(tmpdir(), "verk-doctor-"));
-    const scene = { config, probeDir: temporary ?? config.data_dir };
+    const scene = { config, probeDir: temporary ?? config.data_dir, file: configFile(where.config) };
     const findings: Finding[] = [];
     try {
       for (const check of CHECKS) {

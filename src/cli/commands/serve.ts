@@ -1,6 +1,7 @@
 import { sentence, unusedGpu } from "../../lib/gpu_advice.ts";
 import { VERSION } from "../../lib/version.ts";
 import { groups } from "../../native/embedded.ts";
+import { configFile, exposedSecrets, sayExposed } from "../../platform/config.ts";
 import { findGpus } from "../../platform/gpu_presence.ts";
 import { CONFIG_FLAG, command, DATA_FLAG } from "../args.ts";
 import { note } from "../output.ts";
@@ -29,13 +30,19 @@ export const serve = command({
     3: "another server holds the data directory",
   },
   async run(flags) {
+    const file = configFile(flags.config);
     const config = settingsOf(flags);
+    const exposed = exposedSecrets(file);
+    if (exposed) {
+      const { detail, fix } = sayExposed(exposed);
+      note(`Warning: ${detail}: ${fix}`);
+    }
     const { startServer } = await import("../../app.ts");
     const server = await patiently(config.data_dir, () => startServer(config));
     note(`verk ${VERSION} listening on ${server.url} (data ${config.data_dir}, pid ${process.pid})`);
     if (server.detectUrl) note(`Detection alone on ${server.detectUrl}`);
     if (server.setup) {
-      note(`No API key exists yet: open ${server.setup.url} to get an admin key. The link works once.`);
+      note(`No API key exists yet: open ${server.setup.url} to get an admin key. The link works once, for 24 hours.`);
       // A key must not end up in a journal: only a person at a terminal gets to see it.
       if (process.stderr.isTTY) {
         const { firstAdminKey } = await import("../offline.ts");

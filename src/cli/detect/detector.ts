@@ -14,6 +14,7 @@ import { silentLog } from "../../platform/log.ts";
 import { createSupervisor } from "../../platform/supervisor.ts";
 import { type Ensemble, ensembleOf } from "../../resources/detection/policy.ts";
 import { type Room, score, type Versions, versionsOf } from "../../resources/detection/worker.ts";
+import { createConfinement } from "../../sandbox/confinement/confine.ts";
 import { AUDIO_MODELS, IMAGE_MODELS, type ModelName, type Scored } from "../../workers/protocol_detector.ts";
 import { type Found, type Kind, readContents, reasonOf } from "./files.ts";
 
@@ -36,17 +37,19 @@ export type Detector = {
 export async function openDetector(config: Config): Promise<Detector> {
   const dir = mkdtempSync(join(tmpdir(), "verk-detect-"));
   const closing = new AbortController();
+  const dataDir = isOwn(config.data_dir) ? config.data_dir : dir;
   const supervisor = createSupervisor({
     log: silentLog,
     clock: systemClock,
     socketDir: join(dir, "run"),
+    confine: createConfinement({ dataDir, require: config.sandbox.require }),
     env: ambientEnv(),
     ...config.workers,
   });
   const room: Room = {
     config: {
       ...config,
-      data_dir: isOwn(config.data_dir) ? config.data_dir : dir,
+      data_dir: dataDir,
       detect: { ...config.detect, parallel: AT_ONCE },
     },
     clock: systemClock,

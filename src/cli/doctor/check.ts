@@ -9,8 +9,11 @@ export type Finding = {
   fix?: string;
 };
 
-/** What the checks look at. `probeDir` takes the native libraries: the data directory, or a temporary one. */
-export type Scene = { config: Config; probeDir: string };
+/**
+ * What the checks look at. `probeDir` takes the native libraries: the data directory, or a temporary one. `file`: the
+ * configuration file that was read, if any.
+ */
+export type Scene = { config: Config; probeDir: string; file?: string | undefined };
 export type Verdict = Omit<Finding, "check">;
 export type Check = { name: string; run: (scene: Scene) => Verdict | Promise<Verdict> };
 

@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import { formatListen, type Listen, parseListen } from "../../lib/listen.ts";
 import { BUILT_AT } from "../../lib/version.ts";
+import { exposedSecrets, sayExposed } from "../../platform/config.ts";
 import { isHeld } from "../../platform/data_lock.ts";
 import { type Check, fail, ok, type Scene, type Verdict, warn } from "./check.ts";
 
@@ -13,6 +14,7 @@ export const hostChecks: readonly Check[] = [
   { name: "clock", run: clock },
   { name: "open files", run: openFiles },
   { name: "address", run: address },
+  { name: "configuration", run: configuration },
 ];
 
 function glibc() {
@@ -63,6 +65,13 @@ function address({ config }: Scene) {
   const { port } = config.detect;
   const first = free(at, "--listen");
   return port < 0 || first.status !== "ok" ? first : free({ ...at, port }, "detect.port", `${formatListen(at)} and `);
+}
+
+function configuration({ file }: Scene) {
+  const exposed = exposedSecrets(file);
+  if (!exposed) return ok(file ?? "no file: defaults and environment");
+  const { detail, fix } = sayExposed(exposed);
+  return warn(detail, fix);
 }
 
 function free(at: Listen, setting: string, before = ""): Verdict {

@@ -1,6 +1,9 @@
-/** What holds around other people's code on this machine: reward processes are really started, a jail is really made. */
+/** What holds around workers and other people's code on this machine: each sandbox is really made. */
 import { LAYERS, type Language, type Layer } from "../../lib/rewards/contract.ts";
+import type { Level } from "../../lib/rewards/levels.ts";
 import { missingLayers } from "../../lib/rewards/levels.ts";
+import { missingWorkerLayers } from "../../sandbox/confinement/layers.ts";
+import { type Support, workerSupport } from "../../sandbox/confinement/support.ts";
 import { jailSupport } from "../../sandbox/jail_support.ts";
 import type { JailSupport } from "../../sandbox/jail_types.ts";
 import { rewardSpawner } from "../../sandbox/reward_jail.ts";
@@ -9,6 +12,7 @@ import { sessionJail } from "../../sandbox/session_jail.ts";
 import { type Check, fail, ok, type Scene, type Verdict, warn } from "./check.ts";
 
 export const sandboxChecks: readonly Check[] = [
+  { name: "workers", run: workers },
   { name: "reward code", run: rewardCode },
   { name: "sessions", run: sessions },
 ];
@@ -63,6 +67,29 @@ export function layersVerdict(
     .join("; ");
   if (needed.length === 0) return warn(detail, fix);
   return fail(`${detail}: no reward function runs`, `${fix}; or lower sandbox.require`);
+}
+
+/** Processes that parse what strangers sent: images, model files, archives, rows of outside sources. */
+function workers(scene: Scene): Verdict {
+  const support = workerSupport(scene.probeDir);
+  if (support === undefined) {
+    return warn(
+      "not confined: verk runs from its source and verk-confine has not been built",
+      "bun scripts/bundle/confine.ts",
+    );
+  }
+  return workersVerdict(support, scene.config.sandbox.require);
+}
+
+/** Pure: the layers that hold around every worker, and how to get those that do not. */
+export function workersVerdict({ holding, reasons }: Support, require: Level): Verdict {
+  if (reasons.size === 0) return ok(`confined by ${holding.join(", ")}`);
+  const lacking = [...reasons].map(([layer, why]) => `${layer} (${why})`).join(", ");
+  const detail = `confined by ${holding.join(", ") || "nothing"}; without ${lacking}; sandbox.require is ${require}`;
+  const needed = missingWorkerLayers(require, holding);
+  const fix = (needed.length > 0 ? needed : [...reasons.keys()]).map((layer) => FIXES[layer]).join("; ");
+  if (needed.length === 0) return warn(detail, fix);
+  return fail(`${detail}: workers that need what lacks do not start`, `${fix}; or lower sandbox.require`);
 }
 
 async function sessions(scene: Scene): Promise<Verdict> {

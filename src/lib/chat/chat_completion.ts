@@ -4,12 +4,13 @@ import { later } from "../schema.ts";
 import { ChatMessage, orElse, ResponseFormat, Tool, ToolCall, ToolChoice } from "./messages.ts";
 import { samplingFields, Usage } from "./sampling.ts";
 
+const MAX_MESSAGES = 10_000;
 const MAX_TOOLS = 128;
 
 export const ChatCompletionRequest = z
   .object({
     ...samplingFields,
-    messages: z.array(ChatMessage).min(1),
+    messages: z.array(ChatMessage).min(1).max(MAX_MESSAGES),
     max_tokens: z.int().min(1).nullish(),
     max_completion_tokens: z.int().min(1).nullish().describe("Wins over max_tokens; default: what the context holds"),
     logprobs: orElse(z.boolean(), false),

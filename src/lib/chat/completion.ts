@@ -3,25 +3,15 @@ import { z } from "zod";
 import { later } from "../schema.ts";
 import { orElse } from "./messages.ts";
 import { samplingFields, Usage } from "./sampling.ts";
+import { textsSchema } from "./texts.ts";
 
 const MAX_PROMPTS = 64;
 const DEFAULT_TOKENS = 16; // what the wire format says; /chat/completions has no such bound
 
-export const Tokens = z.array(z.int().min(0)).min(1);
-
-/** One text or its tokens, or a list of either. */
-export const Texts = z.union([
-  z.string(),
-  Tokens,
-  z.array(z.string()).min(1).max(MAX_PROMPTS),
-  z.array(Tokens).min(1).max(MAX_PROMPTS),
-]);
-export type Texts = z.infer<typeof Texts>;
-
 export const CompletionRequest = z
   .object({
     ...samplingFields,
-    prompt: Texts,
+    prompt: textsSchema({ most: MAX_PROMPTS, minLength: 0 }),
     max_tokens: orElse(z.int().min(1), DEFAULT_TOKENS),
     echo: orElse(z.boolean(), false).describe("The answer begins with the prompt"),
     logprobs: z.int().min(0).max(5).nullish(),

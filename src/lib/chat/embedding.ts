@@ -1,20 +1,15 @@
 /** POST /embeddings. */
 import { z } from "zod";
 import { later } from "../schema.ts";
-import { Tokens } from "./completion.ts";
 import { orElse } from "./messages.ts";
+import { textsSchema } from "./texts.ts";
 
 const MAX_INPUTS = 2_048;
 
 export const EmbeddingRequest = z
   .object({
     model: z.string().min(1).describe("The name of the deployment"),
-    input: z.union([
-      z.string().min(1),
-      Tokens,
-      z.array(z.string().min(1)).min(1).max(MAX_INPUTS),
-      z.array(Tokens).min(1).max(MAX_INPUTS),
-    ]),
+    input: textsSchema({ most: MAX_INPUTS, minLength: 1 }),
     encoding_format: orElse(z.enum(["float", "base64"]), "float" as const).describe(
       "base64 is of little-endian float32",
     ),

@@ -10,7 +10,10 @@ export const TextPart = z
   .object({ type: z.literal("text", { error: "only text parts are read by this model" }), text: z.string() })
   .meta({ id: "ChatTextPart" });
 
-const Content = z.union([z.string(), z.array(TextPart)]);
+const MAX_PARTS = 4_096; // of one message
+const MAX_CALLS = 1_024;
+
+const Content = z.union([z.string(), z.array(TextPart).max(MAX_PARTS)]);
 const Name = z.string().nullish();
 
 const toolCall = () =>
@@ -31,7 +34,7 @@ const AssistantMessage = z.object({
   content: Content.nullish(),
   name: Name,
   reasoning_content: z.string().nullish().describe("Shown to the model again where its template has a place for it"),
-  tool_calls: z.array(SentToolCall).nullish(),
+  tool_calls: z.array(SentToolCall).max(MAX_CALLS).nullish(),
 });
 
 const ToolMessage = z.object({

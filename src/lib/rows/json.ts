@@ -1,7 +1,8 @@
-import { jsonDepth } from "../json_depth.ts";
+import { createJsonScan } from "../json_scan.ts";
 
 const MAX_DEPTH = 64;
 const CLOSERS = /[\]}]/g;
+const encoder = new TextEncoder();
 
 /**
  * Whether a text may hold what JSON allows and no reader can keep: an escape of half a character, a number beyond what
@@ -18,11 +19,25 @@ export const hasOddNumbers = (text: string): boolean => /\d[\d.]{15}|-0(?!\d)|\.
 /** JSON, but not a row that could be kept. */
 export class UnkeepableError extends Error {}
 
+/** More than any text for people has: parsing a row takes tens of milliseconds then, on the thread that serves. */
+const MAX_ROW_VALUES = 250_000;
+
+/** Throws UnkeepableError for a row that would take long to parse, or more of the stack than there is. */
+export function refuseUnbounded(text: string) {
+  const mayHaveMany = text.length > 2 * MAX_ROW_VALUES; // a value takes two characters at least
+  if (!mayHaveMany && (text.match(CLOSERS)?.length ?? 0) <= MAX_DEPTH) return;
+  const scan = createJsonScan(encoder.encode(text), { maxDepth: MAX_DEPTH, maxValues: MAX_ROW_VALUES });
+  for (let step = scan(); step !== "done"; step = scan()) {
+    if (step === "depth") throw new UnkeepableError(`it is nested more than ${MAX_DEPTH} levels deep`);
+    if (step === "values")
+      throw new UnkeepableError(`it has more than ${MAX_ROW_VALUES} values (list elements and fields)`);
+  }
+}
+
 /** Throws SyntaxError or UnkeepableError; the text of the error is for people. */
 export function parseJson(text: string, doubtful: boolean): unknown {
+  refuseUnbounded(text);
   const value: unknown = JSON.parse(text);
-  if ((text.match(CLOSERS)?.length ?? 0) > MAX_DEPTH && jsonDepth(new TextEncoder().encode(text)) > MAX_DEPTH)
-    throw new UnkeepableError(`it is nested more than ${MAX_DEPTH} levels deep`);
   if (doubtful) refuseUnkeepable(value);
   return value;
 }

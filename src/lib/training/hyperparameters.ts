@@ -104,6 +104,9 @@ export type Values<M extends Method> = { [K in keyof Fields[M]]: z.infer<Fields[
 /** What a user gave: any of the method's fields, as a value or left to us. */
 export type Given<M extends Method> = { [K in keyof Fields[M]]?: z.infer<Fields[M][K]> | "auto" };
 
+/** A request is answered with this many problems at most: each unknown name costs a search for the one that was meant. */
+export const MOST_PROBLEMS = 20;
+
 /** One thing that is wrong. `path` begins with the field's name. */
 export type Problem = { path: (string | number)[]; message: string };
 export type Read<M extends Method> = { ok: true; given: Given<M> } | { ok: false; problems: Problem[] };
@@ -116,23 +119,33 @@ export function readHyperparameters<M extends Method>(method: M, raw: unknown): 
   const given: Record<string, unknown> = {};
   const problems: Problem[] = [];
   for (const [name, value] of Object.entries(raw)) {
+    if (problems.length >= MOST_PROBLEMS) break;
     if (!Object.hasOwn(fields, name)) {
-      problems.push({ path: [name], message: strangerWords(method, name) });
+      problems.push({ path: [shortened(name)], message: strangerWords(method, name) });
       continue;
     }
     const read = value === "auto" ? { success: true as const, data: value } : fields[name]!.safeParse(value);
     if (read.success) given[name] = read.data;
-    else for (const issue of read.error.issues) problems.push({ path: [name, ...place(issue)], message: words(issue) });
+    else
+      for (const issue of read.error.issues.slice(0, MOST_PROBLEMS))
+        problems.push({ path: [name, ...place(issue)], message: words(issue) });
   }
-  return problems.length > 0 ? { ok: false, problems } : { ok: true, given: given as Given<M> };
+  return problems.length > 0
+    ? { ok: false, problems: problems.slice(0, MOST_PROBLEMS) }
+    : { ok: true, given: given as Given<M> };
 }
 
 const place = (issue: z.core.$ZodIssue) => issue.path.map((part) => (typeof part === "number" ? part : String(part)));
 
 function words(issue: z.core.$ZodIssue): string {
   if (issue.code !== "unrecognized_keys") return issue.message;
-  return issue.keys.map((key) => `unknown: ${key}${suggestion(key, Object.keys(LrSchedulerKwargs.shape))}`).join("; ");
+  const known = Object.keys(LrSchedulerKwargs.shape);
+  const keys = issue.keys.slice(0, MOST_PROBLEMS);
+  return keys.map((key) => `unknown: ${shortened(key)}${suggestion(key, known)}`).join("; ");
 }
+
+const LONGEST_SHOWN = 80;
+const shortened = (name: string) => (name.length > LONGEST_SHOWN ? `${name.slice(0, LONGEST_SHOWN)}…` : name);
 
 const suggestion = (name: string, names: Iterable<string>) => {
   const close = nearest(name, names);
@@ -156,7 +169,7 @@ function strangerWords(method: Method, name: string): string {
   if (elsewhere !== undefined) return `${name} ${elsewhere}`;
   const owners = METHODS.filter((other) => Object.hasOwn(FIELDS[other], name));
   if (owners.length > 0) return `${name} belongs to the method ${owners.join(" and ")}, this job's is ${method}`;
-  return `unknown hyperparameter ${name}${suggestion(name, Object.keys(FIELDS[method]))}`;
+  return `unknown hyperparameter ${shortened(name)}${suggestion(name, Object.keys(FIELDS[method]))}`;
 }
 
 /** The wire format, for the document. `readHyperparameters` says better what is wrong. */

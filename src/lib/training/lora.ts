@@ -10,7 +10,13 @@ export type Module = keyof typeof MODULES;
 export const ALL_LINEAR = Object.keys(MODULES) as Module[];
 
 const modules = z
-  .union([z.literal("all-linear"), z.array(z.enum(ALL_LINEAR as [Module, ...Module[]])).min(1)])
+  .union([
+    z.literal("all-linear"),
+    z
+      .array(z.enum(ALL_LINEAR as [Module, ...Module[]]))
+      .min(1)
+      .max(64),
+  ])
   .transform((given) => (given === "all-linear" ? [...ALL_LINEAR] : ALL_LINEAR.filter((each) => given.includes(each))));
 
 /** Strict as hyperparameters are: a typo costs GPU hours. */

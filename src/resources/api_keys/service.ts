@@ -33,6 +33,14 @@ export function mustGet(ctx: Ctx, workspaceId: string, id: string): ApiKeyRow {
 export const list = (ctx: Ctx, workspaceId: string, query: PageQuery) =>
   page(ctx.db, apiKeys, active(workspaceId), query, present);
 
+/** Marks the operator's own workspaces. A tenant cannot make such a key: `createBy` gives no scope the maker lacks. */
+export function holdsAdminKey(ctx: Pick<Ctx, "db" | "clock">, workspaceId: string): boolean {
+  const { scopes, expiresAt } = apiKeys;
+  const now = ctx.clock.now();
+  const keys = ctx.db.select({ scopes, expiresAt }).from(apiKeys).where(active(workspaceId)).all();
+  return keys.some((key) => key.scopes.includes("admin") && (key.expiresAt === null || key.expiresAt > now));
+}
+
 /** A key made with a key gets no more than that key has: not its scopes, nor its end, nor its budget. */
 export function createBy(ctx: Ctx, who: Principal, input: CreateApiKey) {
   if (!within(input.scopes, who.scopes))

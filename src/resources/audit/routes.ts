@@ -26,7 +26,7 @@ export const routes = (ctx: Ctx) => (app: AnyElysia) => {
           { 200: listOf(AuditEntry, "AuditEntryList") },
           {
             description:
-              "Every call of this workspace's keys but GET and inference, which has records of its own: who, what, when, from where, with which result; and commands on the server's machine. Never a body.",
+              "Every call of this workspace's keys except inference, which has its own records, and GET; a GET that reveals a secret is listed too. An entry says who, what, when, from where and with which result. Commands on the server's machine are listed. Never a body.",
           },
         ),
       },

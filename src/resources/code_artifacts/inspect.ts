@@ -28,6 +28,7 @@ async function look({ supervisor }: Ctx, { path, format, into }: Archive): Promi
   const worker = supervisor.spawn<FromInspector, ToInspector>({
     kind: "inspector",
     incoming: FromInspector,
+    grants: { reads: [path], writes: into ? [into.dir] : [], owner: into?.owner != null },
     onMessage(message) {
       if (message.type === "refused") over.reject(new AppError("schema", `file: ${message.error}`, { param: "file" }));
       if (message.type === "unpacked")

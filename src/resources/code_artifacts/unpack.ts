@@ -4,13 +4,15 @@ import { join } from "node:path";
 import type { Ctx } from "../../context.ts";
 import { tempPath, writeTemp } from "../../platform/files.ts";
 import { LostKeyError } from "../../platform/storage/storage.ts";
+import { type ForeignDir, pathForWorker } from "../../sandbox/files/foreign_dir.ts";
 import { inspect } from "./inspect.ts";
 import type { CodeArtifactRow } from "./table.ts";
 
-type Into = { dir: string; owner: { uid: number; gid: number } | null };
+type Into = { dir: ForeignDir; owner: { uid: number; gid: number } | null };
 
 /** `dir` is empty. The archive was checked when it came; it is read in a child process all the same. */
-export async function unpack(ctx: Ctx, { storageKey, format }: CodeArtifactRow, into: Into): Promise<void> {
+export async function unpack(ctx: Ctx, { storageKey, format }: CodeArtifactRow, { dir, owner }: Into): Promise<void> {
+  const into = { dir: pathForWorker(dir), owner };
   const opened = await ctx.storage.get(storageKey);
   if (!opened) throw new LostKeyError(storageKey);
   if (opened.path !== undefined) {

@@ -1,13 +1,20 @@
 /** A body of rows → what goes into the log: texts, and which of them change an earlier row. */
 import type { Ctx } from "../../context.ts";
-import { readBytes } from "../../http/body.ts";
+import { callerOf } from "../../http/audit.ts";
+import { readBytes } from "../../http/read_bytes.ts";
 import { AppError } from "../../lib/errors.ts";
-import { jsonDepth } from "../../lib/json_depth.ts";
+import { ListExcess, parseWithList } from "../../lib/json_list.ts";
 import { type Format, isRow, type Row } from "../../lib/rows/format.ts";
-import { hasOddNumbers, isDoubtful, numberOf, parseExact } from "../../lib/rows/json.ts";
+import {
+  hasOddNumbers,
+  isDoubtful,
+  numberOf,
+  parseExact,
+  refuseUnbounded,
+  UnkeepableError,
+} from "../../lib/rows/json.ts";
 import { createLineReader, type Piece, RowError } from "../../lib/rows/lines.ts";
 import { takingTurns } from "../../lib/turns.ts";
-import { sha256Bytes } from "../../platform/files.ts";
 import { OPS, type Op } from "../../platform/rows/file.ts";
 
 export type Batch = {
@@ -23,8 +30,15 @@ export type Batch = {
   expectedHead: number | undefined;
 };
 
-const PIECE_BYTES = 1 << 20; // checked in one go
-const MAX_DEPTH = 66; // a row may have 64
+type Lines = { body: Uint8Array; expectedHead: number | undefined };
+
+const PIECE_BYTES = 1 << 17; // checked in one go
+const HASH_BYTES = 1 << 20;
+const MOST_ROWS = 1_000_000; // as JSON; as lines there may be more
+const MOST_CHANGES = 20_000; // each is looked up and written in the one commit of the append
+const REST_BYTES = 65_536; // of a body, beside its rows
+const AROUND_BYTES = 1_024; // blanks and line feeds around a row
+const encoder = new TextEncoder();
 const NDJSON = /^application\/(x-)?(ndjson|jsonl|jsonlines)\s*(;|$)/i;
 const JSON_TYPE = /^application\/json\s*(;|$)/i;
 
@@ -39,12 +53,13 @@ export async function readBatch(ctx: Ctx, request: Request, format: Format | nul
   const encoding = request.headers.get("content-encoding") ?? "identity";
   if (encoding !== "identity")
     throw new AppError("unsupported_media_type", `Send the rows as they are, not as ${encoding.slice(0, 40)}`);
-  const bytes = await readBytes(request, maxBytes);
+  const workspaceId = callerOf(request)?.workspaceId ?? "";
+  const bytes = await readBytes(ctx, request, { maxBytes, workspaceId });
   const asLines = NDJSON.test(type);
   const { body, expectedHead } = asLines
     ? { body: bytes, expectedHead: headOf(digits(new URL(request.url).searchParams.get("expected_head_row"))) }
-    : await linesOfJson(bytes);
-  const sha256 = request.headers.has("idempotency-key") ? sha256Bytes(bytes) : "";
+    : await linesOfJson(bytes, maxRowBytes);
+  const sha256 = request.headers.has("idempotency-key") ? await sha256InTurns(bytes) : "";
   return { ...(await checked(body, { format: format ?? undefined, maxRowBytes, asLines })), sha256, expectedHead };
 }
 
@@ -67,6 +82,10 @@ async function checked(
       const op = opOf(row, place);
       const target = targetOf(row, op, place);
       if (target !== undefined && op !== "append") changes.push({ index, op, target, param: `${param}/_row_id` });
+      if (changes.length > MOST_CHANGES)
+        throw new AppError("schema", `rows: takes at most ${MOST_CHANGES} changes of earlier rows at a time`, {
+          param: "/rows",
+        });
       return op === "tombstone" ? "" : withoutMarks(row, text);
     },
   });
@@ -128,34 +147,67 @@ function withoutMarks(row: Row, text: string): string {
   return JSON.stringify(rest);
 }
 
-/** `{rows, expected_head_row}` → the same as lines. Numbers keep their digits. */
-async function linesOfJson(bytes: Uint8Array): Promise<{ body: Uint8Array; expectedHead: number | undefined }> {
-  const { rows, head } = parseBody(bytes);
-  const turn = takingTurns();
+/**
+ * `{rows, expected_head_row}` → the same as lines. Numbers keep their digits. Row by row: a body of 64 MiB in one go
+ * would stop the server for seconds.
+ */
+async function linesOfJson(bytes: Uint8Array, maxRowBytes: number): Promise<Lines> {
   const lines: string[] = [];
-  for (const [i, row] of rows.entries()) {
+  const element = (text: string, i: number) => {
+    const row = parseRow(text, i);
     if (!isRow(row)) throw new AppError("schema", `rows.${i}: must be an object`, { param: `/rows/${i}` });
     lines.push(JSON.stringify(row));
-    await turn();
-  }
-  return { body: new TextEncoder().encode(`${lines.join("\n")}\n`), expectedHead: head };
-}
-
-function parseBody(bytes: Uint8Array): { rows: unknown[]; head: number | undefined } {
-  let body: unknown;
-  if (jsonDepth(bytes) > MAX_DEPTH)
-    throw new AppError("schema", `rows: a row is nested more than ${MAX_DEPTH - 2} levels deep`, { param: "/rows" });
-  try {
-    const text = new TextDecoder("utf-8", { fatal: true }).decode(bytes);
-    // A number beyond a double must reach the check of its row as it was written.
-    body = hasOddNumbers(text) || isDoubtful(text) ? parseExact(text) : JSON.parse(text);
-  } catch (cause) {
+    return null;
+  };
+  const limits = { maxElements: MOST_ROWS, maxElementBytes: maxRowBytes + AROUND_BYTES, maxRestBytes: REST_BYTES };
+  const body = await parseWithList(bytes, { name: "rows", element, ...limits }).catch((cause) => {
+    if (cause instanceof ListExcess) throw excess(cause, maxRowBytes);
+    if (cause instanceof AppError) throw cause;
     throw new AppError("invalid_json", "The body is not valid JSON in UTF-8", { cause });
-  }
+  });
   const given = isRow(body) ? body : {};
   if (!Array.isArray(given["rows"]))
     throw new AppError("schema", 'rows: must be a list, as in {"rows": [{"prompt": "…"}]}', { param: "/rows" });
-  return { rows: given["rows"], head: headOf(given["expected_head_row"]) };
+  return { body: await joined(lines), expectedHead: headOf(given["expected_head_row"]) };
+}
+
+/** A number beyond a double must reach the check of its row as it was written. */
+function parseRow(text: string, i: number): unknown {
+  try {
+    refuseUnbounded(text);
+  } catch (error) {
+    if (!(error instanceof UnkeepableError)) throw error;
+    throw new AppError("schema", `rows.${i}: ${error.message}`, { param: `/rows/${i}`, cause: error });
+  }
+  return hasOddNumbers(text) || isDoubtful(text) ? parseExact(text) : JSON.parse(text);
+}
+
+function excess({ limit, index }: ListExcess, maxRowBytes: number): AppError {
+  if (limit === "maxElements")
+    return new AppError("schema", `rows: takes at most ${MOST_ROWS} rows at a time`, { param: "/rows" });
+  if (limit === "maxRestBytes")
+    return new AppError("schema", `The body has more than ${REST_BYTES} bytes beside rows`, { param: "/rows" });
+  return new AppError("schema", `rows.${index}: it is longer than ${maxRowBytes} bytes`, { param: `/rows/${index}` });
+}
+
+async function joined(lines: readonly string[]): Promise<Uint8Array> {
+  const turn = takingTurns();
+  const parts: Uint8Array[] = [];
+  for (let from = 0; from < lines.length; from += 1_000) {
+    parts.push(encoder.encode(`${lines.slice(from, from + 1_000).join("\n")}\n`));
+    await turn();
+  }
+  return Buffer.concat(parts);
+}
+
+async function sha256InTurns(bytes: Uint8Array): Promise<string> {
+  const turn = takingTurns();
+  const hash = new Bun.CryptoHasher("sha256");
+  for (let at = 0; at < bytes.byteLength; at += HASH_BYTES) {
+    hash.update(bytes.subarray(at, at + HASH_BYTES));
+    await turn();
+  }
+  return hash.digest("hex");
 }
 
 const digits = (text: string | null) => (text !== null && /^\d{1,16}$/.test(text) ? Number(text) : text);

@@ -3,6 +3,7 @@ import type { Ctx } from "../../context.ts";
 import { area } from "../../http/auth.ts";
 import { readBody } from "../../http/body.ts";
 import { creates } from "../../http/idempotency.ts";
+import { bodyLimits } from "../../http/limits/body_limits.ts";
 import { describe } from "../../http/openapi.ts";
 import { listOf, PageQuery } from "../../http/pagination.ts";
 import { keepOpen } from "../../http/patience.ts";
@@ -57,7 +58,7 @@ export const routes = (ctx: Ctx) => {
       "/:id/resolutions",
       async ({ request, principal, params, set }) => {
         const dataset = mine(principal, params.id);
-        const body = await readBody(request, ctx.config.http.max_body_bytes, ResolveDataset, {});
+        const body = await readBody(ctx, request, bodyLimits(ctx, "small"), ResolveDataset, {});
         return creates(ctx, { request, principal, set }, () => {
           set.status = 202;
           return presentResolution(resolve.begin(ctx, dataset, { credentials: body.credentials ?? {} }));

@@ -1,7 +1,10 @@
 /** The server's side of the connector: one child for one task, a few at a time. */
+import { mkdirSync } from "node:fs";
+import { dirname, resolve } from "node:path";
 import type { Ctx } from "../../context.ts";
 import { oncePer } from "../../lib/once_per.ts";
 import type { Credentials, Source } from "../../lib/source.ts";
+import { logRefusal } from "../../platform/dial_log.ts";
 import { FromConnector, type ToConnector } from "../../workers/protocol.ts";
 
 export type Refusal = { type: "refused"; code: string; message: string; param: string | null };
@@ -99,13 +102,18 @@ function runChild(ctx: Ctx, task: ToConnector, { signal, onProgress }: Options):
   return new Promise((done) => {
     if (signal?.aborted) return done(CANCELLED);
     let outcome: Outcome | undefined;
+    const { ca_file } = task.network;
+    const folder = task.type === "read" ? dirname(task.path) : undefined;
+    if (folder !== undefined) mkdirSync(folder, { recursive: true, mode: 0o700 });
     const worker = ctx.supervisor.spawn<FromConnector, ToConnector>({
       kind: "connector",
       incoming: FromConnector,
+      grants: { reads: ca_file === "" ? [] : [resolve(ca_file)], writes: folder === undefined ? [] : [folder] },
       onMessage(message) {
         if (message.type === "reading") onProgress?.(message);
         else if (message.type !== "ready" && message.type !== "heartbeat" && message.type !== "failed")
-          if (message.type !== "done") outcome = message;
+          if (message.type === "refused") outcome = refusalFrom(ctx, message);
+          else if (message.type !== "done") outcome = message;
       },
       onExit({ message }) {
         signal?.removeEventListener("abort", stop);
@@ -122,6 +130,12 @@ function runChild(ctx: Ctx, task: ToConnector, { signal, onProgress }: Options):
     signal?.addEventListener("abort", stop, { once: true });
     worker.send(task);
   });
+}
+
+/** The caller gets no resolved address; the log does. */
+function refusalFrom(ctx: Ctx, { refused, ...refusal }: Extract<FromConnector, { type: "refused" }>): Refusal {
+  if (refused) logRefusal(ctx.log, refused.host, { code: refusal.code, detail: refused.detail });
+  return refusal;
 }
 
 const CANCELLED: Refusal = { type: "refused", code: "cancelled", message: "It was cancelled", param: null };

@@ -29,8 +29,11 @@ export const folderOf = (ctx: Ctx): string => {
 /** A stream has one file; of a connected source each snapshot has its own. */
 export const pathOf = (ctx: Ctx, id: string, number?: number) =>
   join(folderOf(ctx), number === undefined ? `${id}.db` : `${id}.${number}.db`);
-/** What a reading of a connected source has got so far. */
-export const partPath = (ctx: Ctx, id: string) => join(folderOf(ctx), `${id}.part.db`);
+const PART = ".part";
+/** What a reading of a connected source has got so far: in a folder of its own, the only one that the connector writes. */
+export const partPath = (ctx: Ctx, id: string) => join(folderOf(ctx), `${id}${PART}`, "rows.db");
+export const discardPart = (ctx: Ctx, id: string) =>
+  rm(join(folderOf(ctx), `${id}${PART}`), { recursive: true, force: true });
 export const pathFor = (ctx: Ctx, row: DatasetRow, number: number) =>
   pathOf(ctx, row.id, row.source ? number : undefined);
 

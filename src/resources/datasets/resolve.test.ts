@@ -126,7 +126,7 @@ describeWith("a connected source in MinIO", minio, (server) => {
     proxy.cutAfter(Math.floor(whole.length * 0.8), { refuse: true });
     const cut = await resolve(id);
     expect(cut).toMatchObject({ status: "failed", error: { code: expect.stringMatching(/broken|unreachable/) } });
-    expect(existsSync(join(app.dir, "datasets", `${id}.part.db`))).toBe(true);
+    expect(existsSync(join(app.dir, "datasets", `${id}.part`, "rows.db"))).toBe(true);
     proxy.cut({ refuse: false });
     const before = proxy.bytes;
     expect(await resolve(id)).toMatchObject({ status: "completed", rows: 240_000 });

@@ -16,7 +16,7 @@ import type { Credentials } from "../../lib/source.ts";
 import { durable, write } from "../../platform/db.ts";
 import { renameDurably } from "../../platform/files.ts";
 import { type Outcome, type Progress, runTask } from "./connector.ts";
-import { discard, makingOf, partPath, pathOf } from "./files.ts";
+import { discardPart, makingOf, partPath, pathOf } from "./files.ts";
 import { machine } from "./machine.ts";
 import { presentResolution } from "./schema.ts";
 import * as datasets from "./service.ts";
@@ -91,7 +91,7 @@ async function run(ctx: Ctx, { id, datasetId }: ResolutionRow, credentials: Cred
   if (ctx.closing.aborted) throw new AppError("shutting_down", "The server is shutting down"); // the next start settles it
   if (outcome.type === "read") return keep(ctx, id, datasetId, outcome);
   const refusal = outcome.type === "refused" ? outcome : undefined;
-  if (refusal?.code !== "broken" && refusal?.code !== "unreachable") await discard(ctx, path); // no use in going on from there
+  if (refusal?.code !== "broken" && refusal?.code !== "unreachable") await discardPart(ctx, datasetId); // no use in going on from there
   return settle(ctx, id, refusal?.code === "cancelled" ? "cancel" : "fail", {
     code: refusal?.code ?? "broken",
     message: refusal?.message ?? "The source gave no answer",
@@ -134,8 +134,8 @@ async function keep(ctx: Ctx, id: string, datasetId: string, read: Read): Promis
     const last = snapshots.newest(ctx, datasetId);
     const same = last?.sha256 === sha256 && existsSync(pathOf(ctx, datasetId, last.number)) ? last : undefined;
     const number = same?.number ?? (last?.number ?? 0) + 1;
-    if (same) await discard(ctx, path);
-    else await renameDurably(path, pathOf(ctx, datasetId, number));
+    if (!same) await renameDurably(path, pathOf(ctx, datasetId, number));
+    await discardPart(ctx, datasetId);
     return write(ctx.db, (tx) => {
       const now = ctx.clock.now();
       const job = tx.select({ jobId: table.jobId }).from(table).where(eq(table.id, id)).get();

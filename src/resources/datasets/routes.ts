@@ -4,6 +4,7 @@ import type { Ctx } from "../../context.ts";
 import { area } from "../../http/auth.ts";
 import { readBody } from "../../http/body.ts";
 import { creates, createsLater } from "../../http/idempotency.ts";
+import { bodyLimits } from "../../http/limits/body_limits.ts";
 import { isMultipart } from "../../http/multipart.ts";
 import { describe } from "../../http/openapi.ts";
 import { listOf, PageQuery } from "../../http/pagination.ts";
@@ -42,7 +43,7 @@ export const routes = (ctx: Ctx) => {
           keepOpen(ctx, request);
           return upload(ctx, { request, principal, set });
         }
-        const body = await readBody(request, ctx.config.http.max_body_bytes, schema.CreateDataset);
+        const body = await readBody(ctx, request, bodyLimits(ctx, "small"), schema.CreateDataset);
         return creates(ctx, { request, principal, body, set }, () =>
           present(datasets.createStream(ctx, principal.workspaceId, body), { whole: true }),
         );
@@ -120,7 +121,7 @@ export const routes = (ctx: Ctx) => {
       "/:id/snapshots",
       async ({ request, principal, params, set }) => {
         const row = datasets.mustBeStream(mine(principal, params.id));
-        const body = await readBody(request, ctx.config.http.max_body_bytes, CutSnapshot, {});
+        const body = await readBody(ctx, request, bodyLimits(ctx, "small"), CutSnapshot, {});
         return createsLater(ctx, { request, principal, body, set }, async (once) => {
           const how = { trigger: "manual" as const, note: body.note ?? null, once };
           const { snapshot, isNew } = await snapshots.cut(ctx, row.id, how);

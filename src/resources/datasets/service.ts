@@ -11,7 +11,7 @@ import { preparedInsert, preparedRow } from "../../platform/row.ts";
 import { type CreateDataset, present, type UpdateDataset } from "./schema.ts";
 import { type DatasetRow, datasetPins, datasetResolutions, datasetSnapshots, datasets } from "./table.ts";
 
-export { pathFor } from "./files.ts";
+export { hold as holdRows, pathFor } from "./files.ts";
 export { claim } from "./resolve.ts";
 export { named as snapshotOf, newest as newestSnapshot, type Pinned, unpin, unpinLost } from "./snapshots.ts";
 

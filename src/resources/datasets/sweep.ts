@@ -4,7 +4,7 @@ import type { Ctx } from "../../context.ts";
 import { isId } from "../../lib/ids.ts";
 import { durable } from "../../platform/db.ts";
 import { cleanTemp } from "../../platform/files.ts";
-import { discard, folderOf, makingOf } from "./files.ts";
+import { discard, discardPart, folderOf, makingOf } from "./files.ts";
 import { endAbandoned, interrupted } from "./resolve.ts";
 import * as datasets from "./service.ts";
 
@@ -17,9 +17,10 @@ export async function sweep(ctx: Ctx): Promise<number> {
   const making = makingOf(ctx.db);
   const isOrphan = (name: string) => {
     const [id = "", second = ""] = name.split(".");
-    if (!isId(id, "ds") || !name.endsWith(".db") || making.has(id)) return false;
+    if (!isId(id, "ds") || making.has(id)) return false;
     const row = datasets.current(ctx, id);
-    return !row || !(second === "db" || second === "part" || Number(second) <= row.snapshotCount);
+    if (name === `${id}.part`) return !row; // the folder of a reading
+    return name.endsWith(".db") && (!row || !(second === "db" || Number(second) <= row.snapshotCount));
   };
   const names = new Set((await readdir(dir)).map((name) => name.replace(/-(wal|shm)$/, "")));
   const orphans = [...names].filter(isOrphan);
@@ -27,7 +28,8 @@ export async function sweep(ctx: Ctx): Promise<number> {
   let removed = 0;
   for (const name of orphans) {
     if (!isOrphan(name)) continue;
-    await discard(ctx, join(dir, name));
+    if (name.endsWith(".db")) await discard(ctx, join(dir, name));
+    else await discardPart(ctx, name.slice(0, name.indexOf(".")));
     removed++;
   }
   return removed + (await cleanTemp(dir, ABANDONED_MS, ctx.clock.now()));

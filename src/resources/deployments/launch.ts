@@ -1,6 +1,7 @@
 /** The way to a replica: a lease of memory, and a process that has the model, or a place in one. */
 import { availableParallelism } from "node:os";
 import type { Ctx } from "../../context.ts";
+import { AppError } from "../../lib/errors.ts";
 import type { ToServing } from "../../workers/protocol.ts";
 import * as gpu from "../gpu/service.ts";
 import * as models from "../models/service.ts";
@@ -96,7 +97,8 @@ async function load(ctx: Ctx, row: DeploymentRow, parts: Parts): Promise<void> {
     sit(ctx, live, host, { holder, path, bytes, loadUntil });
   } catch (error) {
     gpu.release(ctx, holder);
-    throw error;
+    if (!(error instanceof AppError && error.code === "sandbox_unavailable")) throw error;
+    gone(ctx, live, error.message, false); // it will be the same the next time
   }
 }
 
@@ -125,7 +127,7 @@ type LoadMessage = Extract<ToServing, { type: "load" }>;
 type Start = { key: string; bytes: number; load: LoadMessage };
 
 function start(ctx: Ctx, cards: readonly string[], { key, bytes, load }: Start): Host {
-  const worker = obtain(ctx, cards, {
+  const { worker, modelPath } = obtain(ctx, cards, load.model_path, {
     hear: (message) => hear(ctx, host, message),
     bury: (exit) => bury(ctx, host, exit),
   });
@@ -133,7 +135,7 @@ function start(ctx: Ctx, cards: readonly string[], { key, bytes, load }: Start):
   const host: Host = { key, worker, cards, bytes, users: new Map(), untold: new Map(), ...state };
   hosts.open(ctx, host);
   worker.ready.then(
-    () => worker.send(load),
+    () => worker.send({ ...load, model_path: modelPath }),
     () => {}, // its end is told by onExit
   );
   return host;

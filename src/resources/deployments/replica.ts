@@ -42,7 +42,17 @@ function loaded(ctx: Ctx, host: Host, told: Extract<FromServing, { type: "loaded
 /** The model is loaded: its adapter comes next, if it has one. */
 export function settle(ctx: Ctx, live: Live, replica: Replica) {
   if (replica.adapter === null) serve(ctx, live, replica);
-  else replica.host.worker.send({ type: "attach", ...replica.adapter });
+  else void attach(ctx, live, replica, replica.adapter);
+}
+
+async function attach(ctx: Ctx, live: Live, replica: Replica, { name, path }: NonNullable<Replica["adapter"]>) {
+  const { worker } = replica.host;
+  try {
+    worker.send({ type: "attach", name, path: worker.link(path) ?? (await worker.bring(path)) });
+  } catch (error) {
+    void retire(ctx, replica, "its adapter cannot be read");
+    gone(ctx, live, withoutPaths(ctx, error instanceof Error ? error.message : String(error)), true);
+  }
 }
 
 function serve(ctx: Ctx, live: Live, replica: Replica) {

@@ -2,6 +2,7 @@ import { afterEach, expect, setDefaultTimeout, test } from "bun:test";
 import { copyFileSync, mkdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { type TrainingApp, training } from "../../../test/fake_trainers.ts";
+import { jobFile } from "../../../test/foreign_paths.ts";
 import { newId } from "../../lib/ids.ts";
 import { write } from "../../platform/db.ts";
 import * as models from "../models/service.ts";
@@ -32,8 +33,8 @@ async function app() {
     const jobId = job({ status: "completed", outputName: name });
     const { id: checkpointId, path } = checkpoint(jobId, 8);
     const result = { workspaceId: on.workspaceA, jobId, checkpointId, step: 8, variant: "adapter", name };
-    const file = join(path, "adapter.gguf");
-    return { jobId, model: await models.registerResult(on.ctx, { ...result, baseModelId: base.id, path: file }) };
+    const file = jobFile(on.dir, join(path, "adapter.gguf"));
+    return { jobId, model: await models.registerResult(on.ctx, { ...result, baseModelId: base.id, file }) };
   };
   const deploy = (json: object, key?: string) =>
     on.call("POST", "/v1/deployments", { name: `d-${newId("dep", 1)}`, ...json }, key === undefined ? {} : { key });
@@ -95,8 +96,8 @@ test("an earlier checkpoint, or an export of one, does not stand in for a result
   const { id: early, path } = checkpoint(jobId, 4);
   const { body } = await deploy({ model: jobId, checkpoint: early });
   expect((await on.call("DELETE", `/v1/models/${model.id}`)).status).toBe(200);
-  const file = join(path, "adapter.gguf");
-  const made = { workspaceId: on.workspaceA, jobId, checkpointId: early, step: 4, baseModelId: base.id, path: file };
+  const file = jobFile(on.dir, join(path, "adapter.gguf"));
+  const made = { workspaceId: on.workspaceA, jobId, checkpointId: early, step: 4, baseModelId: base.id, file };
   await models.registerResult(on.ctx, { ...made, variant: "gguf Q8_0", name: "small" });
   const [status, , param, message] = await refused({ model: jobId });
   expect([status, param, message]).toEqual([400, "/model", expect.stringContaining("its model was deleted")]);

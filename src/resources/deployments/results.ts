@@ -1,11 +1,10 @@
 /** What a training job made, as a model that can be deployed. */
-
-import { stat } from "node:fs/promises";
-import { join } from "node:path";
 import { and, desc, eq, isNull } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { AppError } from "../../lib/errors.ts";
 import { isId } from "../../lib/ids.ts";
+import { jobDirAt } from "../../sandbox/files/foreign_dir.ts";
+import { hasFile } from "../../sandbox/files/trees.ts";
 import * as models from "../models/service.ts";
 import type { ModelRow } from "../models/table.ts";
 import { type CheckpointRow, type JobRow, trainingCheckpoints, trainingJobs } from "../training_jobs/table.ts";
@@ -20,8 +19,8 @@ export async function bringCheckpoint(ctx: Ctx, workspaceId: string, { model, ch
   const found = checkpointOf(ctx, job, checkpoint);
   if (!found) return; // refused below, in the words of `resultOf`
   const variant = job.lora === null ? "model" : "adapter";
-  const path = join(ctx.config.data_dir, found.path, FILES[variant]);
-  if (!(await stat(path).catch(() => undefined))) throw notServable(found);
+  const file = { dir: jobDirAt(ctx.config.data_dir, found.path), name: FILES[variant] };
+  if (!hasFile(file.dir, file.name)) throw notServable(found);
   await models.registerResult(ctx, {
     workspaceId,
     jobId: job.id,
@@ -30,7 +29,7 @@ export async function bringCheckpoint(ctx: Ctx, workspaceId: string, { model, ch
     variant,
     name: `${job.outputName}-step-${found.step}`,
     baseModelId: job.baseModelId,
-    path,
+    file,
   });
 }
 

@@ -103,7 +103,7 @@ const inference = (ctx: Ctx) => {
       ({ principal, params, body, request }) =>
         answer(ctx, named(own(ctx, principal, params.id), body.model), request, { path: "/chat/completions", body }),
       {
-        ...takes(ChatCompletionRequest),
+        ...takes(ChatCompletionRequest, { kind: "chat" }),
         detail: describe("Chat with a deployment", { 200: ChatCompletion }, { description: STREAMS }),
       },
     )
@@ -112,7 +112,7 @@ const inference = (ctx: Ctx) => {
       ({ principal, params, body, request }) =>
         answer(ctx, named(own(ctx, principal, params.id), body.model), request, { path: "/completions", body }),
       {
-        ...takes(CompletionRequest),
+        ...takes(CompletionRequest, { kind: "tokens" }),
         detail: describe("Complete a text", { 200: Completion }, { description: STREAMS }),
       },
     )
@@ -120,7 +120,7 @@ const inference = (ctx: Ctx) => {
       "/embeddings",
       ({ principal, params, body, request }) =>
         answer(ctx, named(own(ctx, principal, params.id), body.model), request, { path: "/embeddings", body }),
-      { ...takes(EmbeddingRequest), detail: describe("Embed texts", { 200: EmbeddingList }) },
+      { ...takes(EmbeddingRequest, { kind: "tokens" }), detail: describe("Embed texts", { 200: EmbeddingList }) },
     )
     .get("/models", ({ principal, params }) => servedModels(own(ctx, principal, params.id)), {
       detail: describe("List the one model that a deployment serves", { 200: ServedModelList }),
@@ -139,7 +139,7 @@ const byName = (ctx: Ctx) => {
           body,
         }),
       {
-        ...takes(ChatCompletionRequest),
+        ...takes(ChatCompletionRequest, { kind: "chat" }),
         detail: describe(
           "Chat with the deployment that model names",
           { 200: ChatCompletion },
@@ -155,7 +155,7 @@ const byName = (ctx: Ctx) => {
           body,
         }),
       {
-        ...takes(CompletionRequest),
+        ...takes(CompletionRequest, { kind: "tokens" }),
         detail: describe("Complete a text with the deployment that model names", { 200: Completion }),
       },
     )
@@ -167,7 +167,7 @@ const byName = (ctx: Ctx) => {
           body,
         }),
       {
-        ...takes(EmbeddingRequest),
+        ...takes(EmbeddingRequest, { kind: "tokens" }),
         detail: describe("Embed texts with the deployment that model names", { 200: EmbeddingList }),
       },
     );

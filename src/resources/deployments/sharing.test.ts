@@ -2,6 +2,7 @@ import { afterEach, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type DeployingApp, eventsOf, manyDeploying } from "../../../test/fake_replicas.ts";
+import { jobFile } from "../../../test/foreign_paths.ts";
 import { fakeClock, until } from "../../../test/harness.ts";
 import { makeAdapter } from "../../../test/models.ts";
 import { newId } from "../../lib/ids.ts";
@@ -28,7 +29,7 @@ async function adapters(on: DeployingApp, ...names: string[]) {
       variant: "adapter",
       name,
       baseModelId: base.id,
-      path: makeAdapter(dir, { arch: "llama", type: "F32", adapterSeed: i + 1 }),
+      file: jobFile(on.dir, makeAdapter(dir, { arch: "llama", type: "F32", adapterSeed: i + 1 })),
     });
 }
 const bytesOf = (on: DeployingApp, name: string) =>

@@ -19,14 +19,20 @@ const spares = oncePer((_db: Db): Kept => ({ current: undefined, notBefore: 0 })
 
 const PAUSE_MS = 60_000; // one that dies by itself is not replaced at once
 
-/** `cards`: UUIDs of the GPUs that it sees, in this order, since the driver numbers them its own way; none: the CPU. */
-export function obtain(ctx: Ctx, cards: readonly string[], owner: Owner): ServingWorker {
+type Obtained = { worker: ServingWorker; modelPath: string };
+
+/**
+ * `cards`: UUIDs of the GPUs that it sees, in this order, since the driver numbers them its own way; none: the CPU.
+ * `modelPath` of the answer is the name under which the process may read the model.
+ */
+export function obtain(ctx: Ctx, cards: readonly string[], modelPath: string, owner: Owner): Obtained {
   const kept = spares(ctx.db);
   const found = kept.current?.cards === cards.join() ? kept.current : undefined;
-  if (found) kept.current = undefined;
-  const spare = found ?? start(ctx, cards);
+  const linked = found?.worker.link(modelPath); // undefined: on another file system, so a new process is granted it
+  if (linked !== undefined) kept.current = undefined;
+  const spare = found && linked !== undefined ? found : start(ctx, cards, [modelPath]);
   spare.owner = owner;
-  return spare.worker;
+  return { worker: spare.worker, modelPath: linked ?? modelPath };
 }
 
 /** Undefined: none is needed. */
@@ -43,12 +49,13 @@ export function keepSpare(ctx: Ctx, cards: readonly string[] | undefined) {
   );
 }
 
-function start(ctx: Ctx, cards: readonly string[]): Spare {
+function start(ctx: Ctx, cards: readonly string[], reads: readonly string[] = []): Spare {
   const kept = spares(ctx.db);
   const spare: Omit<Spare, "worker"> = { cards: cards.join(), owner: undefined };
   const worker = ctx.supervisor.spawn<FromServing, ToServing>({
     kind: "serving",
     incoming: FromServing,
+    grants: { reads, gpu: cards.length > 0 },
     extraEnv: { CUDA_VISIBLE_DEVICES: spare.cards },
     onMessage: (message) => spare.owner?.hear(message),
     onExit: (exit) => {

@@ -6,17 +6,17 @@ import type { Db } from "../../platform/db.ts";
 
 const heldOf = oncePer((_db: Db) => new Map<string, number>());
 
-type Arrival = { workspaceId: string; request: Request };
+type Grow = (bytes: number) => void;
 
 /**
- * A workspace may have as much at a time as one batch, and all of them together twice that; 503 beyond. A body that does
- * not say its length is counted as it comes: `work` is to read the request that it is given.
+ * A workspace may have as much at a time as one batch, and all of them together twice that; 503 beyond. `work` calls
+ * `grow` with the bytes that it is about to hold.
  */
-export async function withRoom<T>(ctx: Ctx, { workspaceId, request }: Arrival, work: (request: Request) => Promise<T>) {
+export async function withRoom<T>(ctx: Ctx, workspaceId: string, work: (grow: Grow) => Promise<T>) {
   const most = ctx.config.detect.max_batch_bytes;
   const held = heldOf(ctx.db);
   let own = 0;
-  const grow = (bytes: number) => {
+  const grow: Grow = (bytes) => {
     const more = Math.min(bytes, most - own); // a body beyond that is refused as such
     const mine = held.get(workspaceId) ?? 0;
     const all = held.values().reduce((sum, each) => sum + each, 0);
@@ -25,9 +25,7 @@ export async function withRoom<T>(ctx: Ctx, { workspaceId, request }: Arrival, w
     held.set(workspaceId, mine + more);
   };
   try {
-    const declared = request.headers.get("content-length");
-    if (declared !== null) grow(Number(declared));
-    return await work(declared === null ? counted(request, grow) : request);
+    return await work(grow);
   } finally {
     const left = (held.get(workspaceId) ?? 0) - own;
     if (left > 0) held.set(workspaceId, left);
@@ -37,14 +35,3 @@ export async function withRoom<T>(ctx: Ctx, { workspaceId, request }: Arrival, w
 
 const full = () =>
   new AppError("no_capacity", "Other batches are being received: send this one again soon", { retryAfterSeconds: 1 });
-
-function counted(request: Request, grow: (bytes: number) => void): Request {
-  if (request.body === null) return request;
-  const counting = new TransformStream<Uint8Array, Uint8Array>({
-    transform(chunk, controller) {
-      grow(chunk.byteLength);
-      controller.enqueue(chunk);
-    },
-  });
-  return new Request(request, { body: request.body.pipeThrough(counting) });
-}

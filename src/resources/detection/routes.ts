@@ -22,6 +22,7 @@ import { requireLine } from "./worker.ts";
 
 const TAGS = ["Detection"];
 const SLACK_BYTES = 65_536; // of a body, beside the image
+const MAX_VALUES = 10_000; // a batch has three for each of its images
 
 const door: Door = {
   keyOf(request) {
@@ -123,8 +124,9 @@ const batching = (ctx: Ctx) => {
   const accepting = new Elysia({ prefix, tags: TAGS }).use(sending.authed).post(
     "",
     ({ request, principal, set }) =>
-      withRoom(ctx, { workspaceId: principal.workspaceId, request }, async (counted) => {
-        const body = await readBody(counted, maxBytes, schema.CreateBatch);
+      withRoom(ctx, principal.workspaceId, async (grow) => {
+        const list = { name: "images", most: schema.MOST_ITEMS };
+        const body = await readBody(ctx, request, { maxBytes, maxValues: MAX_VALUES, list, grow }, schema.CreateBatch);
         keepOpen(ctx, request);
         const batch = await createsLater(ctx, { request, principal, body, set }, (once) => {
           set.status = 202;

@@ -130,7 +130,7 @@ export const ChangeConfig = z
   .meta({ id: "ChangeDetectionConfig" });
 export type ChangeConfig = z.infer<typeof ChangeConfig>;
 
-const MOST_ITEMS = 1_000;
+export const MOST_ITEMS = 1_000;
 const Item = z
   .object({
     id: Label(200).optional().describe("Yours, unique within the batch; the place in the list where there is none"),

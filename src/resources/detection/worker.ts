@@ -10,7 +10,7 @@ import { AppError } from "../../lib/errors.ts";
 import { oncePer } from "../../lib/once_per.ts";
 import { createPlaces, type Places, takeWithin } from "../../platform/places.ts";
 import type { Supervisor } from "../../platform/supervisor.ts";
-import type { Exit, Worker } from "../../platform/worker.ts";
+import type { Exit, Grants, Worker } from "../../platform/worker.ts";
 import { FromDetector, type ModelName, Refused, Scored, type ToDetector } from "../../workers/protocol_detector.ts";
 import { createGate } from "./gate.ts";
 
@@ -157,7 +157,10 @@ function open(ctx: Room, state: State): Child {
     state.failures++;
     state.notBefore = ctx.clock.now() + Math.min(FIRST_PAUSE_MS * 2 ** (state.failures - 1), LAST_PAUSE_MS);
   };
-  const worker = spawn(ctx, onExit, (message) => {
+  const { data_dir, detect } = ctx.config;
+  const modelsDir = detect.models_dir === "" ? undefined : resolve(detect.models_dir);
+  const grants = { reads: modelsDir === undefined ? [] : [modelsDir] };
+  const worker = spawn(ctx, grants, onExit, (message) => {
     if (message.type !== "opened") return;
     isOpen = true;
     state.failures = 0;
@@ -166,9 +169,8 @@ function open(ctx: Room, state: State): Child {
   });
   const child: Child = { worker, opened: opened.promise };
   state.child = child;
-  const { data_dir, detect } = ctx.config;
   const threads = detect.threads || availableParallelism();
-  const other = detect.models_dir === "" ? {} : { models_dir: resolve(detect.models_dir) };
+  const other = modelsDir === undefined ? {} : { models_dir: modelsDir };
   worker.ready.then(
     () => worker.send({ type: "open", data_dir, threads, max_pixels: detect.max_pixels, ...other }),
     () => {}, // its end is told above
@@ -177,8 +179,10 @@ function open(ctx: Room, state: State): Child {
   return child;
 }
 
-function spawn(ctx: Room, onExit: (exit: Exit) => void, onMessage: (message: FromDetector) => void) {
-  const options = { kind: "detector", incoming: FromDetector, graceMs: STOP_MS, onMessage, onExit };
+type OnExit = (exit: Exit) => void;
+
+function spawn(ctx: Room, grants: Grants, onExit: OnExit, onMessage: (message: FromDetector) => void) {
+  const options = { kind: "detector", incoming: FromDetector, grants, graceMs: STOP_MS, onMessage, onExit };
   try {
     return ctx.supervisor.spawn<FromDetector, ToDetector>(options);
   } catch (error) {

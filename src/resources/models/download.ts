@@ -20,7 +20,7 @@ const SPARE_BYTES = 256 * 2 ** 20; // for the database and everybody else
 
 export type Wanted = { repo: string; file: HubFile; target: string };
 export type Fetched = { shape: ModelShape; sizeBytes: number; sha256: string; fileMtimeMs: number };
-export type Watch = { signal: AbortSignal; onProgress: (fraction: number) => void };
+export type Watch = { signal: AbortSignal; token: string | undefined; onProgress: (fraction: number) => void };
 
 export const partPath = (ctx: Ctx, { repo, file }: Pick<Wanted, "repo" | "file">) =>
   join(ctx.config.data_dir, PARTS, `${file.sha256 ?? sha256Bytes(`${repo}/${file.path}:${file.size}`)}.part`);
@@ -40,7 +40,8 @@ export async function download(ctx: Ctx, wanted: Wanted, watch: Watch): Promise<
   }
 }
 
-async function fill(ctx: Ctx, part: string, { repo, file }: Wanted, { signal, onProgress }: Watch) {
+async function fill(ctx: Ctx, part: string, { repo, file }: Wanted, watch: Watch) {
+  const { signal, onProgress } = watch;
   const handle = await open(part, "a+", 0o600);
   try {
     let { size: at } = await handle.stat();
@@ -49,7 +50,7 @@ async function fill(ctx: Ctx, part: string, { repo, file }: Wanted, { signal, on
       at = 0;
     }
     await requireSpace(ctx, file, file.size - at);
-    const source = rangesOf(ctx, repo, file, signal);
+    const source = rangesOf(ctx, repo, file, watch);
     while (at < file.size) {
       onProgress(at / file.size);
       const chunk = await source(at);
@@ -64,14 +65,14 @@ async function fill(ctx: Ctx, part: string, { repo, file }: Wanted, { signal, on
 }
 
 /** Asks for one range after another; the place a redirect led to is kept until it no longer answers. */
-function rangesOf(ctx: Ctx, repo: string, file: HubFile, signal: AbortSignal) {
+function rangesOf(ctx: Ctx, repo: string, file: HubFile, { signal, token }: Watch) {
   const first = fileUrl(ctx, repo, file.path);
   let url = first;
   let length = FIRST_CHUNK_BYTES;
   return async (at: number): Promise<Uint8Array> => {
     const startedAt = performance.now();
     const last = Math.min(at + length, file.size) - 1;
-    const asked = { range: `bytes=${at}-${last}`, timeoutMs: CHUNK_MS, maxBytes: length, signal };
+    const asked = { range: `bytes=${at}-${last}`, timeoutMs: CHUNK_MS, maxBytes: length, signal, token };
     let answer = await get(ctx, url, asked);
     if (url !== first && ![200, 206].includes(answer.status)) answer = await get(ctx, first, asked); // it had expired
     url = answer.url;

@@ -118,7 +118,7 @@ test("the token goes to the hub and not to where it redirects", async () => {
   const seen: (string | null)[] = [];
   const hub = hubOf(repo({ token: "hf_secret" }));
   hub.redirect = `http://localhost:${store.port}`;
-  const app = appAt(hub.url, { "hub.token": "hf_secret" });
+  const app = appAt(hub.url, { "hub.token": "hf_secret", "hub.token_for": "all" });
   models.request(app.ctx, app.workspaceA, "acme/tiny");
   await pull(app);
   expect(models.mustGet(app.ctx, app.workspaceA, "acme/tiny").status).toBe("ready");

@@ -1,6 +1,6 @@
 /**
  * A hub that speaks the Hugging Face protocol: which files a repository has, and which of them is meant. Every hop of
- * every answer goes through the guard; the token goes to the endpoint's own origin and nowhere else.
+ * every answer goes through the guard; a token goes to the endpoint's own origin and nowhere else.
  */
 import { z } from "zod";
 import type { Ctx } from "../../context.ts";
@@ -26,7 +26,8 @@ const MAX_HOPS = 5;
 const LIST_BYTES = 32 * 2 ** 20;
 const LIST_MS = 60_000;
 
-export type Asked = { range?: string; timeoutMs: number; maxBytes: number; signal?: AbortSignal | undefined };
+export type Access = { token: string | undefined; signal?: AbortSignal | undefined };
+export type Asked = Access & { range?: string; timeoutMs: number; maxBytes: number };
 export type Got = GuardedResponse & { url: string };
 
 /** GET, through redirects. Any status but a redirect is an answer. */
@@ -43,10 +44,9 @@ export async function get(ctx: Ctx, url: string, asked: Asked): Promise<Got> {
   throw new HubError(`The hub redirects more than ${MAX_HOPS} times`, false);
 }
 
-async function dial(ctx: Ctx, at: URL, home: URL, { range, timeoutMs, maxBytes, signal }: Asked) {
-  const { token } = ctx.config.hub;
+async function dial(ctx: Ctx, at: URL, home: URL, { token, range, timeoutMs, maxBytes, signal }: Asked) {
   const headers = {
-    ...(token !== "" && at.origin === home.origin ? { authorization: `Bearer ${token}` } : {}),
+    ...(token !== undefined && at.origin === home.origin ? { authorization: `Bearer ${token}` } : {}),
     ...(range === undefined ? {} : { range }),
   };
   const allowHttp = home.protocol === "http:";
@@ -65,7 +65,7 @@ async function dial(ctx: Ctx, at: URL, home: URL, { range, timeoutMs, maxBytes, 
 export function refusal(what: string, { status, headers }: GuardedResponse): HubError {
   if (status === 401 || status === 403)
     return new HubError(
-      `The hub refuses ${what} (${status}): it does not exist, is private or is gated. Accept its terms there and set hub.token to a token that may read it`,
+      `The hub refuses ${what} (${status}): it does not exist, is private or is gated. Accept its terms there and store a token that may read it as the secret HUB_TOKEN of this workspace, or ask the operator to set hub.token and hub.token_for`,
       false,
     );
   if (status === 404) return new HubError(`The hub has no ${what}`, false);
@@ -84,9 +84,9 @@ const Listing = z.object({
   ),
 });
 
-export async function listFiles(ctx: Ctx, repo: string, signal?: AbortSignal): Promise<HubFile[]> {
+export async function listFiles(ctx: Ctx, repo: string, access: Access): Promise<HubFile[]> {
   const url = `${base(ctx)}/api/models/${repo}?blobs=true`;
-  const answer = await get(ctx, url, { timeoutMs: LIST_MS, maxBytes: LIST_BYTES, signal });
+  const answer = await get(ctx, url, { ...access, timeoutMs: LIST_MS, maxBytes: LIST_BYTES });
   if (answer.status !== 200) throw refusal(`repository ${repo}`, answer);
   let listing: z.infer<typeof Listing>;
   try {

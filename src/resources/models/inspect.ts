@@ -1,8 +1,9 @@
 /** The server's side of the inspector: files wait in line, and the process lives only while there is work. */
+import { dirname } from "node:path";
 import type { Ctx } from "../../context.ts";
 import { oncePer } from "../../lib/once_per.ts";
 import type { Supervisor } from "../../platform/supervisor.ts";
-import type { Worker } from "../../platform/worker.ts";
+import type { Grants, Worker } from "../../platform/worker.ts";
 import { FromInspector, type ModelShape, type ToInspector } from "../../workers/protocol.ts";
 
 /** `broken`: not the file's fault, the process ended: worth another try. */
@@ -41,6 +42,7 @@ function createLine(supervisor: Supervisor) {
   let idle: ReturnType<typeof setTimeout> | undefined;
   let late: ReturnType<typeof setTimeout> | undefined;
   let busy = false;
+  let writable: string | undefined; // the folder that the process may write
 
   function next() {
     clearTimeout(idle);
@@ -52,14 +54,31 @@ function createLine(supervisor: Supervisor) {
       return;
     }
     try {
-      worker ??= start();
+      tell(first.question);
     } catch (error) {
       return settle({ ok: false, error: (error as Error).message, broken: true });
     }
-    worker.send(first.question);
     if (first.question.type === "inspect" && first.question.hash) return;
     late = setTimeout(() => void worker?.stop("the file does not answer"), LOOK_MS);
     late.unref();
+  }
+
+  function tell(question: Question) {
+    const { type, path } = question;
+    let name = worker && nameFor(worker, question);
+    if (name === undefined) {
+      dismiss();
+      writable = type === "place" ? dirname(path) : undefined;
+      worker = start(writable === undefined ? { reads: [path] } : { writes: [writable] });
+      name = path;
+    }
+    worker?.send({ ...question, path: name });
+  }
+
+  /** The file's name for the running process; undefined: it needs another. One that may write sees no other folder. */
+  function nameFor(running: NonNullable<typeof worker>, { type, path }: Question): string | undefined {
+    if (writable !== undefined) return writable === dirname(path) ? path : undefined;
+    return type === "place" ? undefined : running.link(path);
   }
 
   /** Forgotten at once: a file that comes before it has ended needs another. */
@@ -74,10 +93,11 @@ function createLine(supervisor: Supervisor) {
     next();
   }
 
-  function start() {
+  function start(grants: Grants) {
     const started = supervisor.spawn<FromInspector, ToInspector>({
       kind: "inspector",
       incoming: FromInspector,
+      grants,
       onMessage(message) {
         if (message.type === "hashing") queue[0]?.onProgress?.(message.progress);
         if (message.type === "refused") settle({ ok: false, error: message.error, broken: false });

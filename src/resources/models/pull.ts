@@ -12,6 +12,7 @@ import { checkWhole, download, type Fetched, partPath, type Wanted } from "./dow
 import { FOLDER, HUB } from "./folder.ts";
 import { chooseFile, HubError, listFiles } from "./hub.ts";
 import { parseHubName } from "./hub_name.ts";
+import { hubTokenOf } from "./hub_token.ts";
 import * as models from "./service.ts";
 import { otherAt, removeStaleParts } from "./sweep.ts";
 import { type ModelRow, models as table } from "./table.ts";
@@ -116,7 +117,9 @@ async function fetchOne(ctx: Ctx, task: Task) {
     throw new HubError("offline = true forbids to download: import the file with `verk models import FILE`", false);
   const name = parseHubName(row.name);
   if (!name) throw new HubError(`${row.name} is no name on a hub`, false);
-  const file = chooseFile(name.repo, await listFiles(ctx, name.repo, signal), name.file);
+  if (row.workspaceId === null) throw new Error(`${row.id} is to be fetched for no workspace`);
+  const token = hubTokenOf(ctx, row.workspaceId);
+  const file = chooseFile(name.repo, await listFiles(ctx, name.repo, { token, signal }), name.file);
   if (file.size === 0) throw new HubError(`The hub does not tell how large ${file.path} is`, false);
   const part = partPath(ctx, { repo: name.repo, file });
   while (busy.has(part)) await ctx.clock.sleep(LOOK_MS, signal); // for another workspace
@@ -130,7 +133,7 @@ async function fetchOne(ctx: Ctx, task: Task) {
     const onProgress = (fraction: number) => {
       task.progress = fraction;
     };
-    const fetched = (await alreadyHere(ctx, wanted)) ?? (await download(ctx, wanted, { signal, onProgress }));
+    const fetched = (await alreadyHere(ctx, wanted)) ?? (await download(ctx, wanted, { signal, token, onProgress }));
     write(ctx.db, (tx) => models.accept(tx, row.id, { ...fetched, path: wanted.target }, ctx.clock.now()));
     if (statusOf(ctx, row.id) === "deleted" && !otherAt(ctx, wanted.target, row.id))
       await rm(join(ctx.config.data_dir, wanted.target), { force: true }); // deleted while it was checked

@@ -1,6 +1,7 @@
 import { afterEach, expect, setDefaultTimeout, test } from "bun:test";
 import { existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { jobFile } from "../../../test/foreign_paths.ts";
 import { fakeClock, manyApps, type TestApp } from "../../../test/harness.ts";
 import { makeAdapter, makeModel } from "../../../test/models.ts";
 import { newId } from "../../lib/ids.ts";
@@ -21,7 +22,7 @@ async function app(options: Parameters<typeof open>[0] = {}) {
   const file = makeModel(join(on.dir, "models"), SHAPE);
   const name = (file.split("/").at(-1) as string).replace(".gguf", "");
   const base = await register(on.ctx, { name, path: `models/${name}.gguf` });
-  const path = makeAdapter(job, SHAPE);
+  const adapter = makeAdapter(job, SHAPE);
   const result = {
     workspaceId: on.workspaceA,
     jobId: newId("job", 1),
@@ -30,7 +31,7 @@ async function app(options: Parameters<typeof open>[0] = {}) {
     variant: "adapter",
     name: "mine",
     baseModelId: base.id,
-    path,
+    file: jobFile(on.dir, adapter),
   };
   return { on, base, job, result };
 }
@@ -104,7 +105,9 @@ test("what is no model is refused in words and leaves nothing", async () => {
   const { on, job, result } = await app();
   const path = join(job, "broken.gguf");
   writeFileSync(path, "GGUF and nothing else");
-  await expect(models.registerResult(on.ctx, { ...result, path })).rejects.toThrow("cannot be used");
+  await expect(
+    models.registerResult(on.ctx, { ...result, file: { ...result.file, name: "broken.gguf" } }),
+  ).rejects.toThrow("cannot be used");
   expect(resultsIn(on)).toEqual([]);
   expect(existsSync(path)).toBe(true);
 });

@@ -2,14 +2,15 @@
  * Models that training jobs made: models/.results/<model>.gguf below the data directory, a second name of the job's own
  * file, so that it outlives the job. The file is there before the row that names it; what no row names is removed.
  */
-import { constants } from "node:fs";
-import { copyFile, link, mkdir, open, readdir, rm, stat } from "node:fs/promises";
+import { mkdir, readdir, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { and, desc, eq, inArray, isNull, ne, or, sql } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { newId } from "../../lib/ids.ts";
 import { durable, type Tx, write } from "../../platform/db.ts";
 import { asStorageError, syncDir } from "../../platform/files.ts";
+import type { ForeignDir } from "../../sandbox/files/foreign_dir.ts";
+import { linkFile } from "../../sandbox/files/trees.ts";
 import { inspect } from "./inspect.ts";
 import * as models from "./service.ts";
 import { type ModelRow, models as table } from "./table.ts";
@@ -30,8 +31,8 @@ export type Result = {
   /** Where it is taken, a number is added: the row says which name it got. */
   name: string;
   baseModelId: string | null;
-  /** Absolute, whole and flushed. It stays where it is, and may go. */
-  path: string;
+  /** Whole and flushed. It stays where it is, and may go. */
+  file: { dir: ForeignDir; name: string };
   sha256?: string;
 };
 
@@ -48,11 +49,11 @@ export async function registerResult(ctx: Ctx, result: Result): Promise<ModelRow
 }
 
 /** The file in its place, looked at by the inspector; `addResult` gives it a row within an hour. */
-export async function placeResult(ctx: Ctx, { path: from, sha256 }: Result): Promise<PlacedResult> {
+export async function placeResult(ctx: Ctx, { file, sha256 }: Result): Promise<PlacedResult> {
   const id = newId("mdl", ctx.clock.now());
   const path = join(DIR, `${id}${SUFFIX}`);
   const full = join(ctx.config.data_dir, path);
-  await bring(ctx, from, full);
+  await bring(ctx, file, full);
   const found = await inspect(ctx, full, { hash: sha256 === undefined });
   if (!found.ok) {
     await rm(full, { force: true });
@@ -63,22 +64,16 @@ export async function placeResult(ctx: Ctx, { path: from, sha256 }: Result): Pro
   return { id, path, shape, sizeBytes, sha256: sha256 ?? found.sha256, fileMtimeMs };
 }
 
-async function bring(ctx: Ctx, from: string, to: string) {
+async function bring(ctx: Ctx, file: Result["file"], to: string) {
   const dir = join(ctx.config.data_dir, DIR);
   try {
     await mkdir(dir, { recursive: true, mode: 0o700 });
-    await link(from, to).catch(() => copy(from, to)); // a file system without links
+    await linkFile(file.dir, file.name, to);
     await syncDir(dir);
   } catch (error) {
     await rm(to, { force: true });
     throw asStorageError(to, "write", error);
   }
-}
-
-async function copy(from: string, to: string) {
-  await copyFile(from, to, constants.COPYFILE_FICLONE);
-  const handle = await open(to, "r+");
-  await handle.sync().finally(() => handle.close());
 }
 
 /** In the commit of whatever says that the job has a result. Somebody was faster: his row, and this file is removed. */

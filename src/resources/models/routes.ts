@@ -4,6 +4,7 @@ import type { Ctx } from "../../context.ts";
 import { area } from "../../http/auth.ts";
 import { readBody } from "../../http/body.ts";
 import { creates } from "../../http/idempotency.ts";
+import { bodyLimits } from "../../http/limits/body_limits.ts";
 import { describe } from "../../http/openapi.ts";
 import { listOf, PageQuery } from "../../http/pagination.ts";
 import { keepOpen } from "../../http/patience.ts";
@@ -83,7 +84,7 @@ export const routes = (ctx: Ctx) => {
       "/:id/complete",
       async ({ request, principal, params }) => {
         keepOpen(ctx, request);
-        const body = await readBody(request, ctx.config.http.max_body_bytes, CompleteModel, {});
+        const body = await readBody(ctx, request, bodyLimits(ctx, "small"), CompleteModel, {});
         return present(await upload.complete(ctx, principal.workspaceId, params.id, body.upload_id));
       },
       {

@@ -15,6 +15,7 @@ import * as schema from "./schema.ts";
 import * as functions from "./service.ts";
 import { upload } from "./upload.ts";
 
+const ROWS_BODY = { kind: "rewards", list: { name: "rows", most: schema.MAX_ROWS, exact: true } } as const;
 const flag = z.enum(["true", "false", "1", "0", ""]).transform((text) => text !== "false" && text !== "0");
 const ListQuery = PageQuery.extend({
   name: z.string().optional().describe("Only versions of this name"),
@@ -73,7 +74,7 @@ export const routes = (ctx: Ctx) => {
         return run(ctx, { workspaceId, signal: leaving(ctx, request), parts, rows });
       },
       {
-        ...takes(schema.RunRewards, { exactly: "rows" }),
+        ...takes(schema.RunRewards, ROWS_BODY),
         detail: describe(
           "Run code, or several reward functions with weights, over rows",
           { 200: schema.RewardRun },
@@ -111,7 +112,7 @@ export const routes = (ctx: Ctx) => {
         return run(ctx, { workspaceId, signal: leaving(ctx, request), parts, rows });
       },
       {
-        ...takes(schema.RunRewardFunction, { exactly: "rows" }),
+        ...takes(schema.RunRewardFunction, ROWS_BODY),
         detail: describe(
           "Run a reward function over rows",
           { 200: schema.RewardRun },

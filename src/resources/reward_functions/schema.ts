@@ -5,7 +5,7 @@ import { sampleFault } from "../../lib/rewards/samples.ts";
 import { DateTime, isoOrNull, Label, later, Metadata, MetadataText } from "../../lib/schema.ts";
 import { type RewardFunctionRow, STATUSES } from "./table.ts";
 
-const MAX_ROWS = 10_000;
+export const MAX_ROWS = 10_000;
 const MAX_PARTS = 16;
 const MAX_TIMEOUT_SECONDS = 600;
 

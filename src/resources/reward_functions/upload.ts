@@ -4,6 +4,7 @@ import type { Ctx } from "../../context.ts";
 import { readBody } from "../../http/body.ts";
 import { type Creation, createsLater, type Once } from "../../http/idempotency.ts";
 import { deepest, type Issue } from "../../http/issues.ts";
+import { bodyLimits } from "../../http/limits/body_limits.ts";
 import { isMultipart, readMultipart } from "../../http/multipart.ts";
 import { AppError } from "../../lib/errors.ts";
 import { type Language, MAX_SOURCE_BYTES, type Rejection } from "../../lib/rewards/contract.ts";
@@ -88,7 +89,7 @@ function rowOf(ctx: Ctx, sent: Sent, loaded: Loaded): Omit<functions.NewVersion,
 }
 
 async function readObject(ctx: Ctx, request: Request): Promise<Sent> {
-  const body = await readBody(request, ctx.config.http.max_body_bytes, CreateRewardFunction);
+  const body = await readBody(ctx, request, bodyLimits(ctx, "code"), CreateRewardFunction);
   refuseBuiltin(body.name, "/name");
   return sentOf(body, body.source, body.language ?? detected(body.source));
 }

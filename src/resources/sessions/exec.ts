@@ -4,7 +4,7 @@ import type { Ctx } from "../../context.ts";
 import type { SseMessage } from "../../http/sse.ts";
 import { AppError } from "../../lib/errors.ts";
 import { newId } from "../../lib/ids.ts";
-import { openBeneath } from "../../sandbox/beneath.ts";
+import { openWorkspace, volumeOf, workspaceOf } from "../../sandbox/files/sandbox_dir.ts";
 import { startJailed } from "../../sandbox/jail.ts";
 import type { JailEnd, JailSpec } from "../../sandbox/jail_types.ts";
 import { sessionJail } from "../../sandbox/session_jail.ts";
@@ -12,7 +12,7 @@ import { SESSION_ENV, sessionMounts } from "../../sandbox/session_root.ts";
 import { during, liveOf } from "./live.ts";
 import { isInWorkspace } from "./mount_paths.ts";
 import { textOutput, textQueue } from "./output.ts";
-import { placesOf } from "./places.ts";
+import { dirOf } from "./places.ts";
 import type { CreateExec, Exec } from "./schema.ts";
 import * as sessions from "./service.ts";
 import { takeSlot } from "./slots.ts";
@@ -50,7 +50,7 @@ export async function admit(ctx: Ctx, row: SessionRow, body: CreateExec, left: A
 /** What it can see from here; the jail looks for itself, but only says that it did not begin. */
 function requireDirectory(ctx: Ctx, row: SessionRow, cwd: string) {
   if (cwd !== "/workspace" && !cwd.startsWith("/workspace/")) return;
-  const beneath = openBeneath(placesOf(ctx, row.id).root);
+  const beneath = openWorkspace(dirOf(ctx, row.id));
   try {
     closeSync(beneath.openDirectory(cwd));
   } catch (error) {
@@ -176,11 +176,11 @@ type Wanted = Pick<Admitted, "row" | "body" | "seconds"> & { disk: Pick<JailSpec
 
 function specOf(ctx: Ctx, { row, body, seconds, disk }: Wanted): JailSpec {
   const { memory_mib, processes } = ctx.config.sessions;
-  const { workspace, volumes } = placesOf(ctx, row.id);
+  const dir = dirOf(ctx, row.id);
   const network = row.network && ctx.config.sessions.allow_network ? "host" : "none";
   const memoryBytes = memory_mib * MIB;
   const aside = row.volumes.flatMap(({ mountPath }, i) =>
-    isInWorkspace(mountPath) ? [] : [{ from: `${volumes}/${i}`, to: mountPath, writable: false }],
+    isInWorkspace(mountPath) ? [] : [{ from: volumeOf(dir, i), to: mountPath, writable: false }],
   );
   return {
     // a list goes through the shell too, which looks for the program in PATH and says so when there is none
@@ -190,7 +190,12 @@ function specOf(ctx: Ctx, { row, body, seconds, disk }: Wanted): JailSpec {
         : ["/bin/sh", "-c", 'exec "$@"', "sh", ...body.command],
     env: { ...SESSION_ENV, ...sessions.envOf(ctx, row), ...body.env },
     cwd: body.cwd,
-    mounts: sessionMounts({ workspace, volumes: aside, network, tmpBytes: Math.floor(memoryBytes / TMP_SHARE) }),
+    mounts: sessionMounts({
+      workspace: workspaceOf(dir),
+      volumes: aside,
+      network,
+      tmpBytes: Math.floor(memoryBytes / TMP_SHARE),
+    }),
     limits: {
       processes,
       memoryBytes,

@@ -1,19 +1,19 @@
 /** The files of a session from outside, while its commands run. */
 
 import { closeSync } from "node:fs";
-import { chmod, chown, unlink } from "node:fs/promises";
 import type { Ctx } from "../../context.ts";
 import { fileResponse } from "../../http/file_response.ts";
 import { contentLength, receive } from "../../http/receive.ts";
 import { AppError } from "../../lib/errors.ts";
-import { type Chunks, tempPath, writeTemp } from "../../platform/files.ts";
-import { type Beneath, openBeneath } from "../../sandbox/beneath.ts";
+import { type Chunks, writeTemp } from "../../platform/files.ts";
+import { streamOf } from "../../sandbox/files/chunks.ts";
+import { type Beneath, incomingPath, openWorkspace } from "../../sandbox/files/sandbox_dir.ts";
+import { discard, makeTheirs } from "../../sandbox/files/stage.ts";
 import { sessionOwner } from "../../sandbox/session_jail.ts";
 import { during, type Live, liveOf } from "./live.ts";
 import { isInWorkspace } from "./mount_paths.ts";
-import { placesOf } from "./places.ts";
+import { dirOf } from "./places.ts";
 import * as sessions from "./service.ts";
-import { streamOf } from "./streams.ts";
 import type { SessionRow } from "./table.ts";
 import { addUsage, noRoom, roomFor } from "./usage.ts";
 import { writeBack } from "./write_back.ts";
@@ -24,7 +24,7 @@ const MOST_LEVELS = 200;
 function using<T>(ctx: Ctx, row: SessionRow, work: (beneath: Beneath, live: Live) => Promise<T>): Promise<T> {
   const live = liveOf(ctx, row);
   return during(ctx, live, async () => {
-    const beneath = openBeneath(placesOf(ctx, row.id).root, sessionOwner(ctx.config.data_dir));
+    const beneath = openWorkspace(dirOf(ctx, row.id), sessionOwner(ctx.config.data_dir));
     try {
       return await work(beneath, live);
     } finally {
@@ -71,7 +71,7 @@ export const put = (ctx: Ctx, row: SessionRow, path: string, request: Request) =
     requireWritable(row, target);
     requireShallow(target);
     const maxBytes = await roomFor(ctx, row, contentLength(request));
-    const temp = tempPath(placesOf(ctx, row.id).incoming);
+    const temp = incomingPath(dirOf(ctx, row.id));
     const meter = metered(ctx, live, maxBytes);
     try {
       const { bytes, sha256 } = await receive(ctx, request, { maxBytes }, (body, options) =>
@@ -79,7 +79,7 @@ export const put = (ctx: Ctx, row: SessionRow, path: string, request: Request) =
       ).catch((error) => {
         throw error instanceof AppError && error.code === "payload_too_large" ? noRoom(ctx) : error;
       });
-      await makeTheirs(ctx, temp);
+      await makeTheirs(temp, 0o644, sessionOwner(ctx.config.data_dir));
       requireStillReady(ctx, row);
       const placed = beneath.place(temp, path);
       if (placed.replaced) live.usage = undefined;
@@ -89,7 +89,7 @@ export const put = (ctx: Ctx, row: SessionRow, path: string, request: Request) =
       return { replaced: placed.replaced, written: { ...written, volume_errors } };
     } finally {
       meter.close();
-      await unlink(temp).catch(() => {}); // placed, or never made
+      await discard(temp);
     }
   });
 
@@ -125,12 +125,6 @@ function metered(ctx: Ctx, live: Live, maxBytes: number) {
       live.incomingBytes -= mine;
     },
   };
-}
-
-async function makeTheirs(ctx: Ctx, temp: string) {
-  const owner = sessionOwner(ctx.config.data_dir);
-  await chmod(temp, 0o644);
-  if (owner) await chown(temp, owner.uid, owner.gid);
 }
 
 function requireStillReady(ctx: Ctx, row: SessionRow) {

@@ -2,7 +2,7 @@
 import type { Ctx } from "../../context.ts";
 import { oncePer } from "../../lib/once_per.ts";
 import type { Db } from "../../platform/db.ts";
-import type { Usage } from "../../sandbox/beneath_tree.ts";
+import type { Usage } from "../../sandbox/files/sandbox_dir.ts";
 import type { SessionRow } from "./table.ts";
 
 export type Live = {

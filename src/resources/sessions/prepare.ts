@@ -1,21 +1,22 @@
 /** Makes the directory of a session, with its volumes in it. May be cut off anywhere and begun again. */
-import { chmod, chown, mkdir } from "node:fs/promises";
-import { dirname, join } from "node:path";
 import type { Ctx } from "../../context.ts";
 import { transition } from "../../events/lifecycle.ts";
 import type { Once } from "../../http/idempotency.ts";
 import { formatBytes } from "../../lib/bytes.ts";
 import { AppError } from "../../lib/errors.ts";
 import { durable, write } from "../../platform/db.ts";
-import { StorageError, syncDir } from "../../platform/files.ts";
+import { StorageError } from "../../platform/files.ts";
+import type { ForeignDir } from "../../sandbox/files/foreign_dir.ts";
+import { makeSandboxDir } from "../../sandbox/files/sandbox_dir.ts";
+import { openStage } from "../../sandbox/files/stage.ts";
+import { syncTree } from "../../sandbox/files/trees.ts";
 import { sessionOwner } from "../../sandbox/session_jail.ts";
 import * as volumes from "../volumes/service.ts";
 import type { VolumeRow } from "../volumes/table.ts";
 import { type Live, liveOf } from "./live.ts";
 import { machine } from "./machine.ts";
 import { isInWorkspace } from "./mount_paths.ts";
-import { placesOf, sessionsDir } from "./places.ts";
-import { removeFiles } from "./remove.ts";
+import { dirOf, sessionsDir } from "./places.ts";
 import type { CreateSession, Session } from "./schema.ts";
 import * as sessions from "./service.ts";
 import { requireSupport } from "./support.ts";
@@ -56,7 +57,6 @@ async function make(ctx: Ctx, row: SessionRow, live: Live) {
   const { id } = row;
   try {
     await durable(ctx.db);
-    await removeFiles(ctx, id);
     await build(ctx, row, live);
     const now = ctx.clock.now();
     live.usedAt = now;
@@ -74,26 +74,15 @@ async function make(ctx: Ctx, row: SessionRow, live: Live) {
 }
 
 async function build(ctx: Ctx, row: SessionRow, live: Live) {
-  const { dir, root, workspace, incoming, volumes: aside } = placesOf(ctx, row.id);
-  const owner = sessionOwner(ctx.config.data_dir);
-  await mkdir(dir, { recursive: true, mode: 0o700 });
-  for (const [path, mode] of [
-    [root, 0o755],
-    [workspace, 0o755],
-    [incoming, 0o700],
-    [aside, 0o700],
-  ] as const)
-    await mkdir(path, { mode });
-  if (owner) await chown(workspace, owner.uid, owner.gid);
+  const dir = dirOf(ctx, row.id);
+  await makeSandboxDir(dir, sessionOwner(ctx.config.data_dir));
   for (const [i, mounted] of row.volumes.entries()) {
-    const inside = isInWorkspace(mounted.mountPath);
-    const top = inside ? workspace : aside;
-    const to = inside ? join(workspace, mounted.mountPath.slice("/workspace/".length)) : join(aside, String(i));
-    const hashes = await fill(ctx, { mounted, top, to, share: isShared(ctx, mounted), live });
+    const at = isInWorkspace(mounted.mountPath) ? mounted.mountPath.slice("/workspace/".length) : i;
+    const hashes = await fill(ctx, { dir, mounted, at, share: isShared(ctx, mounted), live });
     if (!mounted.readOnly) await remember(ctx, row, i, hashes);
   }
-  await syncDir(dir);
-  await syncDir(sessionsDir(ctx));
+  await syncTree(dir);
+  await syncTree(sessionsDir(ctx));
 }
 
 /** Behind a read-only mount nobody can write, and what is stored may be shared: it takes no room. */
@@ -113,32 +102,23 @@ function requireDisk(ctx: Ctx, row: SessionRow) {
   );
 }
 
-type Filling = { mounted: Mounted; top: string; to: string; share: boolean; live: Live };
+type Filling = { dir: ForeignDir; mounted: Mounted; at: string | number; share: boolean; live: Live };
 
 /** Gives the hash of each file. */
-async function fill(ctx: Ctx, { mounted, top, to, share, live }: Filling): Promise<Map<string, string>> {
+async function fill(ctx: Ctx, { dir, mounted, at, share, live }: Filling): Promise<Map<string, string>> {
   const volume: VolumeRow | undefined = volumes.findAny(ctx, mounted.volumeId);
   if (!volume) throw new AppError("resource_not_found", `Volume ${mounted.name} was deleted meanwhile`);
-  const owner = sessionOwner(ctx.config.data_dir);
   const hashes = new Map<string, string>();
-  await makeDirs(to, top, owner);
-  for (const file of volumes.mounting.filesOf(ctx, volume)) {
-    live.ending.signal.throwIfAborted();
-    const path = join(to, file.path);
-    await makeDirs(dirname(path), top, owner);
-    const how = await volumes.mounting.copyOut(ctx, file, path, { share });
-    if (how === "copied") {
-      await chmod(path, mounted.readOnly ? 0o444 : 0o644);
-      if (owner) await chown(path, owner.uid, owner.gid);
+  const stage = openStage(dir, at, sessionOwner(ctx.config.data_dir));
+  const mode = mounted.readOnly ? 0o444 : 0o644;
+  try {
+    for (const file of volumes.mounting.filesOf(ctx, volume)) {
+      live.ending.signal.throwIfAborted();
+      const copyOut = (temp: string) => volumes.mounting.copyOut(ctx, file, temp, { share });
+      if ((await stage.put(file.path, mode, copyOut)) !== "gone") hashes.set(file.path, file.sha256);
     }
-    if (how !== "gone") hashes.set(file.path, file.sha256);
+    return hashes;
+  } finally {
+    stage.close();
   }
-  return hashes;
-}
-
-async function makeDirs(path: string, top: string, owner: { uid: number; gid: number } | undefined) {
-  const first = await mkdir(path, { recursive: true, mode: 0o755 });
-  if (!first || !owner) return;
-  for (let dir = path; dir.length >= first.length && dir !== top; dir = dirname(dir))
-    await chown(dir, owner.uid, owner.gid);
 }

@@ -2,16 +2,15 @@
  * The loop `sessions.reconcile`: ends what is over and removes what is left of it, also after a kill. A session that is
  * ready stays so over a restart, with its files; what ran in it is gone with the server that ran it.
  */
-import { readdir } from "node:fs/promises";
 import { and, eq, isNull } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { oncePer } from "../../lib/once_per.ts";
 import { type Db, durable, write } from "../../platform/db.ts";
-import { cleanTemp, errorCode } from "../../platform/files.ts";
+import { cleanIncoming } from "../../sandbox/files/sandbox_dir.ts";
+import { namesIn, removeTree } from "../../sandbox/files/trees.ts";
 import { forget, isBusy, liveOf } from "./live.ts";
-import { placesOf, sessionsDir } from "./places.ts";
+import { dirOf, sessionsDir } from "./places.ts";
 import { prepare } from "./prepare.ts";
-import { removeFiles } from "./remove.ts";
 import * as sessions from "./service.ts";
 import { type SessionRow, sessions as table } from "./table.ts";
 
@@ -52,7 +51,7 @@ function drive(ctx: Ctx, row: SessionRow) {
 /** Beside the loop: it may be a million files, and others are due meanwhile. */
 async function remove(ctx: Ctx, id: string) {
   await durable(ctx.db); // that it is over may be news of this moment
-  await removeFiles(ctx, id);
+  await removeTree(dirOf(ctx, id));
   write(ctx.db, (tx) => tx.update(table).set({ removedAt: ctx.clock.now() }).where(eq(table.id, id)).run());
   forget(ctx, id);
 }
@@ -73,18 +72,9 @@ async function sweep(ctx: Ctx, rows: readonly SessionRow[]) {
   const now = ctx.clock.now();
   if (now - state.straysAt < STRAYS_MS) return;
   state.straysAt = now;
-  for (const name of await namesIn(sessionsDir(ctx))) if (!sessions.find(ctx, name)) await removeFiles(ctx, name);
+  for (const name of await namesIn(sessionsDir(ctx))) if (!sessions.find(ctx, name)) await removeTree(dirOf(ctx, name));
   if (state.started) return;
   state.started = true;
   const oldest = Date.now() - performance.timeOrigin; // files have the machine's time, not the clock's
-  for (const { id, status } of rows) if (status === "ready") await cleanTemp(placesOf(ctx, id).incoming, oldest);
-}
-
-async function namesIn(dir: string): Promise<string[]> {
-  try {
-    return await readdir(dir);
-  } catch (error) {
-    if (errorCode(error) === "ENOENT") return [];
-    throw error;
-  }
+  for (const { id, status } of rows) if (status === "ready") await cleanIncoming(dirOf(ctx, id), oldest);
 }

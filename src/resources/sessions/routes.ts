@@ -1,4 +1,3 @@
-import { existsSync } from "node:fs";
 import { Elysia } from "elysia";
 import type { Ctx, Principal } from "../../context.ts";
 import { area } from "../../http/auth.ts";
@@ -9,9 +8,10 @@ import { keepOpen } from "../../http/patience.ts";
 import { asks } from "../../http/query.ts";
 import { sse } from "../../http/sse.ts";
 import { AppError } from "../../lib/errors.ts";
+import { hasWorkspace } from "../../sandbox/files/sandbox_dir.ts";
 import * as exec from "./exec.ts";
 import * as files from "./files.ts";
-import { placesOf } from "./places.ts";
+import { dirOf } from "./places.ts";
 import { open } from "./prepare.ts";
 import * as schema from "./schema.ts";
 import * as sessions from "./service.ts";
@@ -29,7 +29,7 @@ async function usable(ctx: Ctx, { workspaceId }: Principal, id: string) {
   sessions.mustGet(ctx, workspaceId, id);
   await requireSupport(ctx);
   const row = sessions.mustBeReady(ctx, workspaceId, id);
-  if (existsSync(placesOf(ctx, id).workspace)) return row;
+  if (hasWorkspace(dirOf(ctx, id))) return row;
   // As after a backup of the database alone was restored.
   throw new AppError("session_not_ready", `The files of session ${id} are gone: stop it and create another`, {
     param: "id",
@@ -87,7 +87,7 @@ const managing = (ctx: Ctx) => {
         return body.stream ? sse(ctx, request, exec.stream(ctx, admitted)) : exec.run(ctx, admitted);
       },
       {
-        ...takes(schema.CreateExec),
+        ...takes(schema.CreateExec, { kind: "exec" }),
         detail: describe(
           "Run a command",
           { 200: schema.Exec },

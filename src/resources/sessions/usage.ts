@@ -1,14 +1,11 @@
 /** What lies in a session, and what it may still take. */
-import { closeSync, openSync } from "node:fs";
 import type { Ctx } from "../../context.ts";
 import { formatBytes } from "../../lib/bytes.ts";
 import { AppError } from "../../lib/errors.ts";
-import { errorCode } from "../../platform/files.ts";
-import { O } from "../../sandbox/beneath_calls.ts";
-import { measureTree, type Usage } from "../../sandbox/beneath_tree.ts";
+import { usageOf as measureWorkspace, type Usage } from "../../sandbox/files/sandbox_dir.ts";
 import type { JailLimits } from "../../sandbox/jail_types.ts";
 import { type Live, liveOf } from "./live.ts";
-import { placesOf } from "./places.ts";
+import { dirOf } from "./places.ts";
 import type { SessionRow } from "./table.ts";
 
 const MIB = 1_048_576;
@@ -20,25 +17,8 @@ export const quotaOf = ({ config }: Pick<Ctx, "config">) => ({
   entries: config.sessions.disk_entries,
 });
 
-async function measure(ctx: Ctx, row: SessionRow): Promise<Usage> {
-  const fd = openUnlessForbidden(placesOf(ctx, row.id).workspace);
-  if (fd === undefined) return { bytes: 0, entries: 0, hidden: true };
-  try {
-    return await measureTree(fd, quotaOf(ctx).entries * 2);
-  } finally {
-    closeSync(fd);
-  }
-}
-
-/** Its mode is the session's own affair. */
-function openUnlessForbidden(workspace: string): number | undefined {
-  try {
-    return openSync(workspace, O.O_RDONLY | O.O_DIRECTORY | O.O_NOFOLLOW);
-  } catch (error) {
-    if (errorCode(error) === "EACCES") return undefined;
-    throw error;
-  }
-}
+const measure = (ctx: Ctx, row: SessionRow): Promise<Usage> =>
+  measureWorkspace(dirOf(ctx, row.id), quotaOf(ctx).entries * 2);
 
 /** As a command changes it at any moment, only what was measured with none running is remembered. */
 async function usageOf(ctx: Ctx, row: SessionRow, live: Live): Promise<Usage> {

@@ -3,52 +3,40 @@
  * last time. The newest writer wins; a file that somebody else changed is not deleted. Nothing is lost in the session.
  */
 import { closeSync } from "node:fs";
-import { join } from "node:path";
-import { z } from "zod";
 import type { Ctx } from "../../context.ts";
 import { AppError } from "../../lib/errors.ts";
-import { readJson, StorageError, writeFileAtomic } from "../../platform/files.ts";
-import { type Beneath, openBeneath } from "../../sandbox/beneath.ts";
-import { statUnlessGone, walkTree } from "../../sandbox/beneath_tree.ts";
+import { takingTurns } from "../../lib/turns.ts";
+import { StorageError } from "../../platform/files.ts";
+import { chunksOf } from "../../sandbox/files/chunks.ts";
+import { type Scan, scanFiles } from "../../sandbox/files/collect.ts";
+import { type Beneath, openWorkspace } from "../../sandbox/files/sandbox_dir.ts";
 import * as volumes from "../volumes/service.ts";
 import type { VolumeRow } from "../volumes/table.ts";
+import { keepKnown, readKnown } from "./known.ts";
 import { liveOf } from "./live.ts";
-import { placesOf } from "./places.ts";
+import { dirOf } from "./places.ts";
 import type { VolumeErrors } from "./schema.ts";
-import { chunksOf } from "./streams.ts";
 import type { Mounted, SessionRow } from "./table.ts";
 
-/** Path, stamp (another one where the content may be another), hash. */
-const Known = z.array(z.tuple([z.string(), z.string(), z.string()]));
-type Known = Map<string, { stamp: string; sha256: string }>;
-type Found = { stamps: Map<string, string>; skipped: Map<string, string>; hidden: boolean };
 type Place = { ctx: Ctx; row: SessionRow; beneath: Beneath; mounted: Mounted; errors: VolumeErrors };
 
 const MOST_ERRORS = 20;
 const HIDDEN =
   "some of its directories may not be read or lie too deep: what is in them is not written back, and until they can be read nothing is deleted";
-const knownAt = (ctx: Ctx, row: SessionRow, i: number) => join(placesOf(ctx, row.id).volumes, `${i}.json`);
 
 /** After the volume was copied: this is what it holds. */
 export async function remember(ctx: Ctx, row: SessionRow, i: number, hashes: ReadonlyMap<string, string>) {
-  const beneath = openBeneath(placesOf(ctx, row.id).root);
+  const beneath = openWorkspace(dirOf(ctx, row.id));
   try {
-    const { stamps } = await scan(beneath, (row.volumes[i] as Mounted).mountPath);
+    const { files } = await scan(beneath, (row.volumes[i] as Mounted).mountPath);
     await keepKnown(
-      knownAt(ctx, row, i),
-      new Map([...stamps].map(([path, stamp]) => [path, { stamp, sha256: hashes.get(path) ?? "" }])),
+      dirOf(ctx, row.id),
+      i,
+      new Map([...files].map(([path, { stamp }]) => [path, { stamp, sha256: hashes.get(path) ?? "" }])),
     );
   } finally {
     beneath.close();
   }
-}
-
-const keepKnown = (file: string, known: Known) =>
-  writeFileAtomic(file, JSON.stringify([...known].map(([path, { stamp, sha256 }]) => [path, stamp, sha256])));
-
-async function readKnown(file: string): Promise<Known> {
-  const kept = (await readJson(file, Known)) ?? [];
-  return new Map(kept.map(([path, stamp, sha256]) => [path, { stamp, sha256 }]));
 }
 
 /** What could not be written back. One at a time for each session. */
@@ -62,13 +50,11 @@ export function writeBack(ctx: Ctx, row: SessionRow): Promise<VolumeErrors> {
 
 async function syncAll(ctx: Ctx, row: SessionRow): Promise<VolumeErrors> {
   const errors: VolumeErrors = [];
-  const beneath = openBeneath(placesOf(ctx, row.id).root);
+  const beneath = openWorkspace(dirOf(ctx, row.id));
   try {
     for (const [i, mounted] of row.volumes.entries())
       if (!mounted.readOnly)
-        await attempt({ ctx, row, beneath, mounted, errors }, "", (volume, place) =>
-          sync(place, volume, knownAt(ctx, row, i)),
-        );
+        await attempt({ ctx, row, beneath, mounted, errors }, "", (volume, place) => sync(place, volume, i));
   } finally {
     beneath.close();
   }
@@ -89,31 +75,36 @@ async function attempt(place: Place, path: string, work: (volume: VolumeRow, pla
   }
 }
 
-async function sync(place: Place, volume: VolumeRow, file: string) {
-  const { ctx, beneath, mounted, errors } = place;
-  const known = await readKnown(file);
-  const { stamps, skipped, hidden } = await scan(beneath, mounted.mountPath);
-  for (const [path, message] of skipped) errors.push({ volume: mounted.name, path, message });
+async function sync(place: Place, volume: VolumeRow, i: number) {
+  const { ctx, row, beneath, mounted, errors } = place;
+  const dir = dirOf(ctx, row.id);
+  const known = await readKnown(dir, i);
+  const { files, skipped, hidden } = await scan(beneath, mounted.mountPath);
+  for (const [path, message] of skipped)
+    errors.push({ volume: mounted.name, path, message: `${message}: a volume cannot keep it` });
   if (hidden) errors.push({ volume: mounted.name, path: "", message: HIDDEN });
+  const turn = takingTurns();
   let changed = false;
-  for (const [path, stamp] of stamps) {
+  for (const [path, { stamp }] of files) {
     const before = known.get(path);
     if (before?.stamp === stamp) continue;
     changed = true;
+    await turn();
     await attempt(place, path, async () => {
       known.set(path, { stamp, sha256: await send(place, volume, path, before?.sha256) });
     });
   }
   for (const [path, { sha256 }] of hidden ? [] : [...known]) {
-    if (stamps.has(path) || skipped.has(path)) continue;
+    if (files.has(path) || skipped.has(path)) continue;
     changed = true;
+    await turn();
     await attempt(place, path, async () => {
       const there = volumes.findFile(ctx, volume, path);
       if (there?.sha256 === sha256) volumes.removeFile(ctx, volume.workspaceId, volume.id, path);
       known.delete(path);
     });
   }
-  if (changed) await keepKnown(file, known);
+  if (changed) await keepKnown(dir, i, known);
 }
 
 /** Gives the hash of what the volume holds now. Only another content is sent. */
@@ -132,21 +123,10 @@ async function send({ ctx, beneath, mounted }: Place, volume: VolumeRow, path: s
   }
 }
 
-async function scan(beneath: Beneath, mountPath: string): Promise<Found> {
-  const found: Found = { stamps: new Map(), skipped: new Map(), hidden: false };
+async function scan(beneath: Beneath, mountPath: string): Promise<Scan> {
   const top = openTop(beneath, mountPath);
   try {
-    found.hidden = await walkTree(top, (dir, { name, kind }, path) => {
-      if (kind === "directory") return undefined;
-      const bytes = path();
-      const text = bytes.toString("utf8");
-      const stat = kind === "file" ? statUnlessGone(dir, name) : undefined;
-      if (!Buffer.from(text).equals(bytes)) found.skipped.set(text, "its name is not UTF-8: a volume cannot keep it");
-      else if (kind !== "file") found.skipped.set(text, "it is no regular file: a volume cannot keep it");
-      else if (stat) found.stamps.set(text, `${stat.inode}:${stat.bytes}:${stat.ctimeNs}`);
-      return undefined;
-    });
-    return found;
+    return await scanFiles(top);
   } finally {
     closeSync(top);
   }

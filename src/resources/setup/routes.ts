@@ -13,7 +13,7 @@ const Redeem = z.object({ token: z.string().min(1).max(100) }).meta({ id: "Redee
 
 export const routes = (ctx: Ctx) =>
   new Elysia({ tags: ["System"] })
-    .onParse(({ request }) => readJson(request, 4096))
+    .onParse(({ request }) => readJson(ctx, request, { maxBytes: 4096, maxValues: 100 }))
     .get("/setup", () => page(html))
     .post(
       "/setup",

@@ -9,6 +9,8 @@ import { settings } from "./table.ts";
 
 export const DEFAULT_WORKSPACE = "default";
 const TOKEN = "setup_token_hash";
+/** The link stands in the journal, which is read by more people than may hold an admin key. */
+export const TOKEN_HOURS = 24;
 
 /** Whether anybody has, or had, a key. */
 const isClaimed = (db: Db) => db.select({ id: apiKeys.id }).from(apiKeys).limit(1).get() !== undefined;
@@ -42,6 +44,11 @@ export function redeem(ctx: Ctx, token: string) {
       throw new AppError(
         "invalid_api_key",
         "This setup token is not valid any more: run `verk keys create --scope admin`",
+      );
+    if (ctx.clock.now() - spent.updatedAt >= TOKEN_HOURS * 3_600_000)
+      throw new AppError(
+        "invalid_api_key",
+        `This setup token has expired after ${TOKEN_HOURS} hours: restart the server for a new one, or run \`verk keys create --scope admin\``,
       );
     return adminKey(ctx);
   });

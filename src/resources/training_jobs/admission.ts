@@ -19,7 +19,7 @@ import { readGiven, readLora, type Settled, settle } from "./settings.ts";
 import * as sizing from "./sizing.ts";
 import type { Rewards } from "./table.ts";
 
-export type Asker = { workspaceId: string; signal: AbortSignal };
+export type Asker = { workspaceId: string; scopes: readonly string[]; signal: AbortSignal };
 
 /** The rows of a job. `snapshotNumber` null: as they are now, which only a preview may read. */
 export type Rows = {
@@ -48,6 +48,7 @@ export async function draft(ctx: Ctx, asker: Asker, body: CreateTrainingJob): Pr
   const { workspaceId, signal } = asker;
   const faults = new Faults();
   const wanted = faults.attempt(() => wantedOf(ctx, workspaceId, body)) ?? {};
+  references.mayAttachSecrets(asker.scopes, wanted);
   const { method } = wanted;
   const seed = wanted.seed ?? crypto.getRandomValues(new Uint32Array(1))[0]! % (MAX_SEED + 1);
   faults.attempt(() => billing.mustAfford(ctx, workspaceId, 0));

@@ -2,50 +2,45 @@
  * Checkpoints on the disk, which are the truth: a directory that has its name is whole, whether or not its message
  * arrived. Rows follow them before each run; nothing of this job may be running meanwhile.
  */
-import { mkdir, readdir, rename, rm, stat } from "node:fs/promises";
-import { basename, join } from "node:path";
 import { and, eq, isNull } from "drizzle-orm";
 import { z } from "zod";
 import type { Ctx } from "../../context.ts";
 import { newId } from "../../lib/ids.ts";
 import { type Tx, write } from "../../platform/db.ts";
-import { errorCode, readJson } from "../../platform/files.ts";
-import { checkpointPath, placesOf } from "./places.ts";
+import type { ForeignDir } from "../../sandbox/files/foreign_dir.ts";
+import { bytesIn, makeDir, namesIn, readText, removeTree, renameTree } from "../../sandbox/files/trees.ts";
+import { checkpointDir, checkpointPath, placesOf } from "./places.ts";
 import { bestOf, headlineOf, superfluous } from "./policy.ts";
 import { type CheckpointRow, type JobRow, trainingCheckpoints, trainingJobs, trainingMetrics } from "./table.ts";
 
 const NAME = /^step-(\d{1,12})$/;
 const State = z.looseObject({ step: z.int().min(0) });
+const STATE_BYTES = 64 * 2 ** 20; // far more than the history in it takes
 
 type Found = { name: string; step: number; sizeBytes: number };
 
 /** Oldest first. What has no such name is the rest of a run that was cut off, and goes. */
 async function foundOn(ctx: Ctx, jobId: string): Promise<Found[]> {
   const dir = placesOf(ctx, jobId).checkpoints;
-  await mkdir(dir, { recursive: true, mode: 0o700 });
+  makeDir(dir);
   const found: Found[] = [];
-  for (const name of await readdir(dir)) {
+  for (const name of await namesIn(dir)) {
     const step = Number(NAME.exec(name)?.[1] ?? Number.NaN);
-    const state = Number.isNaN(step) ? undefined : await stateIn(ctx, join(dir, name));
-    if (state?.step === step) found.push({ name, step, sizeBytes: await sizeOf(join(dir, name)) });
-    else await rm(join(dir, name), { recursive: true, force: true });
+    const state = Number.isNaN(step) ? undefined : await stateIn(ctx, dir.below(name), name);
+    if (state?.step === step) found.push({ name, step, sizeBytes: await bytesIn(dir.below(name)) });
+    else await removeTree(dir.below(name));
   }
   return found.sort((a, b) => a.step - b.step);
 }
 
-async function stateIn(ctx: Ctx, dir: string): Promise<z.infer<typeof State> | undefined> {
+async function stateIn(ctx: Ctx, dir: ForeignDir, checkpoint: string): Promise<z.infer<typeof State> | undefined> {
   try {
-    return await readJson(join(dir, "state.json"), State);
+    const text = await readText(dir, "state.json", STATE_BYTES);
+    return text === undefined ? undefined : State.parse(JSON.parse(text));
   } catch (error) {
-    ctx.log.warn("a checkpoint cannot be read and is removed", { dir, error });
+    ctx.log.warn("a checkpoint cannot be read and is removed", { checkpoint, error });
     return undefined;
   }
-}
-
-async function sizeOf(dir: string): Promise<number> {
-  let bytes = 0;
-  for (const name of await readdir(dir)) bytes += (await stat(join(dir, name))).size;
-  return bytes;
 }
 
 export const keptOf = (tx: Pick<Tx, "select">, jobId: string): CheckpointRow[] =>
@@ -140,13 +135,8 @@ function neededOf(ctx: Ctx, jobId: string): Set<string> {
 
 /** Idempotent. Under another name first: half of a checkpoint must never look like one. */
 export async function removeFiles(ctx: Ctx, path: string): Promise<void> {
-  const from = join(ctx.config.data_dir, path);
-  const aside = join(from, "..", `.gone-${basename(path)}-${crypto.randomUUID()}`);
-  try {
-    await rename(from, aside);
-  } catch (error) {
-    if (errorCode(error) === "ENOENT") return;
-    throw error;
-  }
-  await rm(aside, { recursive: true, force: true });
+  const names = path.split("/");
+  const aside = `.gone-${names.at(-1)}-${crypto.randomUUID()}`;
+  if (!renameTree(checkpointDir(ctx, path), aside)) return;
+  await removeTree(checkpointDir(ctx, [...names.slice(0, -1), aside].join("/")));
 }

@@ -2,13 +2,13 @@ import { afterEach, expect, setDefaultTimeout, test } from "bun:test";
 import { existsSync } from "node:fs";
 import { tarGz } from "../../../test/archives.ts";
 import { manyTrainings, type TrainingApp } from "../../../test/fake_trainers.ts";
+import { jobPaths } from "../../../test/foreign_paths.ts";
 import { until } from "../../../test/harness.ts";
 import { startJailed } from "../../sandbox/jail.ts";
 import { jailSupport } from "../../sandbox/jail_support.ts";
 import { sessionJail } from "../../sandbox/session_jail.ts";
 import { linesOf, pointOf } from "./custom_output.ts";
 import { liveOf } from "./live.ts";
-import { placesOf } from "./places.ts";
 import * as jobs from "./service.ts";
 import type { JobRow } from "./table.ts";
 
@@ -58,7 +58,7 @@ jailed("a command sees its code, its rows, its secrets and its volumes, and what
   const tar = (await on.call("GET", pathname + search, undefined, { key: null })).body;
   expect(tar).toContain("weights/model.bin");
   expect(tar).toContain("learned");
-  await until("its directory to be gone", () => !existsSync(placesOf(on.ctx, id).work));
+  await until("its directory to be gone", () => !existsSync(jobPaths(on.ctx, id).work));
 });
 
 const TRAIN = `#!/bin/sh

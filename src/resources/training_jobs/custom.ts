@@ -3,7 +3,6 @@
  * It knows no checkpoints: paused, or cut off by the server's end, it begins again. What it leaves in /workspace/output
  * is the result.
  */
-import { readdirSync } from "node:fs";
 import type { Ctx } from "../../context.ts";
 import { tarChunks } from "../../lib/archive/tar_write.ts";
 import { AppError, UsageError } from "../../lib/errors.ts";
@@ -11,32 +10,30 @@ import { newId } from "../../lib/ids.ts";
 import { write } from "../../platform/db.ts";
 import { startJailed } from "../../sandbox/jail.ts";
 import { jailSupport } from "../../sandbox/jail_support.ts";
-import type { JailEnd, JailSpec } from "../../sandbox/jail_types.ts";
+import type { JailEnd } from "../../sandbox/jail_types.ts";
 import { sessionJail } from "../../sandbox/session_jail.ts";
-import { SESSION_ENV, sessionMounts } from "../../sandbox/session_root.ts";
 import * as gpu from "../gpu/service.ts";
 import * as looseKeys from "../loose_keys/service.ts";
 import * as secrets from "../secrets/service.ts";
-import { build, type Copied, type CustomPlaces, clear, DATASET, OUTPUT, outputOf, writeBack } from "./custom_files.ts";
+import { type Built, build, clear } from "./custom_files.ts";
 import { gently, linesOf, type Point, pointOf } from "./custom_output.ts";
+import { outputOf, writeBack } from "./custom_results.ts";
+import { type Gpu, nodesOf, specOf } from "./custom_spec.ts";
 import { own, wantFiles } from "./exports.ts";
 import { liveOf, type Run } from "./live.ts";
 import { type JobLog, openLog } from "./logs.ts";
 import * as moves from "./moves.ts";
 import { startFault } from "./plan.ts";
-import { runtimeMs, UNTOLD } from "./policy.ts";
+import { UNTOLD } from "./policy.ts";
 import * as progress from "./progress.ts";
 import * as jobs from "./service.ts";
 import type { JobError, JobRow } from "./table.ts";
 
-const MIB = 1_048_576;
-const OPEN_FILES = 4096;
-const TMP_SHARE = 4;
 const LAST_LINES = 20;
 const MOST_POINTS = 200_000; // of a run; what comes after is in the log alone
 
-/** Returns at once. */
-export function startCustom(ctx: Ctx, job: JobRow) {
+/** Returns at once. `cards`: UUIDs of the GPUs that it leased; none: the CPU. */
+export function startCustom(ctx: Ctx, job: JobRow, cards: readonly string[]) {
   const { runs } = liveOf(ctx.db);
   const over = Promise.withResolvers<void>();
   const ending = new AbortController();
@@ -50,7 +47,7 @@ export function startCustom(ctx: Ctx, job: JobRow) {
     over: over.promise,
   };
   runs.set(job.id, run);
-  void play(ctx, job, ending.signal)
+  void play(ctx, job, { cards, signal: ending.signal })
     .catch((error) => ctx.log.error("a custom job could not be dealt with", { job: job.id, error }))
     .finally(() => {
       runs.delete(job.id);
@@ -59,10 +56,10 @@ export function startCustom(ctx: Ctx, job: JobRow) {
     });
 }
 
-async function play(ctx: Ctx, job: JobRow, signal: AbortSignal) {
+async function play(ctx: Ctx, job: JobRow, { cards, signal }: Omit<Play, "log">) {
   const log = openLog(ctx, job.id);
   try {
-    const outcome = await attempt(ctx, job, { log, signal });
+    const outcome = await attempt(ctx, job, { log, cards, signal });
     if (ctx.closing.aborted) moves.suspend(ctx, job.id);
     else settle(ctx, job.id, outcome);
   } finally {
@@ -87,20 +84,20 @@ function settle(ctx: Ctx, id: string, outcome: Outcome) {
 
 const ENDED = { ...UNTOLD, kind: "stopped", message: "It was ended", saved: true };
 
-type Play = { log: JobLog; signal: AbortSignal };
+type Play = { log: JobLog; cards: readonly string[]; signal: AbortSignal };
 
-async function attempt(ctx: Ctx, job: JobRow, { log, signal }: Play): Promise<Outcome> {
+async function attempt(ctx: Ctx, job: JobRow, { log, cards, signal }: Play): Promise<Outcome> {
   try {
     await requireJail(ctx);
-    const { copied, ...places } = await build(ctx, job);
+    const nodes = nodesOf(cards);
+    const built = await build(ctx, job);
     if (signal.aborted) return "ended";
     moves.begin(ctx, job.id, { device: job.gpuType === "cpu" ? "the CPU" : job.gpuType, memoryBytes: job.memoryBytes });
-    const { end, last } = await command(ctx, job, { places, copied, log, signal });
-    for (const fault of await wroteBack(ctx, job, copied)) log.add("stderr", fault);
+    const { end, last } = await command(ctx, job, { built, gpu: { cards, nodes }, log, signal });
+    for (const fault of await wroteBack(ctx, job, built)) log.add("stderr", fault);
     if (signal.aborted && end.reason === "stopped") return "ended";
     if (end.reason !== "exited" || end.exitCode !== 0) return failureOf(end, last);
-    await keepOutput(ctx, job, places);
-    return "done";
+    return (await keepOutput(ctx, job, { built, log })) ?? "done";
   } catch (error) {
     const fault = startFault(error);
     if (fault) return fault;
@@ -126,9 +123,9 @@ async function requireJail(ctx: Ctx) {
   }
 }
 
-type Command = Play & { places: CustomPlaces; copied: readonly Copied[] };
+type Command = Pick<Play, "log" | "signal"> & { built: Built; gpu: Gpu };
 
-async function command(ctx: Ctx, job: JobRow, { places, copied, log, signal }: Command) {
+async function command(ctx: Ctx, job: JobRow, { built, gpu, log, signal }: Command) {
   const hidden = Object.fromEntries(job.secrets.map((name) => [name, secrets.reveal(ctx, job.workspaceId, name)]));
   const last: string[] = [];
   let points = 0;
@@ -139,7 +136,7 @@ async function command(ctx: Ctx, job: JobRow, { places, copied, log, signal }: C
       if (points++ < MOST_POINTS)
         progress.step(ctx, job.id, { type: "step", ...point, eta_ms: null, samples: [], alarms: [] });
   });
-  const jail = startJailed(sessionJail(ctx.config.data_dir), specOf(ctx, job, { places, copied, secret: hidden }), {
+  const jail = startJailed(sessionJail(ctx.config.data_dir), specOf(ctx, job, { built, gpu, secret: hidden }), {
     stdin: "ignore",
     onOutput: gently(lines.push, signal),
   });
@@ -155,62 +152,9 @@ async function command(ctx: Ctx, job: JobRow, { places, copied, log, signal }: C
 const pointsOf = (lines: readonly string[]): Iterable<Point> =>
   new Map(lines.flatMap((line) => pointOf(line) ?? []).map((point) => [point.step, point])).values();
 
-type Seen = { places: CustomPlaces; copied: readonly Copied[]; secret: Record<string, string> };
-
-function specOf(ctx: Ctx, job: JobRow, { places, copied, secret }: Seen): JailSpec {
-  const { memory_mib, processes, disk_mib, disk_entries: entries, allow_network } = ctx.config.sessions;
-  const memoryBytes = Math.max(memory_mib * MIB, job.memoryBytes);
-  const network = allow_network ? "host" : "none";
-  const aside = copied.flatMap(({ volume, dir, writable }) =>
-    writable ? [] : [{ from: dir, to: volume.mount_path, writable: false }],
-  );
-  const limitMs = Math.min(
-    job.maxRuntimeMs ?? Number.POSITIVE_INFINITY,
-    ctx.config.training.max_runtime_minutes * 60_000,
-  );
-  return {
-    argv: ["/bin/sh", "-c", job.command ?? ""],
-    env: { ...ENV, ...secret, VERK_JOB_ID: job.id, VERK_SEED: String(job.seed) },
-    cwd: "/workspace",
-    mounts: [
-      ...sessionMounts({
-        workspace: places.workspace,
-        volumes: aside,
-        network,
-        tmpBytes: Math.floor(memoryBytes / TMP_SHARE),
-      }),
-      ...(job.gpuType === "cpu" ? [] : cards()),
-    ],
-    limits: {
-      processes,
-      memoryBytes,
-      openFiles: OPEN_FILES,
-      cpuSeconds: 0, // the wall is the limit
-      wallMs: Math.max(1000, limitMs - runtimeMs(job, ctx.clock.now())),
-      fileBytes: disk_mib * MIB,
-      disk: { at: "/workspace", bytes: disk_mib * MIB, entries },
-    },
-    network,
-    filter: "session",
-  };
-}
-
-const ENV = {
-  ...SESSION_ENV,
-  PYTHONUNBUFFERED: "1", // what it says is read as it says it
-  VERK_DATASET: `/workspace/${DATASET}`,
-  VERK_OUTPUT: `/workspace/${OUTPUT}`,
-};
-
-/** The driver's own files: all cards, since the driver counts them together. */
-const cards = () =>
-  readdirSync("/dev")
-    .filter((name) => /^nvidia(\d+|ctl|-uvm|-uvm-tools|-modeset)$/.test(name))
-    .map((name) => ({ kind: "device" as const, from: `/dev/${name}`, to: `/dev/${name}` }));
-
-async function wroteBack(ctx: Ctx, job: JobRow, copied: readonly Copied[]): Promise<string[]> {
+async function wroteBack(ctx: Ctx, job: JobRow, { work, copied }: Built): Promise<string[]> {
   const faults: string[] = [];
-  for (const each of copied) if (each.writable) faults.push(...(await writeBack(ctx, job, each)));
+  for (const each of copied) faults.push(...(await writeBack(ctx, job, { work, copied: each })));
   return faults;
 }
 
@@ -233,15 +177,29 @@ function failureOf({ reason, exitCode, signal, message }: JailEnd, last: string)
   return { code: "worker_crashed", message: `The command ${how}${said}`, param: "/command" };
 }
 
-/** An archive in the storage, there before the job is complete. */
-async function keepOutput(ctx: Ctx, job: JobRow, places: CustomPlaces) {
-  const entries = await outputOf(places);
-  if (entries.length === 0) return;
-  const key = `jobs/${job.id}/${newId("upl", ctx.clock.now())}`;
-  await looseKeys.store(ctx, {
-    key,
-    put: () => ctx.storage.put(key, tarChunks(entries)),
-    own: (tx, { bytes, sha256 }) =>
-      own(ctx, tx, wantFiles(ctx, tx, job), { key, bytes, sha256, name: `${job.id}-output.tar` }),
-  });
+/** An archive in the storage, there before the job is complete. Gives the job's failure where there can be none. */
+async function keepOutput(ctx: Ctx, job: JobRow, { built, log }: { built: Built; log: JobLog }) {
+  let output: Awaited<ReturnType<typeof outputOf>>;
+  try {
+    output = await outputOf(built.work);
+  } catch (error) {
+    if (!(error instanceof AppError)) throw error;
+    const message = `${error.message}, so its files were not kept. Write them into the directory that is there`;
+    log.add("stderr", message);
+    return { code: "worker_crashed", message, param: "/command" } satisfies JobError;
+  }
+  try {
+    for (const fault of output.faults) log.add("stderr", fault);
+    if (output.entries.length === 0) return undefined;
+    const key = `jobs/${job.id}/${newId("upl", ctx.clock.now())}`;
+    await looseKeys.store(ctx, {
+      key,
+      put: () => ctx.storage.put(key, tarChunks(output.entries)),
+      own: (tx, { bytes, sha256 }) =>
+        own(ctx, tx, wantFiles(ctx, tx, job), { key, bytes, sha256, name: `${job.id}-output.tar` }),
+    });
+    return undefined;
+  } finally {
+    output.close();
+  }
 }

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, expect, test } from "bun:test";
 import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { eventsOf } from "../../../test/fake_replicas.ts";
+import { jobPaths } from "../../../test/foreign_paths.ts";
 import { atEveryFailpoint, testApp } from "../../../test/harness.ts";
 import { type JobsApp, jobsApp } from "../../../test/jobs_kit.ts";
 import { newId } from "../../lib/ids.ts";
@@ -10,7 +11,6 @@ import { datasetPins } from "../datasets/table.ts";
 import { looseKeys } from "../loose_keys/table.ts";
 import { purge } from "../workspaces/purge.ts";
 import { admittingOf } from "./create.ts";
-import { placesOf } from "./places.ts";
 import * as jobs from "./service.ts";
 import { sweep } from "./sweep.ts";
 import { trainingCheckpoints, trainingEvents, trainingJobs, trainingMetrics } from "./table.ts";
@@ -34,7 +34,7 @@ test("only of a finished job; rows, events, log and files go, the dataset stays"
       .run(),
   );
   app.moves(id, ["pause", "drop"], { logKey: "jobs/log", completedAt: 1 });
-  const { checkpoints, dir } = placesOf(app.ctx, id);
+  const { checkpoints, dir } = jobPaths(app.ctx, id);
   mkdirSync(checkpoints, { recursive: true });
   writeFileSync(join(checkpoints, "x"), "x");
   const { status, body } = await app.call("DELETE", `${PATH}/${id}`);
@@ -57,7 +57,7 @@ test("wherever it is killed, the job is there with its files or gone, and then i
     ids.push(id);
     await own.call("POST", `${PATH}/${id}/cancel`);
     await durable(own.ctx.db);
-    mkdirSync(placesOf(own.ctx, id).checkpoints, { recursive: true });
+    mkdirSync(jobPaths(own.ctx, id).checkpoints, { recursive: true });
     await attempt(async () => {
       jobs.remove(own.ctx, own.workspaceA, id);
       await sweep(own.ctx); // at once, before anybody knows whether the deletion holds
@@ -66,10 +66,10 @@ test("wherever it is killed, the job is there with its files or gone, and then i
     await own.close();
     const after = testApp({ dir: own.dir }); // as a restart would
     const there = jobs.current(after.ctx, id) !== undefined;
-    if (there) expect(existsSync(placesOf(after.ctx, id).checkpoints)).toBe(true);
+    if (there) expect(existsSync(jobPaths(after.ctx, id).checkpoints)).toBe(true);
     expect(eventsOf(after, id).includes("job.deleted")).toBe(!there);
     await sweep(after.ctx);
-    expect(existsSync(placesOf(after.ctx, id).dir)).toBe(there);
+    expect(existsSync(jobPaths(after.ctx, id).dir)).toBe(there);
     await after.close().then(after.remove);
   });
   expect(crashes).toBeGreaterThan(1);
@@ -81,18 +81,18 @@ test("a kill between a pin and its job leaves a pin that the sweep finds; one on
   const datasetId = await app.dataset("prompt");
   const coming = newId("job");
   admittingOf(app.ctx.db).add(coming);
-  mkdirSync(placesOf(app.ctx, coming).dir, { recursive: true });
+  mkdirSync(jobPaths(app.ctx, coming).dir, { recursive: true });
   write(app.ctx.db, (tx) => {
     for (const jobId of [newId("job"), coming])
       tx.insert(datasetPins).values({ jobId, datasetId, number: 1, createdAt: 0 }).run();
   });
   await sweep(app.ctx);
   expect(pins().map((pin) => pin.jobId)).toEqual([id, coming]);
-  expect(existsSync(placesOf(app.ctx, coming).dir)).toBe(true);
+  expect(existsSync(jobPaths(app.ctx, coming).dir)).toBe(true);
   admittingOf(app.ctx.db).delete(coming);
   await sweep(app.ctx);
   expect(pins().map((pin) => pin.jobId)).toEqual([id]);
-  expect(existsSync(placesOf(app.ctx, coming).dir)).toBe(false);
+  expect(existsSync(jobPaths(app.ctx, coming).dir)).toBe(false);
 });
 
 test("a deleted workspace's jobs end and go", async () => {

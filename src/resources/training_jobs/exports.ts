@@ -2,22 +2,23 @@
  * Files made of a checkpoint. A row says that one is wanted; the loop makes one at a time, in a process of its own, and
  * after a kill it begins again. Content goes to the storage; models go to the registry as well.
  */
-import { mkdir, rm } from "node:fs/promises";
-import { join } from "node:path";
 import { and, asc, eq } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { transition } from "../../events/lifecycle.ts";
 import { newId } from "../../lib/ids.ts";
 import { type Tx, write } from "../../platform/db.ts";
-import { FromTrainer, type ToTrainer } from "../../workers/protocol_trainer.ts";
+import { type ForeignDir, pathForWorker } from "../../sandbox/files/foreign_dir.ts";
+import { contentOf, makeDir, removeTree } from "../../sandbox/files/trees.ts";
+import { type ExportTask, FromTrainer, type ToTrainer } from "../../workers/protocol_trainer.ts";
 import * as looseKeys from "../loose_keys/service.ts";
 import * as models from "../models/service.ts";
 import type { ModelRow } from "../models/table.ts";
 import { machine } from "./export_machine.ts";
+import { grantsOf } from "./grants.ts";
 import { liveOf } from "./live.ts";
 import { changed } from "./log_readers.ts";
 import { current } from "./moves.ts";
-import { absolute, placesOf } from "./places.ts";
+import { checkpointDir, placesOf } from "./places.ts";
 import { baseModelOf, deviceOf } from "./plan.ts";
 import { type CheckpointRow, type ExportRow, type JobRow, trainingCheckpoints, trainingExports } from "./table.ts";
 
@@ -103,11 +104,12 @@ async function make(ctx: Ctx, row: ExportRow) {
   if (!job || !checkpoint) return;
   if (checkpoint.deletedAt !== null) throw new Error("The files of this checkpoint are gone: choose another");
   const dir = placesOf(ctx, job.id).exports;
-  const out = join(dir, row.id);
-  await mkdir(dir, { recursive: true, mode: 0o700 });
-  await rm(out, { force: true });
+  const out = { dir, name: row.id };
+  makeDir(dir);
+  await removeTree(dir.below(row.id));
   try {
-    const from = row.variant === "adapter" ? join(absolute(ctx, checkpoint.path), "adapter.gguf") : out;
+    const adapter = { dir: checkpointDir(ctx, checkpoint.path), name: "adapter.gguf" };
+    const from = row.variant === "adapter" ? adapter : out;
     if (row.variant !== "adapter") {
       const model = baseModelOf(ctx, job);
       if (typeof model === "string") return; // it is tried again in the next round
@@ -115,18 +117,33 @@ async function make(ctx: Ctx, row: ExportRow) {
     }
     await keep(ctx, { job, row, checkpoint, from });
   } finally {
-    await rm(out, { force: true });
+    await removeTree(dir.below(row.id));
   }
 }
 
-type Work = { row: ExportRow; checkpoint: CheckpointRow; out: string; model: ModelRow };
+type File = { dir: ForeignDir; name: string };
+type Work = { row: ExportRow; checkpoint: CheckpointRow; out: File; model: ModelRow };
 
 /** By a trainer that makes files. Rejects with what it said. */
 async function work(ctx: Ctx, job: JobRow, { row, checkpoint, out, model }: Work) {
+  const { variant, quantization } = row;
+  if (variant === "files") throw new Error("Files of a custom job are not made of a checkpoint");
+  const task: ExportTask = {
+    type: "export",
+    ...deviceOf(ctx, []),
+    model_path: models.pathOf(ctx, model),
+    base_model: job.baseModel,
+    lora: job.lora,
+    checkpoint: pathForWorker(checkpointDir(ctx, checkpoint.path)),
+    variant,
+    quantization,
+    out: pathForWorker(out.dir, out.name),
+  };
   const done = Promise.withResolvers<void>();
   const worker = ctx.supervisor.spawn<FromTrainer, ToTrainer>({
     kind: "trainer",
     incoming: FromTrainer,
+    grants: grantsOf(task),
     extraEnv: { CUDA_VISIBLE_DEVICES: "" },
     onMessage(message) {
       if (message.type === "exported") done.resolve();
@@ -135,26 +152,14 @@ async function work(ctx: Ctx, job: JobRow, { row, checkpoint, out, model }: Work
   });
   try {
     await worker.ready;
-    const { variant, quantization } = row;
-    if (variant === "files") throw new Error("Files of a custom job are not made of a checkpoint");
-    worker.send({
-      type: "export",
-      ...deviceOf(ctx, []),
-      model_path: models.pathOf(ctx, model),
-      base_model: job.baseModel,
-      lora: job.lora,
-      checkpoint: absolute(ctx, checkpoint.path),
-      variant,
-      quantization,
-      out,
-    });
+    worker.send(task);
     await done.promise;
   } finally {
     await worker.stop("the export is made");
   }
 }
 
-type Made = { job: JobRow; row: ExportRow; checkpoint: CheckpointRow; from: string };
+type Made = { job: JobRow; row: ExportRow; checkpoint: CheckpointRow; from: File };
 
 async function keep(ctx: Ctx, { job, row, checkpoint, from }: Made) {
   const key = `jobs/${job.id}/${newId("upl", ctx.clock.now())}`;
@@ -164,7 +169,7 @@ async function keep(ctx: Ctx, { job, row, checkpoint, from }: Made) {
       : undefined;
   await looseKeys.store(ctx, {
     key,
-    put: () => ctx.storage.put(key, Bun.file(from)),
+    put: () => ctx.storage.put(key, contentOf(from.dir, from.name)),
     own: (tx, { bytes, sha256 }) =>
       own(ctx, tx, row, { key, bytes, sha256, name: nameOf(job, row), modelId: model?.id }),
   });
@@ -180,7 +185,7 @@ const register = (ctx: Ctx, { job, row, checkpoint, from }: Made) =>
     variant: `${row.variant} ${row.quantization}`,
     name: `${job.outputName}-${row.quantization.toLowerCase()}`,
     baseModelId: job.baseModelId,
-    path: from,
+    file: from,
   });
 
 type Content = { key: string; bytes: number; sha256: string; name: string; modelId?: string | undefined };

@@ -71,7 +71,7 @@ async function lease(ctx: Ctx, job: JobRow, { model, checkpoint }: From) {
   if (!placed) return leaveQueue(ctx, job.id);
   const cards = grant.devices.length > 0 ? grant.deviceIds : [];
   if (task) start(ctx, { job: placed, task, cards });
-  else startCustom(ctx, placed);
+  else startCustom(ctx, placed, cards);
 }
 
 /** Gives back its memory, or its place in the line for it. */

@@ -1,9 +1,9 @@
 import { afterEach, expect, setDefaultTimeout, test } from "bun:test";
 import { appendFileSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { manyTrainings, type TrainingApp } from "../../../test/fake_trainers.ts";
+import { jobPaths } from "../../../test/foreign_paths.ts";
 import { until } from "../../../test/harness.ts";
 import { LINE_BYTES, openLog } from "./logs.ts";
-import { placesOf } from "./places.ts";
 import * as jobs from "./service.ts";
 
 setDefaultTimeout(120_000);
@@ -75,7 +75,7 @@ test("a torn last line is cut off before the next, and lines go on counting", as
   const first = openLog(on.ctx, id);
   first.add("stdout", "one\ntwo");
   first.close();
-  const { log: path } = placesOf(on.ctx, id);
+  const { log: path } = jobPaths(on.ctx, id);
   appendFileSync(path, '{"seq":3,"time":"2026');
   const second = openLog(on.ctx, id);
   second.add("stderr", "three");
@@ -104,7 +104,7 @@ test("a line that is too long is cut at a character, and a log that is full says
   const again = openLog(on.ctx, id, 200_000);
   again.add("stdout", "after a restart");
   again.close();
-  const lines = readFileSync(placesOf(on.ctx, id).log, "utf8")
+  const lines = readFileSync(jobPaths(on.ctx, id).log, "utf8")
     .trim()
     .split("\n")
     .map((line) => JSON.parse(line).line);

@@ -3,12 +3,12 @@
  * line, which is cut off before the next; none of it is flushed, for a log is not worth waiting for. When the job has
  * ended its text goes to the storage.
  */
-import { closeSync, existsSync, fstatSync, ftruncateSync, mkdirSync, openSync, readSync, writeSync } from "node:fs";
-import { dirname } from "node:path";
+import { closeSync, fstatSync, ftruncateSync, readSync, writeSync } from "node:fs";
 import type { Ctx } from "../../context.ts";
 import { isoTime } from "../../lib/time.ts";
+import { makeDir, openFile, openToAppend } from "../../sandbox/files/trees.ts";
 import { changed } from "./log_readers.ts";
-import { placesOf } from "./places.ts";
+import { LOG, placesOf } from "./places.ts";
 
 export type LogLine = { seq: number; time: string; stream: "stdout" | "stderr"; line: string };
 
@@ -23,9 +23,9 @@ export type JobLog = { add: (stream: LogLine["stream"], text: string) => void; c
 
 /** One at a time for each job. `most`: bytes of the file. */
 export function openLog(ctx: Ctx, jobId: string, most = FILE_BYTES): JobLog {
-  const { log: path } = placesOf(ctx, jobId);
-  mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
-  const fd = openSync(path, "a+", 0o600);
+  const { dir } = placesOf(ctx, jobId);
+  makeDir(dir);
+  const fd = openToAppend(dir, LOG);
   let size = cutTorn(fd);
   let seq = lastSeq(fd, size);
   let closed = false;
@@ -104,7 +104,5 @@ export function lineAt(fd: number, start: number, size: number): LogLine | undef
 }
 
 /** Undefined: nothing was ever said. Close it. */
-export function openForReading(ctx: Ctx, jobId: string): number | undefined {
-  const { log: path } = placesOf(ctx, jobId);
-  return existsSync(path) ? openSync(path, "r") : undefined;
-}
+export const openForReading = (ctx: Ctx, jobId: string): number | undefined =>
+  openFile(placesOf(ctx, jobId).dir, LOG)?.fd;

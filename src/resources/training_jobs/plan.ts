@@ -3,11 +3,12 @@ import { availableParallelism } from "node:os";
 import { and, eq } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { AppError } from "../../lib/errors.ts";
+import { pathForWorker } from "../../sandbox/files/foreign_dir.ts";
 import type { TrainPlan, TrainTask } from "../../workers/protocol_trainer.ts";
 import * as datasets from "../datasets/service.ts";
 import * as models from "../models/service.ts";
 import type { ModelRow } from "../models/table.ts";
-import { absolute, placesOf } from "./places.ts";
+import { checkpointDir, placesOf } from "./places.ts";
 import { type CheckpointRow, type JobError, type JobRow, trainingCheckpoints } from "./table.ts";
 
 const SAMPLES_PER_STEP = 8;
@@ -81,10 +82,10 @@ export function taskOf(ctx: Ctx, job: JobRow, { model, devices, checkpoint }: Fr
     type: "train",
     ...deviceOf(ctx, devices),
     plan: planOf(ctx, job, model),
-    checkpoint_dir: placesOf(ctx, job.id).checkpoints,
+    checkpoint_dir: pathForWorker(placesOf(ctx, job.id).checkpoints),
     save_steps: job.saveSteps,
     save_seconds: ctx.config.training.save_seconds,
-    resume: checkpoint ? absolute(ctx, checkpoint.path) : null,
+    resume: checkpoint ? pathForWorker(checkpointDir(ctx, checkpoint.path)) : null,
     warm_start: checkpoint || job.resumeFrom === null ? null : warmStart(ctx, job, job.resumeFrom),
     samples_per_step: SAMPLES_PER_STEP,
   };
@@ -97,14 +98,14 @@ function warmStart(ctx: Ctx, job: JobRow, id: string): string {
     .from(trainingCheckpoints)
     .where(and(eq(trainingCheckpoints.id, id), mine))
     .get();
-  if (row && row.deletedAt === null) return absolute(ctx, row.path);
+  if (row && row.deletedAt === null) return pathForWorker(checkpointDir(ctx, row.path));
   throw unstartable("provisioning_failed", `The checkpoint ${id} is gone`, "/resume_from");
 }
 
 /** What was thrown on the way to a start, as the job's failure; undefined: not the job's fault. */
 export function startFault(error: unknown): JobError | undefined {
   if (error instanceof Unstartable) return error.error;
-  if (error instanceof AppError && error.status < 500)
+  if (error instanceof AppError && (error.status < 500 || error.code === "sandbox_unavailable"))
     return { code: "provisioning_failed", message: error.message, param: error.param };
   return undefined;
 }

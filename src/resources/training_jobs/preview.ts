@@ -3,9 +3,10 @@ import type { Ctx } from "../../context.ts";
 import type { Exit, Worker } from "../../platform/worker.ts";
 import { FromTrainer, type PreviewTask, type ToTrainer, type TrainSample } from "../../workers/protocol_trainer.ts";
 import * as gpu from "../gpu/service.ts";
+import { grantsOf, holdFiles } from "./grants.ts";
 import { baseModelOf, deviceOf, planOf, startFault } from "./plan.ts";
 import { judgeEnd, type Trouble, UNTOLD } from "./policy.ts";
-import { scoringFor } from "./scoring.ts";
+import { type Scoring, scoringFor } from "./scoring.ts";
 import type { JobError, JobRow } from "./table.ts";
 
 export type Preview = { memoryBytes: number; stepMs: number | null; samples: TrainSample[]; latenciesMs: number[] };
@@ -56,11 +57,21 @@ type Look = { task: PreviewTask; cards: readonly string[]; signal: AbortSignal }
 
 async function looked(ctx: Ctx, job: JobRow, { task, cards, signal }: Look): Promise<Preview | { error: JobError }> {
   const scoring = scoringFor(ctx, job);
+  const release = holdFiles(ctx, task);
+  try {
+    return await lookWith(ctx, job, { task, cards, signal, scoring });
+  } finally {
+    release();
+  }
+}
+
+async function lookWith(ctx: Ctx, job: JobRow, { task, cards, signal, scoring }: Look & { scoring: Scoring }) {
   const done = Promise.withResolvers<Preview | { error: JobError }>();
   let trouble: Trouble | null = null;
   const worker: Worker<FromTrainer, ToTrainer> = ctx.supervisor.spawn<FromTrainer, ToTrainer>({
     kind: "trainer",
     incoming: FromTrainer,
+    grants: grantsOf(task),
     extraEnv: { CUDA_VISIBLE_DEVICES: cards.join() },
     onMessage(message) {
       if (message.type === "score") return scoring.answer(message).then((answer) => answer && worker.send(answer));

@@ -3,6 +3,7 @@ import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { eventsOf } from "../../../test/fake_replicas.ts";
 import { manyTrainings, type TrainingApp } from "../../../test/fake_trainers.ts";
+import { jobPaths } from "../../../test/foreign_paths.ts";
 import { atEveryFailpoint, fakeClock, until } from "../../../test/harness.ts";
 import { randomFor } from "../../../test/sweep.ts";
 import { durable } from "../../platform/db.ts";
@@ -10,7 +11,6 @@ import * as models from "../models/service.ts";
 import { align, keptOf } from "./checkpoint_files.ts";
 import { liveOf } from "./live.ts";
 import * as moves from "./moves.ts";
-import { placesOf } from "./places.ts";
 import { reconcile } from "./reconcile.ts";
 import { finish } from "./results.ts";
 import * as jobs from "./service.ts";
@@ -161,7 +161,7 @@ test("wherever it crashes, a completed job and its model exist together or not a
 
 /** As a trainer leaves it. */
 async function checkpointOf(on: TrainingApp, id: string, step: number) {
-  const dir = join(placesOf(on.ctx, id).checkpoints, `step-${String(step).padStart(6, "0")}`);
+  const dir = join(jobPaths(on.ctx, id).checkpoints, `step-${String(step).padStart(6, "0")}`);
   mkdirSync(dir, { recursive: true });
   writeFileSync(join(dir, "state.json"), JSON.stringify({ step }));
   writeFileSync(join(dir, "adapter.gguf"), new Uint8Array(await Bun.file(join(on.dir, "adapter.gguf")).arrayBuffer()));
@@ -171,13 +171,13 @@ test("a server that died between the last checkpoint and the end completes witho
   const on = await app({ loop: false });
   const id = on.add();
   await checkpointOf(on, id, 5);
-  mkdirSync(join(placesOf(on.ctx, id).checkpoints, ".verk-tmp-1"));
+  mkdirSync(join(jobPaths(on.ctx, id).checkpoints, ".verk-tmp-1"));
   await until("it to be complete", async () => {
     await reconcile(on.ctx);
     return on.row(id).status === "completed";
   });
   expect(on.starts()).toEqual([]);
-  expect(existsSync(join(placesOf(on.ctx, id).checkpoints, ".verk-tmp-1"))).toBe(false);
+  expect(existsSync(join(jobPaths(on.ctx, id).checkpoints, ".verk-tmp-1"))).toBe(false);
 });
 
 test("a result that is no model counts as a crash, and the job fails in the end", async () => {

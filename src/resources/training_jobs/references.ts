@@ -4,6 +4,7 @@ import type { Ctx } from "../../context.ts";
 import { AppError } from "../../lib/errors.ts";
 import { isId } from "../../lib/ids.ts";
 import type { Format } from "../../lib/rows/format.ts";
+import { allows } from "../../lib/scopes.ts";
 import type { LoraSettings } from "../../lib/training/lora.ts";
 import * as codeArtifacts from "../code_artifacts/service.ts";
 import * as datasets from "../datasets/service.ts";
@@ -63,6 +64,19 @@ export function mustSuit(method: JobRow["method"], { id, format }: DatasetRow, p
   if (format === null || FORMATS[method].includes(format)) return;
   const message = `${param.slice(1)}: ${method} learns from rows of the format ${FORMATS[method].join(", ")}; those of ${id} are ${format}`;
   throw new AppError("schema", message, { param });
+}
+
+/**
+ * A command can print the value of a secret that it is given, so attaching one takes what changing secrets takes. Throws
+ * before any name is looked up: the answer does not tell which secrets exist. A clone counts with what it inherits.
+ */
+export function mayAttachSecrets(scopes: readonly string[], { secrets: names }: Pick<Wanted, "secrets">) {
+  if ((names?.length ?? 0) === 0 || allows(scopes, "account", false)) return;
+  throw new AppError(
+    "missing_scope",
+    `secrets: giving secrets to a job takes a key with the scope *, and this one has ${scopes.join(", ")}. Leave them out, in a clone with []`,
+    { param: "/secrets" },
+  );
 }
 
 export function checkKept(ctx: Ctx, workspaceId: string, wanted: Wanted, faults: Faults) {

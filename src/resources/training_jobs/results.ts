@@ -1,11 +1,10 @@
 /** The end that everybody hopes for: the last checkpoint becomes a model in the commit that completes the job. */
-import { join } from "node:path";
 import type { Ctx } from "../../context.ts";
 import { write } from "../../platform/db.ts";
 import * as models from "../models/service.ts";
 import { align, keptOf } from "./checkpoint_files.ts";
 import { complete, current } from "./moves.ts";
-import { absolute } from "./places.ts";
+import { checkpointDir } from "./places.ts";
 import type { CheckpointRow, JobRow } from "./table.ts";
 
 export const resultFile = ({ lora }: Pick<JobRow, "lora">) => (lora ? "adapter.gguf" : "model.gguf");
@@ -35,6 +34,6 @@ function resultOf(ctx: Ctx, job: JobRow, checkpoint: CheckpointRow): models.Resu
     variant: job.lora ? "adapter" : "model",
     name: job.outputName,
     baseModelId: job.baseModelId,
-    path: join(absolute(ctx, checkpoint.path), resultFile(job)),
+    file: { dir: checkpointDir(ctx, checkpoint.path), name: resultFile(job) },
   };
 }

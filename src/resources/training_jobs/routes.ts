@@ -1,5 +1,5 @@
 import { Elysia } from "elysia";
-import type { Ctx } from "../../context.ts";
+import type { Ctx, Principal } from "../../context.ts";
 import { area } from "../../http/auth.ts";
 import { createsLater } from "../../http/idempotency.ts";
 import { describe } from "../../http/openapi.ts";
@@ -24,6 +24,12 @@ const TAGS = ["Training jobs"];
 
 export const routes = (ctx: Ctx) => new Elysia().use(managing(ctx)).use(publishing(ctx)).use(looking(ctx));
 
+const askerOf = (ctx: Ctx, { workspaceId, scopes }: Principal, request: Request) => ({
+  workspaceId,
+  scopes,
+  signal: rewardFunctions.leaving(ctx, request),
+});
+
 const managing = (ctx: Ctx) => {
   const { authed, takes } = area(ctx, "training");
   return new Elysia({ prefix: PREFIX, tags: TAGS })
@@ -32,7 +38,7 @@ const managing = (ctx: Ctx) => {
       "",
       ({ request, principal, body, set }) => {
         keepOpen(ctx, request);
-        const asker = { workspaceId: principal.workspaceId, signal: rewardFunctions.leaving(ctx, request) };
+        const asker = askerOf(ctx, principal, request);
         if (body.dry_run) return validate(ctx, asker, body);
         const { credentials: _, ...rest } = body; // no part of what a retry must match: not kept, not even as a hash
         return createsLater<object>(ctx, { request, principal, body: rest, set }, (once) =>
@@ -40,7 +46,7 @@ const managing = (ctx: Ctx) => {
         );
       },
       {
-        ...takes(CreateTrainingJob),
+        ...takes(CreateTrainingJob, { kind: "code" }),
         detail: describe("Create a training job", { 200: JobValidation, 201: TrainingJob }),
       },
     )
@@ -48,11 +54,11 @@ const managing = (ctx: Ctx) => {
       "/validate",
       ({ request, principal, body }) => {
         keepOpen(ctx, request);
-        const asker = { workspaceId: principal.workspaceId, signal: rewardFunctions.leaving(ctx, request) };
+        const asker = askerOf(ctx, principal, request);
         return validate(ctx, asker, body);
       },
       {
-        ...takes(CreateTrainingJob),
+        ...takes(CreateTrainingJob, { kind: "code" }),
         detail: describe(
           "Validate a training job",
           { 200: JobValidation },

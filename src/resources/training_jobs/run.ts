@@ -2,11 +2,14 @@
 import type { Ctx } from "../../context.ts";
 import { outOfMemoryKills } from "../../platform/hardware.ts";
 import type { Exit, Worker } from "../../platform/worker.ts";
+import { makeDir } from "../../sandbox/files/trees.ts";
 import { FromTrainer, type ToTrainer, type TrainTask } from "../../workers/protocol_trainer.ts";
 import * as gpu from "../gpu/service.ts";
+import { grantsOf, holdFiles } from "./grants.ts";
 import { liveOf, type Run } from "./live.ts";
 import { type JobLog, openLog } from "./logs.ts";
 import * as moves from "./moves.ts";
+import { placesOf } from "./places.ts";
 import { type RunEnd, UNTOLD } from "./policy.ts";
 import * as progress from "./progress.ts";
 import { finish } from "./results.ts";
@@ -30,7 +33,10 @@ export function start(ctx: Ctx, { job, task, cards }: Start) {
     end: { ...UNTOLD },
     kills: outOfMemoryKills(),
   };
-  const worker = spawn(ctx, running, cards, () => {
+  makeDir(placesOf(ctx, job.id).checkpoints); // the trainer is granted this folder, so it must exist
+  const release = holdFiles(ctx, task);
+  const worker = spawn(ctx, { running, task, cards, release }, () => {
+    release();
     runs.delete(job.id);
     over.resolve();
     ctx.wake(jobs.RECONCILE);
@@ -51,11 +57,14 @@ export function start(ctx: Ctx, { job, task, cards }: Start) {
   );
 }
 
-function spawn(ctx: Ctx, running: Running, cards: readonly string[], forget: () => void) {
+type Spawned = { running: Running; task: TrainTask; cards: readonly string[]; release: () => void };
+
+function spawn(ctx: Ctx, { running, task, cards, release }: Spawned, forget: () => void) {
   try {
     const worker: Worker<FromTrainer, ToTrainer> = ctx.supervisor.spawn<FromTrainer, ToTrainer>({
       kind: "trainer",
       incoming: FromTrainer,
+      grants: grantsOf(task),
       extraEnv: { CUDA_VISIBLE_DEVICES: cards.join() },
       onMessage: (message) => hear(ctx, running, message, (answer) => worker.send(answer)),
       onExit: (exit) => bury(ctx, running, exit).finally(forget),
@@ -63,6 +72,7 @@ function spawn(ctx: Ctx, running: Running, cards: readonly string[], forget: () 
     return worker;
   } catch (error) {
     running.log.close();
+    release();
     throw error;
   }
 }

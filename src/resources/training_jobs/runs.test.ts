@@ -2,12 +2,12 @@ import { afterEach, expect, setDefaultTimeout, test } from "bun:test";
 import { readdirSync } from "node:fs";
 import { eventsOf } from "../../../test/fake_replicas.ts";
 import { manyTrainings, scoredBy } from "../../../test/fake_trainers.ts";
+import { jobPaths } from "../../../test/foreign_paths.ts";
 import { until } from "../../../test/harness.ts";
 import * as gpu from "../gpu/service.ts";
 import * as models from "../models/service.ts";
 import { keptOf } from "./checkpoint_files.ts";
 import { liveOf } from "./live.ts";
-import { placesOf } from "./places.ts";
 import { reconcile } from "./reconcile.ts";
 import { trainingSamples } from "./table.ts";
 
@@ -44,7 +44,7 @@ test("of the checkpoints the newest and the best stay, and files go with them", 
   const kept = keptOf(on.ctx.db, id);
   expect(kept.map(({ step }) => step)).toEqual([...new Set([best, 8])]);
   expect(kept.find(({ id: each }) => each === job.bestCheckpointId)?.step).toBe(best);
-  const names = () => readdirSync(placesOf(on.ctx, id).checkpoints).sort();
+  const names = () => readdirSync(jobPaths(on.ctx, id).checkpoints).sort();
   await until("the others to be gone", () => names().length === kept.length);
   expect(names()).toEqual(kept.map(({ step }) => `step-00000${step}`));
 });

@@ -2,7 +2,13 @@
 import type { ModelShape } from "../../lib/gguf/shape.ts";
 import { nearest } from "../../lib/nearest.ts";
 import type { Format } from "../../lib/rows/format.ts";
-import { type Given, type Method, type Problem, readHyperparameters } from "../../lib/training/hyperparameters.ts";
+import {
+  type Given,
+  type Method,
+  MOST_PROBLEMS,
+  type Problem,
+  readHyperparameters,
+} from "../../lib/training/hyperparameters.ts";
 import { LoraSettings } from "../../lib/training/lora.ts";
 import { stepsOf } from "../../lib/training/plan.ts";
 import { type Resolved, resolveHyperparameters } from "../../lib/training/resolve.ts";
@@ -28,12 +34,15 @@ export function readLora({ lora }: Wanted, faults: Faults): LoraSettings | null 
   if (lora === null) return null;
   const read = LoraSettings.safeParse(lora ?? {});
   if (read.success) return read.data;
-  for (const issue of read.error.issues) {
+  for (const issue of read.error.issues.slice(0, MOST_PROBLEMS)) {
     if (issue.code !== "unrecognized_keys") faults.refuse(pointer(["lora", ...issue.path]), issue.message);
     else
-      for (const key of issue.keys) {
+      for (const key of issue.keys.slice(0, MOST_PROBLEMS)) {
         const close = nearest(key, Object.keys(LoraSettings.shape));
-        faults.refuse(pointer(["lora", key]), `unknown${close === undefined ? "" : `; did you mean ${close}?`}`);
+        faults.refuse(
+          pointer(["lora", key.slice(0, 80)]),
+          `unknown${close === undefined ? "" : `; did you mean ${close}?`}`,
+        );
       }
   }
   return undefined;

@@ -1,11 +1,9 @@
 /** The loop `training_jobs.sweep`: what a deletion or a kill left to do. All of it is read from rows and directories. */
-import { readdir, rm } from "node:fs/promises";
-import { join } from "node:path";
 import { and, eq, inArray } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { isId } from "../../lib/ids.ts";
 import { durable } from "../../platform/db.ts";
-import { errorCode } from "../../platform/files.ts";
+import { namesIn, removeTree } from "../../sandbox/files/trees.ts";
 import * as datasets from "../datasets/service.ts";
 import { workspaces } from "../workspaces/table.ts";
 import { admittingOf } from "./create.ts";
@@ -39,23 +37,14 @@ const orphaned = (ctx: Ctx): string[] =>
 async function removeFiles(ctx: Ctx, signal: AbortSignal | undefined) {
   const isOrphan = (id: string) =>
     isId(id, "job") && !jobs.current(ctx, id) && !admittingOf(ctx.db).has(id) && !isAtWork(ctx, id);
-  const orphans = (await directories(jobsDir(ctx))).filter(isOrphan);
+  const orphans = (await namesIn(jobsDir(ctx))).filter(isOrphan);
   if (orphans.length === 0) return;
   await durable(ctx.db); // one that was deleted just now may yet come back
   for (const id of orphans) {
     if (signal?.aborted) return;
     if (!isOrphan(id)) continue;
-    await rm(join(jobsDir(ctx), id), { recursive: true, force: true }).catch((error) =>
+    await removeTree(jobsDir(ctx).below(id)).catch((error) =>
       ctx.log.error("the files of a deleted job could not be removed", { job: id, error }),
     );
-  }
-}
-
-async function directories(path: string): Promise<string[]> {
-  try {
-    return await readdir(path);
-  } catch (error) {
-    if (errorCode(error) === "ENOENT") return [];
-    throw error;
   }
 }

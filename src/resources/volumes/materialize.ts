@@ -4,6 +4,7 @@ import { and, asc, eq, gt } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { take } from "../../http/receive.ts";
 import { type Chunks, errorCode, writeStreamAtomic } from "../../platform/files.ts";
+import type { Filled } from "../../sandbox/files/stage.ts";
 import * as looseKeys from "../loose_keys/service.ts";
 import { into, type Kept, keep, keyFor, requireRoom } from "./content.ts";
 import { roomFor } from "./quota.ts";
@@ -38,7 +39,7 @@ export async function copyOut(
   file: VolumeFileRow,
   to: string,
   { share }: { share: boolean },
-): Promise<"shared" | "copied" | "gone"> {
+): Promise<Filled> {
   const opened = await ctx.storage.get(file.storageKey);
   if (!opened) return "gone";
   if (opened.path === undefined) {

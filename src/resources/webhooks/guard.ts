@@ -1,6 +1,7 @@
 import type { Ctx } from "../../context.ts";
 import { AppError } from "../../lib/errors.ts";
 import { DialError, judgeUrl, type Lookup, networkPolicy, resolveChecked } from "../../platform/address.ts";
+import { logRefusal } from "../../platform/dial_log.ts";
 
 const RESOLVE_MS = 3_000;
 
@@ -8,7 +9,7 @@ const RESOLVE_MS = 3_000;
  * Refuses what no delivery could be sent to. A name that does not resolve, or not in time, is accepted: it may come to
  * life, and every attempt is judged again.
  */
-export async function requireReachable(ctx: Pick<Ctx, "config">, url: string, lookup?: Lookup): Promise<void> {
+export async function requireReachable(ctx: Pick<Ctx, "config" | "log">, url: string, lookup?: Lookup): Promise<void> {
   const policy = networkPolicy(ctx.config.network);
   const verdict = judgeUrl(url, policy);
   if (!verdict.allowed) throw refused(verdict.reason);
@@ -19,6 +20,7 @@ export async function requireReachable(ctx: Pick<Ctx, "config">, url: string, lo
     await Promise.race([resolveChecked(verdict.host, policy, lookup), late.promise]);
   } catch (error) {
     if (!(error instanceof DialError)) throw error;
+    logRefusal(ctx.log, verdict.host, error);
     if (error.code === "address_refused") throw refused(error.message);
   } finally {
     clearTimeout(timer);

@@ -1,8 +1,10 @@
 import { Elysia } from "elysia";
 import type { Ctx, Principal } from "../../context.ts";
+import { auditReveal } from "../../http/audit.ts";
 import { area } from "../../http/auth.ts";
 import { readBody } from "../../http/body.ts";
 import { type Creation, creates, createsLater } from "../../http/idempotency.ts";
+import { bodyLimits } from "../../http/limits/body_limits.ts";
 import { describe } from "../../http/openapi.ts";
 import { listOf, PageQuery } from "../../http/pagination.ts";
 import { asks } from "../../http/query.ts";
@@ -81,10 +83,12 @@ const signing = (ctx: Ctx) => {
     .use(authed)
     .get(
       "/:id/secret",
-      ({ principal, params, set }) => {
+      async ({ request, principal, params, set }) => {
         requireWrites(principal);
+        const revealed = endpoints.revealSecret(ctx, principal.workspaceId, params.id);
+        await auditReveal(ctx, request, principal);
         set.headers["cache-control"] = "no-store";
-        return endpoints.revealSecret(ctx, principal.workspaceId, params.id);
+        return revealed;
       },
       { detail: describe("Reveal the secret that deliveries are signed with", { 200: schema.WebhookSecret }) },
     )
@@ -92,7 +96,7 @@ const signing = (ctx: Ctx) => {
       "/:id/rotate_secret",
       async ({ request, principal, params }) => {
         const none = { grace_period_seconds: schema.GRACE_SECONDS };
-        const body = await readBody(request, ctx.config.http.max_body_bytes, schema.RotateSecret, none);
+        const body = await readBody(ctx, request, bodyLimits(ctx, "small"), schema.RotateSecret, none);
         const { workspaceId } = principal;
         return endpoints.shown(ctx, endpoints.rotateSecret(ctx, workspaceId, params.id, body.grace_period_seconds));
       },

@@ -8,6 +8,8 @@ import { type AttemptRow, type DeliveryRow, DISABLED_REASONS, type EndpointRow, 
 export const GRACE_SECONDS = 86_400;
 const MOST_GRACE_SECONDS = 30 * 86_400;
 
+const MOST_TYPES = 200;
+
 const Url = z
   .string()
   .min(1)
@@ -15,6 +17,7 @@ const Url = z
   .describe("https, publicly routable; judged again at every attempt. Redirects are not followed");
 const EventTypes = z
   .array(z.enum(PUBLISHED))
+  .max(MOST_TYPES)
   .transform((types) => [...new Set(types)])
   .describe("Empty: all");
 const Description = Label(500).nullable();

@@ -47,6 +47,7 @@ export function createDialer(
         allowHttp: mayBePlain(url, policy),
         timeoutMs: outgoing.timeoutMs ?? connectMs,
         idleMs,
+        ...(lookup ? { lookup } : {}),
         ...outgoing,
       }).catch((error: unknown) => {
         throw asSourceError(error, url, outgoing.signal);

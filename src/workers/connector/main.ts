@@ -1,5 +1,6 @@
 /** Reads outside sources of rows in a process of its own: it holds the credentials, and dies with its one task. */
 import { type Credentials, faultOf, type SourceType } from "../../lib/source.ts";
+import { DialError } from "../../platform/address.ts";
 import { type Host, runHosted } from "../host.ts";
 import { type FromConnector, ToConnector } from "../protocol.ts";
 import { createDialer } from "./dialer.ts";
@@ -102,10 +103,14 @@ function refusalOf(error: unknown, credentials: Credentials): FromConnector {
   const known = error instanceof SourceError;
   const said = known ? error.message : `The source failed: ${error instanceof Error ? error.message : String(error)}`;
   const param = known ? error.param : null;
+  const detail = known && error.cause instanceof DialError ? error.cause.detail : undefined;
   return {
     type: "refused",
     code: known ? error.code : "broken",
     message: hiding(credentials, MAX_MESSAGE)(said),
     param,
+    ...(detail === undefined
+      ? {}
+      : { refused: { host: said.split(" ")[0]!.slice(0, 300), detail: detail.slice(0, 300) } }),
   };
 }

@@ -26,6 +26,11 @@ const MAX_FRAMES = 5;
 /** Of an image that is as large as it may be: those of a progressive JPEG in three colours. */
 const MAX_BYTES_PER_PIXEL = 9;
 const OUT_BYTES_PER_PIXEL = 3;
+/** Pixels. Formats other than PNG end near it, and a decoder holds whole rows, however few there are. */
+const MAX_SIDE = 65_535;
+/** Rows that libvips keeps while it reads from top to bottom, as measured; those of the pipeline come on top. */
+const KEPT_ROWS = 512;
+const PIPELINE_ROWS = 16;
 /** A frame of an animation is made from those before it: pixels that may be gone through to get to the last one. */
 const MAX_WALKED_PIXELS = 400e6;
 const SIDEWAYS = 5; // EXIF orientations from here on exchange the sides
@@ -53,7 +58,13 @@ export async function readHeader(sharp: SharpLibrary, bytes: Uint8Array, limits:
     const most = `${Math.floor(limits.maxPixels / 1e6)} megapixels`;
     throw new Refusal("IMAGE_TOO_LARGE", `${size} are more than the ${most} that are decoded; send a smaller image`);
   }
-  if (width * height * bytesPerPixel(metadata) > mostBytesHeld(limits))
+  if (Math.max(width, height) > MAX_SIDE)
+    throw new Refusal(
+      "IMAGE_TOO_LARGE",
+      `${width} × ${height} pixels: a side may have ${MAX_SIDE} pixels at most; send a smaller image`,
+    );
+  const pixelBytes = width * height * bytesPerPixel(metadata);
+  if (pixelBytes > mostPixelBytes(limits) || bytesHeld(metadata) > mostBytesHeld(limits))
     throw new Refusal(
       "IMAGE_TOO_LARGE",
       `${width} × ${height} pixels take too much memory in the way they are stored; send a smaller image, or one that ` +
@@ -63,12 +74,29 @@ export async function readHeader(sharp: SharpLibrary, bytes: Uint8Array, limits:
   return { format: sniffed.format, ...upright, frames: Math.max(1, metadata.pages ?? 1), metadata };
 }
 
-export const mostBytesHeld = ({ maxPixels }: Limits) => maxPixels * MAX_BYTES_PER_PIXEL;
+const mostPixelBytes = ({ maxPixels }: Pick<Limits, "maxPixels">) => maxPixels * MAX_BYTES_PER_PIXEL;
+
+/** Room for any image of `maxPixels` that is stored in three bytes a pixel, however wide it is. */
+export const mostBytesHeld = (limits: Pick<Limits, "maxPixels">) =>
+  mostPixelBytes(limits) +
+  OUT_BYTES_PER_PIXEL * (Math.min(limits.maxPixels, MAX_SIDE * KEPT_ROWS) + MAX_SIDE * PIPELINE_ROWS);
+
+type Stored = Pick<Metadata, "format" | "channels" | "width" | "height"> & Partial<Metadata>;
+
+/** What an image takes while it is decoded: its pixels, and the rows on their way through the decoder. */
+export function bytesHeld(metadata: Stored): number {
+  const { width, height } = metadata;
+  const rows = Math.min(height, KEPT_ROWS) + PIPELINE_ROWS;
+  return width * height * bytesPerPixel(metadata) + width * rows * storedBytes(metadata);
+}
+
+const storedBytes = ({ channels, depth }: Pick<Metadata, "channels"> & Partial<Metadata>) =>
+  channels * (depth === "ushort" ? 2 : 1);
 
 /** What a pixel takes while it is decoded: what comes out, and what is held of the whole image until then. */
 export function bytesPerPixel(metadata: Pick<Metadata, "format" | "channels"> & Partial<Metadata>): number {
-  const { format, channels, depth, isProgressive, orientation = 1, pages = 1 } = metadata;
-  const stored = channels * (depth === "ushort" ? 2 : 1);
+  const { format, channels, isProgressive, orientation = 1, pages = 1 } = metadata;
+  const stored = storedBytes(metadata);
   const canvas = format === "gif" || format === "webp" ? 4 * (pages > 1 ? 2 : 1) : 0;
   const passes = !isProgressive ? 0 : format === "jpeg" ? channels * 2 : stored; // coefficients have 16 bits
   return OUT_BYTES_PER_PIXEL + canvas + passes + (orientation > 1 ? stored : 0);

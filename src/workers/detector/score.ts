@@ -4,7 +4,7 @@ import { readOrigin } from "../../lib/detection/metadata.ts";
 import { sniff } from "../../lib/detection/sniff.ts";
 import { CROP, cutCrop, planCrops } from "../../lib/detection/views.ts";
 import { AUDIO_MODELS, IMAGE_MODELS, type ModelName, type Scored, type Signals } from "../protocol_detector.ts";
-import { bytesPerPixel, decodeFrame, type Image, type Pixels, readHeader, sampleFrames } from "./decode.ts";
+import { bytesHeld, decodeFrame, type Image, type Pixels, readHeader, sampleFrames } from "./decode.ts";
 import type { Results } from "./messages.ts";
 import { Refusal } from "./refusal.ts";
 import { ensembleOf, failure, judge, type ModelResults } from "./results.ts";
@@ -42,7 +42,7 @@ async function scoreImage(world: World, bytes: Uint8Array, ask: Ask): Promise<Sc
   const header = await readHeader(sharp, bytes, limits);
   const { format, width, height, frames, metadata } = header;
   const image: Image = { sharp, bytes, header, limits };
-  const leave = await world.gate.enter(bytesHeld(image, ask), ask.signal);
+  const leave = await world.gate.enter(memoryOf(image, ask), ask.signal);
   try {
     const seen: Results[] = [];
     for (const frame of sampleFrames(header)) seen.push(await look(world, await decodeFrame(image, frame), ask));
@@ -63,8 +63,8 @@ async function scoreImage(world: World, bytes: Uint8Array, ask: Ask): Promise<Sc
 }
 
 /** The pixels that views are made from are held beside theirs. */
-function bytesHeld({ header: { width, height, metadata } }: Image, { robustness }: Ask): number {
-  return width * height * (bytesPerPixel(metadata) + (robustness ? 3 : 0));
+function memoryOf({ header: { width, height, metadata } }: Image, { robustness }: Ask): number {
+  return bytesHeld(metadata) + (robustness ? width * height * 3 : 0);
 }
 
 async function look({ lanes, models }: World, image: Pixels, ask: Ask): Promise<Results> {

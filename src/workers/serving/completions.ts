@@ -1,5 +1,6 @@
 /** POST /completions: each prompt is a run of its own; answer i of prompt p has the index p × n + i. */
-import type { Completion, CompletionLogprobs, CompletionRequest, Texts } from "../../lib/chat/completion.ts";
+import type { Completion, CompletionLogprobs, CompletionRequest } from "../../lib/chat/completion.ts";
+import type { Texts } from "../../lib/chat/texts.ts";
 import { finite, type Head } from "./answer.ts";
 import type { Delta, Run, TokenLogprob } from "./engine/types.ts";
 import { promptTokens, roomFor } from "./prompt.ts";

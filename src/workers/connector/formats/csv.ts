@@ -1,4 +1,4 @@
-import { type CsvError, Parser } from "csv-parse";
+import { CsvError, Parser } from "csv-parse";
 import {
   badRows,
   exceeds,
@@ -128,10 +128,7 @@ function feeding(file: SourceFile, parser: Parser) {
 }
 
 const explained = (file: SourceFile, error: Error) =>
-  isCsvError(error) ? badRows(file, `no valid CSV: ${error.message}`, error) : error;
-
-const isCsvError = (error: unknown): error is CsvError =>
-  error instanceof Error && /^CSV_/.test((error as { code?: string }).code ?? "");
+  error instanceof CsvError ? badRows(file, `no valid CSV: ${error.message}`, error) : error;
 
 function checkText(file: SourceFile, utf8: TextDecoder, slice: Uint8Array | undefined) {
   try {

@@ -12,6 +12,9 @@ export const hiding = (credentials: Credentials) => hide.hiding(credentials, LON
 /** code → what a person should make of it. Undefined: nothing is known about it. */
 export type Verdict = readonly [fault: SourceFault, param: string | null, advice: string];
 
+/** A driver's text names the address it dialled, which the caller must not learn: `connect ECONNREFUSED 10.0.0.1:1`. */
+export const withoutAddress = (text: string) => text.replaceAll(/\b(connect E[A-Z]+) \S+/g, "$1");
+
 export function told(verdict: Verdict, said: string): SourceError {
   const [fault, param, advice] = verdict;
   return new SourceError(fault, said === "" ? advice : `${advice}: ${said}`, param);

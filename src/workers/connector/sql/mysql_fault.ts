@@ -1,5 +1,5 @@
 import { SourceError } from "../types.ts";
-import { told, type Verdict } from "./fault.ts";
+import { told, type Verdict, withoutAddress } from "./fault.ts";
 import type { Place } from "./mysql_session.ts";
 
 const QUERY = "/db_query";
@@ -52,7 +52,7 @@ type Told = { errno?: unknown; code?: unknown; sqlState?: unknown; sqlMessage?: 
 export function mysqlFault(error: unknown, { server, limits, hide }: Place, connected: boolean): SourceError {
   if (error instanceof SourceError) return error;
   const { errno, code, sqlState, sqlMessage, message } = error as Told;
-  const said = hide(String(sqlMessage ?? message ?? error));
+  const said = withoutAddress(hide(String(sqlMessage ?? message ?? error)));
   const where = `${server.host}:${server.port}`;
   if (typeof errno === "number" && TIMEOUTS.includes(errno))
     return new SourceError(

@@ -1,6 +1,6 @@
 import { errorCode } from "../../../platform/files.ts";
 import { SourceError } from "../types.ts";
-import { told, type Verdict } from "./fault.ts";
+import { told, type Verdict, withoutAddress } from "./fault.ts";
 import type { Place } from "./postgres_session.ts";
 
 const QUERY = "/db_query";
@@ -30,7 +30,7 @@ const TLS = /CERT|TLS|SSL|VERIFY|SIGNATURE|SELF_SIGNED|ALTNAME/;
 export function postgresFault(error: unknown, { server, limits, hide }: Place, connected: boolean): SourceError {
   const where = `${server.host}:${server.port}`;
   const { errno } = error as { errno?: unknown };
-  const said = hide(error instanceof Error ? error.message : String(error));
+  const said = withoutAddress(hide(error instanceof Error ? error.message : String(error)));
   if (typeof errno === "string" && /^[0-9A-Z]{5}$/.test(errno)) {
     if (errno === "57014" && said.includes("timeout"))
       return new SourceError(

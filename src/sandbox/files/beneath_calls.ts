@@ -3,8 +3,8 @@
  * relative to a descriptor; names are bytes, because a program may give a file any name but one with a slash or a NUL.
  */
 import { closeSync, constants } from "node:fs";
-import { platform } from "../native/platform/index.ts";
-import { addressOf, NR, syscall } from "../native/syscalls.ts";
+import { platform } from "../../native/platform/index.ts";
+import { addressOf, NR, syscall } from "../../native/syscalls.ts";
 
 export const O = { ...constants, O_CLOEXEC: 0o2000000, O_PATH: 0o10000000 } as const;
 const RESOLVE = { NO_XDEV: 1n, NO_MAGICLINKS: 2n, NO_SYMLINKS: 4n, BENEATH: 8n, IN_ROOT: 16n } as const;
@@ -17,6 +17,7 @@ export const THE_NAME = RESOLVE.BENEATH | RESOLVE.NO_SYMLINKS | RESOLVE.NO_MAGIC
 
 export const AT_FDCWD = -100;
 const AT_SYMLINK_NOFOLLOW = 0x100;
+const AT_SYMLINK_FOLLOW = 0x400;
 const AT_EMPTY_PATH = 0x1000;
 const AT_REMOVEDIR = 0x200;
 const RENAME_NOREPLACE = 1;
@@ -66,9 +67,9 @@ function must(call: string, result: number): number {
 }
 
 /** Never blocks on a FIFO; a rename that came between is tried again. */
-export function openAt(dir: number, name: Name, flags: number, resolve: bigint): number {
+export function openAt(dir: number, name: Name, flags: number, resolve: bigint, mode = 0): number {
   const more = flags & O.O_PATH ? 0 : O.O_NONBLOCK | O.O_NOCTTY;
-  how.set([BigInt(flags | more | O.O_CLOEXEC), 0n, resolve]);
+  how.set([BigInt(flags | more | O.O_CLOEXEC), BigInt(mode), resolve]);
   for (let left = MOST_TRIES; ; left--) {
     const fd = syscall(NR.openat2, dir, place(0, name), addressOf(how), how.byteLength);
     if (fd !== -11 || left === 0) return must("openat2", fd);
@@ -173,7 +174,15 @@ export function linkOf(fd: number): Buffer {
   return Buffer.from(answer.subarray(0, bytes));
 }
 
-export const makeDirAt = (dir: number, name: Name) => must("mkdirat", syscall(NR.mkdirat, dir, place(0, name), 0o755));
+export const makeDirAt = (dir: number, name: Name, mode = 0o755) =>
+  must("mkdirat", syscall(NR.mkdirat, dir, place(0, name), mode));
+
+/** A second name at the absolute path `to` for a file that is open. Fails across file systems, and where `to` exists. */
+export const linkOpened = (fd: number, to: string) =>
+  must(
+    "linkat",
+    syscall(NR.linkat, AT_FDCWD, place(0, `/proc/self/fd/${fd}`), AT_FDCWD, place(1, to), AT_SYMLINK_FOLLOW),
+  );
 
 export const giveAt = (dir: number, name: Name, { uid, gid }: { uid: number; gid: number }) =>
   must("fchownat", syscall(NR.fchownat, dir, place(0, name), uid, gid, AT_SYMLINK_NOFOLLOW));

@@ -2,8 +2,8 @@
 import { randomBytes } from "node:crypto";
 import { chmodSync, closeSync } from "node:fs";
 import { unlink } from "node:fs/promises";
-import { takingTurns } from "../lib/turns.ts";
-import { errorCode } from "../platform/files.ts";
+import { takingTurns } from "../../lib/turns.ts";
+import { errorCode } from "../../platform/files.ts";
 import {
   CallError,
   type Entry,

@@ -5,9 +5,9 @@
  * Names that are not UTF-8 are listed with replacement characters and cannot be addressed from outside.
  * NOT covered: hard links. Two names of one file in the workspace are two files here.
  */
-import { closeSync, openSync, readlinkSync, realpathSync } from "node:fs";
-import { AppError } from "../lib/errors.ts";
-import { takingTurns } from "../lib/turns.ts";
+import { closeSync, openSync, readlinkSync } from "node:fs";
+import { AppError } from "../../lib/errors.ts";
+import { takingTurns } from "../../lib/turns.ts";
 import {
   AS_INSIDE,
   AT_FDCWD,
@@ -60,10 +60,12 @@ export type Beneath = {
 };
 
 /** `root` is the directory that holds `workspace`. `owner`: of directories that are made here, where we are not it. */
-export function openBeneath(root: string, owner?: Owner): Beneath {
-  const real = realpathSync(root);
-  const prefix = Buffer.from(`${real}/${TOP}`);
-  const fd = openSync(real, O.O_RDONLY | O.O_DIRECTORY | O.O_CLOEXEC);
+export const openBeneath = (root: string, owner?: Owner): Beneath =>
+  beneath(openSync(root, O.O_RDONLY | O.O_DIRECTORY | O.O_CLOEXEC), owner);
+
+/** The same by the descriptor of the root, which `close` closes. */
+export function beneath(fd: number, owner?: Owner): Beneath {
+  const prefix = Buffer.concat([readlinkSync(`/proc/self/fd/${fd}`, { encoding: "buffer" }), Buffer.from(`/${TOP}`)]);
 
   function open(path: string, flags: number): number {
     if (!path.startsWith("/")) throw outside(path);

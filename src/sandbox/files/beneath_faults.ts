@@ -1,7 +1,7 @@
 /** What a path of a session is refused for, in words. */
 import { closeSync } from "node:fs";
-import { AppError } from "../lib/errors.ts";
-import { asStorageError } from "../platform/files.ts";
+import { AppError } from "../../lib/errors.ts";
+import { asStorageError } from "../../platform/files.ts";
 import { A_STEP, CallError, type Kind, linkOf, O, openAt, statOf } from "./beneath_calls.ts";
 
 /** The one directory of a session's root. */

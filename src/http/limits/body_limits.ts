@@ -1,0 +1,34 @@
+/**
+ * The table of body limits. A body is judged by its size and by the number of its values before anything of it is
+ * parsed, so that no request keeps the server's one thread busy. `http.max_body_bytes` may lower a size, never raise it.
+ */
+import type { Ctx } from "../../context.ts";
+
+const KIB = 1024;
+const MIB = 1024 * KIB;
+
+/** `maxValues`: see createJsonScan. A body of this many bad values takes some tens of milliseconds to refuse. */
+export type BodyLimits = { maxBytes: number; maxValues: number };
+
+const CONFIGURED = Number.POSITIVE_INFINITY; // http.max_body_bytes alone counts
+
+const LIMITS = {
+  /** Routes that name no other: names, settings, metadata. */
+  small: { maxBytes: 256 * KIB, maxValues: 4_000 },
+  /** Code of up to 1 MiB, as JSON text, with a description of a job around it. */
+  code: { maxBytes: 4 * MIB, maxValues: 10_000 },
+  /** A command with its standard input. */
+  exec: { maxBytes: CONFIGURED, maxValues: 4_000 },
+  /** Messages, tools and JSON schemas. */
+  chat: { maxBytes: CONFIGURED, maxValues: 40_000 },
+  /** Texts or tokens: one value each. */
+  tokens: { maxBytes: CONFIGURED, maxValues: 400_000 },
+  /** Rows for reward functions. */
+  rewards: { maxBytes: CONFIGURED, maxValues: 200_000 },
+} satisfies Record<string, BodyLimits>;
+export type BodyKind = keyof typeof LIMITS;
+
+export function bodyLimits({ config }: Pick<Ctx, "config">, kind: BodyKind): BodyLimits {
+  const { maxBytes, maxValues } = LIMITS[kind];
+  return { maxBytes: Math.min(maxBytes, config.http.max_body_bytes), maxValues };
+}

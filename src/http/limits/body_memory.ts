@@ -1,0 +1,64 @@
+/**
+ * Request bodies in memory: what a workspace, and what all of them together, may have the server hold at a time. A body
+ * reserves its declared length before it is read, or grows as it comes, and gives all of it back when its request ends.
+ * NOT covered: uploads that go to the disk as they come, which hold a few chunks each.
+ */
+import type { Ctx } from "../../context.ts";
+import { AppError } from "../../lib/errors.ts";
+import { oncePer } from "../../lib/once_per.ts";
+
+type Held = { workspaceId: string; bytes: number };
+const HELD = Symbol("held bytes");
+type Holding = Request & { [HELD]?: Held };
+
+export type BodyMemory = {
+  /** Throws 503 when there is no room for so many bytes more. */
+  reserve: (request: Request, workspaceId: string, bytes: number) => void;
+  /** Gives back what the request reserved, if anything. */
+  release: (request: Request) => void;
+  /** What is reserved now. */
+  readonly bytes: number;
+};
+
+/** A single body is always taken when nothing else is held: its route's own limit has judged it. */
+const fits = (held: number, more: number, limit: number) => held === 0 || held + more <= limit;
+
+export function createBodyMemory(limits: { all: number; workspace: number }): BodyMemory {
+  const byWorkspace = new Map<string, number>();
+  let all = 0;
+  return {
+    get bytes() {
+      return all;
+    },
+    reserve(request: Holding, workspaceId, bytes) {
+      request[HELD] ??= { workspaceId, bytes: 0 };
+      const own = request[HELD];
+      const mine = byWorkspace.get(workspaceId) ?? 0;
+      // What this request holds itself does not stand in its own way.
+      if (!fits(mine - own.bytes, own.bytes + bytes, limits.workspace))
+        throw full("Other requests of this workspace are being received");
+      if (!fits(all - own.bytes, own.bytes + bytes, limits.all)) throw full("Other requests are being received");
+      own.bytes += bytes;
+      byWorkspace.set(workspaceId, mine + bytes);
+      all += bytes;
+    },
+    release(request: Holding) {
+      const own = request[HELD];
+      if (own === undefined) return;
+      delete request[HELD];
+      all -= own.bytes;
+      const left = (byWorkspace.get(own.workspaceId) ?? 0) - own.bytes;
+      if (left > 0) byWorkspace.set(own.workspaceId, left);
+      else byWorkspace.delete(own.workspaceId);
+    },
+  };
+}
+
+const full = (why: string) =>
+  new AppError("no_capacity", `${why}, and the server's memory for request bodies is full: send this one again soon`, {
+    retryAfterSeconds: 1,
+  });
+
+export const bodyMemoryOf = oncePer(({ config }: Pick<Ctx, "config">) =>
+  createBodyMemory({ all: config.http.body_memory_bytes, workspace: config.http.workspace_body_memory_bytes }),
+);

@@ -1,0 +1,65 @@
+/** A text or its tokens, or a list of either: what /completions and /embeddings read. */
+import { z } from "zod";
+
+export type Texts = string | number[] | string[] | number[][];
+
+type Rules = {
+  most: number;
+  /** Of a text. */
+  minLength: 0 | 1;
+};
+type Fault = { path: number[]; message: string };
+
+/**
+ * A union of the four kinds tries all of them on every element and keeps each complaint. Hundreds of thousands of tokens
+ * are looked at once instead, up to the first that does not fit.
+ */
+export const textsSchema = (rules: Rules) =>
+  z
+    .unknown()
+    .transform((value, { addIssue }): Texts => {
+      const fault = faultOf(value, rules);
+      if (fault === undefined) return value as Texts;
+      addIssue({ code: "custom", ...fault });
+      return z.NEVER;
+    })
+    .meta({ anyOf: documentOf(rules) });
+
+const KINDS = "a text, a list of the numbers of tokens, or a list of either";
+
+function faultOf(value: unknown, { most, minLength }: Rules): Fault | undefined {
+  if (typeof value === "string")
+    return value.length < minLength ? { path: [], message: "must not be empty" } : undefined;
+  if (!Array.isArray(value)) return { path: [], message: `must be ${KINDS}` };
+  if (value.length === 0) return { path: [], message: "must not be an empty list" };
+  const kind = typeof value[0];
+  if (kind === "number") return tokensFault(value, []);
+  if (kind !== "string" && !Array.isArray(value[0])) return { path: [0], message: `must be ${KINDS}` };
+  if (value.length > most) return { path: [], message: `takes at most ${most} of them` };
+  for (const [i, each] of value.entries()) {
+    if (kind === "string") {
+      if (typeof each !== "string") return { path: [i], message: "must be a text, as the first one is" };
+      if (each.length < minLength) return { path: [i], message: "must not be empty" };
+      continue;
+    }
+    if (!Array.isArray(each)) return { path: [i], message: "must be a list of the numbers of tokens" };
+    if (each.length === 0) return { path: [i], message: "must not be an empty list" };
+    const fault = tokensFault(each, [i]);
+    if (fault) return fault;
+  }
+  return undefined;
+}
+
+function tokensFault(tokens: readonly unknown[], above: number[]): Fault | undefined {
+  for (let i = 0; i < tokens.length; i++)
+    if (!Number.isSafeInteger(tokens[i]) || (tokens[i] as number) < 0)
+      return { path: [...above, i], message: "must be the number of a token" };
+  return undefined;
+}
+
+function documentOf({ most, minLength }: Rules) {
+  const text = minLength === 0 ? { type: "string" } : { type: "string", minLength };
+  const tokens = { type: "array", minItems: 1, items: { type: "integer", minimum: 0 } };
+  const listOf = (items: object) => ({ type: "array", minItems: 1, maxItems: most, items });
+  return [text, tokens, listOf(text), listOf(tokens)];
+}

@@ -1,0 +1,92 @@
+/**
+ * Starts workers that parse what strangers sent in the sandbox of their kind (policy.ts). The helper restricts itself
+ * and becomes the worker, so every thread of it is restricted and its process id stays the same.
+ */
+import { existsSync, mkdirSync, readdirSync, realpathSync } from "node:fs";
+import { dirname, join, resolve } from "node:path";
+import { AppError } from "../../lib/errors.ts";
+import type { Level } from "../../lib/rewards/levels.ts";
+import { confinePath } from "../../native/confine.ts";
+import { elfNeeds } from "../../native/elf.ts";
+import { isExtracted } from "../../native/extract.ts";
+import { compiled } from "../../platform/self.ts";
+import type { Confine } from "../../platform/worker.ts";
+import { missingWorkerLayers, type WorkerLayer } from "./layers.ts";
+import { confineArgs, type Facts, gpuDevices, policyOf, rulesFor } from "./policy.ts";
+import { probeLayers, type Support } from "./support.ts";
+
+const AGAIN_MS = 60_000; // an operator may have changed what the machine lacks
+const SOURCES = resolve(import.meta.dir, "../../..");
+
+type Options = {
+  dataDir: string;
+  require: Level;
+  /** For tests: layers that are left out though the machine has them. */
+  without?: readonly WorkerLayer[];
+};
+
+/** Undefined for a run from source before the first build: then workers are not confined. */
+export function createConfinement({ dataDir, require, without = [] }: Options): Confine | undefined {
+  const path = compiled ? undefined : confinePath(dataDir);
+  if (!compiled && path === undefined) return undefined;
+  const supportOf = keepSupport();
+  return ({ kind, argv, env, folder, grants }) => {
+    const policy = policyOf(kind);
+    if (!policy) return argv;
+    const helper = path ?? (confinePath(dataDir) as string); // extracted again where somebody removed it
+    const { holding, reasons } = supportOf(helper);
+    const layers = holding.filter((layer) => !without.includes(layer) && !(policy.dials && layer === "namespaces"));
+    const missing = missingWorkerLayers(require, layers, policy.dials);
+    if (missing.length > 0) throw lacking(kind, require, missing, reasons);
+    const { own, given, socketPath } = folder;
+    const facts: Facts = {
+      ...programFacts(argv[0] ?? ""),
+      libraries: join(dataDir, "native"),
+      libraryPath: env["LD_LIBRARY_PATH"] ?? "",
+      devices: grants.gpu ? gpuDevices(readdirSync("/dev")) : [],
+      cudaCache: env["CUDA_CACHE_PATH"] ?? join(own, ".nv"),
+      folder: { own, given, socketDir: dirname(socketPath) },
+    };
+    if (grants.gpu) mkdirSync(facts.cudaCache, { recursive: true, mode: 0o700 });
+    const rules = rulesFor(policy, facts, { ...grants, updates: (grants.updates ?? []).filter(existsSync) });
+    const start = { layers, dials: policy.dials, owner: grants.owner === true, rules };
+    return [helper, ...confineArgs(start, unpacking(policy.groups(grants.gpu === true), dataDir, argv), argv)];
+  };
+}
+
+/** argv of what extracts the libraries that are not there yet: the worker may not write them. */
+function unpacking(groups: readonly string[], dataDir: string, argv: readonly string[]): string[] {
+  const absent = groups.filter((group) => !isExtracted(group, dataDir));
+  return absent.length === 0 ? [] : [argv[0] ?? "", "worker", "unpack", dataDir, ...absent];
+}
+
+function keepSupport(): (helper: string) => Support {
+  let support: Support | undefined;
+  let until = 0;
+  return (helper) => {
+    if (support && performance.now() < until) return support;
+    support = probeLayers(helper);
+    until = support.reasons.size === 0 ? Number.POSITIVE_INFINITY : performance.now() + AGAIN_MS;
+    return support;
+  };
+}
+
+const programs = new Map<string, Pick<Facts, "program" | "interpreter" | "sources">>();
+
+function programFacts(program: string) {
+  const known = programs.get(program);
+  if (known) return known;
+  const path = realpathSync(program);
+  const facts = { program: path, interpreter: elfNeeds(path).interpreter, sources: compiled ? null : SOURCES };
+  programs.set(program, facts);
+  return facts;
+}
+
+function lacking(kind: string, level: Level, missing: readonly WorkerLayer[], reasons: Support["reasons"]): AppError {
+  const named = missing.map((layer) => `${layer} (${reasons.get(layer) ?? "left out"})`).join(", ");
+  return new AppError(
+    "sandbox_unavailable",
+    `The ${kind} worker does not start: sandbox.require = "${level}" asks for ${named}, which this machine lacks; ` +
+      "run `verk doctor` for what to change, or lower the setting",
+  );
+}

@@ -1,0 +1,125 @@
+/** Single steps below an open directory. None of them follows a link. */
+import { closeSync } from "node:fs";
+import { AppError } from "../../lib/errors.ts";
+import {
+  CallError,
+  giveAt,
+  type Kind,
+  makeDirAt,
+  O,
+  openAt,
+  type Stat,
+  statOf,
+  THE_NAME,
+  within,
+} from "./beneath_calls.ts";
+import { statUnlessGone } from "./beneath_tree.ts";
+
+export type Owner = { uid: number; gid: number };
+export type OpenedFile = { fd: number; stat: Stat };
+
+const DIRECTORY = O.O_RDONLY | O.O_DIRECTORY | O.O_NOFOLLOW;
+
+export const isCode = (error: unknown, ...codes: readonly string[]): boolean =>
+  error instanceof Error && codes.includes((error as { code?: unknown }).code as string);
+
+/** The directory `name`, made where it is missing. */
+export function stepInto(above: number, name: string, made: { mode: number; owner?: Owner | undefined }): number {
+  try {
+    makeDirAt(above, name, made.mode);
+    if (made.owner) giveAt(above, name, made.owner);
+  } catch (error) {
+    if (!isCode(error, "EEXIST")) throw error;
+  }
+  return openAt(above, name, DIRECTORY, THE_NAME);
+}
+
+/** Through all names, from a directory that stays open. The caller closes what it gets. */
+export function stepsInto(from: number, names: readonly string[], made: { mode: number; owner?: Owner | undefined }) {
+  let fd = openAt(from, ".", DIRECTORY, THE_NAME);
+  for (const name of names) {
+    const above = fd;
+    fd = within(above, () => stepInto(above, name, made));
+  }
+  return fd;
+}
+
+const WORDS: Record<Kind, string> = {
+  symlink: "a symbolic link",
+  file: "a file",
+  other: "neither a file nor a directory",
+  directory: "a directory",
+};
+
+/** A regular file at a relative path. Throws CallError, or an AppError where something else lies there. */
+export function openFileAt(dir: number, path: string, shown = path): OpenedFile {
+  let fd: number;
+  try {
+    fd = openAt(dir, path, O.O_RDONLY | O.O_NOFOLLOW, THE_NAME);
+  } catch (error) {
+    if (isCode(error, "ELOOP")) throw notA("file", shown, "symlink", error);
+    if (isCode(error, "ENXIO")) throw notA("file", shown, "other", error); // a socket
+    throw error;
+  }
+  const stat = statOf(fd);
+  if (stat.kind === "file") return { fd, stat };
+  closeSync(fd);
+  throw notA("file", shown, stat.kind);
+}
+
+const notA = (wanted: "file" | "directory", shown: string, kind: Kind, cause?: unknown) =>
+  new AppError("invalid_request", `${shown} is ${WORDS[kind]}, not a ${wanted}`, { cause });
+
+/**
+ * A directory at a relative path. `shown` is the path as the user knows it. Throws resource_not_found where it is
+ * missing, and names the first part of the path that is no directory.
+ */
+export function openDirectoryAt(dir: number, path: string, shown: string): number {
+  try {
+    return openAt(dir, path, DIRECTORY, THE_NAME);
+  } catch (error) {
+    if (!(error instanceof CallError)) throw error;
+    const first = firstObstacle(dir, path);
+    if (first) throw notA("directory", partOf(shown, path, first.depth), first.kind, error);
+    if (error.code === "ENOTDIR" || error.code === "ELOOP")
+      throw new AppError("invalid_request", `${shown} is not a directory all the time: something replaces it`, {
+        cause: error,
+      });
+    if (error.code === "ENOENT") throw new AppError("resource_not_found", `${shown} is missing`, { cause: error });
+    if (error.code === "EACCES")
+      throw new AppError(
+        "invalid_request",
+        `${shown} cannot be read: its mode, or that of a directory above, forbids it`,
+        {
+          cause: error,
+        },
+      );
+    throw error;
+  }
+}
+
+/** `/workspace/a/b` and `workspace/a/b` with a depth of 2 give `/workspace/a`. */
+function partOf(shown: string, path: string, depth: number): string {
+  const parts = path.split("/");
+  return parts.length === depth ? shown : shown.slice(0, -(parts.slice(depth).join("/").length + 1));
+}
+
+function firstObstacle(dir: number, path: string): { depth: number; kind: Kind } | undefined {
+  const parts = path.split("/");
+  for (let depth = 1; depth <= parts.length; depth++) {
+    const kind = kindAt(dir, parts.slice(0, depth));
+    if (kind !== "directory") return kind && { depth, kind };
+  }
+  return undefined;
+}
+
+function kindAt(dir: number, parts: readonly string[]): Kind | undefined {
+  try {
+    if (parts.length === 1) return statUnlessGone(dir, parts[0] as string)?.kind;
+    const above = openAt(dir, parts.slice(0, -1).join("/"), O.O_PATH | O.O_DIRECTORY | O.O_NOFOLLOW, THE_NAME);
+    return within(above, () => statUnlessGone(above, parts.at(-1) as string)?.kind);
+  } catch (error) {
+    if (error instanceof CallError) return undefined;
+    throw error;
+  }
+}

@@ -1,0 +1,159 @@
+/** Makes, lists, moves and removes directories that foreign code may change, and reads single files of them. */
+import { closeSync, constants, fsync, mkdirSync } from "node:fs";
+import { copyFile, open } from "node:fs/promises";
+import { promisify } from "node:util";
+import { takingTurns } from "../../lib/turns.ts";
+import { errorCode } from "../../platform/files.ts";
+import {
+  CallError,
+  entriesOf,
+  linkOpened,
+  O,
+  openAt,
+  removeDirAt,
+  renameAt,
+  THE_NAME,
+  unlinkAt,
+  within,
+} from "./beneath_calls.ts";
+import { emptyDirectory, statUnlessGone, walkTree } from "./beneath_tree.ts";
+import { chunksOf } from "./chunks.ts";
+import { type ForeignDir, namesOf, openForeign, openParent, openTop, topOf } from "./foreign_dir.ts";
+import { type OpenedFile, type Owner, openFileAt, stepsInto } from "./steps.ts";
+
+const REMOVE_MS = 600_000; // nothing fills it any more: only a very large tree takes long, and the next round goes on
+
+const flush = promisify(fsync);
+const isGone = (error: unknown) => errorCode(error) === "ENOENT";
+
+function unlessGone<T>(work: () => T): T | undefined {
+  try {
+    return work();
+  } catch (error) {
+    if (isGone(error)) return undefined;
+    throw error;
+  }
+}
+
+/** The directory and those above it; `mode` and `owner` are for those that are made here. */
+export function makeDir(dir: ForeignDir, made: { mode?: number; owner?: Owner | undefined } = {}): void {
+  mkdirSync(topOf(dir), { recursive: true, mode: 0o700 });
+  const top = openTop(dir);
+  within(top, () => closeSync(stepsInto(top, namesOf(dir), { mode: 0o700, ...made })));
+}
+
+export function exists(dir: ForeignDir): boolean {
+  const at = unlessGone(() => openParent(dir));
+  return at !== undefined && within(at.parent, () => statUnlessGone(at.parent, at.name)?.kind === "directory");
+}
+
+/** Names that are not UTF-8 come with replacement characters. None where the directory is missing. */
+export async function namesIn(dir: ForeignDir): Promise<string[]> {
+  const fd = unlessGone(() => openForeign(dir));
+  if (fd === undefined) return [];
+  return within(fd, async () => {
+    const turn = takingTurns();
+    const names: string[] = [];
+    for (let piece = entriesOf(fd); piece.length > 0; piece = entriesOf(fd)) {
+      for (const { name } of piece) names.push(name.toString("utf8"));
+      await turn();
+    }
+    return names;
+  });
+}
+
+/** The directory with all that lies in it, whatever its programs made of it; a file or a link by itself. Idempotent. */
+export async function removeTree(dir: ForeignDir): Promise<void> {
+  const at = unlessGone(() => openParent(dir));
+  if (at === undefined) return;
+  const { parent, name } = at;
+  await within(parent, async () => {
+    const kind = statUnlessGone(parent, name)?.kind;
+    if (kind === undefined) return;
+    try {
+      if (kind !== "directory") return void unlinkAt(parent, name);
+      await emptyDirectory(parent, name, REMOVE_MS);
+      removeDirAt(parent, name);
+    } catch (error) {
+      if (!isGone(error)) throw error;
+    }
+  });
+}
+
+/** Gives the directory another name beside it. False where it is missing. */
+export function renameTree(dir: ForeignDir, to: string): boolean {
+  const at = unlessGone(() => openParent(dir));
+  if (at === undefined) return false;
+  return within(
+    at.parent,
+    () => unlessGone(() => renameAt([at.parent, at.name], [at.parent, to], { fresh: true })) !== undefined,
+  );
+}
+
+/** Flushes the entries of the directory. */
+export const syncTree = (dir: ForeignDir): Promise<void> => within(openForeign(dir), (fd) => flush(fd));
+
+/** Bytes of the regular files below the directory. */
+export async function bytesIn(dir: ForeignDir): Promise<number> {
+  let bytes = 0;
+  await within(openForeign(dir), (fd) =>
+    walkTree(fd, (at, { name, kind }) => {
+      if (kind === "file") bytes += statUnlessGone(at, name)?.bytes ?? 0;
+      return undefined;
+    }),
+  );
+  return bytes;
+}
+
+/** A regular file; the caller closes it. Undefined where it is missing. */
+export const openFile = (dir: ForeignDir, name: string): OpenedFile | undefined =>
+  unlessGone(() => within(openForeign(dir), (fd) => openFileAt(fd, name)));
+
+/** A regular file, without opening it. */
+export function hasFile(dir: ForeignDir, name: string): boolean {
+  const fd = unlessGone(() => openForeign(dir));
+  return fd !== undefined && within(fd, () => statUnlessGone(fd, name)?.kind === "file");
+}
+
+/** For appending; made with mode 0600 where it is missing. */
+export const openToAppend = (dir: ForeignDir, name: string): number =>
+  within(openForeign(dir), (fd) => openAt(fd, name, O.O_RDWR | O.O_APPEND | O.O_CREAT | O.O_NOFOLLOW, THE_NAME, 0o600));
+
+/** Undefined where it is missing. Throws RangeError where it has more than `most` bytes. */
+export async function readText(dir: ForeignDir, name: string, most: number): Promise<string | undefined> {
+  const file = openFile(dir, name);
+  if (!file) return undefined;
+  return within(file.fd, async () => {
+    if (file.stat.bytes > most) throw new RangeError(`${name} has ${file.stat.bytes} bytes: at most ${most} are read`);
+    const pieces: Uint8Array[] = [];
+    for await (const piece of chunksOf(file.fd, { offset: 0, length: file.stat.bytes })) pieces.push(piece);
+    return Buffer.concat(pieces).toString("utf8");
+  });
+}
+
+/** A second name at `to`, which is a path of the server; a copy where the file system has no links. */
+export async function linkFile(dir: ForeignDir, name: string, to: string): Promise<void> {
+  const file = openFile(dir, name);
+  if (!file) throw new Error(`${name} is missing`);
+  await within(file.fd, async () => {
+    try {
+      linkOpened(file.fd, to);
+    } catch (error) {
+      if (!(error instanceof CallError)) throw error;
+      await copyFile(`/proc/self/fd/${file.fd}`, to, constants.COPYFILE_FICLONE);
+      const handle = await open(to, "r+");
+      await handle.sync().finally(() => handle.close());
+    }
+  });
+}
+
+/** The content as it is read, in constant memory; the file is open from the first piece to the last. */
+export async function* contentOf(dir: ForeignDir, name: string): AsyncGenerator<Uint8Array> {
+  const file = openFile(dir, name);
+  if (!file) throw new Error(`${name} is missing`);
+  try {
+    yield* chunksOf(file.fd, { offset: 0, length: file.stat.bytes });
+  } finally {
+    closeSync(file.fd);
+  }
+}

@@ -1,0 +1,91 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { readdirSync } from "node:fs";
+import { join } from "node:path";
+import { chooseFile, HubError } from "../../src/resources/models/hub.ts";
+import { pullAll } from "../../src/resources/models/pull.ts";
+import { createDialer } from "../../src/workers/connector/dialer.ts";
+import * as hf from "../../src/workers/connector/hf.ts";
+import { LIMITS, NOBODY, quiet } from "../connectors/sql_kit.ts";
+import { startFakeHub } from "../fake_hub.ts";
+import { manyApps, type TestApp } from "../harness.ts";
+
+const { open, closeAll } = manyApps();
+let app: TestApp;
+let hub: ReturnType<typeof startFakeHub>;
+beforeAll(() => {
+  hub = startFakeHub({});
+  app = open({ flags: { "hub.endpoint": hub.url, "network.allow": ["127.0.0.1"], "http.rate_limit_per_second": 0 } });
+});
+afterAll(async () => {
+  hub.stop();
+  await closeAll();
+});
+
+/** Names that would be another path of the hub, another host, or a file of this machine. */
+const NAMES = [
+  ..."../../etc/passwd acme/../../x /etc/passwd acme acme/ /acme acme//x acme/x/y acme/..%2f..%2fx acme/x?y=1".split(
+    " ",
+  ),
+  ..."acme/x#y acme/x@y https://evil.example/x //evil.example/x acme/x:../y acme/x:/y acme/x:y/../z .acme/x acme/.x".split(
+    " ",
+  ),
+  ...[
+    "acme/x y",
+    "acme/x\u0000",
+    "acme/x\r\nHost: evil",
+    "acme\\x",
+    "ａcme/x",
+    `acme/${"x".repeat(97)}`,
+    "acme/x:",
+    ":x",
+  ],
+];
+const FILES = [
+  "../x.gguf",
+  "/etc/x.gguf",
+  "a/../../x.gguf",
+  ".hidden.gguf",
+  "a\\b.gguf",
+  "a\u0000.gguf",
+  "a/./b.gguf",
+  `${"a/".repeat(6)}x.gguf`,
+];
+
+describe("a name of the hub that leads somewhere else", () => {
+  test.each(NAMES.map((name) => [name]))("%j is not pulled, and the hub is not asked", async (name) => {
+    const { status } = await app.call("POST", "/v1/models/pull", { name });
+    expect([404, 422]).toContain(status);
+    expect(hub.requests).toEqual([]);
+  });
+
+  test("a usual name is asked for: the refusal above is the name's", async () => {
+    const { status } = await app.call("POST", "/v1/models/pull", { name: "acme/x" });
+    await pullAll(app.ctx, new AbortController().signal);
+    expect([status, hub.requests.splice(0).length]).toEqual([202, 1]);
+  });
+
+  test.each(NAMES.filter((name) => !/^acme$|^acme\/x$/.test(name)).map((name) => [name]))(
+    "%j is no dataset either",
+    async (name) => {
+      const dialer = createDialer(NOBODY, { connectMs: 1_000 });
+      const source = { source_type: "hf" as const, hub_dataset: name };
+      const opened = async () =>
+        hf.open({ source, credentials: {}, dialer, limits: LIMITS, hubEndpoint: hub.url }).test(quiet());
+      expect(["invalid_source", "address_refused"]).toContain(await opened().catch((error) => error.code));
+      expect(hub.requests).toEqual([]);
+    },
+  );
+});
+
+describe("a file of a repository whose name leads out of its folder", () => {
+  test.each(FILES.map((path) => [path]))("%j is not chosen", (path) => {
+    expect(() => chooseFile("acme/x", [{ path, size: 1, sha256: null }], undefined)).toThrow(HubError);
+  });
+
+  test("is passed over for one that does not; nothing lies beside the folder of models", () => {
+    const good = { path: "ok.gguf", size: 1, sha256: null };
+    const files = [...FILES.map((path) => ({ path, size: 0, sha256: null })), good];
+    expect(chooseFile("acme/x", files, undefined)).toEqual(good);
+    expect(readdirSync(join(app.dir)).filter((name) => name.endsWith(".gguf"))).toEqual([]);
+  });
+});
