@@ -26,7 +26,7 @@ const http = section("The one port that serves both interfaces.", {
     .string()
     .refine(isPublicUrl, "expected http(s)://host[:port][/path] without a trailing slash")
     .default("")
-    .describe("Address under which clients reach this server, used in links; empty = from listen."),
+    .describe("Address under which clients reach this server, used in links; empty = as they call it by IP or its own name."),
   max_body_bytes: z
     .int()
     .min(1024)
