@@ -40,6 +40,7 @@ export const ERRORS = {
   quota_exceeded: [422, "validation_error"],
   reward_invalid: [422, "validation_error"],
   rate_limited: [429, "rate_limit_error"],
+  queue_full: [429, "rate_limit_error"],
   monthly_quota_exceeded: [429, "rate_limit_error"],
   internal: [500, "api_error"],
   worker_failed: [502, "api_error"],

@@ -46,6 +46,12 @@ export const sessions = section("Session sandboxes.", {
 
 export const training = section("Training jobs.", {
   parallel: z.int().min(1).max(64).default(1).describe("Jobs that run at the same time; others wait in the queue."),
+  max_waiting_jobs: z
+    .int()
+    .min(1)
+    .max(100_000)
+    .default(1_000)
+    .describe("Jobs of one workspace that are queued or paused; a job beyond that is refused with 429."),
   threads: z.int().min(0).max(1024).default(0).describe("Threads of one job on the CPU; 0 = all cores but one."),
   crash_limit: z
     .int()

@@ -2,7 +2,7 @@
  * The one door into the ledger: an entry, the sum it changes and the events it causes are one commit. An entry whose
  * window is booked already throws, and takes the commit with it: whoever books moves its own row in the same commit.
  */
-import { and, type Column, eq, isNull, ne, or, sql } from "drizzle-orm";
+import { and, type Column, eq, isNull, or, sql } from "drizzle-orm";
 import { emit } from "../../events/emit.ts";
 import { alertsOf } from "../../lib/billing/alerts.ts";
 import { newId } from "../../lib/ids.ts";
@@ -86,7 +86,10 @@ export function unopened(tx: Tx): string[] {
     .from(workspaces)
     .leftJoin(creditAccounts, eq(creditAccounts.workspaceId, workspaces.id))
     .where(
-      and(ne(workspaces.status, "deleted"), or(isNull(creditAccounts.workspaceId), isNull(creditAccounts.fullMicros))),
+      and(
+        sql`${workspaces.status} <> 'deleted'`, // as the index workspaces_living has it
+        or(isNull(creditAccounts.workspaceId), isNull(creditAccounts.fullMicros)),
+      ),
     )
     .all()
     .map(({ id }) => id);

@@ -63,7 +63,7 @@ export function deliveries({ db }: Pick<Ctx, "db">, view: View): Family[] {
 type Account = { workspace_id: string; name: string; balance_micros: number | null };
 const accounts = scoped<Account>(
   (where) => `SELECT w.id AS workspace_id, w.name AS name, a.balance_micros AS balance_micros FROM workspaces AS w
-    LEFT JOIN credit_accounts AS a ON a.workspace_id = w.id WHERE w.status != 'deleted' ${where}`,
+    LEFT JOIN credit_accounts AS a ON a.workspace_id = w.id WHERE w.status <> 'deleted' ${where}`,
   "w.id",
 );
 

@@ -19,6 +19,7 @@ import { type CreateTrainingJob, PRIORITIES } from "./create_schema.ts";
 import { machine, report } from "./machine.ts";
 import { note } from "./notes.ts";
 import { publishingTime } from "./publishing.ts";
+import { mustHaveRoom } from "./queue.ts";
 import { mustSuit } from "./references.ts";
 import { hashOf } from "./rewards.ts";
 import type { TrainingJob } from "./schema.ts";
@@ -35,6 +36,7 @@ export const admittingOf = oncePer((_db: Db) => new Set<string>());
 export async function open(ctx: Ctx, asker: Asker, body: CreateTrainingJob, once?: Once): Promise<TrainingJob> {
   const before = once && write(ctx.db, (tx) => once.before(tx));
   if (before) return before as TrainingJob; // what `keep` was given
+  mustHaveRoom(ctx, asker.workspaceId); // before its rows are read, which may take hours; again in the commit
   const made = await draft(ctx, asker, body);
   made.faults.throwFirst();
   const admitting = admittingOf(ctx.db);
@@ -89,6 +91,7 @@ function keep(ctx: Ctx, { faults }: Draft, row: JobRow, once: Once | undefined):
       throw new AppError("resource_not_found", `Model ${row.baseModel} was deleted meanwhile`, {
         param: "/base_model",
       });
+    mustHaveRoom({ config: ctx.config, db: tx }, workspaceId);
     const made = insert(tx, { ...row, publishedAt: row.publish ? publishingTime(tx, now) : null });
     settings.follow(tx, made, now);
     emit(tx, "job.created", { workspaceId, now }, report(made));

@@ -1,32 +1,8 @@
-/** What becomes of jobs: who runs next, what an end means, which checkpoints stay. Pure. */
+/** Decides what the end of a run means for its job and which checkpoints stay. Pure. */
 import { formatBytes } from "../../lib/bytes.ts";
 import { HEADLINE_METRIC } from "../../lib/training/metrics.ts";
 import type { FromTrainer, TROUBLES, TrainSample } from "../../workers/protocol_trainer.ts";
 import type { CheckpointRow, FailureCode, JobError, JobRow } from "./table.ts";
-
-type Waiting = Pick<JobRow, "id" | "workspaceId" | "priority" | "queuedAt" | "notBefore">;
-
-/** In the order in which they should be started: priority, then the workspace that runs least, then who came first. */
-export function inOrder<T extends Waiting>(queue: readonly T[], running: readonly string[], now: number): T[] {
-  const held = new Map<string, number>();
-  const add = (workspaceId: string) => held.set(workspaceId, (held.get(workspaceId) ?? 0) + 1);
-  for (const workspaceId of running) add(workspaceId);
-  let left = queue.filter(({ notBefore }) => notBefore <= now);
-  const order: T[] = [];
-  while (left.length > 0) {
-    const next = left.reduce((best, each) => (isBefore(each, best, held) ? each : best));
-    left = left.filter((each) => each !== next);
-    add(next.workspaceId);
-    order.push(next);
-  }
-  return order;
-}
-
-function isBefore(a: Waiting, b: Waiting, held: ReadonlyMap<string, number>): boolean {
-  const share = (each: Waiting) => held.get(each.workspaceId) ?? 0;
-  const order = b.priority - a.priority || share(a) - share(b) || a.queuedAt - b.queuedAt;
-  return order < 0 || (order === 0 && a.id < b.id);
-}
 
 export type Trouble = Omit<Extract<FromTrainer, { type: "trouble" }>, "type">;
 export type RunEnd = {

@@ -1,5 +1,5 @@
 /** Training jobs: the rows and what callers may do with them. `create.ts` makes them, `reconcile.ts` runs them. */
-import { and, eq, inArray, isNull, notInArray, sql } from "drizzle-orm";
+import { and, eq, inArray, notInArray, sql } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { emit } from "../../events/emit.ts";
 import { transition } from "../../events/lifecycle.ts";
@@ -15,7 +15,7 @@ import { isAtWork } from "./live.ts";
 import { changed } from "./log_readers.ts";
 import { machine, report } from "./machine.ts";
 import { note } from "./notes.ts";
-import { inOrder } from "./policy.ts";
+import { positionOf, reasonOf } from "./queue.ts";
 import { present, type TrainingJob } from "./schema.ts";
 import { type JobRow, trainingCheckpoints, trainingExports, trainingJobs } from "./table.ts";
 
@@ -40,8 +40,12 @@ export function mustGet(ctx: Pick<Ctx, "db">, workspaceId: string, id: string, p
   return row;
 }
 
-export const shown = (ctx: Ctx, row: JobRow): TrainingJob =>
-  present(row, { now: ctx.clock.now(), queuePosition: positionsOf(ctx)(row), whole: true });
+export const shown = (ctx: Ctx, row: JobRow): TrainingJob => show(ctx, row, { now: ctx.clock.now(), whole: true });
+
+function show(ctx: Ctx, row: JobRow, how: { now: number; whole: boolean }): TrainingJob {
+  const queuePosition = positionOf(ctx, row);
+  return present(row, { ...how, queuePosition, queueReason: reasonOf(ctx, row, queuePosition) });
+}
 
 type ListQuery = PageQuery & { status?: JobRow["status"] | undefined; method?: JobRow["method"] | undefined };
 
@@ -52,33 +56,8 @@ export function list(ctx: Ctx, workspaceId: string, query: ListQuery) {
     status === undefined ? undefined : eq(trainingJobs.status, status),
     method === undefined ? undefined : eq(trainingJobs.method, method),
   );
-  const positionOf = positionsOf(ctx);
   const now = ctx.clock.now();
-  return page(ctx.db, trainingJobs, within, query, (row) =>
-    present(row, { now, queuePosition: positionOf(row), whole: false }),
-  );
-}
-
-/** In the queue of the whole machine, as it would be served now; the queue is looked at when the first one waits. */
-function positionsOf(ctx: Ctx): (row: JobRow) => number | null {
-  let places: Map<string, number> | undefined;
-  return (row) => {
-    if (row.status !== "queued") return null;
-    places ??= new Map(queueOf(ctx).map(({ id }, i) => [id, i + 1]));
-    return places.get(row.id) ?? null;
-  };
-}
-
-function queueOf(ctx: Ctx) {
-  const { id, workspaceId, priority, queuedAt, notBefore, status } = trainingJobs;
-  const rows = ctx.db
-    .select({ id, workspaceId, priority, queuedAt, notBefore, status })
-    .from(trainingJobs)
-    .where(and(isNull(trainingJobs.completedAt), inArray(status, ["queued", "provisioning", "running"])))
-    .all();
-  const queued = rows.filter((row) => row.status === "queued");
-  const running = rows.filter((row) => row.status !== "queued").map((row) => row.workspaceId);
-  return inOrder(queued, running, Number.POSITIVE_INFINITY);
+  return page(ctx.db, trainingJobs, within, query, (row) => show(ctx, row, { now, whole: false }));
 }
 
 /** Ends a job, now or when its worker is gone. One that is being cancelled stays as it is. */
