@@ -22,10 +22,14 @@ type Settings = {
   enterprise_per_month: number;
 };
 
-/** `plans` is checked when the settings are read: `<name or id>=<plan>`. */
+/**
+ * `plans` is checked when the settings are read: `<name or id>=<plan>`. An entry with the id comes before one with the
+ * name. Only the operator chooses names, so a tenant cannot change which entry applies to it.
+ */
 export function planOf({ default_plan, plans }: Settings, workspace: { id: string; name: string }): Plan {
-  const own = plans.find((text) => [workspace.id, workspace.name].includes(text.slice(0, text.lastIndexOf("="))));
-  return own === undefined ? default_plan : (own.slice(own.lastIndexOf("=") + 1) as Plan);
+  const entries = plans.map((text) => [text.slice(0, text.lastIndexOf("=")), text.slice(text.lastIndexOf("=") + 1)]);
+  const own = [workspace.id, workspace.name].flatMap((key) => entries.filter(([name]) => name === key)).at(0);
+  return own === undefined ? default_plan : (own[1] as Plan);
 }
 
 export function allowanceOf(settings: Settings, plan: Plan): Allowance {
