@@ -21,6 +21,7 @@ export const ERRORS = {
   invalid_api_key: [401, "authentication_error"],
   revoked_api_key: [401, "authentication_error"],
   insufficient_credits: [402, "billing_error"],
+  budget_exceeded: [402, "billing_error"],
   missing_scope: [403, "permission_error"],
   invalid_signature: [403, "permission_error"],
   resource_not_found: [404, "not_found_error"],

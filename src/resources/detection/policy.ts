@@ -1,6 +1,7 @@
 /** What a plan allows, which models look at a file, what their scores say together, and when credit runs low. Pure. */
 import { type Tier, tierOf } from "../../lib/detection/tiers.ts";
 import { AppError } from "../../lib/errors.ts";
+import { nextMonthStart } from "../../lib/months.ts";
 import {
   AUDIO_MODELS,
   IMAGE_MODELS,
@@ -38,13 +39,8 @@ export function allowanceOf(settings: Settings, plan: Plan): Allowance {
   return { perSecond: settings.enterprise_per_second, perMonth: settings.enterprise_per_month };
 }
 
-export const monthOf = (ms: number): string => new Date(ms).toISOString().slice(0, 7);
-
 /** Seconds until the quota is fresh. */
-export function untilNextMonth(ms: number): number {
-  const date = new Date(ms);
-  return Math.ceil((Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + 1, 1) - ms) / 1000);
-}
+export const untilNextMonth = (ms: number): number => Math.ceil((nextMonthStart(ms) - ms) / 1000);
 
 /** Those a request names, in their order, each once. */
 export function namedModels(names: readonly string[]): ModelName[] {

@@ -138,7 +138,7 @@ const BLANK = {
 };
 
 export function rowOf(ctx: Ctx, made: Draft, rows: JobRows, fit: Sized): JobRow {
-  const { id, wanted, seed, place, model, rewards, workspaceId } = made;
+  const { id, wanted, seed, place, model, rewards, workspaceId, keyId } = made;
   const now = ctx.clock.now();
   const method = wanted.method as JobRow["method"]; // admission refuses a request without
   return {
@@ -181,6 +181,7 @@ export function rowOf(ctx: Ctx, made: Draft, rows: JobRows, fit: Sized): JobRow 
     queuedAt: now,
     createdAt: now,
     updatedAt: now,
+    apiKeyId: keyId,
   };
 }
 

@@ -2,6 +2,7 @@
 import { formatBytes } from "../../lib/bytes.ts";
 import { HEADLINE_METRIC } from "../../lib/training/metrics.ts";
 import type { FromTrainer, TROUBLES, TrainSample } from "../../workers/protocol_trainer.ts";
+import type { Shortage } from "../billing/service.ts";
 import type { CheckpointRow, FailureCode, JobError, JobRow } from "./table.ts";
 
 export type Trouble = Omit<Extract<FromTrainer, { type: "trouble" }>, "type">;
@@ -156,12 +157,17 @@ export function overdrawn(job: Metered, most: { runtimeMs: number; live: number;
   return { code: "cost_limit", message, param: "/max_cost_usd" };
 }
 
-/** Of a job that costs something. `left`: micro-dollars of its workspace, less what runs and is not charged yet. */
-export function judgeCredit(job: Pick<JobRow, "status" | "pauseReason">, left: number): "pause" | "resume" | "nothing" {
-  const isAwaiting = job.status === "paused" && job.pauseReason === "out of credit";
-  if (isAwaiting) return left > 0 ? "resume" : "nothing";
+export const isShortage = (reason: JobRow["pauseReason"] | undefined): reason is Shortage =>
+  reason === "out of credit" || reason === "out of budget";
+
+/** For a job that costs something. `short`: the reason why its payer cannot go on. */
+export function judgeCredit(
+  job: Pick<JobRow, "status" | "pauseReason">,
+  short: Shortage | null,
+): "pause" | "resume" | "nothing" {
+  if (job.status === "paused") return isShortage(job.pauseReason) && short === null ? "resume" : "nothing";
   const runs = job.status === "queued" || job.status === "provisioning" || job.status === "running";
-  return runs && left <= 0 ? "pause" : "nothing";
+  return runs && short !== null ? "pause" : "nothing";
 }
 
 const LOWER_IS_BETTER: Record<keyof typeof HEADLINE_METRIC, boolean> = { grpo: false, sft: true, dpo: false };

@@ -1,5 +1,5 @@
 import { Elysia } from "elysia";
-import type { Ctx } from "../../context.ts";
+import type { Ctx, Principal } from "../../context.ts";
 import { area } from "../../http/auth.ts";
 import { createsLater } from "../../http/idempotency.ts";
 import { describe } from "../../http/openapi.ts";
@@ -22,6 +22,8 @@ import { JobValidation } from "./validation_schema.ts";
 const PREFIX = "/v1/training_jobs";
 const TAGS = ["Training jobs"];
 
+const payerOf = ({ workspaceId, keyId }: Principal) => ({ workspaceId, keyId });
+
 export const routes = (ctx: Ctx) => new Elysia().use(managing(ctx)).use(publishing(ctx)).use(looking(ctx));
 
 const managing = (ctx: Ctx) => {
@@ -32,7 +34,7 @@ const managing = (ctx: Ctx) => {
       "",
       ({ request, principal, body, set }) => {
         keepOpen(ctx, request);
-        const asker = { workspaceId: principal.workspaceId, signal: rewardFunctions.leaving(ctx, request) };
+        const asker = { ...payerOf(principal), signal: rewardFunctions.leaving(ctx, request) };
         if (body.dry_run) return validate(ctx, asker, body);
         const { credentials: _, ...rest } = body; // no part of what a retry must match: not kept, not even as a hash
         return createsLater<object>(ctx, { request, principal, body: rest, set }, (once) =>
@@ -48,7 +50,7 @@ const managing = (ctx: Ctx) => {
       "/validate",
       ({ request, principal, body }) => {
         keepOpen(ctx, request);
-        const asker = { workspaceId: principal.workspaceId, signal: rewardFunctions.leaving(ctx, request) };
+        const asker = { ...payerOf(principal), signal: rewardFunctions.leaving(ctx, request) };
         return validate(ctx, asker, body);
       },
       {
@@ -99,7 +101,9 @@ const publishing = (ctx: Ctx) => {
     .post("/pause", moving(jobs.pause), {
       detail: describe("Pause a training job", answers, { description: "It saves a checkpoint and frees its device." }),
     })
-    .post("/resume", moving(jobs.resume), { detail: describe("Resume a paused training job", answers) })
+    .post("/resume", ({ principal, params }) => jobs.shown(ctx, jobs.resume(ctx, payerOf(principal), params.id)), {
+      detail: describe("Resume a paused training job", answers),
+    })
     .post(
       "/publish",
       moving((...of) => setPublished(...of, true)),

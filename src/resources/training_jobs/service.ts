@@ -89,13 +89,18 @@ export function pause(ctx: Ctx, workspaceId: string, id: string): JobRow {
   });
 }
 
-/** Back into the queue, behind those who wait; it goes on from its newest checkpoint. */
-export function resume(ctx: Ctx, workspaceId: string, id: string): JobRow {
-  const before = mustGet(ctx, workspaceId, id);
-  if (before.status === "paused" && before.rateMicros) billing.mustAfford(ctx, workspaceId, 0);
+/**
+ * Back into the queue, behind those who wait; it goes on from its newest checkpoint. From here on the key of `payer` pays,
+ * unless the former run has not ended yet, which is charged to the former key.
+ */
+export function resume(ctx: Ctx, payer: billing.Payer, id: string): JobRow {
+  const before = mustGet(ctx, payer.workspaceId, id);
+  if (before.status === "paused" && before.rateMicros) billing.mustAfford(ctx, payer, 0);
   return move(ctx, before, "resumed", (tx, now) => {
-    if (current({ db: tx }, id)?.status !== "paused") return undefined;
-    const patch = { queuedAt: now, pauseReason: null, queueReason: null, crashes: 0, notBefore: 0 };
+    const paused = current({ db: tx }, id);
+    if (paused?.status !== "paused") return undefined;
+    const apiKeyId = paused.runSince === null ? payer.keyId : paused.apiKeyId;
+    const patch = { queuedAt: now, pauseReason: null, queueReason: null, crashes: 0, notBefore: 0, apiKeyId };
     const row = transition(tx, machine, "requeue", { id, now }, patch);
     if (row) note(tx, row, now, { level: "info", type: "job.requeued", message: "Resumed by request" });
     return row;
