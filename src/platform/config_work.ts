@@ -67,6 +67,15 @@ export const training = section("Training jobs.", {
   max_runtime_minutes: z.int().min(1).default(10_080).describe("Longest run of one job, and the default."),
 });
 
+const quota = (what: string) => z.int().min(0).default(0).describe(`${what} of one workspace, in bytes; 0 = no limit.`);
+
+export const quotas = section("What one workspace may keep; volumes.quota_bytes is the limit for volumes.", {
+  dataset_bytes: quota("Datasets"),
+  model_bytes: quota("Models that were uploaded, pulled or trained"),
+  code_artifact_bytes: quota("Code artifacts"),
+  checkpoint_bytes: quota("Checkpoints and exports of training jobs"),
+});
+
 export const webhooks = section("Webhooks.", {
   max_per_workspace: z.int().min(1).max(10_000).default(100).describe("Endpoints of one workspace."),
   retention_days: z

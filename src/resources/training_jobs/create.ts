@@ -13,6 +13,7 @@ import * as datasets from "../datasets/service.ts";
 import * as models from "../models/service.ts";
 import * as rewardFunctions from "../reward_functions/service.ts";
 import * as settings from "../settings/service.ts";
+import { mustBeOpen } from "../storage_usage/service.ts";
 import { type Asker, type Draft, draft, type Rows, type Sized, sized } from "./admission.ts";
 import type { Wanted } from "./clone.ts";
 import { type CreateTrainingJob, PRIORITIES } from "./create_schema.ts";
@@ -36,6 +37,7 @@ export const admittingOf = oncePer((_db: Db) => new Set<string>());
 export async function open(ctx: Ctx, asker: Asker, body: CreateTrainingJob, once?: Once): Promise<TrainingJob> {
   const before = once && write(ctx.db, (tx) => once.before(tx));
   if (before) return before as TrainingJob; // what `keep` was given
+  mustBeOpen(ctx, { workspaceId: asker.workspaceId, kind: "checkpoints" });
   mustHaveRoom(ctx, asker.workspaceId); // before its rows are read, which may take hours; again in the commit
   const made = await draft(ctx, asker, body);
   made.faults.throwFirst();

@@ -13,6 +13,7 @@ import { FromTrainer, type ToTrainer } from "../../workers/protocol_trainer.ts";
 import * as looseKeys from "../loose_keys/service.ts";
 import * as models from "../models/service.ts";
 import type { ModelRow } from "../models/table.ts";
+import { mustBeOpen, mustHaveRoom } from "../storage_usage/service.ts";
 import { machine } from "./export_machine.ts";
 import { liveOf } from "./live.ts";
 import { changed } from "./log_readers.ts";
@@ -33,6 +34,7 @@ export function want(ctx: Ctx, tx: Tx, checkpoint: CheckpointRow, { variant, qua
     return transition(tx, machine, "again", { id: known.id, now }, { error: null }) ?? known;
   if (known) return known;
   const { id: checkpointId, jobId, workspaceId } = checkpoint;
+  mustBeOpen({ db: tx, config: ctx.config }, { workspaceId, kind: "checkpoints" });
   return insert(tx, { jobId, workspaceId, checkpointId, variant, quantization }, now);
 }
 
@@ -157,6 +159,7 @@ async function work(ctx: Ctx, job: JobRow, { row, checkpoint, out, model }: Work
 type Made = { job: JobRow; row: ExportRow; checkpoint: CheckpointRow; from: string };
 
 async function keep(ctx: Ctx, { job, row, checkpoint, from }: Made) {
+  mustHaveRoom(ctx, { workspaceId: job.workspaceId, kind: "checkpoints" }, { bytes: Bun.file(from).size });
   const key = `jobs/${job.id}/${newId("upl", ctx.clock.now())}`;
   const model =
     row.variant === "merged" || row.variant === "gguf"

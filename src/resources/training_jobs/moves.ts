@@ -147,6 +147,18 @@ export function pauseForMoney(ctx: Ctx, id: string, short: Shortage): JobRow | u
   );
 }
 
+/**
+ * The workspace may keep no more checkpoints: the worker saves once more and ends, so that nothing learned is lost. It
+ * goes on when it is resumed, which takes room.
+ */
+export function pauseForStorage(ctx: Ctx, id: string, why: string): JobRow | undefined {
+  const patch: Patch = { pauseReason: "out of storage", queueReason: null, etaMs: null };
+  const message = `Paused: ${why}. Delete checkpoints, exports or finished jobs and resume it, or have the setting raised`;
+  return write<JobRow | undefined>(ctx.db, (tx) =>
+    move(ctx, tx, { id }, "pause", { patch, note: { level: "warn", type: "job.paused", message } }),
+  );
+}
+
 /** There is credit, or budget, again. */
 export function resumeWithMoney(ctx: Ctx, id: string): JobRow | undefined {
   const patch: Patch = { ...REQUEUED, queuedAt: ctx.clock.now() };

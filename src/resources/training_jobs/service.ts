@@ -10,6 +10,7 @@ import { preparedRow } from "../../platform/row.ts";
 import * as billing from "../billing/service.ts";
 import * as datasets from "../datasets/service.ts";
 import * as looseKeys from "../loose_keys/service.ts";
+import { mustBeOpen } from "../storage_usage/service.ts";
 import { charge, settle } from "./account.ts";
 import { isAtWork } from "./live.ts";
 import { changed } from "./log_readers.ts";
@@ -96,6 +97,7 @@ export function pause(ctx: Ctx, workspaceId: string, id: string): JobRow {
 export function resume(ctx: Ctx, payer: billing.Payer, id: string): JobRow {
   const before = mustGet(ctx, payer.workspaceId, id);
   if (before.status === "paused" && before.rateMicros) billing.mustAfford(ctx, payer, 0);
+  if (before.status === "paused") mustBeOpen(ctx, { workspaceId: before.workspaceId, kind: "checkpoints" });
   return move(ctx, before, "resumed", (tx, now) => {
     const paused = current({ db: tx }, id);
     if (paused?.status !== "paused") return undefined;

@@ -49,7 +49,7 @@ export type Rewards = {
 export type Gpu = { type: string; count: number };
 export type JobVolume = { name: string; mount_path: string };
 
-export const PAUSE_REASONS = ["by request", "out of credit", "out of budget"] as const;
+export const PAUSE_REASONS = ["by request", "out of credit", "out of budget", "out of storage"] as const;
 
 export const trainingJobs = sqliteTable("training_jobs", {
   id: text("id").primaryKey(),
