@@ -2,7 +2,7 @@ import { z } from "zod";
 import { normalizeHost, parseCidr } from "../lib/ip.ts";
 import { parseListen } from "../lib/listen.ts";
 import { milliseconds, section } from "./config_section.ts";
-import { audit, billing, detect, publicRuns, sandbox, sessions, training, webhooks } from "./config_work.ts";
+import { audit, billing, detect, publicRuns, quotas, sandbox, sessions, training, webhooks } from "./config_work.ts";
 
 /**
  * Every setting of the product, once: its type, default and one line of doc. The file format, the environment
@@ -225,6 +225,11 @@ const connectors = section("Sources of connected datasets.", {
 
 const storage = section("Where the files of volumes, models and artifacts live.", {
   kind: z.enum(["local", "s3"]).default("local").describe("local (in data_dir) or s3."),
+  min_free_bytes: z
+    .int()
+    .min(0)
+    .default(1_073_741_824)
+    .describe("New content is refused while the disk of data_dir has less free space than this; 0 = never."),
   s3_endpoint: z
     .string()
     .refine((text) => text === "" || (/^https?:\/\//.test(text) && URL.canParse(text)), "expected an http(s) address")
@@ -269,6 +274,7 @@ export const ConfigTree = z
     connectors,
     storage,
     volumes,
+    quotas,
     sandbox,
     sessions,
     training,

@@ -16,9 +16,11 @@ import { chunksOf, comment, dataEvent, EVENT_STREAM, LEFT, relay } from "./relay
 import { take } from "./replica.ts";
 import type { DeploymentRow } from "./table.ts";
 
+/** `keyId`: of the key that asks; it pays where it wakes the deployment. */
 export type Ask = {
   path: "/chat/completions" | "/completions" | "/embeddings";
   body: { model: string; stream?: boolean | undefined };
+  keyId: string;
 };
 
 /** One request in flight: who asks, what, and what is known of it so far. */
@@ -81,10 +83,12 @@ function mustBeOpen({ id, name, status, error }: DeploymentRow) {
 
 /** One load for a whole burst: the first request wakes it, the others find it waking. */
 function waitFor(flight: Flight): Promise<Replica> {
-  const { ctx, row, gone } = flight;
+  const { ctx, row, gone, ask } = flight;
+  const { workspaceId } = row;
   const fresh = moves.current(ctx.db, row.id) ?? row;
   mustBeOpen(fresh);
-  if (fresh.parked) billing.mustAfford(ctx, row.workspaceId, billing.costOf(fresh.costPerHourMicros, moves.MINUTE_MS));
+  const aMinute = billing.costOf(fresh.costPerHourMicros, moves.MINUTE_MS);
+  if (fresh.parked) billing.mustAfford(ctx, { workspaceId, keyId: ask.keyId }, aMinute);
   const held = hold(ctx, fresh, gone.signal);
   held.then(
     (replica) => {
@@ -94,9 +98,9 @@ function waitFor(flight: Flight): Promise<Replica> {
     },
     () => {}, // whoever waits for it hears of it
   );
-  heldRequests.add(ctx.db, row.workspaceId, []);
-  if (!fresh.parked || !moves.wake(ctx, row.id)) return held;
-  wakes.add(ctx.db, row.workspaceId, []);
+  heldRequests.add(ctx.db, workspaceId, []);
+  if (!fresh.parked || !moves.wake(ctx, row.id, ask.keyId)) return held;
+  wakes.add(ctx.db, workspaceId, []);
   ctx.wake("deployments.reconcile");
   return held;
 }
