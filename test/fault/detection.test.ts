@@ -10,6 +10,7 @@ import { startTlsReceiver, TLS_FLAGS } from "../webhooks_kit.ts";
 import { violations } from "./invariants.ts";
 
 const IMAGES = sweep({ quick: 300, full: 1_000 });
+const LATEST = IMAGES / 25; // failpoint of a life that is its last: a small batch passes few of them
 const never = new AbortController().signal;
 /** Every process that names the data directory: after a kill there must soon be none. */
 const survivors = (dir: string): string[] =>
@@ -52,7 +53,7 @@ test(`a batch of ${IMAGES}, its server killed at one failpoint after the other: 
   const isOver = () => readOf(dir).told.length === 1 && receiver.got.length > 0;
   while (!isOver()) {
     const child = Bun.spawn([process.execPath, join(import.meta.dir, "../aside/detecting_server.ts"), dir], {
-      env: { PATH: process.env["PATH"] ?? "", HOME: dir, VERK_FAILPOINT: `*:${1 + Math.floor(random() * 40)}` },
+      env: { PATH: process.env["PATH"] ?? "", HOME: dir, VERK_FAILPOINT: `*:${1 + Math.floor(random() * LATEST)}` },
       stdout: "ignore",
       stderr: "inherit",
     });
@@ -79,7 +80,7 @@ test(`a batch of ${IMAGES}, its server killed at one failpoint after the other: 
   expect(new Set(receiver.got.map(({ body }) => body)).size).toBe(1);
   expect(JSON.parse(receiver.got[0]?.body ?? "")).toMatchObject({ data: { successCount: IMAGES, failureCount: 0 } });
   expect(violations(dir)).toEqual([]);
-  expect(kills).toBeGreaterThan(IMAGES / 100);
+  expect(kills).toBeGreaterThan(3);
   await receiver.stop();
   rmSync(dir, { recursive: true, force: true });
 }, 300_000);
