@@ -1,5 +1,15 @@
 import { expect, test } from "bun:test";
-import { countsOf, flaky, MOST_FILES, type Run, readReport, readRun, toRepeat, withSecondTry } from "./second_try.ts";
+import {
+  countsOf,
+  flaky,
+  MOST_FILES,
+  type Run,
+  readReport,
+  readRun,
+  resumed,
+  toRepeat,
+  withSecondTry,
+} from "./second_try.ts";
 
 const FAILED = '<failure type="AssertionError" message="&lt;testcase&gt; 1 &#10;" />';
 const one = (name: string, inner = "") =>
@@ -50,6 +60,23 @@ test("a file whose process crashed beside others passes when it passes alone", (
   const last = withSecondTry(first, "a.test.ts", ran(file("a.test.ts", one("x"), one("y"))));
   expect(countsOf(last)).toEqual({ passed: 3, failed: 0, skipped: 0 });
   expect(flaky(first, last)).toEqual(["flaky: a.test.ts > (worker crashed)"]);
+});
+
+test("files that were given up because another one crashed are named, and count by their own run", () => {
+  const output =
+    "✗ a.test.ts (worker crashed: SIGSEGV)\n✗ b.test.ts (aborted: worker panicked)\n✗ c.test.ts (aborted: sibling worker panicked)\n 1 pass\n 3 fail\n";
+  const xml = report(
+    file("a.test.ts", one("(worker crashed)", FAILED)),
+    file("c.test.ts", one("x")),
+    file("d.test.ts", one("x")),
+  );
+  const first = readRun(1, xml, output);
+  expect(first.aborted).toEqual(["b.test.ts", "c.test.ts"]);
+  expect(countsOf(first)).toEqual({ passed: 1, failed: 3, skipped: 0 });
+  expect(toRepeat(first)).toEqual([]);
+  const whole = resumed(first, ran(file("b.test.ts", one("x")), file("c.test.ts", one("x"), one("y"))));
+  expect(countsOf(whole)).toEqual({ passed: 4, failed: 1, skipped: 0 });
+  expect(toRepeat(whole)).toEqual(["a.test.ts"]);
 });
 
 test("a file that breaks outside a test is told by the output alone, and is tried again too", () => {

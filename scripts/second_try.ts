@@ -5,8 +5,11 @@
 
 export type Case = { file: string; name: string; outcome: "passed" | "failed" | "skipped" };
 export type Counts = { passed: number; failed: number; skipped: number };
-/** `broken`: files that failed outside a test, so that no case tells of it; `unknown`: failures that nothing tells of. */
-export type Run = { cases: Case[]; broken: string[]; unknown: number };
+/**
+ * `broken`: files that failed outside a test, so that no case tells of it. `aborted`: files that Bun gave up because
+ * another file's process crashed; they have no cases. `unknown`: failures that nothing tells of.
+ */
+export type Run = { cases: Case[]; broken: string[]; aborted: string[]; unknown: number };
 
 export const MOST_FILES = 8; // more of them, and it is not chance
 
@@ -41,30 +44,38 @@ export function readReport(xml: string): Case[] {
 }
 
 /** A file that breaks while it is read, or between its tests, is only in what the runner prints. */
-function readOutput(output: string): { broken: string[]; failures: number } {
+function readOutput(output: string): { broken: string[]; aborted: string[]; failures: number } {
   const broken = new Set<string>();
+  const aborted = new Set<string>();
   let file = "";
   let failures = 0;
   for (const line of Bun.stripANSI(output).split("\n")) {
     file = /^(\S+\.test\.tsx?):$/.exec(line)?.[1] ?? file;
     if (line.startsWith("# Unhandled error between tests")) broken.add(file);
+    const given = /^✗ (\S+) \(aborted: /.exec(line)?.[1];
+    if (given !== undefined) aborted.add(given);
     failures = Number(/^ *(\d+) fail$/.exec(line)?.[1] ?? failures);
   }
-  return { broken: [...broken].filter((each) => each !== ""), failures };
+  return { broken: [...broken].filter((each) => each !== "" && !aborted.has(each)), aborted: [...aborted], failures };
 }
 
 export function readRun(exitCode: number, xml: string, output: string): Run {
+  const { broken, aborted, failures } = readOutput(output);
   const cases = readReport(xml);
-  const { broken, failures } = readOutput(output);
-  const told = cases.filter(({ outcome }) => outcome === "failed").length + broken.length;
+  const told = cases.filter(({ outcome }) => outcome === "failed").length + broken.length + aborted.length;
   const isIdle = !cases.some(({ outcome }) => outcome === "passed");
   const silent = told === 0 && (exitCode !== 0 || isIdle) ? 1 : 0; // it crashed, or there was nothing to run
-  return { cases, broken, unknown: Math.max(silent, failures - told) };
+  const whole = cases.filter(({ file }) => !aborted.includes(file));
+  return { cases: whole, broken, aborted, unknown: Math.max(silent, failures - told) };
 }
 
-export function countsOf({ cases, broken, unknown }: Run): Counts {
+export function countsOf({ cases, broken, aborted, unknown }: Run): Counts {
   const count = (outcome: Case["outcome"]) => cases.filter((each) => each.outcome === outcome).length;
-  return { passed: count("passed"), failed: count("failed") + broken.length + unknown, skipped: count("skipped") };
+  return {
+    passed: count("passed"),
+    failed: count("failed") + broken.length + aborted.length + unknown,
+    skipped: count("skipped"),
+  };
 }
 
 const failing = ({ cases, broken }: Run): string[] => [
@@ -74,8 +85,16 @@ const failing = ({ cases, broken }: Run): string[] => [
 /** The files to run once more: none where something is wrong that no file tells of. */
 export function toRepeat(run: Run): string[] {
   const files = failing(run);
-  return run.unknown === 0 && files.length <= MOST_FILES ? files : [];
+  return run.unknown === 0 && run.aborted.length === 0 && files.length <= MOST_FILES ? files : [];
 }
+
+/** A run with the results of a second run, which was over the files that the first one gave up. */
+export const resumed = (first: Run, second: Run): Run => ({
+  cases: [...first.cases, ...second.cases],
+  broken: [...first.broken, ...second.broken],
+  aborted: second.aborted,
+  unknown: first.unknown + second.unknown,
+});
 
 /**
  * The first run with what the second try of one file told in place of what the first one did. What failed and is then
@@ -94,6 +113,7 @@ export function withSecondTry(first: Run, file: string, second: Run): Run {
       ...second.cases.filter(({ name }) => !gone.has(name)),
     ],
     broken: [...first.broken.filter((each) => each !== file), ...second.broken],
+    aborted: first.aborted,
     unknown: first.unknown + second.unknown,
   };
 }

@@ -6,10 +6,11 @@
 import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { availableParallelism, tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { countsOf, flaky, type Run, readRun, toRepeat, withSecondTry } from "./second_try.ts";
+import { countsOf, flaky, type Run, readRun, resumed, toRepeat, withSecondTry } from "./second_try.ts";
 import { parallelFlags, readOptions } from "./test_options.ts";
 
 const root = dirname(import.meta.dir);
+const MOST_CRASHES = 5;
 const TEST_TIMEOUT_MS = 120_000; // for a busy machine; a test that waits says itself what for
 
 async function run(title: string, argv: string[]): Promise<boolean> {
@@ -75,7 +76,12 @@ await run("servers", ["scripts/servers"]); // where one is missing, its tests sa
 const repeat = `VERK_TEST_SEED=${options.seed} ./scripts/test${options.full ? " --full" : ""}`;
 console.log(`\nseed ${options.seed}, ${options.full ? "full" : "quick"} sweeps; to repeat them: ${repeat}`);
 const begun = performance.now();
-const first = await runTests("tests", [...parallelFlags(options), ...options.filters]);
+let first = await runTests("tests", [...parallelFlags(options), ...options.filters]);
+// Bun gives up all files when one process crashes in native code. Each further run has at least one file less.
+for (let i = 0; i < MOST_CRASHES && first.aborted.length > 0; i++) {
+  const left = first.aborted.map((file) => `./${file}`);
+  first = resumed(first, await runTests("tests, after a crash", [...parallelFlags(options), ...left]));
+}
 let last = first;
 for (const file of toRepeat(first))
   last = withSecondTry(last, file, await runTests(`${file}, once more`, [`./${file}`]));

@@ -21,7 +21,7 @@ test("the check of a GPU works on the processor, part by part", async () => {
   expect([...new Set(rows.map(({ bench }) => bench))]).toEqual(["exact", "rolling"]);
   expect(rows.filter(({ ok }) => ok === false)).toEqual([]);
   expect(code).toBe(0);
-}, 120_000);
+}, 600_000);
 
 test("a part that ends early is a finding, not an end of the check", async () => {
   const { code, rows } = await check(["peft", "exact"], { VERK_PYTHON: "false" });
@@ -32,4 +32,4 @@ test("a part that ends early is a finding, not an end of the check", async () =>
     "exact true",
   ]);
   expect(code).toBe(1);
-}, 120_000);
+}, 600_000);

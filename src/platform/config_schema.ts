@@ -26,7 +26,9 @@ const http = section("The one port that serves both interfaces.", {
     .string()
     .refine(isPublicUrl, "expected http(s)://host[:port][/path] without a trailing slash")
     .default("")
-    .describe("Address under which clients reach this server, used in links; empty = from listen."),
+    .describe(
+      "Address under which clients reach this server, used in links; empty = as they call it by IP or its own name.",
+    ),
   max_body_bytes: z
     .int()
     .min(1024)
@@ -54,6 +56,13 @@ const http = section("The one port that serves both interfaces.", {
     .min(0)
     .default(512)
     .describe("Requests of one key under way at a time, reads not counted; beyond it 429; 0 = off."),
+  max_streams_per_key: z
+    .int()
+    .min(0)
+    .default(200)
+    .describe("Open streams of one key (events, logs, commands, completions); beyond it 429; 0 = off."),
+  max_streams_per_workspace: z.int().min(0).default(400).describe("The same for one workspace."),
+  max_streams: z.int().min(0).default(2000).describe("The same for all together; beyond it 503."),
   idle_timeout_seconds: z
     .int()
     .min(20)

@@ -3,6 +3,8 @@
  * comes. The client's leaving reaches the worker through the aborted fetch.
  */
 import type { Ctx } from "../../context.ts";
+import { callerOf } from "../../http/audit.ts";
+import { openStream } from "../../http/limits/streams.ts";
 import { keepOpen, promisesNothing } from "../../http/patience.ts";
 import { AppError } from "../../lib/errors.ts";
 import { counter } from "../../platform/metrics.ts";
@@ -30,6 +32,8 @@ type Flight = {
   gone: AbortController;
   replica?: Replica;
   over: boolean;
+  /** Gives back its place among the open streams. */
+  close: () => void;
 };
 
 const STAGE_MS = 1_000;
@@ -40,12 +44,14 @@ export async function answer(ctx: Ctx, row: DeploymentRow, request: Request, ask
   mustBeOpen(row);
   keepOpen(ctx, request);
   promisesNothing(request);
+  const caller = callerOf(request);
+  const close = ask.body.stream && caller ? openStream(ctx, caller) : () => {};
   const live = liveOf(ctx, row.id);
   const gone = new AbortController();
   request.signal.addEventListener("abort", () => gone.abort(LEFT), { once: true });
   if (request.signal.aborted) gone.abort(LEFT);
   live.flights.add(gone);
-  const flight: Flight = { ctx, row, live, ask, record: record(ctx, row, live), gone, over: false };
+  const flight: Flight = { ctx, row, live, ask, record: record(ctx, row, live), gone, over: false, close };
   const replica = take(live);
   if (replica) flight.replica = replica;
   try {
@@ -115,6 +121,7 @@ function land(flight: Flight, outcome: Outcome) {
   const { replica, record, ctx, live, gone } = flight;
   delete flight.replica;
   flight.over = true;
+  flight.close();
   live.flights.delete(gone);
   if (replica) {
     replica.inflight--;
