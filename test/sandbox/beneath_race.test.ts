@@ -13,8 +13,8 @@ import { join } from "node:path";
 import { AppError } from "../../src/lib/errors.ts";
 import { type Beneath, openBeneath } from "../../src/sandbox/files/beneath.ts";
 import { tempDir } from "../harness.ts";
-import { openSwapper, type Swapper } from "./swap_kit.ts";
 import { sweep } from "../sweep.ts";
+import { openSwapper, type Swapper } from "./swap_kit.ts";
 
 const SWAPS = sweep({ quick: 5_000, full: 20_000 });
 const dir = realpathSync(tempDir());
