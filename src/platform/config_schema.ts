@@ -54,15 +54,15 @@ const http = section("The one port that serves both interfaces.", {
   max_requests_per_key: z
     .int()
     .min(0)
-    .default(512)
+    .default(2048)
     .describe("Requests of one key under way at a time, reads not counted; beyond it 429; 0 = off."),
   max_streams_per_key: z
     .int()
     .min(0)
-    .default(200)
+    .default(512)
     .describe("Open streams of one key (events, logs, commands, completions); beyond it 429; 0 = off."),
-  max_streams_per_workspace: z.int().min(0).default(400).describe("The same for one workspace."),
-  max_streams: z.int().min(0).default(2000).describe("The same for all together; beyond it 503."),
+  max_streams_per_workspace: z.int().min(0).default(1024).describe("The same for one workspace."),
+  max_streams: z.int().min(0).default(4096).describe("The same for all together; beyond it 503."),
   idle_timeout_seconds: z
     .int()
     .min(20)
