@@ -194,6 +194,7 @@ export function jobRow(now: number, more: Partial<JobRow> & Pick<JobRow, "worksp
     completedAt: null,
     createdAt: now,
     updatedAt: now,
+    apiKeyId: null,
     ...more,
   };
 }

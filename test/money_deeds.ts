@@ -33,7 +33,7 @@ export function jobDeed(status: string, { workspaceId, isOpen, dice }: Moment): 
     { does: (ctx, id) => step(ctx, id, told) },
     { does: (ctx, id) => jobs.pause(ctx, workspaceId, id) },
     { does: (ctx, id) => jobs.pause(ctx, workspaceId, id) },
-    { does: (ctx, id) => jobs.resume(ctx, workspaceId, id) },
+    { does: (ctx, id) => jobs.resume(ctx, { workspaceId, keyId: null }, id) },
     { does: (ctx, id) => jobs.cancel(ctx, workspaceId, id) },
     { does: (ctx, id) => training.fail(ctx, id, FAULT), ends: true },
     { does: (ctx, id) => training.drop(ctx, id), ends: true },
@@ -88,7 +88,7 @@ const BLANK: Blank = {
   ...{ attempts: 0, nextAttemptAt: null, error: null, queueReason: null, totalCostMicros: 0, costRemainder: 0 },
   ...{ chargedReplicas: 1, totalRequests: 0, totalErrors: 0, totalPromptTokens: 0, totalCompletionTokens: 0 },
   ...{ totalLatencyMs: 0, uptimeMs: 0, upSince: null, billedUntil: null, startedAt: null, stoppedAt: null },
-  ...{ lastRequestAt: null, metadata: {} },
+  ...{ lastRequestAt: null, metadata: {}, apiKeyId: null },
 };
 
 export const deploymentRow = (now: number, workspaceId: string, costPerHourMicros: number | null): DeploymentRow => {

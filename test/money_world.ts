@@ -134,8 +134,7 @@ export class World {
         ? (ctx) => training.seen(ctx, this.rowOf(seen) as JobRow)
         : (ctx) => deploying.keepAccount(ctx, this.rowOf(seen) as DeploymentRow, seen.open?.count ?? 1);
     for (const seen of this.all) if (seen.open) await this.act(seen, { does: account(seen) }, 100);
-    const rows = () => this.ctx.db.select().from(trainingJobs).all();
-    keepToCredit(this.ctx, rows());
+    keepToCredit(this.ctx);
     await durable(this.ctx.db);
     for (const seen of this.all) if (seen.kind === "job" && seen.open) this.hear(seen);
   }

@@ -8,6 +8,7 @@
 import { integer, primaryKey, sqliteTable, text } from "drizzle-orm/sqlite-core";
 import type { Ctx, Principal } from "../context.ts";
 import { newId } from "../lib/ids.ts";
+import { isOfRoute } from "../lib/route_names.ts";
 import { durable, isBroken, isClosed, joinCommit } from "../platform/db.ts";
 import { preparedInsert } from "../platform/row.ts";
 import { addressOf } from "./client.ts";
@@ -59,19 +60,23 @@ export function hasMade(request: Known, answer: unknown) {
   if (typeof id === "string") request[MADE] = id;
 }
 
-/** Undefined caller: a stranger, who changes nothing that is a workspace's. */
-export function audit(ctx: Ctx, request: Known, status: number) {
+/**
+ * `route`: the route that the router chose, which alone decides what the call was; undefined for a route without a key.
+ * Undefined caller: a stranger, who changes nothing that is a workspace's.
+ */
+export function audit(ctx: Ctx, request: Known, status: number, route: string | undefined) {
   const caller = request[CALLER];
-  const path = pathOf(request.url);
-  if (!caller || status === 429 || isUse(`${request.method} ${path}`, status)) return;
+  if (!caller || status === 429 || (route !== undefined && isUse(`${request.method} ${route}`, status))) return;
   if (isClosed(ctx.db) || (status >= 400 && isBroken(ctx.db))) return; // there is nowhere to keep it
   const now = ctx.clock.now();
+  const path = pathOf(request.url);
+  const shown = route === undefined || isOfRoute(route, path) ? path : route;
   const row: AuditRow = {
     workspaceId: caller.workspaceId,
     id: newId("aud", now),
     keyId: caller.keyId,
     method: request.method,
-    path: path.slice(0, LONGEST_PATH),
+    path: shown.slice(0, LONGEST_PATH),
     made: request[MADE] ?? null,
     status,
     address: addressOf(ctx, request),
@@ -87,7 +92,7 @@ export function audit(ctx: Ctx, request: Known, status: number) {
  */
 export async function auditReveal(ctx: Ctx, request: Request, caller: Caller): Promise<void> {
   actsFor(request, caller);
-  audit(ctx, request, 200);
+  audit(ctx, request, 200, undefined);
   await durable(ctx.db);
 }
 

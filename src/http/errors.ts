@@ -41,7 +41,7 @@ export function toAppError(ctx: Ctx, error: unknown, request: Request): AppError
     const message = `The server cannot use its storage: ${error.advice}`;
     return new AppError("storage_unavailable", message, { cause: error, retryAfterSeconds: 5 });
   }
-  ctx.log.error("request failed", { request_id: requestIdOf(request), path: new URL(request.url).pathname, error });
+  ctx.log.error("request failed", { request_id: requestIdOf(request), path: pathOf(request.url), error });
   return new AppError("internal", "Unexpected server error; the log has the details under this request's id");
 }
 

@@ -1,5 +1,6 @@
 import type { Ctx } from "../context.ts";
 import { AppError } from "../lib/errors.ts";
+import { leavingSpace } from "../platform/disk.ts";
 import { type Chunks, ContentError, type StreamOptions, type Written } from "../platform/files.ts";
 import { keepOpen } from "./patience.ts";
 
@@ -14,7 +15,7 @@ type Put = (body: Chunks, options: Limits) => Promise<Written>;
 export async function receive(ctx: Ctx, request: Request, expected: Expected, put: Put): Promise<Written> {
   const declared = contentLength(request);
   if (declared !== undefined) requireSize(declared, expected);
-  return take(expected, (options) => put(bodyOf(ctx, request), options));
+  return take(expected, (options) => put(leavingSpace(ctx, bodyOf(ctx, request)), options));
 }
 
 /** The same, from anywhere. Every way it can be wrong is a 4xx that says what was expected. */

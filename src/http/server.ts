@@ -6,6 +6,7 @@ import { audit, isRead } from "./audit.ts";
 import { cors } from "./cors.ts";
 import { type ErrorAnswer, errorEnvelope, errorResponse, toAppError } from "./errors.ts";
 import { announcedLength } from "./file_response.ts";
+import { requireHost } from "./host.ts";
 import { bodyMemoryOf } from "./limits/body_memory.ts";
 import { underWayOf } from "./limits/under_way.ts";
 import { isPromise } from "./patience.ts";
@@ -60,9 +61,9 @@ export function createHandler(ctx: Ctx, routes: Routes, answers: ErrorAnswer = e
       if (!begun) came = { ...arrival };
       answer = await answering;
       const refused = answer.status >= 400;
-      if (!reads && !refused) audit(ctx, request, answer.status); // in one commit with what was done, if it still is open
+      if (!reads && !refused) audit(ctx, request, answer.status, came.route); // in one commit with what was done, if it still is open
       if (isPromise(request)) await written?.(); // acknowledged means on the disk
-      if (!reads && refused) audit(ctx, request, answer.status);
+      if (!reads && refused) audit(ctx, request, answer.status, came.route);
     } catch (error) {
       answer = answers(toAppError(ctx, error, request), request);
     } finally {
@@ -90,6 +91,7 @@ export function createHandler(ctx: Ctx, routes: Routes, answers: ErrorAnswer = e
 const NOWHERE: Arrival = { route: undefined, workspaceId: "" };
 
 function admissible(ctx: Ctx, request: Request) {
+  requireHost(request);
   if (ctx.closing.aborted)
     throw new AppError("shutting_down", "The server is shutting down", {
       retryAfterSeconds: 5,

@@ -1,5 +1,6 @@
-import type { Ctx } from "../context.ts";
+import type { Ctx, Principal } from "../context.ts";
 import { isStillAdmitted } from "./auth.ts";
+import { openStream } from "./limits/streams.ts";
 import { requestIdOf } from "./request_log.ts";
 
 /** One with an id alone says where the reader is: it is told of nothing, and comes back there. */
@@ -23,7 +24,12 @@ export function encodeSse(message: SseMessage): string {
 const HEADERS = { "content-type": "text/event-stream", "cache-control": "no-store", "x-accel-buffering": "no" };
 
 type Source = (signal: AbortSignal) => AsyncIterable<SseMessage>;
-type Options = { retryMs?: number; heartbeatMs?: number };
+type Options = {
+  retryMs?: number;
+  heartbeatMs?: number;
+  /** Called when the stream is over, at least once. */
+  onEnd?: () => void;
+};
 
 /**
  * A server-sent event stream. `source` gets a signal that aborts when the client leaves, its key stops being good
@@ -34,14 +40,18 @@ export function sse(
   ctx: Pick<Ctx, "authenticate" | "closing" | "log">,
   request: Request,
   source: Source,
-  { retryMs = 3000, heartbeatMs = HEARTBEAT_MS }: Options = {},
+  { retryMs = 3000, heartbeatMs = HEARTBEAT_MS, onEnd = () => {} }: Options = {},
 ): Response {
-  if (request.method === "HEAD") return new Response(null, { headers: HEADERS }); // a body that nobody reads would never end
+  if (request.method === "HEAD") {
+    onEnd();
+    return new Response(null, { headers: HEADERS }); // a body that nobody reads would never end
+  }
   const gone = new AbortController();
   const iterator = source(AbortSignal.any([gone.signal, ctx.closing]))[Symbol.asyncIterator]();
   let heartbeat: Timer | undefined;
   let cancelled = false; // then the stream is closed already, by its reader
   const leave = () => {
+    onEnd();
     clearInterval(heartbeat);
     gone.abort();
     iterator.return?.().catch(() => {}); // it was told to end; how it does so is its own affair
@@ -80,3 +90,9 @@ export function sse(
   });
   return new Response(stream, { headers: HEADERS });
 }
+
+type Reader = { request: Request; principal: Principal };
+
+/** A stream that counts as one of its key's and workspace's (see limits/streams.ts). */
+export const streamFor = (ctx: Ctx, { request, principal }: Reader, source: Source): Response =>
+  sse(ctx, request, source, { onEnd: openStream(ctx, principal) });

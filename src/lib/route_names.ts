@@ -26,6 +26,12 @@ export function routeNames(patterns: readonly RoutePattern[]): (method: string, 
   };
 }
 
+/** Whether a path is one of this route: `/v1/jobs/:id`, `/v1/jobs/job_1`. */
+export function isOfRoute(route: string, path: string): boolean {
+  const parts = route.split("/");
+  return fits({ parts, isOpen: parts.at(-1) === "*", fixed: 0, route }, path.split("/"));
+}
+
 function fits({ parts, isOpen }: Known, segments: readonly string[]): boolean {
   if (isOpen ? segments.length < parts.length : segments.length !== parts.length) return false;
   return parts.every((part, i) => part === "*" || (part.startsWith(":") ? segments[i] !== "" : part === segments[i]));

@@ -2,7 +2,7 @@ import { z } from "zod";
 import { normalizeHost, parseCidr } from "../lib/ip.ts";
 import { parseListen } from "../lib/listen.ts";
 import { milliseconds, section } from "./config_section.ts";
-import { audit, billing, detect, publicRuns, sandbox, sessions, training, webhooks } from "./config_work.ts";
+import { audit, billing, detect, publicRuns, quotas, sandbox, sessions, training, webhooks } from "./config_work.ts";
 
 /**
  * Every setting of the product, once: its type, default and one line of doc. The file format, the environment
@@ -26,7 +26,9 @@ const http = section("The one port that serves both interfaces.", {
     .string()
     .refine(isPublicUrl, "expected http(s)://host[:port][/path] without a trailing slash")
     .default("")
-    .describe("Address under which clients reach this server, used in links; empty = from listen."),
+    .describe(
+      "Address under which clients reach this server, used in links; empty = as they call it by IP or its own name.",
+    ),
   max_body_bytes: z
     .int()
     .min(1024)
@@ -52,8 +54,15 @@ const http = section("The one port that serves both interfaces.", {
   max_requests_per_key: z
     .int()
     .min(0)
-    .default(512)
+    .default(2048)
     .describe("Requests of one key under way at a time, reads not counted; beyond it 429; 0 = off."),
+  max_streams_per_key: z
+    .int()
+    .min(0)
+    .default(512)
+    .describe("Open streams of one key (events, logs, commands, completions); beyond it 429; 0 = off."),
+  max_streams_per_workspace: z.int().min(0).default(1024).describe("The same for one workspace."),
+  max_streams: z.int().min(0).default(4096).describe("The same for all together; beyond it 503."),
   idle_timeout_seconds: z
     .int()
     .min(20)
@@ -216,6 +225,11 @@ const connectors = section("Sources of connected datasets.", {
 
 const storage = section("Where the files of volumes, models and artifacts live.", {
   kind: z.enum(["local", "s3"]).default("local").describe("local (in data_dir) or s3."),
+  min_free_bytes: z
+    .int()
+    .min(0)
+    .default(1_073_741_824)
+    .describe("New content is refused while the disk of data_dir has less free space than this; 0 = never."),
   s3_endpoint: z
     .string()
     .refine((text) => text === "" || (/^https?:\/\//.test(text) && URL.canParse(text)), "expected an http(s) address")
@@ -260,6 +274,7 @@ export const ConfigTree = z
     connectors,
     storage,
     volumes,
+    quotas,
     sandbox,
     sessions,
     training,

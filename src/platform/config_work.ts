@@ -47,6 +47,12 @@ export const sessions = section("Session sandboxes.", {
 
 export const training = section("Training jobs.", {
   parallel: z.int().min(1).max(64).default(1).describe("Jobs that run at the same time; others wait in the queue."),
+  max_waiting_jobs: z
+    .int()
+    .min(1)
+    .max(100_000)
+    .default(1_000)
+    .describe("Jobs of one workspace that are queued or paused; a job beyond that is refused with 429."),
   threads: z.int().min(0).max(1024).default(0).describe("Threads of one job on the CPU; 0 = all cores but one."),
   crash_limit: z
     .int()
@@ -60,6 +66,15 @@ export const training = section("Training jobs.", {
     .default(600)
     .describe("A checkpoint is written at the latest after this long, whatever save_steps says; 0 = never sooner."),
   max_runtime_minutes: z.int().min(1).default(10_080).describe("Longest run of one job, and the default."),
+});
+
+const quota = (what: string) => z.int().min(0).default(0).describe(`${what} of one workspace, in bytes; 0 = no limit.`);
+
+export const quotas = section("What one workspace may keep; volumes.quota_bytes is the limit for volumes.", {
+  dataset_bytes: quota("Datasets"),
+  model_bytes: quota("Models that were uploaded, pulled or trained"),
+  code_artifact_bytes: quota("Code artifacts"),
+  checkpoint_bytes: quota("Checkpoints and exports of training jobs"),
 });
 
 export const webhooks = section("Webhooks.", {

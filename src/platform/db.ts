@@ -133,6 +133,7 @@ function savepoint<T>(db: Db, state: State, batch: Batch, fn: (tx: Tx) => T): T 
     return value;
   } catch (error) {
     batch.afterCommit.length = pending;
+    state.generation++; // a cache that was made inside has what is undone here
     // On a full or failing disk SQLite rolls the whole transaction back by itself, the neighbours' changes too.
     if (sqlite.inTransaction) sqlite.run(`ROLLBACK TO ${name}; RELEASE ${name}`);
     else lose(state, batch, error);

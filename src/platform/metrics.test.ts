@@ -71,6 +71,6 @@ test("what was counted before it is restored is not lost, and what no longer fit
   restore(second, { name: "test_seconds", workspaceId: "ws_1", labels: [], counted: [1, 1] }); // other buckets
   expect(allSeries(second, "test_things_total").map((s) => [s.counted, s.stored])).toEqual([[[11], [10]]]);
   expect(allSeries(second, "test_seconds")[0]?.counted).toEqual([1, 1, 0, 0]);
-  forget(second, "ws_1");
+  forget(second, new Set(["ws_1"]));
   expect(allSeries(second, "test_things_total")).toEqual([]);
 });

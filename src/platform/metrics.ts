@@ -121,8 +121,8 @@ export function restore(db: Db, { name, workspaceId, labels, counted }: Kept) {
 
 export const isDirty = ({ counted, stored }: Series) => counted.some((value, i) => value !== stored[i]);
 
-/** All of a workspace that is gone. */
-export function forget(db: Db, workspaceId: string) {
+/** Removes all series of these workspaces. */
+export function forget(db: Db, workspaceIds: ReadonlySet<string>) {
   for (const known of seriesOf(db).values())
-    for (const [key, series] of known) if (series.workspaceId === workspaceId) known.delete(key);
+    for (const [key, series] of known) if (workspaceIds.has(series.workspaceId)) known.delete(key);
 }

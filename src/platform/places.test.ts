@@ -1,7 +1,8 @@
 import { expect, test } from "bun:test";
 import { createPlaces } from "./places.ts";
 
-const of = (total: number, keepsOne = false) => createPlaces({ total, maxWaiting: 256, keepsOne });
+const of = (total: number, keepsOne = false, mostEach = total) =>
+  createPlaces({ total, maxWaiting: 256, keepsOne, mostEach });
 
 const patient = new AbortController().signal;
 
@@ -93,4 +94,28 @@ test("the last place can be kept for a workspace that holds none", async () => {
   expect(order).toEqual(["a1", "b1", "a2"]);
   const single = of(1, true);
   expect(await single.take("a", 1, patient)).toBeFunction();
+});
+
+test("M5: one workspace cannot hold all places, neither at once nor one after the other", async () => {
+  const places = of(4, true, 3);
+  const { ask, over, order } = asker(places);
+  void ask("all", "a", 4);
+  await ask("a1", "a", 2);
+  void ask("a2", "a", 2); // two more would be four
+  await ask("b1", "b", 1);
+  expect([order, places.free]).toEqual([["a1", "b1"], 1]);
+  await ask("c1", "c", 1); // the last place is for a workspace that has none
+  await over("a1");
+  expect([order, places.free]).toEqual([["a1", "b1", "c1", "a2"], 0]);
+});
+
+test("M5: a workspace at its limit that waits for itself does not hold up the others", async () => {
+  const places = of(8, false, 7);
+  const { ask, over, order } = asker(places);
+  await ask("a1", "a", 2);
+  await ask("b1", "b", 3);
+  void ask("a2", "a", 6);
+  void ask("b2", "b", 1);
+  await over("nobody");
+  expect([order, places.free]).toEqual([["a1", "b1", "b2"], 2]);
 });

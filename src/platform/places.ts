@@ -18,9 +18,11 @@ type Options = {
   maxWaiting: number;
   /** The last free one is for somebody who holds none: what takes long in one workspace does not shut the others out. */
   keepsOne?: boolean;
+  /** Places that one workspace may hold. */
+  mostEach?: number;
 };
 
-export function createPlaces({ total, maxWaiting, keepsOne = false }: Options): Places {
+export function createPlaces({ total, maxWaiting, keepsOne = false, mostEach = total }: Options): Places {
   let free = total;
   const held = new Map<string, number>();
   let line: Waiting[] = [];
@@ -36,13 +38,18 @@ export function createPlaces({ total, maxWaiting, keepsOne = false }: Options): 
   const fits = ({ workspaceId, count }: Waiting) =>
     count <= free - (keepsOne && total > 1 && heldBy(workspaceId) > 0 ? 1 : 0);
 
+  /** A workspace that has all it may hold waits for itself alone: it must not hold up the others. */
+  const mayHold = ({ workspaceId, count }: Waiting) => heldBy(workspaceId) + count <= mostEach;
+
   /** Whoever is next and does not fit keeps the smaller ones behind it waiting: else it would wait for ever. */
   function advance() {
     for (;;) {
-      const next = line.reduce<Waiting | undefined>(
-        (best, each) => (best && heldBy(best.workspaceId) <= heldBy(each.workspaceId) ? best : each),
-        undefined,
-      );
+      const next = line
+        .filter(mayHold)
+        .reduce<Waiting | undefined>(
+          (best, each) => (best && heldBy(best.workspaceId) <= heldBy(each.workspaceId) ? best : each),
+          undefined,
+        );
       if (!next || !fits(next)) return;
       line = line.filter((each) => each !== next);
       add(next.workspaceId, next.count);

@@ -216,7 +216,7 @@ class WorkerProcess<In extends WorkerMessage, Out> implements Worker<In, Out> {
     await killMarked(marks.worker(this.id));
     // Its last words may still be on their way.
     await Promise.race([Promise.all([this.#disconnected.promise, this.#drained]), Bun.sleep(DRAIN_MS)]);
-    await this.#folder.remove();
+    await Promise.race([this.#folder.remove(), Bun.sleep(DRAIN_MS)]); // it may have left very many files
     const { exitCode: code, signalCode: signal } = this.#child;
     const { kind, message } = this.#ending ?? this.#unspoken();
     const exit: Exit<ExitKind<In>> = {

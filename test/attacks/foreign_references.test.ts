@@ -1,37 +1,58 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { newId } from "../../src/lib/ids.ts";
 import { tarGz } from "../archives.ts";
-import { type TestApp, testApp } from "../harness.ts";
-import { addJob } from "../tracker_kit.ts";
+import { type JobsApp, jobsApp, SCORES } from "../jobs_kit.ts";
 
 setDefaultTimeout(120_000);
 const MARK = "v1ctims-own-words";
-let app: TestApp;
+let app: JobsApp;
 /** What workspace A has. Workspace B knows every id and name of it. */
 const theirs = {
   dataset: "",
-  snapshot: "",
   artifact: "",
   model: "",
+  reward: "",
   job: "",
-  deployment: "",
+  checkpoint: "",
   endpoint: "",
   key: "",
   event: "",
 };
-beforeAll(async () => {
-  app = testApp({ flags: { "network.allow": ["127.0.0.1"], "http.rate_limit_per_second": 0 } });
-  const made = async (path: string, json: unknown) => (await app.call("POST", path, json)).body.id as string;
-  theirs.dataset = await made("/v1/datasets", { name: "rows", format: "prompt" });
-  await app.call("POST", `/v1/datasets/${theirs.dataset}/rows`, { rows: [{ prompt: MARK }] });
-  theirs.snapshot = (await app.call("POST", `/v1/datasets/${theirs.dataset}/snapshots`)).body.id;
+/** What each workspace has of its own, so that only the one reference beside it can be refused. */
+const own: Record<"A" | "B", { dataset: string; artifact: string }> = {
+  A: { dataset: "", artifact: "" },
+  B: { dataset: "", artifact: "" },
+};
+
+const keyOf = (who: "A" | "B") => (who === "A" ? app.keyA : app.keyB);
+async function made(who: "A" | "B", path: string, json: unknown): Promise<string> {
+  const { status, body } = await app.call("POST", path, json, { key: keyOf(who) });
+  if (status >= 300) throw new Error(`${path}: ${JSON.stringify(body)}`);
+  return body.id;
+}
+async function artifactOf(who: "A" | "B") {
   const form = new FormData();
-  form.set("file", new Blob([tarGz({ name: "main.sh", content: MARK })]), "code.tar.gz");
-  theirs.artifact = (await app.call("POST", "/v1/code_artifacts", undefined, { raw: form })).body.id;
-  theirs.model = await made("/v1/models", { name: "mine" });
-  theirs.job = addJob(app);
-  theirs.endpoint = await made("/v1/webhooks", { url: "https://203.0.114.7/" });
-  theirs.key = await made("/v1/api_keys", { name: "k" });
+  form.set("file", new Blob([tarGz({ name: "main.sh", content: `echo ${MARK} ${who}` })]), "code.tar.gz");
+  return (await app.call("POST", "/v1/code_artifacts", undefined, { raw: form, key: keyOf(who) })).body.id as string;
+}
+async function datasetOf(who: "A" | "B") {
+  const id = await made(who, "/v1/datasets", { name: "rows", format: "prompt" });
+  const rows = Array.from({ length: 8 }, (_, i) => ({ prompt: `${MARK} ${who} ${i}` }));
+  await app.call("POST", `/v1/datasets/${id}/rows`, { rows }, { key: keyOf(who) });
+  await app.call("POST", `/v1/datasets/${id}/snapshots`, undefined, { key: keyOf(who) });
+  return id;
+}
+
+beforeAll(async () => {
+  app = await jobsApp({ flags: { "network.allow": ["127.0.0.1"], "http.rate_limit_per_second": 0 } });
+  for (const who of ["A", "B"] as const) own[who] = { dataset: await datasetOf(who), artifact: await artifactOf(who) };
+  theirs.dataset = own.A.dataset;
+  theirs.artifact = own.A.artifact;
+  theirs.model = await made("A", "/v1/models", { name: "mine" });
+  theirs.reward = await made("A", "/v1/reward_functions", { name: "theirs", source: SCORES });
+  theirs.job = await app.job();
+  theirs.checkpoint = app.checkpoint(theirs.job, 1);
+  theirs.endpoint = await made("A", "/v1/webhooks", { url: "https://203.0.114.7/" });
+  theirs.key = await made("A", "/v1/api_keys", { name: "k" });
   theirs.event = (await app.call("GET", "/v1/events")).body.data[0].id;
   await app.call("PUT", "/v1/secrets/TOPSECRET", { value: MARK });
   await app.call("POST", "/v1/volumes", { name: "lab" });
@@ -40,81 +61,88 @@ beforeAll(async () => {
 afterAll(() => app.close().then(app.remove));
 
 const asB = (method: string, path: string, json?: unknown) => app.call(method, path, json, { key: app.keyB });
-const job = (json: object) => ({ method: "sft", base_model: "verk-tiny", dataset: theirs.dataset, ...json });
-const custom = (json: object) => ({
-  method: "custom",
-  code_artifact_id: theirs.artifact,
-  command: "cat main.sh",
-  ...json,
-});
-/** B's own archive, so that the reference beside it is what is judged. */
-const ownArtifact = async () => {
-  const form = new FormData();
-  form.set("file", new Blob([tarGz({ name: "main.sh", content: "true" })]), "code.tar.gz");
-  return (await app.call("POST", "/v1/code_artifacts", undefined, { raw: form, key: app.keyB })).body.id as string;
-};
+type Who = "A" | "B";
+type Reference = { path: string; json: object; param: string };
 const JOBS = "/v1/training_jobs";
+const job = (who: Who, json: object, param: string): Reference => ({
+  path: JOBS,
+  param,
+  json: { base_model: "random", method: "grpo", dataset: own[who].dataset, reward_source: SCORES, ...json },
+});
+const custom = (who: Who, json: object, param: string): Reference => ({
+  path: JOBS,
+  param,
+  json: { method: "custom", code_artifact_id: own[who].artifact, command: "true", ...json },
+});
+const deployment = (model: string): Reference => ({
+  path: "/v1/deployments",
+  param: "/model",
+  json: { model, name: "d" },
+});
+const VOLUME = { name: "lab", mount_path: "/workspace/v" };
 
-const REFERENCES: Record<string, () => Promise<{ path: string; json: unknown }>> = {
-  "dataset of a job": async () => ({ path: JOBS, json: job({}) }),
-  "dataset_id of a job": async () => ({ path: JOBS, json: job({ dataset: undefined, dataset_id: theirs.dataset }) }),
-  "a snapshot of a dataset": async () => ({ path: JOBS, json: job({ dataset: `${theirs.dataset}@snap-1` }) }),
-  "a snapshot's id": async () => ({ path: JOBS, json: job({ dataset: theirs.snapshot }) }),
-  "eval_dataset of a job": async () => ({ path: JOBS, json: job({ eval_dataset: theirs.dataset }) }),
-  "base_model by id": async () => ({ path: JOBS, json: job({ base_model: theirs.model }) }),
-  "base_model by name": async () => ({ path: JOBS, json: job({ base_model: "mine" }) }),
-  "base_model by job": async () => ({ path: JOBS, json: job({ base_model: theirs.job }) }),
-  "source_job of a job": async () => ({ path: JOBS, json: { source_job: theirs.job } }),
-  "resume_from of a job": async () => ({ path: JOBS, json: job({ resume_from: newId("ckpt") }) }),
-  "reward_functions of a job": async () => ({
-    path: JOBS,
-    json: job({ method: "grpo", reward_functions: [{ id: newId("rf") }] }),
+/** One reference to something of workspace A; the rest of the body is the caller's own. */
+const REFERENCES: Record<string, (who: Who) => Reference> = {
+  "dataset of a job": (who) => job(who, { dataset: theirs.dataset }, "/dataset"),
+  "dataset_id of a job": (who) => job(who, { dataset: undefined, dataset_id: theirs.dataset }, "/dataset"),
+  "a snapshot of a dataset": (who) => job(who, { dataset: `${theirs.dataset}@snap-1` }, "/dataset"),
+  "the latest snapshot of a dataset": (who) => job(who, { dataset: `${theirs.dataset}@latest` }, "/dataset"),
+  "eval_dataset of a job": (who) => job(who, { eval_dataset: theirs.dataset }, "/eval_dataset"),
+  "reward_functions of a job, by id": (who) =>
+    job(who, { reward_source: undefined, reward_functions: [{ id: theirs.reward }] }, "/reward_functions/0/id"),
+  "reward_functions of a job, by name": (who) =>
+    job(who, { reward_source: undefined, reward_functions: [{ id: "theirs" }] }, "/reward_functions/0/id"),
+  "source_job of a job": () => ({ path: JOBS, param: "/source_job", json: { source_job: theirs.job } }),
+  "resume_from of a job": (who) => job(who, { resume_from: theirs.checkpoint }, "/resume_from"),
+  "code_artifact_id of a job": (who) => custom(who, { code_artifact_id: theirs.artifact }, "/code_artifact_id"),
+  "secrets of a job": (who) => custom(who, { secrets: ["TOPSECRET"] }, "/secrets/0"),
+  "volumes of a job": (who) => custom(who, { volumes: [VOLUME] }, "/volumes/0/name"),
+  "reward_functions of a run": () => ({
+    path: "/v1/reward_functions/run",
+    param: "/reward_functions/0/id",
+    json: { rows: [{ prompt: "p", completion: "c" }], reward_functions: [{ id: theirs.reward }] },
   }),
-  "code_artifact_id of a job": async () => ({ path: JOBS, json: custom({}) }),
-  "secrets of a job": async () => ({
-    path: JOBS,
-    json: custom({ code_artifact_id: await ownArtifact(), secrets: ["TOPSECRET"] }),
-  }),
-  "volumes of a job": async () => ({
-    path: JOBS,
-    json: custom({ code_artifact_id: await ownArtifact(), volumes: [{ name: "lab", mount_path: "/workspace/v" }] }),
-  }),
-  "a job to validate": async () => ({ path: `${JOBS}/validate`, json: job({}) }),
-  "model of a deployment, by id": async () => ({ path: "/v1/deployments", json: { model: theirs.model, name: "d" } }),
-  "model of a deployment, by job": async () => ({ path: "/v1/deployments", json: { model: theirs.job, name: "d" } }),
-  "model of a chat": async () => ({
-    path: "/v1/chat/completions",
-    json: { model: theirs.model, messages: [{ role: "user", content: "hi" }] },
-  }),
-  "volumes of a session": async () => ({
-    path: "/v1/sessions",
-    json: { volumes: [{ name: "lab", mount_path: "/workspace/v" }] },
-  }),
+};
+/** What A's own request is not taken with either (the model has no file, the job made none), but told apart. */
+const KNOWN_TO_A: Record<string, (who: Who) => Reference> = {
+  "base_model by id": (who) => job(who, { base_model: theirs.model }, "/base_model"),
+  "base_model by name": (who) => job(who, { base_model: "mine" }, "/base_model"),
+  "model of a deployment, by id": () => deployment(theirs.model),
+  "model of a deployment, by name": () => deployment("mine"),
 };
 
 describe("a body that names another workspace's object", () => {
-  test.each(Object.entries(REFERENCES))("%s is refused as if it were not there", async (_what, make) => {
-    const { path, json } = await make();
+  test.each(Object.entries({ ...REFERENCES, ...KNOWN_TO_A }))("%s: it is not there", async (_what, make) => {
+    const { path, json, param } = make("B");
     const { status, body } = await asB("POST", path, json);
-    if (path.endsWith("/validate")) expect(body).toMatchObject({ valid: false });
-    else expect([400, 404, 422]).toContain(status);
+    expect([status, body.error?.code, body.error?.param]).toEqual([404, "resource_not_found", param]);
     expect(JSON.stringify(body)).not.toContain(MARK);
   });
 
-  test("the same bodies of workspace A name something real: most are taken further", async () => {
-    const own = Object.entries(REFERENCES).filter(([what]) =>
-      /^(dataset|code_artifact|volumes|secrets).* job$/.test(what),
-    );
-    for (const [what, make] of own) {
-      const { path, json } = await make();
-      const fixed = {
-        ...(json as object),
-        ...(what.startsWith("dataset") ? {} : { code_artifact_id: theirs.artifact }),
-      };
-      const { body } = await app.call("POST", `${path}/validate`, fixed);
-      const named = JSON.stringify(body.errors ?? body);
-      expect([what, /not found|No dataset|No secret|No volume|No code/.test(named)]).toEqual([what, false]);
-    }
+  test.each(Object.entries(REFERENCES))("%s: its own workspace is let in with the same", async (_what, make) => {
+    const { path, json, param } = make("A");
+    const { status, body } = await app.call("POST", path === JOBS ? `${JOBS}/validate` : path, json);
+    expect(status).toBeLessThan(300);
+    const refused = (body.errors ?? []).map((error: { param: string }) => error.param);
+    expect(refused).not.toContain(param);
+  });
+
+  test.each(Object.entries(KNOWN_TO_A))("%s: its own workspace is told what the model lacks", async (_what, make) => {
+    const { path, json } = make("A");
+    const { status, body } = await app.call("POST", path, json);
+    expect([status === 404, body.error?.code === "resource_not_found"]).toEqual([false, false]);
+  });
+
+  test("validating tells no more than creating", async () => {
+    const { json } = REFERENCES["dataset of a job"]!("B");
+    const { body } = await asB("POST", `${JOBS}/validate`, json);
+    expect(body).toMatchObject({ valid: false, errors: [{ param: "/dataset" }] });
+  });
+
+  test("a volume of a session is not there either", async () => {
+    const { status, body } = await asB("POST", "/v1/sessions", { volumes: [VOLUME] });
+    if (body.error?.code !== "sessions_disabled")
+      expect([status, body.error?.code]).toEqual([404, "resource_not_found"]);
   });
 });
 

@@ -21,8 +21,16 @@ export function spend(app: TestApp) {
   const { id: workspaceId } = workspaces.create(app.ctx, { name: "spender", metadata: {} });
   const usd = app.ctx.config.billing.initial_credit_usd;
   const use = (share: number, usedMs: number) => {
-    const stretch = { usedMs, ms: 3_600_000, ratePerHourMicros: share * usd * 1e6, count: 1, remainder: 0 };
-    const bill = billing.billFor({ workspaceId, kind: "job", id: "job_spent", label: "A job", ...stretch });
+    const rate = { ratePerHourMicros: share * usd * 1e6, count: 1, remainder: 0 };
+    const stretch = { usedMs, ms: 3_600_000, until: app.ctx.clock.now(), ...rate };
+    const bill = billing.billFor({
+      workspaceId,
+      keyId: null,
+      kind: "job",
+      id: "job_spent",
+      label: "A job",
+      ...stretch,
+    });
     write(app.ctx.db, (tx) => billing.charge(tx, bill, app.ctx.clock.now()));
   };
   use(0.9, 0);

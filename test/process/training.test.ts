@@ -45,7 +45,8 @@ beforeAll(async () => {
   form.set("name", "sums");
   form.set("file", new File([`${rows.join("\n")}\n`], "sums.jsonl"));
   dataset = (await call("POST", "/datasets", form)).id;
-});
+  await until("verk-tiny to be ready", async () => (await call("GET", "/models/verk-tiny")).status === "ready", 60_000);
+}, 90_000);
 afterAll(async () => {
   await server.kill();
   expect(violations(dir)).toEqual([]);

@@ -2,8 +2,8 @@
  * What a hostile file would have a worker do once it has taken the process over. Started in the worker's place, with
  * the sandbox of its kind. Prints one JSON object: attack → "ok" or the error.
  */
-import { closeSync, openSync, readFileSync, writeFileSync } from "node:fs";
-import { addressOf, NR, syscall } from "../../src/native/syscalls.ts";
+import { closeSync, openSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
+import { addressOf, cString, NR, syscall } from "../../src/native/syscalls.ts";
 
 type Target = {
   masterKey: string;
@@ -51,6 +51,7 @@ const ATTACKS: Record<string, () => unknown> = {
   "change verk.db": () => open(target.database, "r+"),
   "read what another worker has": () => readFileSync(`${target.neighbour}/secret`),
   "write outside": () => writeFileSync(`${target.neighbour}/x`, "x"),
+  "leave a link for the server": () => symlinkSync(target.masterKey, `${target.own}/link-${process.pid}`),
   "replace a library": () => open(target.library, "r+"),
   "read another worker's environment": () => readFileSync(`/proc/${target.pid}/environ`),
   "start a program": () => {
@@ -64,6 +65,11 @@ const ATTACKS: Record<string, () => unknown> = {
   "signal another worker": () => process.kill(target.pid, 0),
   unshare: () => call(syscall(NR.unshare, CLONE_FILES)),
   "write in its folder": () => writeFileSync(`${target.own}/x`, "x"),
+  "write a file without a name": () => {
+    const name = cString("x");
+    const fd = call(syscall(NR.memfd_create, addressOf(name), 0));
+    writeFileSync(`/proc/self/fd/${fd}`, "x"); // a trainer hands weights over to its sampler like this
+  },
 };
 
 const seen = Object.entries(ATTACKS).map(([name, attack]) => {

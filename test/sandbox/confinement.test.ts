@@ -74,13 +74,14 @@ async function attack(kind: ConfinedKind, without: readonly WorkerLayer[] = []):
 }
 
 const succeeded = (lines: Record<string, string>) => Object.keys(lines).filter((name) => lines[name] === "ok");
-const ALLOWED = ["write in its folder"];
+const ALLOWED = ["write in its folder", "write a file without a name"];
 const FILES = [
   "read master.key",
   "open verk.db",
   "change verk.db",
   "read what another worker has",
   "write outside",
+  "leave a link for the server",
   "replace a library",
   "start a program",
 ];

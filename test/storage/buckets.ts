@@ -4,6 +4,7 @@ import type { S3Server } from "../servers/servers.ts";
 
 export const settingsFor = (server: S3Server, bucket: string): S3Settings => ({
   kind: "s3",
+  min_free_bytes: 0,
   s3_endpoint: server.url,
   s3_region: server.region,
   s3_bucket: bucket,

@@ -29,24 +29,34 @@ test("the account is the caller's workspace and the key it came with", async () 
   expect((await app.call("GET", "/v1/account", undefined, { key: app.keyB })).body.id).toBe(app.workspaceB);
 });
 
-test("a workspace renames itself, and what is left out stays", async () => {
-  await app.call("PATCH", "/v1/account", { metadata: { team: "research" } });
-  const { status, body } = await app.call("PATCH", "/v1/account", { name: "alpha two" });
+test("a workspace changes its metadata, and what is left out stays", async () => {
+  const { status, body } = await app.call("PATCH", "/v1/account", { metadata: { team: "research" }, name: "alpha" });
   expect(status).toBe(200);
-  expect(body).toMatchObject({ object: "account", name: "alpha two", metadata: { team: "research" } });
+  expect(body).toMatchObject({ object: "account", name: "alpha", metadata: { team: "research" } });
   expect((await app.call("GET", "/v1/account")).body).toEqual(body);
   const { data } = (await app.call("GET", "/v1/events?limit=100")).body;
   expect(data.map((event: { type: string }) => event.type)).toContain("workspace.updated");
 });
 
-test("a name that another workspace has is taken", async () => {
-  const { status, body } = await app.call("PATCH", "/v1/account", { name: "beta" });
-  expect([status, body.error.code, body.error.param]).toEqual([400, "name_taken", "/name"]);
+test("M4: a tenant cannot rename its workspace, and learns no name of another from the refusal", async () => {
+  const rename = async (name: string) => (await app.call("PATCH", "/v1/account", { name, metadata: { x: "y" } })).body;
+  const [taken, free] = [await rename("beta"), await rename("nobody has this")];
+  expect(taken.error).toMatchObject({ type: "permission_error", code: "missing_scope", param: "/name" });
+  expect(free).toEqual(taken);
+  expect((await app.call("GET", "/v1/account")).body).toMatchObject({ name: "alpha", metadata: { team: "research" } });
+});
+
+test("M4: the operator renames a workspace, but none to `default`", async () => {
+  const { key, workspaceId } = app.keyOf("gamma", ["admin"]);
+  const rename = (name: string) => app.call("PATCH", "/v1/account", { name }, { key });
+  expect((await rename("gamma two")).body).toMatchObject({ id: workspaceId, name: "gamma two" });
+  expect((await rename("beta")).body.error).toMatchObject({ code: "name_taken", param: "/name" });
+  expect((await rename("default")).body.error).toMatchObject({ code: "invalid_request", param: "/name" });
 });
 
 test("a key that may only read sees the account and cannot change it", async () => {
   const { key } = app.keyOf("beta", ["read"]);
   expect((await app.call("GET", "/v1/account", undefined, { key })).body.key.scopes).toEqual(["read"]);
-  const { status, body } = await app.call("PATCH", "/v1/account", { name: "mine now" }, { key });
+  const { status, body } = await app.call("PATCH", "/v1/account", { metadata: {} }, { key });
   expect([status, body.error.code]).toEqual([403, "missing_scope"]);
 });

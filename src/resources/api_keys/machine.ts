@@ -1,13 +1,20 @@
 import { lifecycle } from "../../events/lifecycle.ts";
-import { present } from "./schema.ts";
-import { apiKeys } from "./table.ts";
+import { type ApiKeyRow, apiKeys } from "./table.ts";
+
+export const report = ({ id, name, prefix, scopes }: ApiKeyRow) => ({
+  object: "api_key" as const,
+  id,
+  name,
+  key_prefix: prefix,
+  scopes,
+});
 
 // biome-ignore format: a table should look like one
 export const machine = lifecycle({
   table: apiKeys,
   initial: "active",
   terminal: ["revoked"],
-  report: present,
+  report,
   workspaceOf: (row) => row.workspaceId,
   steps: {
     // action   from          to          event

@@ -6,7 +6,7 @@ import { describe } from "../../http/openapi.ts";
 import { listOf, PageQuery } from "../../http/pagination.ts";
 import { asks } from "../../http/query.ts";
 import { Deleted } from "../../lib/schema.ts";
-import { ApiKey, CreateApiKey, CreatedApiKey, present } from "./schema.ts";
+import { ApiKey, CreateApiKey, CreatedApiKey } from "./schema.ts";
 import * as keys from "./service.ts";
 
 export const routes = (ctx: Ctx) => {
@@ -18,7 +18,7 @@ export const routes = (ctx: Ctx) => {
       ({ request, principal, body, set }) =>
         creates(ctx, { request, principal, body, set }, () => {
           const { row, key } = keys.createBy(ctx, principal, body);
-          return { ...present(row), key };
+          return { ...keys.show(ctx, row), key };
         }),
       {
         ...takes(CreateApiKey),

@@ -13,7 +13,10 @@ export const ApiKey = later(() =>
       name: z.string(),
       key_prefix: z.string(),
       scopes: z.array(z.enum(SCOPES)),
-      monthly_budget_usd: z.number().nullable(),
+      monthly_budget_usd: z.number().nullable().describe("What it may spend in a calendar month of UTC; null: any"),
+      spent_this_month_usd: z
+        .number()
+        .describe("Charged in this calendar month of UTC, by this key and by keys that share its budget"),
       metadata: z.record(z.string(), z.string()),
       expires_at: DateTime.nullable(),
       last_used_at: DateTime.nullable(),
@@ -36,19 +39,26 @@ export const CreateApiKey = z
     name: Label(100),
     scopes: z.array(z.enum(SCOPES)).min(1).max(SCOPES.length).default(["*"]),
     expires_at: z.iso.datetime({ offset: true }).nullable().default(null),
-    monthly_budget_usd: z.number().min(MICRO_USD).max(1e9).nullable().default(null),
+    monthly_budget_usd: z
+      .number()
+      .min(MICRO_USD)
+      .max(1e9)
+      .nullable()
+      .default(null)
+      .describe("What it may spend in a calendar month of UTC; null: as much as the key that makes it"),
     metadata: Metadata.default({}),
   })
   .meta({ id: "CreateApiKey" });
 export type CreateApiKey = z.infer<typeof CreateApiKey>;
 
-export const present = (row: ApiKeyRow): ApiKey => ({
+export const present = (row: ApiKeyRow, seen: { spentMicros: number }): ApiKey => ({
   object: "api_key",
   id: row.id,
   name: row.name,
   key_prefix: row.prefix,
   scopes: row.scopes,
   monthly_budget_usd: row.monthlyBudgetMicros === null ? null : usdOf(row.monthlyBudgetMicros),
+  spent_this_month_usd: usdOf(seen.spentMicros),
   metadata: row.metadata,
   expires_at: isoOrNull(row.expiresAt),
   last_used_at: isoOrNull(row.lastUsedAt),

@@ -11,7 +11,8 @@ import { isoOrNull } from "../../lib/schema.ts";
 import { within } from "../../lib/scopes.ts";
 import { write } from "../../platform/db.ts";
 import { preparedInsert, preparedRow } from "../../platform/row.ts";
-import { machine } from "./machine.ts";
+import * as billing from "../billing/service.ts";
+import { machine, report } from "./machine.ts";
 import { type CreateApiKey, present } from "./schema.ts";
 import { type ApiKeyRow, apiKeys } from "./table.ts";
 
@@ -31,7 +32,10 @@ export function mustGet(ctx: Ctx, workspaceId: string, id: string): ApiKeyRow {
 }
 
 export const list = (ctx: Ctx, workspaceId: string, query: PageQuery) =>
-  page(ctx.db, apiKeys, active(workspaceId), query, present);
+  page(ctx.db, apiKeys, active(workspaceId), query, (row) => show(ctx, row));
+
+export const show = ({ db, clock }: Pick<Ctx, "db" | "clock">, row: ApiKeyRow) =>
+  present(row, { spentMicros: billing.chargedMicros(db, row.id, clock.now()) });
 
 /** Marks the operator's own workspaces. A tenant cannot make such a key: `createBy` gives no scope the maker lacks. */
 export function holdsAdminKey(ctx: Pick<Ctx, "db" | "clock">, workspaceId: string): boolean {
@@ -47,7 +51,8 @@ export function createBy(ctx: Ctx, who: Principal, input: CreateApiKey) {
     throw new AppError("missing_scope", `This key may only make keys with its own scopes: ${who.scopes.join(", ")}`, {
       param: "/scopes",
     });
-  const { expiresAt, monthlyBudgetMicros } = mustGet(ctx, who.workspaceId, who.keyId);
+  const maker = mustGet(ctx, who.workspaceId, who.keyId);
+  const { expiresAt, monthlyBudgetMicros } = maker;
   const bounded = {
     ...input,
     expires_at: input.expires_at ?? isoOrNull(expiresAt),
@@ -69,11 +74,32 @@ export function createBy(ctx: Ctx, who: Principal, input: CreateApiKey) {
         param: "/monthly_budget_usd",
       },
     );
-  return create(ctx, who.workspaceId, bounded);
+  return create(ctx, who.workspaceId, bounded, sharedBudget(ctx, maker));
+}
+
+/**
+ * The key whose budget a new key shares, so that what both spend counts against it. A maker with the same budget as the
+ * key above it adds no limit of its own: it is left out, so that keys that replace each other make no long chain.
+ */
+function sharedBudget({ db }: Pick<Ctx, "db">, maker: ApiKeyRow): string | null {
+  if (maker.monthlyBudgetMicros === null) return maker.budgetKeyId;
+  const [, above, ...more] = billing.chainOf(db, maker.id);
+  if (above?.monthlyBudgetMicros === maker.monthlyBudgetMicros) return above.id;
+  if (more.length + 2 < billing.MOST_LEVELS) return maker.id;
+  throw new AppError(
+    "invalid_request",
+    `monthly_budget_usd: ${billing.MOST_LEVELS} keys above this one have budgets already: make it with one of those`,
+    { param: "/monthly_budget_usd" },
+  );
 }
 
 /** The plaintext leaves with this answer and is kept nowhere. */
-export function create(ctx: Ctx, workspaceId: string, input: CreateApiKey): { row: ApiKeyRow; key: string } {
+export function create(
+  ctx: Ctx,
+  workspaceId: string,
+  input: CreateApiKey,
+  budgetKeyId: string | null = null,
+): { row: ApiKeyRow; key: string } {
   const now = ctx.clock.now();
   const expiresAt = input.expires_at === null ? null : Date.parse(input.expires_at);
   if (expiresAt !== null && expiresAt <= now)
@@ -95,8 +121,9 @@ export function create(ctx: Ctx, workspaceId: string, input: CreateApiKey): { ro
       revokedAt: null,
       createdAt: now,
       updatedAt: now,
+      budgetKeyId,
     });
-    emit(tx, "api_key.created", { workspaceId, now }, present(made));
+    emit(tx, "api_key.created", { workspaceId, now }, report(made));
     return made;
   });
   return { row, key };

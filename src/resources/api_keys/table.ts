@@ -21,5 +21,7 @@ export const apiKeys = sqliteTable("api_keys", {
   revokedAt: integer("revoked_at"),
   createdAt: integer("created_at").notNull(),
   updatedAt: integer("updated_at").notNull(),
+  /** The key whose budget this one shares. */
+  budgetKeyId: text("budget_key_id"),
 });
 export type ApiKeyRow = typeof apiKeys.$inferSelect;

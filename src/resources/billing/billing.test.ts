@@ -61,7 +61,7 @@ describe("the ledger", () => {
     expect(() => $client.run("UPDATE ledger_entries SET amount_micros = 0")).toThrow("append-only");
     expect(() => $client.run("DELETE FROM ledger_entries")).toThrow("append-only");
     const bill = billing.billFor({
-      workspaceId: app.workspaceA,
+      ...{ workspaceId: app.workspaceA, keyId: null, until: 1000 },
       ...{ kind: "job", id: "job_x", label: "x", usedMs: 0, ms: 1000, count: 1, remainder: 0 },
       ratePerHourMicros: 1_000_000,
     } as const);
@@ -81,6 +81,8 @@ describe("the ledger", () => {
     const before = count();
     const free = {
       workspaceId: app.workspaceA,
+      keyId: null,
+      until: 5,
       kind: "job",
       id: "job_y",
       label: "y",
@@ -233,10 +235,11 @@ test("a workspace hears of its credit going down, and of credit that comes", asy
   let usedMs = 0;
   const spend = (usd: number) =>
     write(own.ctx.db, (tx) => {
-      const stretch = { usedMs, ms: HOUR, ratePerHourMicros: usd * 1e6, count: 1, remainder: 0 };
+      const stretch = { usedMs, ms: HOUR, until: HOUR, ratePerHourMicros: usd * 1e6, count: 1, remainder: 0 };
+      const payer = { workspaceId: own.workspaceA, keyId: null };
       billing.charge(
         tx,
-        billing.billFor({ workspaceId: own.workspaceA, kind: "job", id: "job_1", label: "x", ...stretch }),
+        billing.billFor({ ...payer, kind: "job", id: "job_1", label: "x", ...stretch }),
         own.ctx.clock.now(),
       );
       usedMs += HOUR;

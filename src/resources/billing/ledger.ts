@@ -2,7 +2,7 @@
  * The one door into the ledger: an entry, the sum it changes and the events it causes are one commit. An entry whose
  * window is booked already throws, and takes the commit with it: whoever books moves its own row in the same commit.
  */
-import { and, type Column, eq, isNull, ne, or, sql } from "drizzle-orm";
+import { and, type Column, eq, isNull, or, sql } from "drizzle-orm";
 import { emit } from "../../events/emit.ts";
 import { alertsOf } from "../../lib/billing/alerts.ts";
 import { newId } from "../../lib/ids.ts";
@@ -34,6 +34,8 @@ export const accountOf = preparedRow(creditAccounts, eq(creditAccounts.workspace
 export type Entry = Pick<EntryRow, "workspaceId" | "kind" | "amountMicros" | "description"> & {
   /** Left out: an entry that stands for itself. */
   windowKey?: string;
+  /** The key that caused it. */
+  apiKeyId?: string | null;
   usage?: Pick<EntryRow, "subjectKind" | "subjectId" | "usageMs" | "rateMicros">;
 };
 const NO_USAGE = { subjectKind: null, subjectId: null, usageMs: null, rateMicros: null };
@@ -42,10 +44,10 @@ export const append = (tx: Tx, entry: Entry, now: number): EntryRow =>
   book(tx, entry, now, accountOf(tx, { workspaceId: entry.workspaceId }));
 
 function book(tx: Tx, given: Entry, now: number, account: AccountRow | undefined): EntryRow {
-  const { usage = NO_USAGE, windowKey, ...entry } = given;
+  const { usage = NO_USAGE, windowKey, apiKeyId = null, ...entry } = given;
   const { workspaceId, kind, amountMicros } = entry;
   const id = newId("txn", now);
-  const row = insert(tx, { ...entry, ...usage, id, windowKey: windowKey ?? id, createdAt: now });
+  const row = insert(tx, { ...entry, ...usage, apiKeyId, id, windowKey: windowKey ?? id, createdAt: now });
   const before = account?.balanceMicros ?? 0;
   const after = before + amountMicros;
   const full = kind === "charge" ? (account?.fullMicros ?? null) : Math.max(0, after);
@@ -86,7 +88,10 @@ export function unopened(tx: Tx): string[] {
     .from(workspaces)
     .leftJoin(creditAccounts, eq(creditAccounts.workspaceId, workspaces.id))
     .where(
-      and(ne(workspaces.status, "deleted"), or(isNull(creditAccounts.workspaceId), isNull(creditAccounts.fullMicros))),
+      and(
+        sql`${workspaces.status} <> 'deleted'`, // as the index workspaces_living has it
+        or(isNull(creditAccounts.workspaceId), isNull(creditAccounts.fullMicros)),
+      ),
     )
     .all()
     .map(({ id }) => id);

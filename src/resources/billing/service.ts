@@ -5,20 +5,22 @@ import { type PageQuery, page } from "../../http/pagination.ts";
 import { costOf, priceOf } from "../../lib/billing/charge.ts";
 import { AppError } from "../../lib/errors.ts";
 import { microsOf, usdOf } from "../../lib/money.ts";
-import { formatDuration } from "../../lib/time.ts";
+import { nextMonthStart } from "../../lib/months.ts";
+import { formatDuration, isoTime } from "../../lib/time.ts";
 import { afterCommit, type Tx, write } from "../../platform/db.ts";
 import * as cost from "../cost/service.ts";
+import { leftOf, type Payer, spend, tightestBudget } from "./budget.ts";
 import { accountOf, append, openAccount, unopened } from "./ledger.ts";
 import { type BurnRate, presentEntry, presentMeter } from "./schema.ts";
 import { type EntryRow, ledgerEntries, type SUBJECT_KINDS } from "./table.ts";
 import { accruedMicros, runningJobs, servingDeployments } from "./usage.ts";
 
+export { chainOf, chargedMicros, leftOf, MOST_LEVELS, type Payer, tightestBudget } from "./budget.ts";
 export { followClock } from "./clock.ts";
 export { costOf };
 
 /** A stretch of use of a job or a deployment. Those of one of them follow each other without gap or overlap. */
-export type Usage = {
-  workspaceId: string;
+export type Usage = Payer & {
   kind: (typeof SUBJECT_KINDS)[number];
   id: string;
   /** What it is called in the ledger. */
@@ -26,6 +28,8 @@ export type Usage = {
   /** Time it was used before this stretch. Only grows, whatever the clock does: it names the stretch. */
   usedMs: number;
   ms: number;
+  /** The end of the stretch, by the clock: it says which month pays. */
+  until: number;
   /** Micro-dollars for an hour of one of them; null: free. */
   ratePerHourMicros: number | null;
   /** Devices are in the rate; replicas are counted here. */
@@ -43,13 +47,14 @@ export function billFor(usage: Usage): Bill {
 
 /** In the commit that moves the row on, or the stretch is charged again. */
 export function charge(tx: Tx, bill: Bill, now: number) {
-  const { workspaceId, kind, id, label, usedMs, ms, ratePerHourMicros, count, micros } = bill;
+  const { workspaceId, keyId, kind, id, label, usedMs, ms, ratePerHourMicros, count, micros } = bill;
   if (!ratePerHourMicros || ms <= 0 || count <= 0) return;
   const replicas = count === 1 ? "" : ` × ${count}`;
   append(
     tx,
     {
       workspaceId,
+      apiKeyId: keyId,
       kind: "charge",
       amountMicros: 0 - micros,
       description: `${label}: ${formatDuration(ms)}${replicas} at ${dollars(ratePerHourMicros, 4)} an hour`,
@@ -58,6 +63,7 @@ export function charge(tx: Tx, bill: Bill, now: number) {
     },
     now,
   );
+  spend(tx, bill, now);
 }
 
 type Reading = Pick<Ctx, "db">;
@@ -71,8 +77,19 @@ export const leftMicros = (ctx: Pick<Ctx, "db" | "clock">, workspaceId: string):
 
 const FIX = "have credit granted (verk credits grant)";
 
-/** 402 where nothing is left, or less than `micros`. */
-export function mustAfford(ctx: Pick<Ctx, "db" | "clock">, workspaceId: string, micros: number) {
+export type Shortage = "out of credit" | "out of budget";
+
+/** The reason why a payer cannot go on; null: it can. */
+export function shortageOf(ctx: Pick<Ctx, "db" | "clock">, payer: Payer): Shortage | null {
+  if (leftMicros(ctx, payer.workspaceId) <= 0) return "out of credit";
+  const budget = tightestBudget(ctx, payer);
+  return budget && leftOf(budget) <= 0 ? "out of budget" : null;
+}
+
+/** 402 where the workspace's credit or the key's budget has nothing left, or less than `micros`. */
+export function mustAfford(ctx: Pick<Ctx, "db" | "clock">, payer: Payer, micros: number) {
+  const { workspaceId } = payer;
+  mustKeepBudget(ctx, payer, micros);
   const left = leftMicros(ctx, workspaceId);
   if (left > 0 && left >= micros) return;
   const used = balanceMicros(ctx, workspaceId) - left;
@@ -81,6 +98,20 @@ export function mustAfford(ctx: Pick<Ctx, "db" | "clock">, workspaceId: string, 
   throw new AppError(
     "insufficient_credits",
     left > 0 ? `${has}, and this takes about ${needed}: ${FIX}` : `${has}: ${FIX}`,
+  );
+}
+
+function mustKeepBudget(ctx: Pick<Ctx, "db" | "clock">, payer: Payer, micros: number) {
+  const budget = tightestBudget(ctx, payer);
+  if (!budget) return;
+  const left = leftOf(budget);
+  if (left > 0 && left >= micros) return;
+  const { key, budgetMicros, usedMicros } = budget;
+  const whose = key.id === payer.keyId ? "This API key" : `The API key ${key.id}, whose budget this key shares,`;
+  const needed = left > 0 ? `, and this takes about ${apart(left, micros)[1]}` : "";
+  throw new AppError(
+    "budget_exceeded",
+    `${whose} may spend ${dollars(budgetMicros)} a month (monthly_budget_usd), ${dollars(usedMicros)} of it are used${needed}: use another key, or wait until ${isoTime(nextMonthStart(ctx.clock.now()))}`,
   );
 }
 

@@ -1,4 +1,5 @@
-import { integer, sqliteTable, text } from "drizzle-orm/sqlite-core";
+import { integer, primaryKey, sqliteTable, text } from "drizzle-orm/sqlite-core";
+import { apiKeys } from "../api_keys/table.ts";
 import { workspaces } from "../workspaces/table.ts";
 
 export const ENTRY_KINDS = ["initial", "grant", "charge"] as const;
@@ -20,6 +21,8 @@ export const ledgerEntries = sqliteTable("ledger_entries", {
   rateMicros: integer("rate_micros"),
   description: text("description").notNull(),
   createdAt: integer("created_at").notNull(),
+  /** The key that caused the charge. */
+  apiKeyId: text("api_key_id"),
 });
 export type EntryRow = typeof ledgerEntries.$inferSelect;
 export type AccountRow = typeof creditAccounts.$inferSelect;
@@ -34,3 +37,21 @@ export const creditAccounts = sqliteTable("credit_accounts", {
   fullMicros: integer("full_micros"),
   updatedAt: integer("updated_at").notNull(),
 });
+
+/** Kept with each charge: what a key and the keys that share its budget have spent in a month. */
+export const apiKeySpending = sqliteTable(
+  "api_key_spending",
+  {
+    keyId: text("key_id")
+      .notNull()
+      .references(() => apiKeys.id),
+    /** Of UTC, such as 2026-01. */
+    month: text("month").notNull(),
+    workspaceId: text("workspace_id")
+      .notNull()
+      .references(() => workspaces.id),
+    spentMicros: integer("spent_micros").notNull(),
+    updatedAt: integer("updated_at").notNull(),
+  },
+  (table) => [primaryKey({ columns: [table.keyId, table.month] })],
+);

@@ -2,6 +2,7 @@
 import { and, eq, isNotNull } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { costOf } from "../../lib/billing/charge.ts";
+import { monthStart } from "../../lib/months.ts";
 import { deployments } from "../deployments/table.ts";
 import { trainingJobs } from "../training_jobs/table.ts";
 
@@ -9,6 +10,8 @@ type Reading = Pick<Ctx, "db" | "clock">;
 
 export type Meter = {
   id: string;
+  /** The key that caused it to run. */
+  keyId: string | null;
   gpuType: string;
   gpuCount: number;
   provider: string;
@@ -16,12 +19,14 @@ export type Meter = {
   ratePerHourMicros: number;
   ms: number;
   micros: number;
+  /** Of `micros`, what falls into this month of UTC. */
+  monthMicros: number;
 };
 
 export function runningJobs({ db, clock }: Reading, workspaceId: string): Meter[] {
-  const { id, gpuType, gpuCount, provider, rateMicros, runSince } = trainingJobs;
+  const { id, apiKeyId: keyId, gpuType, gpuCount, provider, rateMicros, runSince } = trainingJobs;
   const rows = db
-    .select({ id, gpuType, gpuCount, provider, rateMicros, since: runSince })
+    .select({ id, keyId, gpuType, gpuCount, provider, rateMicros, since: runSince })
     .from(trainingJobs)
     .where(and(eq(trainingJobs.workspaceId, workspaceId), isNotNull(runSince)))
     .all();
@@ -29,9 +34,9 @@ export function runningJobs({ db, clock }: Reading, workspaceId: string): Meter[
 }
 
 export function servingDeployments({ db, clock }: Reading, workspaceId: string): Meter[] {
-  const { id, gpuType, gpuCount, provider, costPerHourMicros, chargedReplicas, upSince } = deployments;
+  const { id, apiKeyId: keyId, gpuType, gpuCount, provider, costPerHourMicros, chargedReplicas, upSince } = deployments;
   const rows = db
-    .select({ id, gpuType, gpuCount, provider, costPerHourMicros, chargedReplicas, since: upSince })
+    .select({ id, keyId, gpuType, gpuCount, provider, costPerHourMicros, chargedReplicas, since: upSince })
     .from(deployments)
     .where(and(eq(deployments.workspaceId, workspaceId), isNotNull(upSince)))
     .all();
@@ -40,15 +45,24 @@ export function servingDeployments({ db, clock }: Reading, workspaceId: string):
   );
 }
 
-type Hardware = Pick<Meter, "id" | "gpuType" | "gpuCount" | "provider">;
+type Hardware = Pick<Meter, "id" | "keyId" | "gpuType" | "gpuCount" | "provider">;
 
 function meterOf(hardware: Hardware, rate: number | null, since: number | null, now: number): Meter {
   const ms = Math.max(0, now - (since ?? now));
-  return { ...hardware, ratePerHourMicros: rate ?? 0, ms, micros: costOf(rate, ms) };
+  const monthMs = Math.min(ms, now - monthStart(now));
+  return {
+    ...hardware,
+    ratePerHourMicros: rate ?? 0,
+    ms,
+    micros: costOf(rate, ms),
+    monthMicros: costOf(rate, monthMs),
+  };
 }
 
+export const metersOf = (ctx: Reading, workspaceId: string): Meter[] => [
+  ...runningJobs(ctx, workspaceId),
+  ...servingDeployments(ctx, workspaceId),
+];
+
 export const accruedMicros = (ctx: Reading, workspaceId: string): number =>
-  [...runningJobs(ctx, workspaceId), ...servingDeployments(ctx, workspaceId)].reduce(
-    (sum, { micros }) => sum + micros,
-    0,
-  );
+  metersOf(ctx, workspaceId).reduce((sum, { micros }) => sum + micros, 0);

@@ -10,8 +10,9 @@ import { deepest, type Issue } from "../../http/issues.ts";
 import { type FilePart, readMultipart } from "../../http/multipart.ts";
 import { AppError } from "../../lib/errors.ts";
 import { newId } from "../../lib/ids.ts";
-import { asStorageError, cleanTemp, tempPath, type Written, writeTemp } from "../../platform/files.ts";
+import { asStorageError, type Chunks, cleanTemp, tempPath, type Written, writeTemp } from "../../platform/files.ts";
 import * as looseKeys from "../loose_keys/service.ts";
+import { mustHaveRoom, withinQuota } from "../storage_usage/service.ts";
 import { inspect } from "./inspect.ts";
 import { ArtifactFields, type CodeArtifact, present } from "./schema.ts";
 import * as artifacts from "./service.ts";
@@ -34,7 +35,8 @@ export async function upload(ctx: Ctx, call: Creation): Promise<CodeArtifact> {
       async onFile(part) {
         if (part.name !== "file" || sent)
           throw new AppError("schema", "Send one file, in the field file", { param: "file" });
-        sent = await take(part, path);
+        const place = { workspaceId: call.principal.workspaceId, kind: "code_artifacts" as const };
+        sent = await take(part, withinQuota(ctx, place, part.stream, "file"), path);
       },
     });
     if (!sent) throw new AppError("schema", "file: is missing: send the archive as the field file", { param: "file" });
@@ -44,10 +46,10 @@ export async function upload(ctx: Ctx, call: Creation): Promise<CodeArtifact> {
   }
 }
 
-async function take(part: FilePart, path: string): Promise<Sent> {
+async function take(part: FilePart, body: Chunks, path: string): Promise<Sent> {
   const format = formatOf(part.filename);
   try {
-    return { path, format, filename: part.filename, ...(await writeTemp(path, part.stream)) };
+    return { path, format, filename: part.filename, ...(await writeTemp(path, body)) };
   } catch (error) {
     throw asStorageError(path, "write", error);
   }
@@ -90,6 +92,7 @@ async function keep(ctx: Ctx, call: Creation, named: Named, sent: Sent): Promise
       const before = artifacts.withContent(ctx, workspaceId, sha256);
       const answer = creates(ctx, { ...call, body }, () => {
         if (before) return existing(call, before);
+        mustHaveRoom(ctx, { workspaceId, kind: "code_artifacts" }, { bytes: sizeBytes, param: "file" });
         const row = { workspaceId, ...named, ...contents, format, sha256, sizeBytes, storageKey: key };
         return present(artifacts.add(tx, row, now));
       });

@@ -11,8 +11,10 @@ import { AppError } from "../../lib/errors.ts";
 import { newId } from "../../lib/ids.ts";
 import { oncePer } from "../../lib/once_per.ts";
 import { openCommit, write } from "../../platform/db.ts";
+import { mustLeaveSpace } from "../../platform/disk.ts";
 import { failpoint } from "../../platform/failpoint.ts";
 import type { Change, RowsFile } from "../../platform/rows/file.ts";
+import { mustHaveRoom } from "../storage_usage/service.ts";
 import type { Batch } from "./batch.ts";
 import { type Held, hold, mustHold, pathOf } from "./files.ts";
 import type { Append } from "./schema.ts";
@@ -69,6 +71,7 @@ function take(line: Line): Waiting[] {
 async function land(ctx: Ctx, id: string, taken: readonly Waiting[]) {
   const row = datasets.current(ctx, id);
   if (!row) throw new AppError("resource_not_found", `No dataset ${id}`, { param: "id" });
+  mustLeaveSpace(ctx);
   const path = pathOf(ctx, id);
   const held = row.headRow > 0 ? mustHold(ctx, path) : (hold(ctx, path, { create: true }) as Held); // created
   try {
@@ -111,6 +114,7 @@ function plan(ctx: Ctx, row: DatasetRow, file: RowsFile, taken: readonly Waiting
         wait.batch,
         (target) => changed.get(target) ?? newest(file, target, standing),
       );
+      mustFit(ctx, row, next.standing);
       for (const change of next.changes) changed.set(change.target, change).set(change.rowId, change);
       planned.push({
         wait,
@@ -124,6 +128,10 @@ function plan(ctx: Ctx, row: DatasetRow, file: RowsFile, taken: readonly Waiting
   }
   return { planned, standing };
 }
+
+/** The dataset as it will be, within the quota of its workspace. */
+const mustFit = (ctx: Ctx, { workspaceId, bytes }: DatasetRow, { bytes: after }: Standing) =>
+  mustHaveRoom(ctx, { workspaceId, kind: "datasets" }, { bytes: after - bytes, param: "/rows" });
 
 const newest = (file: RowsFile, target: number, { headRow }: Standing) =>
   file.changesOf(target, target, headRow).get(target) ?? file.changesBy(target, target).get(target);
@@ -196,6 +204,7 @@ function record(ctx: Ctx, row: DatasetRow, planned: readonly Planned[], standing
   const { headRow, liveRows, bytes, format } = standing;
   const { id, workspaceId } = row;
   write(ctx.db, (tx) => {
+    mustFit(ctx, row, standing); // other datasets may have grown meanwhile
     const patch = { headRow, liveRows, bytes, format, updatedAt: now };
     const [changed] = tx.update(table).set(patch).where(eq(table.id, id)).returning().all();
     if (!changed) throw new AppError("resource_not_found", `No dataset ${id}`, { param: "id" });

@@ -14,7 +14,9 @@ import { oncePer } from "../../lib/once_per.ts";
 import type { Format } from "../../lib/rows/format.ts";
 import type { Credentials } from "../../lib/source.ts";
 import { durable, write } from "../../platform/db.ts";
+import { lacksSpace } from "../../platform/disk.ts";
 import { renameDurably } from "../../platform/files.ts";
+import { lacksRoom, mustBeOpen } from "../storage_usage/service.ts";
 import { type Outcome, type Progress, runTask } from "./connector.ts";
 import { discardPart, makingOf, partPath, pathOf } from "./files.ts";
 import { machine } from "./machine.ts";
@@ -44,6 +46,7 @@ export function begin(ctx: Ctx, dataset: DatasetRow, { credentials, jobId = null
     .where(and(eq(table.datasetId, dataset.id), live))
     .get();
   if (known) return known;
+  mustBeOpen(ctx, { workspaceId: dataset.workspaceId, kind: "datasets" });
   const now = ctx.clock.now();
   const row: ResolutionRow = {
     id: newId("dsr", now),
@@ -65,9 +68,7 @@ export function begin(ctx: Ctx, dataset: DatasetRow, { credentials, jobId = null
     emit(tx, "dataset_resolution.created", { workspaceId: row.workspaceId, now }, presentResolution(row));
   });
   const abort = new AbortController();
-  const ended = run(ctx, row, credentials, AbortSignal.any([abort.signal, ctx.closing])).finally(() =>
-    runningOf(ctx.db).delete(row.id),
-  );
+  const ended = run(ctx, row, credentials, abort).finally(() => runningOf(ctx.db).delete(row.id));
   ended.catch((error) => {
     if (!(error instanceof AppError)) ctx.log.error("a reading of a source broke", { resolution: row.id, error });
   });
@@ -75,20 +76,29 @@ export function begin(ctx: Ctx, dataset: DatasetRow, { credentials, jobId = null
   return row;
 }
 
-async function run(ctx: Ctx, { id, datasetId }: ResolutionRow, credentials: Credentials, signal: AbortSignal) {
+async function run(ctx: Ctx, resolution: ResolutionRow, credentials: Credentials, abort: AbortController) {
+  const { id, datasetId } = resolution;
+  const signal = AbortSignal.any([abort.signal, ctx.closing]);
+  const report = reporter(ctx, id);
+  let full: string | undefined;
+  const onProgress = (progress: Progress) => {
+    report(progress);
+    full ??= lacksStorage(ctx, resolution, progress.bytes);
+    if (full !== undefined) abort.abort();
+  };
   await durable(ctx.db);
   write(ctx.db, (tx) => transition(tx, machine, "start", { id, now: ctx.clock.now() }));
   const dataset = datasets.current(ctx, datasetId);
   const path = partPath(ctx, datasetId);
   const outcome: Outcome = dataset?.source
-    ? await runTask(
-        ctx,
-        { type: "read", path },
-        { source: dataset.source, credentials },
-        { signal, onProgress: reporter(ctx, id) },
-      )
+    ? await runTask(ctx, { type: "read", path }, { source: dataset.source, credentials }, { signal, onProgress })
     : { type: "refused", code: "cancelled", message: "The dataset was deleted", param: null };
   if (ctx.closing.aborted) throw new AppError("shutting_down", "The server is shutting down"); // the next start settles it
+  if (outcome.type === "read") full ??= lacksStorage(ctx, resolution, outcome.bytes);
+  if (full !== undefined) {
+    await discardPart(ctx, datasetId);
+    return settle(ctx, id, "fail", { code: "quota_exceeded", message: full, param: null });
+  }
   if (outcome.type === "read") return keep(ctx, id, datasetId, outcome);
   const refusal = outcome.type === "refused" ? outcome : undefined;
   if (refusal?.code !== "broken" && refusal?.code !== "unreachable") await discardPart(ctx, datasetId); // no use in going on from there
@@ -97,6 +107,12 @@ async function run(ctx: Ctx, { id, datasetId }: ResolutionRow, credentials: Cred
     message: refusal?.message ?? "The source gave no answer",
     param: refusal?.param ?? null,
   });
+}
+
+/** The reason why a reading of so many bytes is not kept. */
+function lacksStorage(ctx: Ctx, { workspaceId }: ResolutionRow, bytes: number): string | undefined {
+  const why = lacksRoom(ctx, { workspaceId, kind: "datasets" }, bytes) ?? lacksSpace(ctx);
+  return why && `The rows of the source cannot be kept: ${why}`;
 }
 
 export function reporter(ctx: Ctx, id: string, begun = ctx.clock.now()) {

@@ -14,6 +14,7 @@ import type { Format } from "../../lib/rows/format.ts";
 import { createLineReader, type Piece, RowError } from "../../lib/rows/lines.ts";
 import { renameDurably, tempPath } from "../../platform/files.ts";
 import { openRows } from "../../platform/rows/file.ts";
+import { mustHaveRoom, withinQuota } from "../storage_usage/service.ts";
 import { folderOf, makingOf, pathOf } from "./files.ts";
 import { present, UploadFields } from "./schema.ts";
 import * as datasets from "./service.ts";
@@ -35,7 +36,7 @@ export async function upload(ctx: Ctx, call: Call) {
         if (part.name !== "file" || built)
           throw new AppError("schema", "Send one file, in the field file", { param: "file" });
         if (before["name"] !== undefined) fieldsOf(before); // rather now than after two gigabytes
-        built = await build(ctx, part, temp);
+        built = await build(ctx, part, temp, call.principal.workspaceId);
       },
     });
     if (!built)
@@ -65,7 +66,7 @@ function parsed(text: string): unknown {
   }
 }
 
-async function build(ctx: Ctx, part: FilePart, temp: string): Promise<Built> {
+async function build(ctx: Ctx, part: FilePart, temp: string, workspaceId: string): Promise<Built> {
   const now = ctx.clock.now();
   const reader = createLineReader({
     maxRowBytes: ctx.config.datasets.max_row_bytes,
@@ -98,7 +99,7 @@ async function build(ctx: Ctx, part: FilePart, temp: string): Promise<Built> {
     }
   };
   try {
-    for await (const chunk of part.stream) {
+    for await (const chunk of withinQuota(ctx, { workspaceId, kind: "datasets" }, part.stream, "file")) {
       hasher.update(chunk);
       take(reader.push(chunk));
     }
@@ -128,6 +129,7 @@ async function keep(ctx: Ctx, call: Call, fields: UploadFields, built: Built) {
     return creates(ctx, { ...call, body: { ...fields, sha256: built.sha256 } }, () => {
       const known = sameContent(ctx, workspaceId, built.sha256);
       if (known) call.set.status = 200;
+      else mustHaveRoom(ctx, { workspaceId, kind: "datasets" }, { bytes: built.bytes, param: "file" });
       return present(known ?? record(ctx, { id, workspaceId, ...fields }, built, now), { whole: true });
     });
   } finally {

@@ -3,6 +3,8 @@
  * comes. The client's leaving reaches the worker through the aborted fetch.
  */
 import type { Ctx } from "../../context.ts";
+import { callerOf } from "../../http/audit.ts";
+import { openStream } from "../../http/limits/streams.ts";
 import { keepOpen, promisesNothing } from "../../http/patience.ts";
 import { AppError } from "../../lib/errors.ts";
 import { counter } from "../../platform/metrics.ts";
@@ -14,9 +16,11 @@ import { chunksOf, comment, dataEvent, EVENT_STREAM, LEFT, relay } from "./relay
 import { take } from "./replica.ts";
 import type { DeploymentRow } from "./table.ts";
 
+/** `keyId`: of the key that asks; it pays where it wakes the deployment. */
 export type Ask = {
   path: "/chat/completions" | "/completions" | "/embeddings";
   body: { model: string; stream?: boolean | undefined };
+  keyId: string;
 };
 
 /** One request in flight: who asks, what, and what is known of it so far. */
@@ -30,6 +34,8 @@ type Flight = {
   gone: AbortController;
   replica?: Replica;
   over: boolean;
+  /** Gives back its place among the open streams. */
+  close: () => void;
 };
 
 const STAGE_MS = 1_000;
@@ -40,12 +46,14 @@ export async function answer(ctx: Ctx, row: DeploymentRow, request: Request, ask
   mustBeOpen(row);
   keepOpen(ctx, request);
   promisesNothing(request);
+  const caller = callerOf(request);
+  const close = ask.body.stream && caller ? openStream(ctx, caller) : () => {};
   const live = liveOf(ctx, row.id);
   const gone = new AbortController();
   request.signal.addEventListener("abort", () => gone.abort(LEFT), { once: true });
   if (request.signal.aborted) gone.abort(LEFT);
   live.flights.add(gone);
-  const flight: Flight = { ctx, row, live, ask, record: record(ctx, row, live), gone, over: false };
+  const flight: Flight = { ctx, row, live, ask, record: record(ctx, row, live), gone, over: false, close };
   const replica = take(live);
   if (replica) flight.replica = replica;
   try {
@@ -75,10 +83,12 @@ function mustBeOpen({ id, name, status, error }: DeploymentRow) {
 
 /** One load for a whole burst: the first request wakes it, the others find it waking. */
 function waitFor(flight: Flight): Promise<Replica> {
-  const { ctx, row, gone } = flight;
+  const { ctx, row, gone, ask } = flight;
+  const { workspaceId } = row;
   const fresh = moves.current(ctx.db, row.id) ?? row;
   mustBeOpen(fresh);
-  if (fresh.parked) billing.mustAfford(ctx, row.workspaceId, billing.costOf(fresh.costPerHourMicros, moves.MINUTE_MS));
+  const aMinute = billing.costOf(fresh.costPerHourMicros, moves.MINUTE_MS);
+  if (fresh.parked) billing.mustAfford(ctx, { workspaceId, keyId: ask.keyId }, aMinute);
   const held = hold(ctx, fresh, gone.signal);
   held.then(
     (replica) => {
@@ -88,9 +98,9 @@ function waitFor(flight: Flight): Promise<Replica> {
     },
     () => {}, // whoever waits for it hears of it
   );
-  heldRequests.add(ctx.db, row.workspaceId, []);
-  if (!fresh.parked || !moves.wake(ctx, row.id)) return held;
-  wakes.add(ctx.db, row.workspaceId, []);
+  heldRequests.add(ctx.db, workspaceId, []);
+  if (!fresh.parked || !moves.wake(ctx, row.id, ask.keyId)) return held;
+  wakes.add(ctx.db, workspaceId, []);
   ctx.wake("deployments.reconcile");
   return held;
 }
@@ -115,6 +125,7 @@ function land(flight: Flight, outcome: Outcome) {
   const { replica, record, ctx, live, gone } = flight;
   delete flight.replica;
   flight.over = true;
+  flight.close();
   live.flights.delete(gone);
   if (replica) {
     replica.inflight--;

@@ -69,6 +69,8 @@ export type Live = {
   cards: readonly string[] | undefined;
   /** A further replica could not be had while others serve: not before this. */
   growAt: number;
+  /** Since then its API key is out of budget. */
+  overBudgetSince: number | undefined;
 };
 
 const fleetOf = oncePer((_db: Db) => new Map<string, Live>());
@@ -84,6 +86,7 @@ export function liveOf(ctx: Ctx, id: string): Live {
     cards: undefined,
     usedAt: ctx.clock.now(),
     growAt: 0,
+    overBudgetSince: undefined,
   };
   const live: Live = { id, replicas: new Set(), held: new Set(), flights: new Set(), ...counters };
   fleet.set(id, live);

@@ -36,6 +36,8 @@ function settle(row: DeploymentRow, now: number, ends: boolean): Settled {
   const ms = Math.max(0, now - row.upSince);
   const bill = billing.billFor({
     workspaceId: row.workspaceId,
+    keyId: row.apiKeyId,
+    until: row.upSince + ms,
     kind: "deployment",
     id: row.id,
     label: `Deployment ${row.name}`,
@@ -111,9 +113,9 @@ export function serve(ctx: Ctx, id: string): DeploymentRow | undefined {
 
 export const park = (ctx: Ctx, id: string) => move(ctx, id, "park", { parked: true });
 
-/** One request wakes it; the others find it waking. */
-export const wake = (ctx: Ctx, id: string) =>
-  move(ctx, id, "wake", { parked: false, waking: true, attempts: 0, nextAttemptAt: null, queueReason: null });
+/** One request wakes it; the others find it waking. The key of that request pays for what follows. */
+export const wake = (ctx: Ctx, id: string, apiKeyId: string | null) =>
+  move(ctx, id, "wake", { apiKeyId, parked: false, waking: true, attempts: 0, nextAttemptAt: null, queueReason: null });
 
 export const waits = (ctx: Ctx, row: DeploymentRow, reason: string | null) => {
   if (row.queueReason === reason) return;

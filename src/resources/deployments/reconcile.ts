@@ -10,6 +10,7 @@ import * as gpu from "../gpu/service.ts";
 import * as models from "../models/service.ts";
 import type { ModelRow } from "../models/table.ts";
 import { allLive, inflightOf, type Live, liveOf, type Replica, readyOf, startingOf, turnAway } from "./fleet.ts";
+import { endAll, keepToBudget, park } from "./halt.ts";
 import { payerOf } from "./hosts.ts";
 import { launch } from "./launch.ts";
 import * as moves from "./moves.ts";
@@ -79,6 +80,7 @@ function drive(ctx: Ctx, row: DeploymentRow) {
   if (row.parked) return endAll(ctx, live, "parked");
   const traffic = trafficOf(ctx, row, live);
   if (mayPark(row, traffic)) return park(ctx, live, "idle");
+  if (keepToBudget(ctx, row, live)) return;
   moves.keepAccount(ctx, row, readyOf(live).length);
   for (const replica of live.replicas) {
     reapHung(ctx, replica);
@@ -142,18 +144,6 @@ export function trafficOf(ctx: Ctx, row: DeploymentRow, live: Live): Traffic {
     idleMs: ctx.clock.now() - live.usedAt,
     ready: ready.length,
   };
-}
-
-/** From here on a request wakes it. Nobody is served: the processes may end at once. */
-function park(ctx: Ctx, live: Live, reason: string): Promise<unknown> {
-  if (!moves.park(ctx, live.id)) return Promise.resolve();
-  return endAll(ctx, live, `parked: ${reason}`);
-}
-
-export function endAll(ctx: Ctx, live: Live, reason: string): Promise<unknown> {
-  unqueue(ctx, live);
-  const leaving = [...live.replicas].filter((replica) => replica.state !== "leaving");
-  return Promise.all(leaving.map((replica) => retire(ctx, replica, reason)));
 }
 
 function isIdle(ctx: Ctx, live: Live): boolean {

@@ -83,8 +83,10 @@ export async function bury(ctx: Ctx, host: Host, exit: Exit) {
   ctx.wake("deployments.reconcile");
 }
 
+const GIVEN = /models\/\.given\/\w+\/\d+\//g; // a link's place; the name of the file stays
+
 /** Where files lie is no caller's business. */
-const withoutPaths = (ctx: Ctx, text: string) => text.replaceAll(`${ctx.config.data_dir}/`, "");
+const withoutPaths = (ctx: Ctx, text: string) => text.replaceAll(`${ctx.config.data_dir}/`, "").replaceAll(GIVEN, "");
 
 const GROW_AGAIN_MS = 30_000;
 

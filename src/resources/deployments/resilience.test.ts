@@ -129,7 +129,7 @@ test("after a restart what served serves again, what was waking is parked, and w
   for (const id of [served, parked, waking]) await on.reaches(id, "serving");
   moves.park(on.ctx, parked);
   moves.park(on.ctx, waking);
-  moves.wake(on.ctx, waking);
+  moves.wake(on.ctx, waking, null);
   await durable(on.ctx.db);
   await on.close();
   apps.pop();

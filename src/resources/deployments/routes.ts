@@ -41,7 +41,7 @@ const managing = (ctx: Ctx) => {
         const place = await hardwareFor(ctx, body);
         await bringCheckpoint(ctx, principal.workspaceId, body);
         return creates(ctx, { request, principal, body, set }, () =>
-          deployments.show(ctx, deployments.create(ctx, principal.workspaceId, body, place)),
+          deployments.show(ctx, deployments.create(ctx, principal, body, place)),
         );
       },
       { ...takes(CreateDeployment), detail: describe("Deploy a model", { 201: Deployment }) },
@@ -76,7 +76,7 @@ const managing = (ctx: Ctx) => {
     )
     .post(
       "/:id/start",
-      ({ principal, params }) => deployments.show(ctx, deployments.start(ctx, principal.workspaceId, params.id)),
+      ({ principal, params }) => deployments.show(ctx, deployments.start(ctx, principal, params.id)),
       { detail: describe("Start a stopped or failed deployment", { 200: Deployment }) },
     )
     .get(
@@ -101,7 +101,11 @@ const inference = (ctx: Ctx) => {
     .post(
       "/chat/completions",
       ({ principal, params, body, request }) =>
-        answer(ctx, named(own(ctx, principal, params.id), body.model), request, { path: "/chat/completions", body }),
+        answer(ctx, named(own(ctx, principal, params.id), body.model), request, {
+          path: "/chat/completions",
+          body,
+          keyId: principal.keyId,
+        }),
       {
         ...takes(ChatCompletionRequest, { kind: "chat" }),
         detail: describe("Chat with a deployment", { 200: ChatCompletion }, { description: STREAMS }),
@@ -110,7 +114,11 @@ const inference = (ctx: Ctx) => {
     .post(
       "/completions",
       ({ principal, params, body, request }) =>
-        answer(ctx, named(own(ctx, principal, params.id), body.model), request, { path: "/completions", body }),
+        answer(ctx, named(own(ctx, principal, params.id), body.model), request, {
+          path: "/completions",
+          body,
+          keyId: principal.keyId,
+        }),
       {
         ...takes(CompletionRequest, { kind: "tokens" }),
         detail: describe("Complete a text", { 200: Completion }, { description: STREAMS }),
@@ -119,7 +127,11 @@ const inference = (ctx: Ctx) => {
     .post(
       "/embeddings",
       ({ principal, params, body, request }) =>
-        answer(ctx, named(own(ctx, principal, params.id), body.model), request, { path: "/embeddings", body }),
+        answer(ctx, named(own(ctx, principal, params.id), body.model), request, {
+          path: "/embeddings",
+          body,
+          keyId: principal.keyId,
+        }),
       { ...takes(EmbeddingRequest, { kind: "tokens" }), detail: describe("Embed texts", { 200: EmbeddingList }) },
     )
     .get("/models", ({ principal, params }) => servedModels(own(ctx, principal, params.id)), {
@@ -137,6 +149,7 @@ const byName = (ctx: Ctx) => {
         answer(ctx, deployments.mustFind(ctx, principal.workspaceId, body.model), request, {
           path: "/chat/completions",
           body,
+          keyId: principal.keyId,
         }),
       {
         ...takes(ChatCompletionRequest, { kind: "chat" }),
@@ -153,6 +166,7 @@ const byName = (ctx: Ctx) => {
         answer(ctx, deployments.mustFind(ctx, principal.workspaceId, body.model), request, {
           path: "/completions",
           body,
+          keyId: principal.keyId,
         }),
       {
         ...takes(CompletionRequest, { kind: "tokens" }),
@@ -165,6 +179,7 @@ const byName = (ctx: Ctx) => {
         answer(ctx, deployments.mustFind(ctx, principal.workspaceId, body.model), request, {
           path: "/embeddings",
           body,
+          keyId: principal.keyId,
         }),
       {
         ...takes(EmbeddingRequest, { kind: "tokens" }),

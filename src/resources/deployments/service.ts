@@ -12,12 +12,13 @@ import * as billing from "../billing/service.ts";
 import * as gpu from "../gpu/service.ts";
 import * as models from "../models/service.ts";
 import { modelFor, mustFit, type Place } from "./admission.ts";
-import { allLive, inflightOf, liveOf, readyOf, seenLoad, turnAway } from "./fleet.ts";
+import { allLive, inflightOf, liveOf, readyOf, seenLoad } from "./fleet.ts";
+import { halt } from "./halt.ts";
 import { machine } from "./machine.ts";
 import * as moves from "./moves.ts";
 import { partsOf } from "./parts.ts";
 import { desiredReplicas, type Hardware } from "./policy.ts";
-import { endAll, reload, trafficOf } from "./reconcile.ts";
+import { reload, trafficOf } from "./reconcile.ts";
 import { type CreateDeployment, type Deployment, present, presentRequest, type UpdateDeployment } from "./schema.ts";
 import { type DeploymentRow, deploymentRequests, deployments } from "./table.ts";
 
@@ -80,12 +81,13 @@ export function show(ctx: Ctx, row: DeploymentRow): Deployment {
   });
 }
 
-export function create(ctx: Ctx, workspaceId: string, input: CreateDeployment, place: Place): DeploymentRow {
+export function create(ctx: Ctx, payer: billing.Payer, input: CreateDeployment, place: Place): DeploymentRow {
+  const { workspaceId } = payer;
   const now = ctx.clock.now();
   const row = naming(input.name, () =>
     write(ctx.db, (tx) => {
       const costPerHourMicros = rateOf(ctx, { ...input, gpuType: place.type, gpuCount: input.gpu?.gpu_count ?? 1 });
-      billing.mustAfford(ctx, workspaceId, aMinute(costPerHourMicros, input.min_replicas));
+      billing.mustAfford(ctx, payer, aMinute(costPerHourMicros, input.min_replicas));
       const model = modelFor(ctx, workspaceId, input);
       const made = insert(tx, {
         ...BLANK,
@@ -104,6 +106,7 @@ export function create(ctx: Ctx, workspaceId: string, input: CreateDeployment, p
         metadata: input.metadata,
         createdAt: now,
         updatedAt: now,
+        apiKeyId: payer.keyId,
       });
       mustFit(ctx, made, partsOf(ctx, workspaceId, model), place.hardware);
       emit(tx, "deployment.created", { workspaceId, now }, machine.report(made));
@@ -214,15 +217,7 @@ const isResized = (a: DeploymentRow, b: DeploymentRow) =>
 /** Whatever it works on is cut off. Already stopped or failed: as it is. */
 export function stop(ctx: Ctx, workspaceId: string, id: string): DeploymentRow {
   const before = mustGet(ctx, workspaceId, id);
-  const ended = { stoppedAt: ctx.clock.now(), parked: false, waking: false, queueReason: null, nextAttemptAt: null };
-  const row = moves.move(ctx, id, "stop", ended);
-  if (!row) return before;
-  const live = liveOf(ctx, id);
-  const stopped = new AppError("unsupported_state", `Deployment ${row.name} was stopped`);
-  turnAway(live, stopped);
-  for (const flight of live.flights) flight.abort(stopped);
-  void endAll(ctx, live, "the deployment was stopped");
-  return row;
+  return halt(ctx, before, { error: before.error }) ?? before;
 }
 
 /** The workspace is gone: so is what it ran. */
@@ -231,10 +226,12 @@ export function stopAll(ctx: Ctx, workspaceId: string) {
   for (const { id } of rows) stop(ctx, workspaceId, id);
 }
 
-export function start(ctx: Ctx, workspaceId: string, id: string): DeploymentRow {
-  const before = mustGet(ctx, workspaceId, id);
+/** From here on the key of `payer` pays. */
+export function start(ctx: Ctx, payer: billing.Payer, id: string): DeploymentRow {
+  const before = mustGet(ctx, payer.workspaceId, id);
   const costPerHourMicros = rateOf(ctx, before); // as it is now
   const anew = {
+    apiKeyId: payer.keyId,
     costPerHourMicros,
     error: null,
     queueReason: null,
@@ -245,7 +242,7 @@ export function start(ctx: Ctx, workspaceId: string, id: string): DeploymentRow 
     nextAttemptAt: null,
   };
   if (before.status === "stopped" || before.status === "failed")
-    billing.mustAfford(ctx, workspaceId, aMinute(costPerHourMicros, before.minReplicas));
+    billing.mustAfford(ctx, payer, aMinute(costPerHourMicros, before.minReplicas));
   const row = naming(before.name, () => moves.move(ctx, id, "start", anew));
   if (!row)
     throw new AppError(

@@ -1,6 +1,6 @@
 import { afterEach, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdirSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { type DeployingApp, eventsOf, manyDeploying } from "../../../test/fake_replicas.ts";
 import { jobFile } from "../../../test/foreign_paths.ts";
 import { fakeClock, until } from "../../../test/harness.ts";
@@ -153,14 +153,14 @@ test("an adapter that does not fit fails alone, in words", async () => {
   const on = await app();
   await adapters(on, "poet", "clerk");
   const poet = await serving(on, "poet");
-  const path = models.mustGet(on.ctx, on.workspaceA, "clerk").path as string;
-  on.relive([{ refuses: path }]);
+  const file = basename(models.mustGet(on.ctx, on.workspaceA, "clerk").path as string);
+  on.relive([{ refuses: file }]);
   await on.call("POST", `/v1/deployments/${poet}/stop`);
   await on.call("POST", `/v1/deployments/${poet}/start`);
   await on.reaches(poet, "serving");
   const clerk = await on.deploy({ model: "clerk", name: "clerk" });
   const failed = await on.reaches(clerk, "failed");
-  expect(failed.error).toBe(`${path} is no adapter of this model`);
+  expect(failed.error).toBe(`${file} is no adapter of this model`);
   expect(await text(on, poet, "poet")).toBe("a0 a1 a2 ");
   expect(await ledger(on)).toEqual({ [poet]: MEASURED + bytesOf(on, "poet") });
 });

@@ -53,6 +53,8 @@ export const deployments = sqliteTable("deployments", {
   metadata: text("metadata", { mode: "json" }).$type<Record<string, string>>().notNull(),
   createdAt: integer("created_at").notNull(),
   updatedAt: integer("updated_at").notNull(),
+  /** The key that caused it to run: made, started or woke it last. */
+  apiKeyId: text("api_key_id"),
 });
 export type DeploymentRow = typeof deployments.$inferSelect;
 

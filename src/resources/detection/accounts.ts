@@ -5,12 +5,13 @@
 import { eq, sql } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { AppError } from "../../lib/errors.ts";
+import { monthOf } from "../../lib/months.ts";
 import { oncePer } from "../../lib/once_per.ts";
 import { type Db, prepared, type Tx } from "../../platform/db.ts";
 import { preparedRow } from "../../platform/row.ts";
 import * as webhooks from "../webhooks/service.ts";
 import { workspaces } from "../workspaces/table.ts";
-import { alertsOf, allowanceOf, monthOf, type Plan, planOf, untilNextMonth } from "./policy.ts";
+import { alertsOf, allowanceOf, type Plan, planOf, untilNextMonth } from "./policy.ts";
 import { type AccountRow, detectionAccounts } from "./table.ts";
 
 const byId = preparedRow(detectionAccounts, eq(detectionAccounts.workspaceId, sql.placeholder("id")));

@@ -2,9 +2,10 @@ import { afterEach, describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import { imageOf, manyDetecting } from "../../../test/detection_kit.ts";
 import { fakeClock, until } from "../../../test/harness.ts";
+import { monthOf } from "../../lib/months.ts";
 import { durable, write } from "../../platform/db.ts";
 import { accountOf, charge } from "./accounts.ts";
-import { alertsOf, allowanceOf, monthOf, planOf, untilNextMonth } from "./policy.ts";
+import { alertsOf, allowanceOf, planOf, untilNextMonth } from "./policy.ts";
 
 const { open, closeAll } = manyDetecting();
 afterEach(closeAll);
@@ -21,6 +22,7 @@ describe("a plan", () => {
     expect(planOf(settings, { id: "ws_9", name: "lab" })).toBe("free");
     expect(planOf(settings, { id: "ws_1", name: "x" })).toBe("enterprise");
     expect(planOf(settings, { id: "ws_2", name: "x" })).toBe("pro");
+    expect(planOf(settings, { id: "ws_1", name: "lab" })).toBe("enterprise"); // the id comes first
     expect(allowanceOf(settings, "free")).toEqual({ perSecond: 10, perMonth: 1_000 });
     expect(allowanceOf(settings, "pro")).toEqual({ perSecond: 100, perMonth: 50_000 });
     expect(allowanceOf(settings, "enterprise")).toEqual({ perSecond: 7, perMonth: 9 });
@@ -75,6 +77,15 @@ describe("the rate", () => {
     const answers = await Promise.all(Array.from({ length: 200 }, () => app.call("POST", "/api/detect", {})));
     expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([400]));
   });
+});
+
+test("M4: a tenant can neither leave its plan nor take another's by a new name", async () => {
+  const app = open({ flags: { "detect.plans": ["alpha=free", "spare=enterprise"], "detect.default_plan": "pro" } });
+  const planned = async (key: string) => (await app.call("GET", "/v1/config", undefined, { key })).body.plan;
+  for (const name of ["alpha2", "spare"])
+    for (const key of [app.keyA, app.keyB])
+      expect((await app.call("PATCH", "/v1/account", { name }, { key })).status).toBe(403);
+  expect([await planned(app.keyA), await planned(app.keyB)]).toEqual(["free", "pro"]);
 });
 
 describe("the quota of a month", () => {

@@ -1,6 +1,7 @@
 /** What a plan allows, which models look at a file, what their scores say together, and when credit runs low. Pure. */
 import { type Tier, tierOf } from "../../lib/detection/tiers.ts";
 import { AppError } from "../../lib/errors.ts";
+import { nextMonthStart } from "../../lib/months.ts";
 import {
   AUDIO_MODELS,
   IMAGE_MODELS,
@@ -22,10 +23,14 @@ type Settings = {
   enterprise_per_month: number;
 };
 
-/** `plans` is checked when the settings are read: `<name or id>=<plan>`. */
+/**
+ * `plans` is checked when the settings are read: `<name or id>=<plan>`. An entry with the id comes before one with the
+ * name. Only the operator chooses names, so a tenant cannot change which entry applies to it.
+ */
 export function planOf({ default_plan, plans }: Settings, workspace: { id: string; name: string }): Plan {
-  const own = plans.find((text) => [workspace.id, workspace.name].includes(text.slice(0, text.lastIndexOf("="))));
-  return own === undefined ? default_plan : (own.slice(own.lastIndexOf("=") + 1) as Plan);
+  const entries = plans.map((text) => [text.slice(0, text.lastIndexOf("=")), text.slice(text.lastIndexOf("=") + 1)]);
+  const own = [workspace.id, workspace.name].flatMap((key) => entries.filter(([name]) => name === key)).at(0);
+  return own === undefined ? default_plan : (own[1] as Plan);
 }
 
 export function allowanceOf(settings: Settings, plan: Plan): Allowance {
@@ -34,13 +39,8 @@ export function allowanceOf(settings: Settings, plan: Plan): Allowance {
   return { perSecond: settings.enterprise_per_second, perMonth: settings.enterprise_per_month };
 }
 
-export const monthOf = (ms: number): string => new Date(ms).toISOString().slice(0, 7);
-
 /** Seconds until the quota is fresh. */
-export function untilNextMonth(ms: number): number {
-  const date = new Date(ms);
-  return Math.ceil((Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + 1, 1) - ms) / 1000);
-}
+export const untilNextMonth = (ms: number): number => Math.ceil((nextMonthStart(ms) - ms) / 1000);
 
 /** Those a request names, in their order, each once. */
 export function namedModels(names: readonly string[]): ModelName[] {

@@ -3,7 +3,7 @@ import type { Ctx } from "../../context.ts";
 import { area } from "../../http/auth.ts";
 import { describe } from "../../http/openapi.ts";
 import { asks } from "../../http/query.ts";
-import { type SseMessage, sse } from "../../http/sse.ts";
+import { type SseMessage, streamFor } from "../../http/sse.ts";
 import { durable } from "../../platform/db.ts";
 import { EventList, EventQuery, present } from "./schema.ts";
 import * as feed from "./service.ts";
@@ -18,8 +18,10 @@ export const routes = (ctx: Ctx) => {
       const after = request.headers.get("last-event-id") ?? query.after;
       const afterSeq = feed.seqOf(ctx, workspaceId, after);
       if (query.stream === "1")
-        return sse(ctx, request, (signal) => messages(ctx, { workspaceId, afterSeq, types }, signal));
-      const rows = feed.read(ctx, { workspaceId, afterSeq, types, limit: query.limit + 1 });
+        return streamFor(ctx, { request, principal }, (signal) =>
+          messages(ctx, { workspaceId, afterSeq, types }, signal),
+        );
+      const rows = await feed.read(ctx, { workspaceId, afterSeq, types, limit: query.limit + 1 });
       await durable(ctx.db); // a reader keeps the last id as its cursor: it must never name a lost event
       return { object: "list", data: rows.slice(0, query.limit).map(present), has_more: rows.length > query.limit };
     },
@@ -30,7 +32,7 @@ export const routes = (ctx: Ctx) => {
         { 200: EventList },
         {
           description:
-            "Oldest first. With stream=1 the answer is text/event-stream: one message per event, its id in `id`; before them one with an `id` alone, the place where the stream begins. Reconnect with Last-Event-ID.",
+            "Oldest first. With stream=1 the answer is text/event-stream: one message per event, its id in `id`; before them one with an `id` alone, the place where the stream begins. With types, a message with an `id` alone says how far the stream has come past events of other types. Reconnect with Last-Event-ID.",
         },
       ),
     },
@@ -47,5 +49,6 @@ async function* messages(
     await durable(ctx.db); // a cursor never names a lost event
     yield { id }; // who is cut off before the first event comes back to this place
   }
-  for await (const row of feed.follow(ctx, at, signal)) yield { id: row.id, event: row.type, data: present(row) };
+  for await (const step of feed.follow(ctx, at, signal))
+    yield "row" in step ? { id: step.row.id, event: step.row.type, data: present(step.row) } : { id: step.id };
 }

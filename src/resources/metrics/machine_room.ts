@@ -3,6 +3,7 @@ import type { Ctx } from "../../context.ts";
 import { usdOf } from "../../lib/money.ts";
 import { type Family, labelText } from "../../lib/prometheus.ts";
 import { COMMIT, VERSION } from "../../lib/version.ts";
+import { freeBytes } from "../../platform/disk.ts";
 import * as gpu from "../gpu/service.ts";
 import { gauge, scoped, total, type View } from "./rows.ts";
 
@@ -63,7 +64,7 @@ export function deliveries({ db }: Pick<Ctx, "db">, view: View): Family[] {
 type Account = { workspace_id: string; name: string; balance_micros: number | null };
 const accounts = scoped<Account>(
   (where) => `SELECT w.id AS workspace_id, w.name AS name, a.balance_micros AS balance_micros FROM workspaces AS w
-    LEFT JOIN credit_accounts AS a ON a.workspace_id = w.id WHERE w.status != 'deleted' ${where}`,
+    LEFT JOIN credit_accounts AS a ON a.workspace_id = w.id WHERE w.status <> 'deleted' ${where}`,
   "w.id",
 );
 
@@ -75,6 +76,18 @@ export function balances({ db }: Pick<Ctx, "db">, view: View): Family[] {
     balance.put(labelText({ workspace }), micros === null ? null : usdOf(micros));
   }
   return [about, balance];
+}
+
+type Kept = { workspace_id: string; kind: string; bytes: number };
+const kept = scoped<Kept>((where) => `SELECT workspace_id, kind, bytes FROM storage_usage WHERE bytes <> 0 ${where}`);
+
+export function storage({ db, config }: Pick<Ctx, "db" | "config">, view: View): Family[] {
+  const used = gauge("verk_storage_bytes", "Content that a workspace keeps, by kind");
+  const free = gauge("verk_disk_free_bytes", "Free space on the disk of the data directory");
+  for (const { workspace_id: workspace, kind, bytes } of kept(db, view))
+    used.put(labelText({ workspace, kind }), bytes);
+  if (view.workspaceId === null) free.put("", freeBytes(config.data_dir));
+  return [used, free];
 }
 
 const STARTED_S = Math.round(Date.now() - process.uptime() * 1000) / 1000;

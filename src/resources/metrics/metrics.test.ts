@@ -193,3 +193,15 @@ test("every counter is in the documentation", async () => {
   expect(names.length).toBeGreaterThan(8);
   expect(names.filter((name) => !document.includes(`\`${name}\``))).toEqual([]);
 });
+
+test("what a workspace keeps is shown to it, and the free space of the disk to the operator", async () => {
+  const app = open();
+  await app.call("POST", "/v1/volumes", { name: "lab" });
+  await app.call("PUT", "/v1/volumes/lab/files/a", undefined, { raw: "12345" });
+  const volumes = { workspace: app.workspaceA, kind: "volumes" };
+  expect(numberIn(await scrape(app), "verk_storage_bytes", volumes)).toBe(5);
+  expect((await scrape(app)).has("verk_disk_free_bytes")).toBe(false);
+  const all = await scrape(app, app.adminKey);
+  expect(numberIn(all, "verk_storage_bytes", volumes)).toBe(5);
+  expect(numberIn(all, "verk_disk_free_bytes", {})).toBeGreaterThan(0);
+});

@@ -8,7 +8,7 @@ import { type Family, familyText, labelText, type Sample } from "../../lib/prome
 import type { Db } from "../../platform/db.ts";
 import { allFamilies, allSeries, type Series } from "../../platform/metrics.ts";
 import * as gpu from "../gpu/service.ts";
-import { balances, deliveries, devices, leases, server } from "./machine_room.ts";
+import { balances, deliveries, devices, leases, server, storage } from "./machine_room.ts";
 import type { View } from "./rows.ts";
 import { load, store } from "./store.ts";
 import { jobs, queues, serving } from "./work.ts";
@@ -23,6 +23,7 @@ const COLLECTORS: readonly ((ctx: Ctx, view: View) => Family[])[] = [
   leases,
   deliveries,
   balances,
+  storage,
   server,
 ];
 

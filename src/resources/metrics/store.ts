@@ -4,7 +4,6 @@ import type { Ctx } from "../../context.ts";
 import { oncePer } from "../../lib/once_per.ts";
 import { type Db, durable, prepared, write } from "../../platform/db.ts";
 import { allFamilies, allSeries, forget, isDirty, restore, type Series } from "../../platform/metrics.ts";
-import { workspaces } from "../workspaces/table.ts";
 import { counters } from "./table.ts";
 
 export const STORE = "metrics.store";
@@ -39,15 +38,28 @@ export async function store(ctx: Pick<Ctx, "db" | "clock">): Promise<void> {
   for (const [series, counted] of kept) series.stored = counted;
 }
 
-/** Those of workspaces that are gone go too, here and on the disk. */
+const deletedAmong = prepared((db) =>
+  db.$client.prepare<{ id: string }, [string]>(
+    "SELECT w.id FROM json_each(?) AS s CROSS JOIN workspaces AS w ON w.id = s.value WHERE w.status = 'deleted'",
+  ),
+);
+
+/**
+ * Series of deleted workspaces are removed here and on the disk. Only workspaces that have series are looked up: deleted
+ * workspaces keep their rows for good, so their number only grows.
+ */
 function livingSeries(db: Db): Series[] {
   const all = allFamilies().flatMap(({ name }) => allSeries(db, name));
-  const deleted = db.select({ id: workspaces.id }).from(workspaces).where(eq(workspaces.status, "deleted")).all();
-  const gone = new Set(deleted.map(({ id }) => id).filter((id) => all.some(({ workspaceId }) => workspaceId === id)));
+  const owners = [...new Set(all.map(({ workspaceId }) => workspaceId))];
+  const gone = new Set(
+    deletedAmong(db)
+      .all(JSON.stringify(owners))
+      .map(({ id }) => id),
+  );
   if (gone.size === 0) return all;
   write(db, (tx) => {
     for (const id of gone) tx.delete(counters).where(eq(counters.workspaceId, id)).run();
   });
-  for (const id of gone) forget(db, id);
+  forget(db, gone);
   return all.filter(({ workspaceId }) => !gone.has(workspaceId));
 }

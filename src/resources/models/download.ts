@@ -100,9 +100,10 @@ function bodyOf(answer: Got, { repo, file, at, last }: Range): Uint8Array {
 
 async function requireSpace(ctx: Ctx, file: HubFile, bytes: number) {
   const { bavail, bsize } = await statfs(ctx.config.data_dir);
-  if (bavail * bsize >= bytes + SPARE_BYTES) return;
+  const spare = Math.max(SPARE_BYTES, ctx.config.storage.min_free_bytes);
+  if (bavail * bsize >= bytes + spare) return;
   throw new HubError(
-    `${file.path} needs ${formatBytes(bytes + SPARE_BYTES)} of disk, ${formatBytes(bavail * bsize)} are free: make room or move data_dir`,
+    `${file.path} needs ${formatBytes(bytes + spare)} of disk, ${formatBytes(bavail * bsize)} are free: make room or move data_dir`,
     false,
   );
 }

@@ -8,9 +8,10 @@ import { and, eq } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { write } from "../../platform/db.ts";
 import { StorageError } from "../../platform/files.ts";
+import { lacksRoom } from "../storage_usage/service.ts";
 import { checkWhole, download, type Fetched, partPath, type Wanted } from "./download.ts";
 import { FOLDER, HUB } from "./folder.ts";
-import { chooseFile, HubError, listFiles } from "./hub.ts";
+import { chooseFile, HubError, type HubFile, listFiles } from "./hub.ts";
 import { parseHubName } from "./hub_name.ts";
 import { hubTokenOf } from "./hub_token.ts";
 import * as models from "./service.ts";
@@ -127,9 +128,7 @@ async function fetchOne(ctx: Ctx, task: Task) {
   busy.add(part);
   try {
     const wanted = { repo: name.repo, file, target: targetOf(ctx, row.id, name.repo, file) };
-    write(ctx.db, (tx) =>
-      tx.update(table).set({ hubFile: file.path, sizeBytes: file.size }).where(eq(table.id, row.id)).run(),
-    );
+    reserve(ctx, row, file);
     const onProgress = (fraction: number) => {
       task.progress = fraction;
     };
@@ -141,6 +140,15 @@ async function fetchOne(ctx: Ctx, task: Task) {
     if (statusOf(ctx, row.id) === "deleted") await rm(part, { force: true });
     busy.delete(part); // from here on another may write it
   }
+}
+
+/** Its size counts for the workspace from here on, before the first byte is here. */
+function reserve(ctx: Ctx, { id, workspaceId, sizeBytes }: ModelRow, file: HubFile) {
+  const why = workspaceId && lacksRoom(ctx, { workspaceId, kind: "models" }, file.size - (sizeBytes ?? 0));
+  if (why) throw new HubError(`${file.path} has ${file.size} bytes and cannot be kept: ${why}`, false);
+  write(ctx.db, (tx) =>
+    tx.update(table).set({ hubFile: file.path, sizeBytes: file.size }).where(eq(table.id, id)).run(),
+  );
 }
 
 const statusOf = (ctx: Ctx, id: string) => ctx.db.select().from(table).where(eq(table.id, id)).get()?.status;

@@ -12,6 +12,7 @@ import { isId, newId } from "../../lib/ids.ts";
 import { type Tx, write } from "../../platform/db.ts";
 import { preparedInsert, preparedRow } from "../../platform/row.ts";
 import type { ModelShape } from "../../workers/protocol.ts";
+import { mustBeOpen } from "../storage_usage/service.ts";
 import * as uploads from "../uploads/service.ts";
 import { fileMatches, parseHubName } from "./hub_name.ts";
 import { INSTALLATION, machine } from "./machine.ts";
@@ -94,6 +95,7 @@ export function request(ctx: Ctx, workspaceId: string, hubName: string, param = 
       `No model ${JSON.stringify(hubName.slice(0, 120))} here, and offline = true forbids to download it: import the file with \`verk models import FILE\``,
       { param },
     );
+  mustBeOpen(ctx, { workspaceId, kind: "models" }, param);
   const now = ctx.clock.now();
   const row = write(ctx.db, (tx) => {
     const id = known?.id ?? add(tx, { workspaceId, name: hubName, source: "hub" }, now).id;
@@ -237,6 +239,17 @@ export function accept(tx: Tx, id: string, found: Inspected & { path: string }, 
     },
   );
 }
+
+/**
+ * Files that were sent for a model that is not ready yet count too: `sizeBytes` is their sum until `accept` sets the size
+ * of the one that is used.
+ */
+export const addBytes = (tx: Tx, id: string, bytes: number) =>
+  void tx
+    .update(models)
+    .set({ sizeBytes: sql`nullif(max(0, coalesce(${models.sizeBytes}, 0) + ${bytes}), 0)` })
+    .where(eq(models.id, id))
+    .run();
 
 export const recheck = (tx: Tx, id: string, now: number): ModelRow | undefined =>
   transition(tx, machine, "recheck", { id, now }, { error: null });

@@ -13,8 +13,10 @@ import { newId } from "../../lib/ids.ts";
 import { isoTime } from "../../lib/time.ts";
 import { durable, write } from "../../platform/db.ts";
 import { isUniqueViolation } from "../../platform/db_errors.ts";
+import { mustLeaveSpace } from "../../platform/disk.ts";
 import type { Written } from "../../platform/files.ts";
 import * as signed from "../signed_urls/service.ts";
+import { mustHaveRoom, roomOf } from "../storage_usage/service.ts";
 import * as uploads from "../uploads/service.ts";
 import { type UploadRow, uploads as uploadTable } from "../uploads/table.ts";
 import { inspect } from "./inspect.ts";
@@ -73,10 +75,13 @@ export function presign(ctx: Ctx, { asker, id, body, here }: Ask): PresignedUplo
   requireOneModel(body);
   const addresses = write(ctx.db, (tx) => {
     const model = mustTakeFiles(ctx, workspaceId, id);
+    const place = { workspaceId, kind: "models" as const };
     uploads.abortAll(tx, model.id, now);
     transition(tx, machine, "recheck", { id: model.id, now }, { error: null, path: null });
     return body.files.map(({ path, size_bytes: sizeBytes = null, sha256 = null }, i) => {
-      const maxBytes = sizeBytes ?? ctx.config.volumes.max_file_bytes;
+      mustHaveRoom(ctx, place, { bytes: sizeBytes ?? 1, param: `/files/${i}/size_bytes` });
+      mustLeaveSpace(ctx, sizeBytes ?? 0);
+      const maxBytes = sizeBytes ?? Math.min(ctx.config.volumes.max_file_bytes, roomOf(ctx, place));
       const target = { workspaceId, purpose: "model" as const, targetId: model.id, groupId };
       const row = uploads.create(tx, { ...target, path, sizeBytes, sha256, maxBytes, expiresAt }, now);
       const url = signed.addressFor(ctx, asker, useOf(row), expiresAt);
@@ -126,7 +131,11 @@ const settled = (ctx: Ctx, id: string, put: (claim: UploadRow) => Promise<Writte
   uploads.claimed(ctx, id, async (claim) => {
     const written = await keepOrRemove(ctx, id, async () => {
       const done = await put(claim);
-      write(ctx.db, (tx) => uploads.use(tx, id, done, ctx.clock.now()));
+      write(ctx.db, (tx) => {
+        mustHaveRoom(ctx, { workspaceId: claim.workspaceId, kind: "models" }, { bytes: done.bytes });
+        uploads.use(tx, id, done, ctx.clock.now());
+        models.addBytes(tx, claim.targetId, done.bytes);
+      });
       return done;
     });
     await durable(ctx.db);
@@ -155,7 +164,10 @@ export async function complete(ctx: Ctx, workspaceId: string, name: string, grou
   const now = ctx.clock.now();
   if (!found.ok) {
     const error = `${upload.path} cannot be used: ${found.error}`;
-    write(ctx.db, (tx) => models.refuse(tx, model.id, error, now));
+    write(ctx.db, (tx) => {
+      models.refuse(tx, model.id, error, now);
+      models.addBytes(tx, model.id, -bytes);
+    });
     await durable(ctx.db);
     await files.remove(ctx, upload.id);
     throw unusable(error);

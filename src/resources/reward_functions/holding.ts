@@ -7,23 +7,33 @@ import { type Asker, createPlaces, takeWithin } from "../../platform/places.ts";
 const MAX_WAITING = 256;
 const PATIENCE_MS = 60_000;
 
-const placesOf = oncePer(({ sandbox }: Ctx["config"]) =>
-  createPlaces({ total: sandbox.processes, maxWaiting: MAX_WAITING }),
+/** One process always stays for other workspaces, so that endless code of one workspace does not shut them out. */
+const mostOf = (processes: number) => Math.max(1, processes - 1);
+
+const placesOf = oncePer(({ sandbox: { processes } }: Ctx["config"]) =>
+  createPlaces({ total: processes, maxWaiting: MAX_WAITING, keepsOne: true, mostEach: mostOf(processes) }),
 );
 
 /** Holds `count` places while it works. Waits a minute at most; then, or where the line is long, 503. */
 export async function holding<T>(ctx: Ctx, asker: Asker, count: number, work: () => Promise<T>): Promise<T> {
   const { processes } = ctx.config.sandbox;
-  if (count > processes)
-    throw new AppError("schema", `This server runs ${processes} reward processes: send ${processes} rewards at most`, {
-      param: "/reward_functions",
-    });
+  const most = mostOf(processes);
+  if (count > most)
+    throw new AppError(
+      "schema",
+      `reward_functions: has ${count} rewards, and one workspace may use ${most} of the ${processes} reward processes of this server (sandbox.processes): send ${most} at most`,
+      { param: "/reward_functions" },
+    );
   const patience = { clock: ctx.clock, ms: PATIENCE_MS };
   const giveBack = await takeWithin(patience, placesOf(ctx.config), asker, count);
   if (!giveBack)
-    throw new AppError("no_capacity", `All ${processes} reward processes are busy: try again`, {
-      retryAfterSeconds: 5,
-    });
+    throw new AppError(
+      "no_capacity",
+      `The reward processes that this workspace may use are busy (${most} of ${processes}): try again`,
+      {
+        retryAfterSeconds: 5,
+      },
+    );
   try {
     return await work();
   } finally {

@@ -167,6 +167,21 @@ test("a run waits for its turn, a minute at most", async () => {
   expect([(await slow).status, (await fourth).status, pool.open]).toEqual([200, 200, 0]);
 });
 
+test("M5: a run with endless code leaves a process to other workspaces", async () => {
+  const { app, pool } = faked({ flags: { "sandbox.processes": 3 } });
+  const slow = () => app.call("POST", `${PATH}/run`, { source: `${GOOD} # waits`, rows: ROWS });
+  const runs = [slow(), slow(), slow()];
+  await until("two to begin", () => pool.open === 2);
+  const other = await app.call("POST", `${PATH}/run`, { source: GOOD, rows: ROWS }, { key: app.keyB });
+  expect([other.status, pool.open]).toEqual([200, 2]);
+  let ended = 0;
+  for (const each of runs) void each.then(() => ended++);
+  await until("all to end", () => {
+    pool.letGo();
+    return ended === 3;
+  });
+});
+
 test("a client that leaves takes its processes with it, and the next gets its place", async () => {
   const { app, pool } = faked({ flags: { "sandbox.processes": 1 } });
   const leaving = new AbortController();

@@ -2,6 +2,7 @@ import { Elysia } from "elysia";
 import type { Ctx, Principal } from "../../context.ts";
 import { area } from "../../http/auth.ts";
 import { createsLater } from "../../http/idempotency.ts";
+import { openStream } from "../../http/limits/streams.ts";
 import { describe } from "../../http/openapi.ts";
 import { listOf, PageQuery } from "../../http/pagination.ts";
 import { keepOpen } from "../../http/patience.ts";
@@ -83,8 +84,14 @@ const managing = (ctx: Ctx) => {
       async ({ request, principal, params, body }) => {
         const row = await usable(ctx, principal, params.id);
         keepOpen(ctx, request);
-        const admitted = await exec.admit(ctx, row, body, request.signal);
-        return body.stream ? sse(ctx, request, exec.stream(ctx, admitted)) : exec.run(ctx, admitted);
+        if (!body.stream) return exec.run(ctx, await exec.admit(ctx, row, body, request.signal));
+        const onEnd = openStream(ctx, principal);
+        try {
+          return sse(ctx, request, exec.stream(ctx, await exec.admit(ctx, row, body, request.signal)), { onEnd });
+        } catch (error) {
+          onEnd();
+          throw error;
+        }
       },
       {
         ...takes(schema.CreateExec, { kind: "exec" }),

@@ -5,7 +5,8 @@ import { actsFor } from "../../http/audit.ts";
 import { readJson } from "../../http/body.ts";
 import { describe } from "../../http/openapi.ts";
 import { page } from "../../http/page.ts";
-import { CreatedApiKey, present } from "../api_keys/schema.ts";
+import { CreatedApiKey } from "../api_keys/schema.ts";
+import * as keys from "../api_keys/service.ts";
 import * as setup from "./service.ts";
 import html from "./setup.html" with { type: "text" };
 
@@ -21,7 +22,7 @@ export const routes = (ctx: Ctx) =>
         set.status = 201;
         const { row, key } = setup.redeem(ctx, body.token);
         actsFor(request, { workspaceId: row.workspaceId, keyId: row.id });
-        return { ...present(row), key };
+        return { ...keys.show(ctx, row), key };
       },
       {
         body: Redeem,

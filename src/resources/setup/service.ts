@@ -7,7 +7,7 @@ import { apiKeys } from "../api_keys/table.ts";
 import * as workspaces from "../workspaces/service.ts";
 import { settings } from "./table.ts";
 
-export const DEFAULT_WORKSPACE = "default";
+export const DEFAULT_WORKSPACE = workspaces.DEFAULT_NAME;
 const TOKEN = "setup_token_hash";
 /** The link stands in the journal, which is read by more people than may hold an admin key. */
 export const TOKEN_HOURS = 24;

@@ -4,7 +4,9 @@
  */
 import { eq, sql } from "drizzle-orm";
 import type { Ctx, Principal } from "../../context.ts";
-import { actsFor } from "../../http/audit.ts";
+import { actsFor, isRead } from "../../http/audit.ts";
+import { rootOf } from "../../http/host.ts";
+import { underWayOf } from "../../http/limits/under_way.ts";
 import { rateLimiterOf } from "../../http/rate_limit.ts";
 import { AppError } from "../../lib/errors.ts";
 import { oncePer } from "../../lib/once_per.ts";
@@ -25,7 +27,7 @@ export type Asker = { request: Request; principal: Principal };
 
 /** `path` begins with a slash and is what this server sees, whatever stands before it in http.public_url. */
 export function addressFor(ctx: Ctx, { request, principal }: Asker, use: SignedUse, expiresAt: number): string {
-  const root = ctx.config.http.public_url || new URL(request.url).origin;
+  const root = rootOf(ctx, request);
   const grant = { keyId: principal.keyId, expiresAtSeconds: expiresAt / 1000 };
   return `${root}${use.path}?${signedQuery(signingKeyOf(ctx.secrets), use, grant)}`;
 }
@@ -45,6 +47,7 @@ export function admit(ctx: Ctx, request: Request, use: SignedUse | undefined) {
   if (workspaceId === undefined)
     throw new AppError("invalid_signature", "The API key that asked for this address no longer works");
   rateLimiterOf(ctx).spend(given.keyId);
+  if (!isRead(request)) underWayOf(ctx).enter(request, given.keyId);
   actsFor(request, { workspaceId, keyId: given.keyId });
 }
 

@@ -16,6 +16,8 @@ export function settle(job: JobRow, until: number): Settled {
   const ms = to - job.runSince;
   const bill = billing.billFor({
     workspaceId: job.workspaceId,
+    keyId: job.apiKeyId,
+    until: to,
     kind: "job",
     id: job.id,
     label: `Training job ${job.id}`,

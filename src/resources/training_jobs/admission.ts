@@ -19,7 +19,7 @@ import { readGiven, readLora, type Settled, settle } from "./settings.ts";
 import * as sizing from "./sizing.ts";
 import type { Rewards } from "./table.ts";
 
-export type Asker = { workspaceId: string; scopes: readonly string[]; signal: AbortSignal };
+export type Asker = { workspaceId: string; keyId: string; scopes: readonly string[]; signal: AbortSignal };
 
 /** The rows of a job. `snapshotNumber` null: as they are now, which only a preview may read. */
 export type Rows = {
@@ -34,6 +34,7 @@ export type Rows = {
 export type Draft = {
   id: string;
   workspaceId: string;
+  keyId: string;
   wanted: Wanted;
   seed: number;
   faults: Faults;
@@ -45,13 +46,13 @@ export type Draft = {
 };
 
 export async function draft(ctx: Ctx, asker: Asker, body: CreateTrainingJob): Promise<Draft> {
-  const { workspaceId, signal } = asker;
+  const { workspaceId, keyId, signal } = asker;
   const faults = new Faults();
   const wanted = faults.attempt(() => wantedOf(ctx, workspaceId, body)) ?? {};
   references.mayAttachSecrets(asker.scopes, wanted);
   const { method } = wanted;
   const seed = wanted.seed ?? crypto.getRandomValues(new Uint32Array(1))[0]! % (MAX_SEED + 1);
-  faults.attempt(() => billing.mustAfford(ctx, workspaceId, 0));
+  faults.attempt(() => billing.mustAfford(ctx, asker, 0));
   if (method === undefined) faults.refuse("/method", "is missing: say grpo, sft, dpo or custom");
   const managed = method === undefined || method === "custom" ? undefined : method;
   const model = managed && baseModel(ctx, workspaceId, wanted, faults);
@@ -65,7 +66,7 @@ export async function draft(ctx: Ctx, asker: Asker, body: CreateTrainingJob): Pr
   if (method === "custom") checkCustom(wanted, faults);
   const rewards = await admitRewards(ctx, wanted, { workspaceId, seed, signal }, faults);
   const id = newId("job", ctx.clock.now());
-  return { id, workspaceId, wanted, seed, faults, place, rewards, model, lora, given };
+  return { id, workspaceId, keyId, wanted, seed, faults, place, rewards, model, lora, given };
 }
 
 function baseModel(ctx: Ctx, workspaceId: string, { base_model: name }: Wanted, faults: Faults): ModelRow | undefined {
@@ -128,7 +129,7 @@ export function sized(ctx: Ctx, made: Draft, rows: Rows | undefined): Sized | un
   const stepMs = sizing.roughStepMs(size, place);
   const most = wanted.max_cost_usd ? microsOf(wanted.max_cost_usd) : null;
   const cost = billing.costOf(place.rateMicros, stepMs * settled.totalSteps);
-  const isToldSo = faults.errors.some(({ code }) => code === "insufficient_credits");
-  if (!isToldSo) faults.attempt(() => sizing.mustAfford(ctx, made.workspaceId, most, cost));
+  const isToldSo = faults.errors.some(({ code }) => code === "insufficient_credits" || code === "budget_exceeded");
+  if (!isToldSo) faults.attempt(() => sizing.mustAfford(ctx, made, most, cost));
   return { ...settled, ...fit, stepMs };
 }

@@ -13,12 +13,14 @@ import * as datasets from "../datasets/service.ts";
 import * as models from "../models/service.ts";
 import * as rewardFunctions from "../reward_functions/service.ts";
 import * as settings from "../settings/service.ts";
+import { mustBeOpen } from "../storage_usage/service.ts";
 import { type Asker, type Draft, draft, type Rows, type Sized, sized } from "./admission.ts";
 import type { Wanted } from "./clone.ts";
 import { type CreateTrainingJob, PRIORITIES } from "./create_schema.ts";
 import { machine, report } from "./machine.ts";
 import { note } from "./notes.ts";
 import { publishingTime } from "./publishing.ts";
+import { mustHaveRoom } from "./queue.ts";
 import { mustSuit } from "./references.ts";
 import { hashOf } from "./rewards.ts";
 import type { TrainingJob } from "./schema.ts";
@@ -35,6 +37,8 @@ export const admittingOf = oncePer((_db: Db) => new Set<string>());
 export async function open(ctx: Ctx, asker: Asker, body: CreateTrainingJob, once?: Once): Promise<TrainingJob> {
   const before = once && write(ctx.db, (tx) => once.before(tx));
   if (before) return before as TrainingJob; // what `keep` was given
+  mustBeOpen(ctx, { workspaceId: asker.workspaceId, kind: "checkpoints" });
+  mustHaveRoom(ctx, asker.workspaceId); // before its rows are read, which may take hours; again in the commit
   const made = await draft(ctx, asker, body);
   made.faults.throwFirst();
   const admitting = admittingOf(ctx.db);
@@ -89,6 +93,7 @@ function keep(ctx: Ctx, { faults }: Draft, row: JobRow, once: Once | undefined):
       throw new AppError("resource_not_found", `Model ${row.baseModel} was deleted meanwhile`, {
         param: "/base_model",
       });
+    mustHaveRoom({ config: ctx.config, db: tx }, workspaceId);
     const made = insert(tx, { ...row, publishedAt: row.publish ? publishingTime(tx, now) : null });
     settings.follow(tx, made, now);
     emit(tx, "job.created", { workspaceId, now }, report(made));
@@ -135,7 +140,7 @@ const BLANK = {
 };
 
 export function rowOf(ctx: Ctx, made: Draft, rows: JobRows, fit: Sized): JobRow {
-  const { id, wanted, seed, place, model, rewards, workspaceId } = made;
+  const { id, wanted, seed, place, model, rewards, workspaceId, keyId } = made;
   const now = ctx.clock.now();
   const method = wanted.method as JobRow["method"]; // admission refuses a request without
   return {
@@ -178,6 +183,7 @@ export function rowOf(ctx: Ctx, made: Draft, rows: JobRows, fit: Sized): JobRow 
     queuedAt: now,
     createdAt: now,
     updatedAt: now,
+    apiKeyId: keyId,
   };
 }
 

@@ -55,7 +55,9 @@ test("a job that runs out of credit is paused with its work saved, and goes on w
   expect(on.notes(id).find(({ type }) => type === "job.paused")?.message).toContain("out of credit");
   await reconcile(on.ctx);
   expect(on.row(id).status).toBe("paused");
-  expect(() => jobs.resume(on.ctx, on.workspaceA, id)).toThrow("Insufficient credit balance");
+  expect(() => jobs.resume(on.ctx, { workspaceId: on.workspaceA, keyId: null }, id)).toThrow(
+    "Insufficient credit balance",
+  );
   expect(on.row(free).status).toBe("running");
 
   on.relive([{}]);
@@ -80,18 +82,19 @@ test("what is queued without credit is paused before it starts", async () => {
   await ticking(on, "it to complete", () => on.row(id).status === "completed");
 });
 
-test("who paused a job resumes it: credit does not", () => {
+test("who paused a job resumes it: money does not", () => {
   const job = (status: JobRow["status"], pauseReason: JobRow["pauseReason"] = null) => ({ status, pauseReason });
-  expect(judgeCredit(job("paused", "by request"), 5)).toBe("nothing");
-  expect(judgeCredit(job("paused", "by request"), 0)).toBe("nothing");
-  expect(judgeCredit(job("paused", "out of credit"), 1)).toBe("resume");
-  expect(judgeCredit(job("paused", "out of credit"), 0)).toBe("nothing");
-  for (const status of ["queued", "provisioning", "running"] as const) {
-    expect(judgeCredit(job(status), 0)).toBe("pause");
-    expect(judgeCredit(job(status), 1)).toBe("nothing");
+  for (const short of ["out of credit", "out of budget"] as const) {
+    expect(judgeCredit(job("paused", "by request"), short)).toBe("nothing");
+    expect(judgeCredit(job("paused", short), null)).toBe("resume");
+    expect(judgeCredit(job("paused", "out of credit"), short)).toBe("nothing");
+    for (const status of ["queued", "provisioning", "running"] as const)
+      expect(judgeCredit(job(status), short)).toBe("pause");
+    for (const status of ["cancelling", "completed", "failed", "cancelled"] as const)
+      expect(judgeCredit(job(status), short)).toBe("nothing");
   }
-  for (const status of ["cancelling", "completed", "failed", "cancelled"] as const)
-    expect(judgeCredit(job(status), -1)).toBe("nothing");
+  expect(judgeCredit(job("paused", "by request"), null)).toBe("nothing");
+  expect(judgeCredit(job("running"), null)).toBe("nothing");
 });
 
 test("a job that was being cancelled when the server died is charged up to the last that was seen of it", async () => {

@@ -95,7 +95,7 @@ jailed("a command is ended when its job is cancelled, and begins again when it w
   await until("its command to be gone", () => liveOf(on.ctx.db).runs.size === 0, 30_000);
   await on.call("PUT", "/v1/secrets/AGAIN", { value: "1" });
   on.ctx.db.$client.run("UPDATE training_jobs SET secrets = '[\"AGAIN\"]' WHERE id = ?", [paused]);
-  jobs.resume(on.ctx, on.workspaceA, paused);
+  jobs.resume(on.ctx, { workspaceId: on.workspaceA, keyId: null }, paused);
   await on.reaches(paused, "completed", 30_000);
 });
 

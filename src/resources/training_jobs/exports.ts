@@ -8,11 +8,12 @@ import { transition } from "../../events/lifecycle.ts";
 import { newId } from "../../lib/ids.ts";
 import { type Tx, write } from "../../platform/db.ts";
 import { type ForeignDir, pathForWorker } from "../../sandbox/files/foreign_dir.ts";
-import { contentOf, makeDir, removeTree } from "../../sandbox/files/trees.ts";
+import { contentOf, fileBytes, makeDir, removeTree } from "../../sandbox/files/trees.ts";
 import { type ExportTask, FromTrainer, type ToTrainer } from "../../workers/protocol_trainer.ts";
 import * as looseKeys from "../loose_keys/service.ts";
 import * as models from "../models/service.ts";
 import type { ModelRow } from "../models/table.ts";
+import { mustBeOpen, mustHaveRoom } from "../storage_usage/service.ts";
 import { machine } from "./export_machine.ts";
 import { grantsOf } from "./grants.ts";
 import { liveOf } from "./live.ts";
@@ -34,6 +35,7 @@ export function want(ctx: Ctx, tx: Tx, checkpoint: CheckpointRow, { variant, qua
     return transition(tx, machine, "again", { id: known.id, now }, { error: null }) ?? known;
   if (known) return known;
   const { id: checkpointId, jobId, workspaceId } = checkpoint;
+  mustBeOpen({ db: tx, config: ctx.config }, { workspaceId, kind: "checkpoints" });
   return insert(tx, { jobId, workspaceId, checkpointId, variant, quantization }, now);
 }
 
@@ -162,6 +164,11 @@ async function work(ctx: Ctx, job: JobRow, { row, checkpoint, out, model }: Work
 type Made = { job: JobRow; row: ExportRow; checkpoint: CheckpointRow; from: File };
 
 async function keep(ctx: Ctx, { job, row, checkpoint, from }: Made) {
+  mustHaveRoom(
+    ctx,
+    { workspaceId: job.workspaceId, kind: "checkpoints" },
+    { bytes: fileBytes(from.dir, from.name) ?? 0 },
+  );
   const key = `jobs/${job.id}/${newId("upl", ctx.clock.now())}`;
   const model =
     row.variant === "merged" || row.variant === "gguf"

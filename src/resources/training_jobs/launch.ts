@@ -1,7 +1,9 @@
 /** From the queue to a run: model, memory, the newest checkpoint, a process. */
 import type { Ctx } from "../../context.ts";
+import { lacksSpace } from "../../platform/disk.ts";
 import * as gpu from "../gpu/service.ts";
 import type { ModelRow } from "../models/table.ts";
+import { lacksRoom } from "../storage_usage/service.ts";
 import { align } from "./checkpoint_files.ts";
 import { startCustom } from "./custom.ts";
 import { isAtWork, liveOf } from "./live.ts";
@@ -15,6 +17,10 @@ import type { CheckpointRow, JobRow } from "./table.ts";
 export async function launch(ctx: Ctx, job: JobRow): Promise<void> {
   const { launching } = liveOf(ctx.db);
   if (isAtWork(ctx, job.id)) return;
+  const full = lacksRoom(ctx, { workspaceId: job.workspaceId, kind: "checkpoints" }, 1);
+  if (full !== undefined) return void moves.pauseForStorage(ctx, job.id, full);
+  const lacking = lacksSpace(ctx);
+  if (lacking !== undefined) return moves.waits(ctx, job, `waits for disk space: ${lacking}`);
   launching.add(job.id);
   try {
     const model = job.method === "custom" ? undefined : baseModelOf(ctx, job);

@@ -6,7 +6,7 @@ import { fileResponse } from "../../http/file_response.ts";
 import { describe } from "../../http/openapi.ts";
 import { keepOpen } from "../../http/patience.ts";
 import { asks } from "../../http/query.ts";
-import { sse } from "../../http/sse.ts";
+import { streamFor } from "../../http/sse.ts";
 import { AppError } from "../../lib/errors.ts";
 import { LostKeyError } from "../../platform/storage/storage.ts";
 import { nextChange } from "./log_readers.ts";
@@ -38,7 +38,9 @@ export const logRoutes = (ctx: Ctx) => {
       ({ request, principal, params, query }) => {
         const { id } = jobs.mustGet(ctx, principal.workspaceId, params.id);
         keepOpen(ctx, request);
-        return sse(ctx, request, (signal) => follow(ctx, id, { after: seenBy(request), tail: query.tail }, signal));
+        return streamFor(ctx, { request, principal }, (signal) =>
+          follow(ctx, id, { after: seenBy(request), tail: query.tail }, signal),
+        );
       },
       {
         ...asks(LogsQuery),

@@ -4,13 +4,14 @@ import type { Ctx } from "../../context.ts";
 import { transition } from "../../events/lifecycle.ts";
 import { afterCommit, type Tx, write } from "../../platform/db.ts";
 import type { TrainSample } from "../../workers/protocol_trainer.ts";
+import type { Shortage } from "../billing/service.ts";
 import * as datasets from "../datasets/service.ts";
 import * as energy from "../energy/service.ts";
 import { charge, lastSeen, type Patch, type Settled, settle } from "./account.ts";
 import { changed } from "./log_readers.ts";
 import { type Action, machine } from "./machine.ts";
 import { type Note, note } from "./notes.ts";
-import { judgeEnd, type RunEnd, type Verdict } from "./policy.ts";
+import { isShortage, judgeEnd, type RunEnd, type Verdict } from "./policy.ts";
 import * as jobs from "./service.ts";
 import {
   type CheckpointRow,
@@ -130,22 +131,40 @@ export function drop(ctx: Ctx, id: string, until = ctx.clock.now()): JobRow | un
   });
 }
 
-/** Its workspace is out of credit: its worker saves and ends, and it goes on when there is credit again. */
-export function starve(ctx: Ctx, id: string): JobRow | undefined {
-  const patch: Patch = { pauseReason: "out of credit", queueReason: null, etaMs: null };
-  const message =
-    "Paused: the workspace is out of credit. It goes on from its newest checkpoint once credit is granted";
+const SHORTAGES: Record<Shortage, string> = {
+  "out of credit":
+    "Paused: the workspace is out of credit. It goes on from its newest checkpoint once credit is granted",
+  "out of budget":
+    "Paused: the API key that started it has spent its monthly budget. It goes on from its newest checkpoint next month, or when it is resumed with another key",
+};
+
+/** Its payer is out of money: its worker saves and ends, and it goes on when there is money again. */
+export function pauseForMoney(ctx: Ctx, id: string, short: Shortage): JobRow | undefined {
+  const patch: Patch = { pauseReason: short, queueReason: null, etaMs: null };
+  const message = SHORTAGES[short];
   return write<JobRow | undefined>(ctx.db, (tx) =>
     move(ctx, tx, { id }, "pause", { patch, note: { level: "warn", type: "job.paused", message } }),
   );
 }
 
-/** There is credit again. */
-export function feed(ctx: Ctx, id: string): JobRow | undefined {
+/**
+ * The workspace may keep no more checkpoints: the worker saves once more and ends, so that nothing learned is lost. It
+ * goes on when it is resumed, which takes room.
+ */
+export function pauseForStorage(ctx: Ctx, id: string, why: string): JobRow | undefined {
+  const patch: Patch = { pauseReason: "out of storage", queueReason: null, etaMs: null };
+  const message = `Paused: ${why}. Delete checkpoints, exports or finished jobs and resume it, or have the setting raised`;
+  return write<JobRow | undefined>(ctx.db, (tx) =>
+    move(ctx, tx, { id }, "pause", { patch, note: { level: "warn", type: "job.paused", message } }),
+  );
+}
+
+/** There is credit, or budget, again. */
+export function resumeWithMoney(ctx: Ctx, id: string): JobRow | undefined {
   const patch: Patch = { ...REQUEUED, queuedAt: ctx.clock.now() };
   const message = "There is credit again: it goes on from its newest checkpoint";
   return write<JobRow | undefined>(ctx.db, (tx) =>
-    current(tx, id)?.pauseReason === "out of credit"
+    isShortage(current(tx, id)?.pauseReason)
       ? move(ctx, tx, { id }, "requeue", { patch, note: { level: "info", type: "job.requeued", message } })
       : undefined,
   );

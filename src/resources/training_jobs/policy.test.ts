@@ -1,33 +1,7 @@
 import { expect, test } from "bun:test";
-import { bestOf, inOrder, judgeEnd, overdrawn, type RunEnd, superfluous, UNTOLD } from "./policy.ts";
-import type { JobRow } from "./table.ts";
+import { bestOf, judgeEnd, overdrawn, type RunEnd, superfluous, UNTOLD } from "./policy.ts";
 
-const waiting = (id: string, more: Partial<JobRow> = {}) => ({
-  id,
-  workspaceId: "a",
-  priority: 0,
-  queuedAt: 0,
-  notBefore: 0,
-  ...more,
-});
 const ids = (rows: { id: string }[]) => rows.map(({ id }) => id).join(" ");
-
-test("a higher priority goes first, then who came first", () => {
-  const queue = [waiting("late", { queuedAt: 9 }), waiting("early", { queuedAt: 1 }), waiting("high", { priority: 1 })];
-  expect(ids(inOrder(queue, [], 10))).toBe("high early late");
-});
-
-test("the workspace that runs least is next, and what it is given counts", () => {
-  const queue = [waiting("a1"), waiting("a2", { queuedAt: 1 }), waiting("b1", { workspaceId: "b", queuedAt: 2 })];
-  expect(ids(inOrder(queue, [], 10))).toBe("a1 b1 a2");
-  expect(ids(inOrder(queue, ["a"], 10))).toBe("b1 a1 a2");
-});
-
-test("who has to wait after a crash is passed over until then", () => {
-  const queue = [waiting("crashed", { notBefore: 20 }), waiting("other", { queuedAt: 5 })];
-  expect(ids(inOrder(queue, [], 10))).toBe("other");
-  expect(ids(inOrder(queue, [], 20))).toBe("crashed other");
-});
 
 const job = {
   status: "running",

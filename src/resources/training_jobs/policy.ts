@@ -1,32 +1,9 @@
-/** What becomes of jobs: who runs next, what an end means, which checkpoints stay. Pure. */
+/** Decides what the end of a run means for its job and which checkpoints stay. Pure. */
 import { formatBytes } from "../../lib/bytes.ts";
 import { HEADLINE_METRIC } from "../../lib/training/metrics.ts";
 import type { FromTrainer, TROUBLES, TrainSample } from "../../workers/protocol_trainer.ts";
+import type { Shortage } from "../billing/service.ts";
 import type { CheckpointRow, FailureCode, JobError, JobRow } from "./table.ts";
-
-type Waiting = Pick<JobRow, "id" | "workspaceId" | "priority" | "queuedAt" | "notBefore">;
-
-/** In the order in which they should be started: priority, then the workspace that runs least, then who came first. */
-export function inOrder<T extends Waiting>(queue: readonly T[], running: readonly string[], now: number): T[] {
-  const held = new Map<string, number>();
-  const add = (workspaceId: string) => held.set(workspaceId, (held.get(workspaceId) ?? 0) + 1);
-  for (const workspaceId of running) add(workspaceId);
-  let left = queue.filter(({ notBefore }) => notBefore <= now);
-  const order: T[] = [];
-  while (left.length > 0) {
-    const next = left.reduce((best, each) => (isBefore(each, best, held) ? each : best));
-    left = left.filter((each) => each !== next);
-    add(next.workspaceId);
-    order.push(next);
-  }
-  return order;
-}
-
-function isBefore(a: Waiting, b: Waiting, held: ReadonlyMap<string, number>): boolean {
-  const share = (each: Waiting) => held.get(each.workspaceId) ?? 0;
-  const order = b.priority - a.priority || share(a) - share(b) || a.queuedAt - b.queuedAt;
-  return order < 0 || (order === 0 && a.id < b.id);
-}
 
 export type Trouble = Omit<Extract<FromTrainer, { type: "trouble" }>, "type">;
 export type RunEnd = {
@@ -180,12 +157,17 @@ export function overdrawn(job: Metered, most: { runtimeMs: number; live: number;
   return { code: "cost_limit", message, param: "/max_cost_usd" };
 }
 
-/** Of a job that costs something. `left`: micro-dollars of its workspace, less what runs and is not charged yet. */
-export function judgeCredit(job: Pick<JobRow, "status" | "pauseReason">, left: number): "pause" | "resume" | "nothing" {
-  const isAwaiting = job.status === "paused" && job.pauseReason === "out of credit";
-  if (isAwaiting) return left > 0 ? "resume" : "nothing";
+export const isShortage = (reason: JobRow["pauseReason"] | undefined): reason is Shortage =>
+  reason === "out of credit" || reason === "out of budget";
+
+/** For a job that costs something. `short`: the reason why its payer cannot go on. */
+export function judgeCredit(
+  job: Pick<JobRow, "status" | "pauseReason">,
+  short: Shortage | null,
+): "pause" | "resume" | "nothing" {
+  if (job.status === "paused") return isShortage(job.pauseReason) && short === null ? "resume" : "nothing";
   const runs = job.status === "queued" || job.status === "provisioning" || job.status === "running";
-  return runs && left <= 0 ? "pause" : "nothing";
+  return runs && short !== null ? "pause" : "nothing";
 }
 
 const LOWER_IS_BETTER: Record<keyof typeof HEADLINE_METRIC, boolean> = { grpo: false, sft: true, dpo: false };

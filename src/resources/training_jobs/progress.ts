@@ -3,9 +3,10 @@ import { and, eq } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { afterCommit, type Tx, write } from "../../platform/db.ts";
 import type { FromTrainer } from "../../workers/protocol_trainer.ts";
+import { lacksRoom } from "../storage_usage/service.ts";
 import { add, prune, removeFiles } from "./checkpoint_files.ts";
 import { changed } from "./log_readers.ts";
-import { current } from "./moves.ts";
+import { current, pauseForStorage } from "./moves.ts";
 import { note } from "./notes.ts";
 import { checkpointPath } from "./places.ts";
 import { type JobRow, trainingJobs, trainingMetrics, trainingSamples } from "./table.ts";
@@ -65,7 +66,10 @@ export async function checkpoint(ctx: Ctx, id: string, told: Checkpoint): Promis
     if (!added) return [];
     const data = { checkpoint_id: added.id, step, size_bytes: sizeBytes };
     note(tx, job, now, { level: "info", type: "checkpoint", message: `Checkpoint after step ${step}`, data });
-    return prune(ctx, tx, job);
+    const superfluous = prune(ctx, tx, job);
+    const full = lacksRoom(ctx, { workspaceId: job.workspaceId, kind: "checkpoints" }, 0);
+    if (full !== undefined && step < job.totalSteps) pauseForStorage(ctx, id, full);
+    return superfluous;
   });
   for (const { path } of gone) await removeFiles(ctx, path);
 }

@@ -12,12 +12,13 @@ import { launch, leaveQueue } from "./launch.ts";
 import { isAtWork, liveOf, type Run } from "./live.ts";
 import { storeLog } from "./log_reading.ts";
 import * as moves from "./moves.ts";
-import { inOrder, overdrawn, UNTOLD } from "./policy.ts";
+import { overdrawn, UNTOLD } from "./policy.ts";
+import { MOST_TRIED, queuedJobs } from "./queue.ts";
+import { inOrder } from "./queue_order.ts";
 import * as jobs from "./service.ts";
 import { type JobRow, trainingJobs } from "./table.ts";
 
 const SAVE_MS = 900_000; // a step and a checkpoint; who takes longer is ended
-const MOST_TRIED = 16; // of those who wait, in one round
 
 /** Once, at the start, after the ledger was emptied: nothing runs yet, whatever the rows say. */
 export function begin(ctx: Ctx) {
@@ -39,13 +40,17 @@ export async function reconcile(ctx: Ctx): Promise<void> {
   if (ctx.closing.aborted) return;
   followClock(ctx);
   const live = liveOf(ctx.db);
-  const unfinished = () => ctx.db.select().from(trainingJobs).where(isNull(trainingJobs.completedAt)).all();
-  let rows = unfinished();
-  if (keepToCredit(ctx, rows)) rows = unfinished();
-  const byId = new Map(rows.map((row) => [row.id, row]));
+  keepToCredit(ctx);
+  const rows = atWork(ctx);
   for (const row of rows) guarded(ctx, "a job could not be driven", row.id, () => drive(ctx, row)); // its siblings go on
-  for (const run of [...live.runs.values()]) if (!byId.has(run.jobId)) end(ctx, run, "the job is over");
-  for (const id of [...live.queued]) if (byId.get(id)?.status !== "queued") leaveQueue(ctx, id);
+  const driven = new Set(rows.map(({ id }) => id));
+  for (const run of [...live.runs.values()]) {
+    if (driven.has(run.jobId)) continue;
+    const row = jobs.current(ctx, run.jobId); // paused, or queued again while its former run ends
+    if (!row || row.completedAt !== null) end(ctx, run, "the job is over");
+    else guarded(ctx, "a job could not be driven", row.id, () => drive(ctx, row));
+  }
+  for (const id of [...live.queued]) if (jobs.current(ctx, id)?.status !== "queued") leaveQueue(ctx, id);
   live.filling ??= fill(ctx).finally(() => {
     live.filling = undefined;
   });
@@ -53,6 +58,16 @@ export async function reconcile(ctx: Ctx): Promise<void> {
   tidy(ctx);
   exportDue(ctx);
 }
+
+/** Jobs whose status says that they have a process. Queued and paused jobs, which may be many, are not read. */
+const atWork = (ctx: Ctx): JobRow[] =>
+  ctx.db
+    .select()
+    .from(trainingJobs)
+    .where(
+      and(isNull(trainingJobs.completedAt), inArray(trainingJobs.status, ["provisioning", "running", "cancelling"])),
+    )
+    .all();
 
 function guarded(ctx: Ctx, what: string, job: string, work: () => unknown) {
   const broken = (error: unknown) => ctx.log.error(what, { job, error });
@@ -98,37 +113,31 @@ function saved(ctx: Ctx, run: Run) {
   } else if (ctx.clock.now() - run.endingAt > SAVE_MS) end(ctx, run, "it did not save in time");
 }
 
-/** Starts what is next, one after the other, while there is room. */
+/** Starts the next jobs one after the other while there is room. Reads the queue only if a job can start. */
 async function fill(ctx: Ctx) {
   const { runs } = liveOf(ctx.db);
   const { parallel } = ctx.config.training;
-  const waiting = ctx.db
-    .select()
-    .from(trainingJobs)
-    .where(and(isNull(trainingJobs.completedAt), inArray(trainingJobs.status, ["queued"])))
-    .all()
-    .filter(({ id }) => !isAtWork(ctx, id)); // one that was resumed waits for its former run to end
+  if (runs.size >= parallel) return;
+  const waiting = queuedJobs(ctx.db).filter(({ id }) => !isAtWork(ctx, id)); // a resumed job waits for its former run
   const running = [...runs.values()].map(({ workspaceId }) => workspaceId);
   let tried = 0;
-  for (const job of inOrder(waiting, running, ctx.clock.now())) {
-    if (ctx.closing.aborted) return;
-    if (runs.size >= parallel || tried++ >= MOST_TRIED) {
-      const words = `waits for its turn: ${runs.size === 1 ? "1 job runs" : `${runs.size} jobs run`}, ${parallel} at most (training.parallel)`;
-      moves.waits(ctx, job, words);
-      continue;
-    }
+  for (const { id } of inOrder(waiting, running, ctx.clock.now())) {
+    if (ctx.closing.aborted || runs.size >= parallel || tried++ >= MOST_TRIED) return;
     try {
-      await launch(ctx, job);
+      const job = jobs.current(ctx, id);
+      if (job?.status === "queued") await launch(ctx, job);
     } catch (error) {
-      ctx.log.error("a job could not be started", { job: job.id, error }); // drive() counts it
+      ctx.log.error("a job could not be started", { job: id, error }); // drive() counts it
     }
   }
 }
+
+const MOST_STORED = 16; // logs, in one round
 
 /** Logs of those that have ended. */
 function tidy(ctx: Ctx) {
   const ended = and(isNotNull(trainingJobs.completedAt), isNull(trainingJobs.logKey));
   const newest = desc(trainingJobs.completedAt); // one that cannot be stored does not hold up those to come
-  const due = ctx.db.select().from(trainingJobs).where(ended).orderBy(newest).limit(MOST_TRIED).all();
+  const due = ctx.db.select().from(trainingJobs).where(ended).orderBy(newest).limit(MOST_STORED).all();
   for (const job of due) guarded(ctx, "a log could not be stored", job.id, () => storeLog(ctx, job));
 }

@@ -29,7 +29,7 @@ test("a paused job saves and ends, and goes on where it was", async () => {
   expect(paused).toMatchObject({ status: "paused", runSince: null });
   expect(keptOf(on.ctx.db, id).map(({ step }) => step)).toEqual([paused.step]);
   on.relive([{}]);
-  jobs.resume(on.ctx, on.workspaceA, id);
+  jobs.resume(on.ctx, { workspaceId: on.workspaceA, keyId: null }, id);
   await on.reaches(id, "completed", 20_000);
   expect(on.steps(id)).toEqual(Array.from({ length: 400 }, (_, i) => i + 1));
 });
@@ -39,7 +39,7 @@ test("resumed before its worker has ended, a job waits for that", async () => {
   const id = on.add({ totalSteps: 60, saveSteps: 0 });
   await until("a step", () => on.row(id).step > 0);
   jobs.pause(on.ctx, on.workspaceA, id);
-  jobs.resume(on.ctx, on.workspaceA, id);
+  jobs.resume(on.ctx, { workspaceId: on.workspaceA, keyId: null }, id);
   expect(on.row(id).status).toBe("queued");
   await on.reaches(id, "completed", 20_000);
   expect(on.steps(id)).toHaveLength(60);

@@ -22,10 +22,13 @@ import { JobValidation } from "./validation_schema.ts";
 const PREFIX = "/v1/training_jobs";
 const TAGS = ["Training jobs"];
 
+const payerOf = ({ workspaceId, keyId }: Principal) => ({ workspaceId, keyId });
+
 export const routes = (ctx: Ctx) => new Elysia().use(managing(ctx)).use(publishing(ctx)).use(looking(ctx));
 
-const askerOf = (ctx: Ctx, { workspaceId, scopes }: Principal, request: Request) => ({
+const askerOf = (ctx: Ctx, { workspaceId, keyId, scopes }: Principal, request: Request) => ({
   workspaceId,
+  keyId,
   scopes,
   signal: rewardFunctions.leaving(ctx, request),
 });
@@ -105,7 +108,9 @@ const publishing = (ctx: Ctx) => {
     .post("/pause", moving(jobs.pause), {
       detail: describe("Pause a training job", answers, { description: "It saves a checkpoint and frees its device." }),
     })
-    .post("/resume", moving(jobs.resume), { detail: describe("Resume a paused training job", answers) })
+    .post("/resume", ({ principal, params }) => jobs.shown(ctx, jobs.resume(ctx, payerOf(principal), params.id)), {
+      detail: describe("Resume a paused training job", answers),
+    })
     .post(
       "/publish",
       moving((...of) => setPublished(...of, true)),

@@ -92,7 +92,7 @@ export const TrainingJob = later(() =>
 export type TrainingJob = z.infer<typeof TrainingJob>;
 
 /** What is not in the row. `whole`: with the code. */
-export type Seen = { now: number; queuePosition: number | null; whole: boolean };
+export type Seen = { now: number; queuePosition: number | null; queueReason: string | null; whole: boolean };
 
 export const present = (row: JobRow, seen: Seen): TrainingJob => ({
   id: row.id,
@@ -130,7 +130,7 @@ export const present = (row: JobRow, seen: Seen): TrainingJob => ({
   best_checkpoint_id: row.bestCheckpointId,
   memory_bytes: row.memoryBytes,
   queue_position: seen.queuePosition,
-  queue_reason: row.queueReason,
+  queue_reason: seen.queueReason,
   pause_reason: row.pauseReason,
   error: row.error,
   cost_usd: usdOf(costMicrosOf(row, seen.now)),

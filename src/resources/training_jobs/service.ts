@@ -1,5 +1,5 @@
 /** Training jobs: the rows and what callers may do with them. `create.ts` makes them, `reconcile.ts` runs them. */
-import { and, eq, inArray, isNull, notInArray, sql } from "drizzle-orm";
+import { and, eq, inArray, notInArray, sql } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { emit } from "../../events/emit.ts";
 import { transition } from "../../events/lifecycle.ts";
@@ -10,12 +10,13 @@ import { preparedRow } from "../../platform/row.ts";
 import * as billing from "../billing/service.ts";
 import * as datasets from "../datasets/service.ts";
 import * as looseKeys from "../loose_keys/service.ts";
+import { mustBeOpen } from "../storage_usage/service.ts";
 import { charge, settle } from "./account.ts";
 import { isAtWork } from "./live.ts";
 import { changed } from "./log_readers.ts";
 import { machine, report } from "./machine.ts";
 import { note } from "./notes.ts";
-import { inOrder } from "./policy.ts";
+import { positionOf, reasonOf } from "./queue.ts";
 import { present, type TrainingJob } from "./schema.ts";
 import { type JobRow, trainingCheckpoints, trainingExports, trainingJobs } from "./table.ts";
 
@@ -40,8 +41,12 @@ export function mustGet(ctx: Pick<Ctx, "db">, workspaceId: string, id: string, p
   return row;
 }
 
-export const shown = (ctx: Ctx, row: JobRow): TrainingJob =>
-  present(row, { now: ctx.clock.now(), queuePosition: positionsOf(ctx)(row), whole: true });
+export const shown = (ctx: Ctx, row: JobRow): TrainingJob => show(ctx, row, { now: ctx.clock.now(), whole: true });
+
+function show(ctx: Ctx, row: JobRow, how: { now: number; whole: boolean }): TrainingJob {
+  const queuePosition = positionOf(ctx, row);
+  return present(row, { ...how, queuePosition, queueReason: reasonOf(ctx, row, queuePosition) });
+}
 
 type ListQuery = PageQuery & { status?: JobRow["status"] | undefined; method?: JobRow["method"] | undefined };
 
@@ -52,33 +57,8 @@ export function list(ctx: Ctx, workspaceId: string, query: ListQuery) {
     status === undefined ? undefined : eq(trainingJobs.status, status),
     method === undefined ? undefined : eq(trainingJobs.method, method),
   );
-  const positionOf = positionsOf(ctx);
   const now = ctx.clock.now();
-  return page(ctx.db, trainingJobs, within, query, (row) =>
-    present(row, { now, queuePosition: positionOf(row), whole: false }),
-  );
-}
-
-/** In the queue of the whole machine, as it would be served now; the queue is looked at when the first one waits. */
-function positionsOf(ctx: Ctx): (row: JobRow) => number | null {
-  let places: Map<string, number> | undefined;
-  return (row) => {
-    if (row.status !== "queued") return null;
-    places ??= new Map(queueOf(ctx).map(({ id }, i) => [id, i + 1]));
-    return places.get(row.id) ?? null;
-  };
-}
-
-function queueOf(ctx: Ctx) {
-  const { id, workspaceId, priority, queuedAt, notBefore, status } = trainingJobs;
-  const rows = ctx.db
-    .select({ id, workspaceId, priority, queuedAt, notBefore, status })
-    .from(trainingJobs)
-    .where(and(isNull(trainingJobs.completedAt), inArray(status, ["queued", "provisioning", "running"])))
-    .all();
-  const queued = rows.filter((row) => row.status === "queued");
-  const running = rows.filter((row) => row.status !== "queued").map((row) => row.workspaceId);
-  return inOrder(queued, running, Number.POSITIVE_INFINITY);
+  return page(ctx.db, trainingJobs, within, query, (row) => show(ctx, row, { now, whole: false }));
 }
 
 /** Ends a job, now or when its worker is gone. One that is being cancelled stays as it is. */
@@ -110,13 +90,19 @@ export function pause(ctx: Ctx, workspaceId: string, id: string): JobRow {
   });
 }
 
-/** Back into the queue, behind those who wait; it goes on from its newest checkpoint. */
-export function resume(ctx: Ctx, workspaceId: string, id: string): JobRow {
-  const before = mustGet(ctx, workspaceId, id);
-  if (before.status === "paused" && before.rateMicros) billing.mustAfford(ctx, workspaceId, 0);
+/**
+ * Back into the queue, behind those who wait; it goes on from its newest checkpoint. From here on the key of `payer` pays,
+ * unless the former run has not ended yet, which is charged to the former key.
+ */
+export function resume(ctx: Ctx, payer: billing.Payer, id: string): JobRow {
+  const before = mustGet(ctx, payer.workspaceId, id);
+  if (before.status === "paused" && before.rateMicros) billing.mustAfford(ctx, payer, 0);
+  if (before.status === "paused") mustBeOpen(ctx, { workspaceId: before.workspaceId, kind: "checkpoints" });
   return move(ctx, before, "resumed", (tx, now) => {
-    if (current({ db: tx }, id)?.status !== "paused") return undefined;
-    const patch = { queuedAt: now, pauseReason: null, queueReason: null, crashes: 0, notBefore: 0 };
+    const paused = current({ db: tx }, id);
+    if (paused?.status !== "paused") return undefined;
+    const apiKeyId = paused.runSince === null ? payer.keyId : paused.apiKeyId;
+    const patch = { queuedAt: now, pauseReason: null, queueReason: null, crashes: 0, notBefore: 0, apiKeyId };
     const row = transition(tx, machine, "requeue", { id, now }, patch);
     if (row) note(tx, row, now, { level: "info", type: "job.requeued", message: "Resumed by request" });
     return row;

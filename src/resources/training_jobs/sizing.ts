@@ -74,9 +74,9 @@ export function roughStepMs({ method, shape, values }: Size, place: Place): numb
   return (operations / perSecond) * 1000;
 }
 
-/** 402 where the workspace cannot pay for what it is estimated to take. */
-export function mustAfford(ctx: Ctx, workspaceId: string, most: number | null, estimate: number) {
-  billing.mustAfford(ctx, workspaceId, most === null ? estimate : Math.min(most, estimate));
+/** 402 where the workspace or the key cannot pay for what it is estimated to take. */
+export function mustAfford(ctx: Ctx, payer: billing.Payer, most: number | null, estimate: number) {
+  billing.mustAfford(ctx, payer, most === null ? estimate : Math.min(most, estimate));
 }
 
 export function checkLimits(ctx: Ctx, { max_runtime_minutes: minutes }: Wanted, faults: Faults) {

@@ -49,7 +49,7 @@ export type Rewards = {
 export type Gpu = { type: string; count: number };
 export type JobVolume = { name: string; mount_path: string };
 
-export const PAUSE_REASONS = ["by request", "out of credit"] as const;
+export const PAUSE_REASONS = ["by request", "out of credit", "out of budget", "out of storage"] as const;
 
 export const trainingJobs = sqliteTable("training_jobs", {
   id: text("id").primaryKey(),
@@ -128,6 +128,8 @@ export const trainingJobs = sqliteTable("training_jobs", {
   completedAt: integer("completed_at"),
   createdAt: integer("created_at").notNull(),
   updatedAt: integer("updated_at").notNull(),
+  /** The key that caused it to run: made it, or resumed it last. */
+  apiKeyId: text("api_key_id"),
 });
 export type JobRow = typeof trainingJobs.$inferSelect;
 

@@ -1,20 +1,15 @@
 /** What a workspace may keep. Decided from the rows inside the commit that spends it, so two cannot take the last byte. */
-import { and, eq, gt, isNull, ne, sql } from "drizzle-orm";
+import { and, eq, gt, ne, sql } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { formatBytes } from "../../lib/bytes.ts";
 import { AppError } from "../../lib/errors.ts";
 import type { Db } from "../../platform/db.ts";
+import { mustLeaveSpace } from "../../platform/disk.ts";
+import { usedBytes } from "../storage_usage/service.ts";
 import { isLive } from "../uploads/service.ts";
 import { uploadParts, uploads } from "../uploads/table.ts";
 import { findFile } from "./service.ts";
-import { type VolumeRow, volumes } from "./table.ts";
-
-const stored = (db: Db, workspaceId: string): number =>
-  db
-    .select({ bytes: sql<number>`coalesce(sum(${volumes.totalBytes}), 0)` })
-    .from(volumes)
-    .where(and(eq(volumes.workspaceId, workspaceId), isNull(volumes.deletedAt)))
-    .get()?.bytes ?? 0;
+import type { VolumeRow } from "./table.ts";
 
 /** By uploads that may still come: what they announced, or else the parts that are here. */
 const reserved = (db: Db, workspaceId: string, { now, except }: { now: number; except: string }): number =>
@@ -50,9 +45,10 @@ export function roomFor(ctx: Ctx, volume: VolumeRow, wish: Wish): number {
   const { sizeBytes, param = "/size_bytes" } = wish;
   if (sizeBytes !== undefined && sizeBytes > most)
     throw new AppError("payload_too_large", `A file may have ${formatBytes(most)} (volumes.max_file_bytes)`, { param });
+  mustLeaveSpace(ctx, sizeBytes);
   if (quota === 0) return sizeBytes ?? most;
   const held = reserved(ctx.db, volume.workspaceId, { now: ctx.clock.now(), except: wish.uploadId ?? "" });
-  const kept = stored(ctx.db, volume.workspaceId);
+  const kept = usedBytes(ctx.db, { workspaceId: volume.workspaceId, kind: "volumes" });
   const replaced = findFile(ctx, volume, wish.path)?.sizeBytes ?? 0;
   const room = Math.max(0, quota - kept - held + replaced);
   if ((sizeBytes ?? 1) > room)

@@ -109,11 +109,14 @@ export async function bytesIn(dir: ForeignDir): Promise<number> {
 export const openFile = (dir: ForeignDir, name: string): OpenedFile | undefined =>
   unlessGone(() => within(openForeign(dir), (fd) => openFileAt(fd, name)));
 
-/** A regular file, without opening it. */
-export function hasFile(dir: ForeignDir, name: string): boolean {
+/** The size of a regular file, without opening it. Undefined where there is none. */
+export function fileBytes(dir: ForeignDir, name: string): number | undefined {
   const fd = unlessGone(() => openForeign(dir));
-  return fd !== undefined && within(fd, () => statUnlessGone(fd, name)?.kind === "file");
+  const stat = fd === undefined ? undefined : within(fd, () => statUnlessGone(fd, name));
+  return stat?.kind === "file" ? stat.bytes : undefined;
 }
+
+export const hasFile = (dir: ForeignDir, name: string): boolean => fileBytes(dir, name) !== undefined;
 
 /** For appending; made with mode 0600 where it is missing. */
 export const openToAppend = (dir: ForeignDir, name: string): number =>

@@ -1,0 +1,48 @@
+/**
+ * The Host header. Bun gives a request whose Host it cannot read a relative address, which the router and everything
+ * that cuts a path out of it read in different ways: such requests are refused before anybody looks.
+ */
+import { hostname } from "node:os";
+import type { Ctx } from "../context.ts";
+import { AppError } from "../lib/errors.ts";
+import { parseIp } from "../lib/ip.ts";
+import { parseListen } from "../lib/listen.ts";
+import { listenerOf } from "./patience.ts";
+
+/** A name or an IPv4 address, or an IPv6 address in brackets; and a port. One of them: two headers come with a comma. */
+const HOST = /^(?:[A-Za-z0-9._-]{1,255}|\[[0-9A-Fa-f:.]{2,45}\])(?::\d{1,5})?$/;
+
+export function requireHost(request: Request) {
+  const host = request.headers.get("host"); // null: not over a connection
+  const { url } = request;
+  if ((url.startsWith("http://") || url.startsWith("https://")) && (host === null || HOST.test(host))) return;
+  throw new AppError("invalid_request", "Send a Host header that names this server, such as Host: 127.0.0.1:7070", {
+    param: "Host",
+    headers: { connection: "close" },
+  });
+}
+
+const WILDCARDS = ["0.0.0.0", "::", ""];
+
+/**
+ * The address of this server in links: http.public_url, else what the caller called it, if that is an IP address,
+ * localhost, or a name that this machine or http.listen has. For any other name it is the address it listens on: a Host
+ * header is the caller's word, and a link on a stranger's name would carry its signature there.
+ */
+export function rootOf(ctx: Ctx, request: Request): string {
+  const { public_url: publicUrl, listen } = ctx.config.http;
+  if (publicUrl !== "") return publicUrl;
+  const called = new URL(request.url);
+  const own = parseListen(listen)?.hostname;
+  if (isOwnName(called.hostname, [own ?? "", hostname()])) return called.origin;
+  const server = listenerOf(ctx);
+  const port = server?.port ?? parseListen(listen)?.port ?? 0;
+  const at = own === undefined || WILDCARDS.includes(own) ? "127.0.0.1" : own;
+  return `http://${at.includes(":") ? `[${at}]` : at}:${port}`;
+}
+
+export function isOwnName(name: string, own: readonly string[]): boolean {
+  const plain = name.toLowerCase().replace(/^\[(.*)\]$/, "$1");
+  if (plain === "localhost" || plain.endsWith(".localhost") || parseIp(plain) !== undefined) return true;
+  return own.some((each) => each !== "" && each.toLowerCase() === plain);
+}

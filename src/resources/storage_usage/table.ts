@@ -1,0 +1,15 @@
+import { integer, primaryKey, sqliteTable, text } from "drizzle-orm/sqlite-core";
+
+export const KINDS = ["datasets", "models", "code_artifacts", "checkpoints", "volumes"] as const;
+export type Kind = (typeof KINDS)[number];
+
+/** Sums that triggers keep (0013_growth.sql), in the commit that changes what is summed: no code writes here. */
+export const storageUsage = sqliteTable(
+  "storage_usage",
+  {
+    workspaceId: text("workspace_id").notNull(),
+    kind: text("kind", { enum: KINDS }).notNull(),
+    bytes: integer("bytes").notNull(),
+  },
+  (table) => [primaryKey({ columns: [table.workspaceId, table.kind] })],
+);
