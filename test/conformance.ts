@@ -17,7 +17,7 @@ type Contract = { operations: Operation[]; envelope: Validator; serviceError: Va
 
 let contract: Contract | undefined;
 
-/** Compiling a schema takes up to 100 ms, and a test process asks for few of the operations. So each compiles on first use. */
+/** Compiling the schemas of all operations takes seconds, and a test process asks for few. So each compiles on first use. */
 function read(app: AnyElysia): Contract {
   const document = openapi(app, { closed: true }) as Document;
   const ajv = new Ajv2020({ strict: false, allErrors: true });

@@ -6,7 +6,7 @@ import type { BlobServer, S3Server } from "./servers.ts";
 const EMULATOR = "usr/bin/qemu-x86_64";
 
 /**
- * MinIO's package has an x86_64 program only. On aarch64 QEMU runs the same program, about ten times slower. Go needs
+ * MinIO's package has an x86_64 program only. On aarch64 QEMU runs the same program, much slower. Go needs
  * addresses below 2^47, which the old layout of memory gives.
  */
 function emulator(dir: string): string[] {
