@@ -25,7 +25,7 @@ export const routes = (ctx: Ctx) => {
       },
       {
         params: SecretName,
-        ...takes(PutSecret),
+        ...takes(PutSecret, { kind: "code" }),
         detail: describe("Create a secret (201) or replace its value (200)", { 200: Secret, 201: Secret }),
       },
     )
