@@ -23,15 +23,20 @@ const LONG: Readonly<Record<string, (room: Room) => string>> = {
   "one long text": ({ bytes }) => `"${"\\n".repeat(Math.max(1, Math.floor((bytes - 200) / 2)))}"`,
 };
 
-/** Every crowd in every field, long ones in some, and all as the body itself. */
-export function* hostileBodies(fields: readonly string[], valid: object, room: Room): Generator<Hostile> {
+export type Choose = (fields: readonly string[]) => readonly string[];
+
+/** Every crowd in the fields that `choose` takes for it, long ones in some of those, and all as the body itself. */
+export function* hostileBodies(fields: readonly string[], choose: Choose, room: Room): Generator<Hostile> {
   for (const [shape, fill] of Object.entries({ ...CROWDS, ...LONG })) {
     const value = fill(room);
     yield { name: `${shape} as the body`, body: value };
-    for (const field of shape in LONG ? fields.slice(0, 3) : fields) {
-      const others = Object.fromEntries(Object.entries(valid).filter(([name]) => name !== field));
+    for (const field of choose(shape in LONG ? fields.slice(0, 3) : fields)) {
+      const others = Object.fromEntries(Object.entries(VALID).filter(([name]) => name !== field));
       const before = JSON.stringify(others).slice(1, -1);
       yield { name: `${shape} in ${field}`, body: `{${before}${before && ","}"${field}":${value}}` };
     }
   }
 }
+
+/** What some routes need before they look at the rest. */
+const VALID = { model: "x", method: "sft", base_model: "verk-tiny", name: "x", url: "https://example.com" };
