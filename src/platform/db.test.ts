@@ -244,4 +244,14 @@ describe("durable", () => {
     expect(() => write(db, () => {})).toThrow();
     await new Promise(setImmediate); // no commit was opened that would close now, into nothing
   });
+
+  test("a database that is closed while a write waits for its flush keeps the write and ends the wait", async () => {
+    const db = database();
+    const path = join(dirs.at(-1) as string, "verk.db");
+    write(db, (tx) => insert(tx, "a"));
+    const waiting = durable(db);
+    closeDb(open.pop() as Db);
+    await waiting;
+    expect(all(database(path))).toEqual(["a"]);
+  });
 });

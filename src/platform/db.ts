@@ -8,7 +8,7 @@
  * spawned process, a loop's end) waits for it first.
  */
 import { Database } from "bun:sqlite";
-import { closeSync, fdatasync, openSync } from "node:fs";
+import { closeSync, fdatasync, fdatasyncSync, openSync } from "node:fs";
 import { dirname } from "node:path";
 import { promisify } from "node:util";
 import { type BunSQLiteDatabase, drizzle } from "drizzle-orm/bun-sqlite";
@@ -235,6 +235,7 @@ async function flush(state: State): Promise<void> {
     failpoint("db.after_flush");
     state.flushed = upTo;
   } catch (error) {
+    if (state.flushed >= upTo) return; // closeDb() has flushed and closed the file meanwhile
     state.broken = error; // after a failed flush nobody knows what is on the disk
     throw storageError(error);
   } finally {
@@ -266,10 +267,21 @@ function endSnapshot(state: State) {
   state.statements.commit.run(); // it wrote nothing, so there is nothing that could fail to be written
 }
 
+function flushNow(state: State) {
+  try {
+    state.walFd ??= openSync(`${state.path}-wal`, "r+");
+    fdatasyncSync(state.walFd);
+    state.flushed = state.ended;
+  } catch (error) {
+    state.broken = error;
+  }
+}
+
 export function closeDb(db: Db) {
   const state = stateOf(db);
   endSnapshot(state);
   if (state.batch) closeBatch(db, state, state.batch);
+  if (state.broken === undefined && state.flushed < state.ended) flushNow(state); // those who wait for it are answered
   if (state.walFd !== undefined) closeSync(state.walFd);
   state.walFd = undefined;
   state.broken ??= CLOSED; // statements that are kept would still run, into nothing
