@@ -6,6 +6,8 @@
 import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { availableParallelism, tmpdir } from "node:os";
 import { dirname, join } from "node:path";
+import { startMinio } from "../test/servers/objects.ts";
+import { NotAvailable } from "../test/servers/process.ts";
 import { countsOf, flaky, type Run, readRun, resumed, toRepeat, withSecondTry } from "./second_try.ts";
 import { parallelFlags, readOptions } from "./test_options.ts";
 
@@ -35,6 +37,18 @@ function optionsOrExit() {
 const options = optionsOrExit();
 const notTested = new Set<string>();
 
+/** For a run of all files. It ends with this process. Where it cannot be had, the tests that need it say so. */
+async function sharedMinio(): Promise<Record<string, string>> {
+  if (options.filters.length > 0) return {};
+  try {
+    return { VERK_TEST_MINIO: JSON.stringify(await startMinio()) };
+  } catch (error) {
+    if (!(error instanceof NotAvailable)) console.error(error);
+    return {};
+  }
+}
+let shared: Record<string, string> = {};
+
 /** One `bun test`: what it prints is shown, and kept for what its report leaves out. */
 async function runTests(title: string, args: string[]): Promise<Run> {
   console.log(`\n── ${title}`);
@@ -49,6 +63,7 @@ async function runTests(title: string, args: string[]): Promise<Run> {
       ...process.env,
       ...(process.stderr.isTTY ? { FORCE_COLOR: "1" } : {}),
       VERK_BINARY: process.env["VERK_BINARY"] ?? join(root, "dist/verk"),
+      ...shared,
       VERK_TEST_SUMMARY: summary,
       VERK_TEST_SEED: `${options.seed}`,
       VERK_TEST_FULL: options.full ? "1" : "0",
@@ -76,6 +91,7 @@ await run("servers", ["scripts/servers"]); // where one is missing, its tests sa
 const repeat = `VERK_TEST_SEED=${options.seed} ./scripts/test${options.full ? " --full" : ""}`;
 console.log(`\nseed ${options.seed}, ${options.full ? "full" : "quick"} sweeps; to repeat them: ${repeat}`);
 const begun = performance.now();
+shared = await sharedMinio();
 let first = await runTests("tests", [...parallelFlags(options), ...options.filters]);
 // Bun gives up all files when one process crashes in native code. Each further run has at least one file less.
 for (let i = 0; i < MOST_CRASHES && first.aborted.length > 0; i++) {

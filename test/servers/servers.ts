@@ -10,7 +10,7 @@ export { NotAvailable };
 
 /**
  * Real servers for the tests, each started once per test process, on first use, on a free port of 127.0.0.1. They end
- * with the process, however it ends. scripts/servers installs them; one that cannot be had throws NotAvailable.
+ * with the process, however it ends. One MinIO serves all processes of a run. scripts/servers installs them; one that cannot be had throws NotAvailable.
  */
 export type Sql = {
   host: string;
@@ -31,7 +31,9 @@ export type GoogleServer = { url: string; projectId: string };
 
 export const postgres = once(startPostgres);
 export const mariadb = once(startMariadb);
-export const minio = once(startMinio);
+/** scripts/test shares one MinIO between its processes: an emulated one takes a third of a core even at rest. */
+const shared = process.env["VERK_TEST_MINIO"];
+export const minio = once(async () => (shared ? (JSON.parse(shared) as S3Server) : startMinio()));
 export const azurite = once(startAzurite);
 export const gcs = once(startGcs);
 export const bigqueryLocal = once(startBigqueryLocal);
