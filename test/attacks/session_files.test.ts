@@ -110,3 +110,15 @@ test("a reader of this machine that follows links would get the canary: they are
   expect(readFileSync(join(folder, "abs"), "utf8")).toBe(CANARY);
   expect(readFileSync(join(folder, "d/abs"), "utf8")).toBe(CANARY);
 });
+
+test("L5: a session can read where the data directory lies, and reaches nothing there", async () => {
+  const lines = "sed -n 's#^[^ ]* [^ ]* [^ ]* \\(/.*\\)/sessions/ses_[^ ]* /workspace .*#\\1#p' /proc/self/mountinfo";
+  const seen = (await exec(app, id, lines)).stdout.trim();
+  const dataDir = realpathSync(app.dir);
+  expect(seen).not.toBe("");
+  expect(dataDir.endsWith(seen)).toBe(true); // the path within its file system
+  expect(existsSync(join(dataDir, "master.key"))).toBe(true);
+  const { exit_code, stdout } = await exec(app, id, `cat ${dataDir}/master.key || ls ${dataDir}`);
+  expect(stdout).toBe("");
+  expect(exit_code).not.toBe(0);
+});
