@@ -59,7 +59,9 @@ const READY_MS = 300_000;
 type Bench = { plan: Plan; verk: Running; key: string; file: string; libraries: string };
 type Deployment = { id: string; name: string; status: string; parked: boolean; error: string | null };
 
-export const run = (plan: Plan = CPU): Promise<Row[]> => withModel(plan, measure);
+const QUICK: Plan = { ...CPU, counts: [1, 8], tokens: 64, rounds: 3 };
+
+export const run = ({ quick = false } = {}): Promise<Row[]> => withModel(quick ? QUICK : CPU, measure);
 
 async function withModel(plan: Plan, body: (bench: Bench) => Promise<Row[]>): Promise<Row[]> {
   const dir = tempDir();
@@ -90,7 +92,7 @@ async function measure(bench: Bench): Promise<Row[]> {
   const rows: Row[] = [];
   for (const count of counts) rows.push(...(await throughput(bench, served, count)));
   await call(bench, "POST", `/v1/deployments/${served.id}/stop`);
-  if (bench.plan === CPU) rows.push(await firstToken(bench));
+  if (bench.plan !== GPU) rows.push(await firstToken(bench));
   rows.push(await wake(bench));
   return rows;
 }
@@ -275,6 +277,6 @@ function dialogue<T>(command: string[]) {
 
 if (import.meta.main) {
   console.error(`serving: ${BINARY}`);
-  for (const { what, value, target, ok } of await run(process.argv.includes("--gpu") ? GPU : CPU))
+  for (const { what, value, target, ok } of await withModel(process.argv.includes("--gpu") ? GPU : CPU, measure))
     console.log(`| serving | ${what} | ${value} | ${target} | ${ok === null ? "" : ok ? "yes" : "NO"} |`);
 }
