@@ -20,7 +20,7 @@ export const NO_BODY = Symbol("no body");
 
 /**
  * `list`: a member that may be long; its elements are parsed one by one. `exact`: numbers in them keep their digits when
- * they are written again (see parseExact). `grow`: is told of the bytes as `readBytes` says.
+ * they are written again (see parseExact). `grow`: called with the byte count as the body arrives, see `readBytes`.
  */
 export type Reading = BodyLimits & {
   list?: { name: string; most: number; exact?: boolean };

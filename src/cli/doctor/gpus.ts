@@ -1,4 +1,4 @@
-/** Which NVIDIA cards this machine has, and whether the CUDA library of this executable computes on them. */
+/** Checks for NVIDIA cards, and that the CUDA library of this executable computes on them. */
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { formatBytes } from "../../lib/bytes.ts";

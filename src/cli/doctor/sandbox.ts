@@ -1,4 +1,4 @@
-/** What holds around workers and other people's code on this machine: each sandbox is really made. */
+/** Checks which sandbox layers hold for workers and for other people's code, by starting each sandbox. */
 import { LAYERS, type Language, type Layer } from "../../lib/rewards/contract.ts";
 import type { Level } from "../../lib/rewards/levels.ts";
 import { missingLayers } from "../../lib/rewards/levels.ts";
