@@ -38,7 +38,7 @@ import * as gpu from "./resources/gpu/service.ts";
 import { store as storeCounters } from "./resources/metrics/store.ts";
 import { close as closeTrackers } from "./resources/settings/live.ts";
 import * as setup from "./resources/setup/service.ts";
-import { begin as beginTrainingJobs, close as closeTrainingJobs } from "./resources/training_jobs/reconcile.ts";
+import { begin as beginTrainingJobs, close as closeTrainingJobs } from "./resources/training_jobs/running/reconcile.ts";
 import { begin as beginWebhooks } from "./resources/webhooks/fan_out.ts";
 import { close as closeWebhooks } from "./resources/webhooks/live.ts";
 import { mount, mountDetection } from "./routes.ts";

@@ -4,9 +4,9 @@ import { newId } from "../src/lib/ids.ts";
 import { write } from "../src/platform/db.ts";
 import * as deploying from "../src/resources/deployments/moves.ts";
 import type { DeploymentRow } from "../src/resources/deployments/table.ts";
-import * as training from "../src/resources/training_jobs/moves.ts";
+import * as training from "../src/resources/training_jobs/state/moves.ts";
 import { UNTOLD } from "../src/resources/training_jobs/policy.ts";
-import { step } from "../src/resources/training_jobs/progress.ts";
+import { step } from "../src/resources/training_jobs/running/progress.ts";
 import * as jobs from "../src/resources/training_jobs/service.ts";
 
 /** Micro-dollars for an hour: free, less than can be counted in a minute, usual, dear and odd. */

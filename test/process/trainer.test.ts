@@ -9,7 +9,7 @@ import { systemClock } from "../../src/platform/clock.ts";
 import { sha256File } from "../../src/platform/files.ts";
 import { createLog } from "../../src/platform/log.ts";
 import { createSupervisor, type Supervisor } from "../../src/platform/supervisor.ts";
-import { grantsOf } from "../../src/resources/training_jobs/grants.ts";
+import { grantsOf } from "../../src/resources/training_jobs/running/grants.ts";
 import {
   type ExportTask,
   FromTrainer,

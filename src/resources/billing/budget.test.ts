@@ -7,8 +7,8 @@ import { liveOf } from "../deployments/fleet.ts";
 import { keepToBudget } from "../deployments/halt.ts";
 import * as deploying from "../deployments/moves.ts";
 import { type DeploymentRow, deployments } from "../deployments/table.ts";
-import { keepToCredit } from "../training_jobs/credit.ts";
-import * as training from "../training_jobs/moves.ts";
+import { keepToCredit } from "../training_jobs/state/credit.ts";
+import * as training from "../training_jobs/state/moves.ts";
 import { type JobRow, trainingJobs } from "../training_jobs/table.ts";
 import * as billing from "./service.ts";
 

@@ -6,7 +6,7 @@ import { deploymentRow } from "../../../test/money_deeds.ts";
 import { write } from "../../platform/db.ts";
 import * as deploymentMoves from "../deployments/moves.ts";
 import { deployments } from "../deployments/table.ts";
-import * as jobMoves from "../training_jobs/moves.ts";
+import * as jobMoves from "../training_jobs/state/moves.ts";
 import { trainingJobs } from "../training_jobs/table.ts";
 import * as billing from "./service.ts";
 

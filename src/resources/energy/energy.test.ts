@@ -5,7 +5,7 @@ import { durable } from "../../platform/db.ts";
 import type { Gpu } from "../../platform/hardware.ts";
 import * as cost from "../cost/service.ts";
 import * as gpu from "../gpu/service.ts";
-import * as moves from "../training_jobs/moves.ts";
+import * as moves from "../training_jobs/state/moves.ts";
 import * as jobs from "../training_jobs/service.ts";
 import * as energy from "./service.ts";
 import { powerReadings } from "./table.ts";

@@ -10,7 +10,7 @@ import * as billing from "../billing/service.ts";
 import { liveOf } from "../deployments/fleet.ts";
 import * as moves from "../deployments/moves.ts";
 import * as gpu from "../gpu/service.ts";
-import { step } from "../training_jobs/progress.ts";
+import { step } from "../training_jobs/running/progress.ts";
 import { type Facts, factsOf } from "../webhooks/facts.ts";
 import { fanOut } from "../webhooks/fan_out.ts";
 import { record } from "../webhooks/record.ts";
