@@ -23,9 +23,9 @@ import { TRACK } from "./resources/settings/service.ts";
 import { reconcile as reconcileTrainingJobs } from "./resources/training_jobs/running/reconcile.ts";
 import { sweep as sweepTrainingJobs } from "./resources/training_jobs/running/sweep.ts";
 import { sweep as sweepVolumes } from "./resources/volumes/sweep.ts";
-import { deliver } from "./resources/webhooks/deliver.ts";
-import { fanOut } from "./resources/webhooks/fan_out.ts";
-import { prune as pruneWebhooks } from "./resources/webhooks/prune.ts";
+import { deliver } from "./resources/webhooks/delivery/deliver.ts";
+import { fanOut } from "./resources/webhooks/delivery/fan_out.ts";
+import { prune as pruneWebhooks } from "./resources/webhooks/delivery/prune.ts";
 import { purge } from "./resources/workspaces/purge.ts";
 
 const HOUR_MS = 3_600_000;

@@ -11,7 +11,7 @@ import { failpoint, failpoints } from "../src/platform/failpoint.ts";
 import type { Dial } from "../src/platform/http_client.ts";
 import { createLog } from "../src/platform/log.ts";
 import { createSecretBox } from "../src/platform/secrets.ts";
-import { liveOf } from "../src/resources/webhooks/live.ts";
+import { liveOf } from "../src/resources/webhooks/delivery/live.ts";
 import { sealSecrets } from "../src/resources/webhooks/sealing.ts";
 import { type EndpointRow, webhookDeliveries, webhookEndpoints } from "../src/resources/webhooks/table.ts";
 import { workspaces } from "../src/resources/workspaces/table.ts";

@@ -1,6 +1,6 @@
 /** A developer's own receiver fed from the event feed: no public address, no endpoint, the same signed requests. */
 import { UsageError } from "../../lib/errors.ts";
-import { KINDS } from "../../lib/webhooks/kinds.ts";
+import { KINDS } from "./kinds.ts";
 import { deliveryHeaders, mintSecret } from "../../lib/webhooks/signature.ts";
 import { command, JSON_FLAG, SERVER_FLAGS } from "../args.ts";
 import { ApiError, type Client } from "../client.ts";

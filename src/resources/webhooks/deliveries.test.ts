@@ -3,7 +3,7 @@ import { fakeClock, type TestApp, testApp, until } from "../../../test/harness.t
 import { callsOf, emitCompleted, startTlsReceiver, TLS_FLAGS } from "../../../test/webhooks_kit.ts";
 import { transition } from "../../events/lifecycle.ts";
 import { write } from "../../platform/db.ts";
-import { fanOut } from "./fan_out.ts";
+import { fanOut } from "./delivery/fan_out.ts";
 import { deliveryMachine } from "./machine.ts";
 import type { Delivery } from "./schema.ts";
 import { type DeliveryRow, webhookAttempts } from "./table.ts";

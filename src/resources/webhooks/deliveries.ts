@@ -3,7 +3,7 @@ import type { Ctx } from "../../context.ts";
 import { emit } from "../../events/emit.ts";
 import { AppError } from "../../lib/errors.ts";
 import { write } from "../../platform/db.ts";
-import { DELIVER_LOOP, enqueue } from "./enqueue.ts";
+import { DELIVER_LOOP, enqueue } from "./delivery/enqueue.ts";
 import { TEST } from "./kinds.ts";
 import { type Delivery, presentDelivery } from "./schema.ts";
 import * as endpoints from "./service.ts";

@@ -13,7 +13,7 @@ import { Deleted } from "../../lib/schema.ts";
 import { allows } from "../../lib/scopes.ts";
 import { isoTime } from "../../lib/time.ts";
 import * as deliveries from "./deliveries.ts";
-import { recover } from "./recover.ts";
+import { recover } from "./delivery/recover.ts";
 import * as schema from "./schema.ts";
 import * as endpoints from "./service.ts";
 

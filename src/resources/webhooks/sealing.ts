@@ -1,6 +1,6 @@
 import type { Ctx } from "../../context.ts";
 import { oncePer } from "../../lib/once_per.ts";
-import type { Secrets } from "../../lib/webhooks/rotation.ts";
+import type { Secrets } from "./rotation.ts";
 import type { SecretBox } from "../../platform/secrets.ts";
 import type { EndpointRow } from "./table.ts";
 

@@ -1,6 +1,6 @@
 import { sql } from "drizzle-orm";
 import { blob, integer, primaryKey, sqliteTable, text } from "drizzle-orm/sqlite-core";
-import { DELIVERY_STATUSES } from "../../lib/webhooks/verdict.ts";
+import { DELIVERY_STATUSES } from "./delivery/verdict.ts";
 import { workspaces } from "../workspaces/table.ts";
 
 export const ENDPOINT_STATUSES = ["enabled", "disabled", "deleted"] as const;

@@ -1,9 +1,9 @@
 import { and, inArray, isNotNull, lt, notExists, sql } from "drizzle-orm";
-import type { Ctx } from "../../context.ts";
-import type { Tx } from "../../platform/db.ts";
-import { gradually } from "../../platform/gradually.ts";
+import type { Ctx } from "../../../context.ts";
+import type { Tx } from "../../../platform/db.ts";
+import { gradually } from "../../../platform/gradually.ts";
 import { liveOf } from "./live.ts";
-import { nextAt, webhookBodies, webhookDeliveries, webhookEndpoints } from "./table.ts";
+import { nextAt, webhookBodies, webhookDeliveries, webhookEndpoints } from "../table.ts";
 
 const DAY_MS = 86_400_000;
 

@@ -1,4 +1,4 @@
-import { isoTime } from "../time.ts";
+import { isoTime } from "../../../lib/time.ts";
 
 /** An event as its row holds it. */
 export type Recorded = { id: string; type: string; createdAtMs: number; data: Readonly<Record<string, unknown>> };

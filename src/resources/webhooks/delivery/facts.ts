@@ -1,6 +1,6 @@
-import type { Delivery, Endpoint, Trigger } from "../../lib/webhooks/verdict.ts";
-import { type Db, prepared } from "../../platform/db.ts";
-import type { EndpointRow } from "./table.ts";
+import type { Delivery, Endpoint, Trigger } from "./verdict.ts";
+import { type Db, prepared } from "../../../platform/db.ts";
+import type { EndpointRow } from "../table.ts";
 
 /** What decides about an attempt, and what its end changes: of a delivery and its endpoint, in one read. */
 export type Facts = {

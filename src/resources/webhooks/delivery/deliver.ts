@@ -3,11 +3,11 @@
  * process knows, so a crash at any line costs at most a repetition, which receivers drop by its id. A tick starts what
  * may start and does not wait for it: a receiver that hangs holds one place of its own and nothing else.
  */
-import type { Ctx } from "../../context.ts";
-import { chooseStarts, paceAfter } from "../../lib/webhooks/fairness.ts";
-import { dueAction, type Trigger } from "../../lib/webhooks/verdict.ts";
-import { systemClock } from "../../platform/clock.ts";
-import { type Db, durable, generationOf, isDirty, shareSnapshot } from "../../platform/db.ts";
+import type { Ctx } from "../../../context.ts";
+import { chooseStarts, paceAfter } from "./fairness.ts";
+import { dueAction, type Trigger } from "./verdict.ts";
+import { systemClock } from "../../../platform/clock.ts";
+import { type Db, durable, generationOf, isDirty, shareSnapshot } from "../../../platform/db.ts";
 import { tryOnce } from "./attempt.ts";
 import { cancelRest } from "./cancel.ts";
 import { laneOf, readLanes } from "./due.ts";

@@ -1,15 +1,15 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
-import { fakeClock, type TestApp, testApp, until } from "../../../test/harness.ts";
-import { addEndpoint, emitCompleted, startTlsReceiver, TLS_FLAGS } from "../../../test/webhooks_kit.ts";
-import { verify } from "../../lib/webhooks/signature.ts";
-import { failpoints } from "../../platform/failpoint.ts";
+import { fakeClock, type TestApp, testApp, until } from "../../../../test/harness.ts";
+import { addEndpoint, emitCompleted, startTlsReceiver, TLS_FLAGS } from "../../../../test/webhooks_kit.ts";
+import { verify } from "../../../lib/webhooks/signature.ts";
+import { failpoints } from "../../../platform/failpoint.ts";
 import { deliver } from "./deliver.ts";
 import { readLanes } from "./due.ts";
 import { fanOut } from "./fan_out.ts";
 import { close, liveOf, quiet } from "./live.ts";
 import { prune } from "./prune.ts";
-import { webhookAttempts, webhookBodies, webhookDeliveries, webhookEndpoints } from "./table.ts";
+import { webhookAttempts, webhookBodies, webhookDeliveries, webhookEndpoints } from "../table.ts";
 
 const clock = fakeClock(Date.now());
 const never = new AbortController().signal;

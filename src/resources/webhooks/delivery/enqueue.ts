@@ -1,11 +1,11 @@
-import type { EventRow } from "../../events/table.ts";
-import { newId } from "../../lib/ids.ts";
-import { bodyOf } from "../../lib/webhooks/payload.ts";
-import { expiryOf } from "../../lib/webhooks/schedule.ts";
-import { newDelivery, settled } from "../../lib/webhooks/verdict.ts";
-import { prepared, type Tx } from "../../platform/db.ts";
-import { preparedInsert } from "../../platform/row.ts";
-import { type DeliveryRow, type EndpointRow, webhookDeliveries } from "./table.ts";
+import type { EventRow } from "../../../events/table.ts";
+import { newId } from "../../../lib/ids.ts";
+import { bodyOf } from "./payload.ts";
+import { expiryOf } from "./schedule.ts";
+import { newDelivery, settled } from "./verdict.ts";
+import { prepared, type Tx } from "../../../platform/db.ts";
+import { preparedInsert } from "../../../platform/row.ts";
+import { type DeliveryRow, type EndpointRow, webhookDeliveries } from "../table.ts";
 
 /** What is queued is sent soon after it is woken. */
 export const DELIVER_LOOP = "webhooks.deliver";

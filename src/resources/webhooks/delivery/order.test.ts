@@ -1,14 +1,14 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
-import { fakeClock, type TestApp, testApp } from "../../../test/harness.ts";
-import { addEndpoint, answerOf, emitCompleted } from "../../../test/webhooks_kit.ts";
-import { durable } from "../../platform/db.ts";
-import { failpoints } from "../../platform/failpoint.ts";
-import { purge } from "../workspaces/purge.ts";
+import { fakeClock, type TestApp, testApp } from "../../../../test/harness.ts";
+import { addEndpoint, answerOf, emitCompleted } from "../../../../test/webhooks_kit.ts";
+import { durable } from "../../../platform/db.ts";
+import { failpoints } from "../../../platform/failpoint.ts";
+import { purge } from "../../workspaces/purge.ts";
 import { deliver } from "./deliver.ts";
 import { fanOut } from "./fan_out.ts";
 import { liveOf, quiet } from "./live.ts";
 import { prune } from "./prune.ts";
-import { webhookDeliveries } from "./table.ts";
+import { webhookDeliveries } from "../table.ts";
 
 const HOUR = 3_600_000;
 const DAY = 24 * HOUR;

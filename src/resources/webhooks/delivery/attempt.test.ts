@@ -2,7 +2,7 @@ import { afterEach, describe, expect, test } from "bun:test";
 import { rmSync } from "node:fs";
 import { createServer, type TLSSocket } from "node:tls";
 import { Webhook } from "standardwebhooks";
-import { fakeClock, tempDir, until } from "../../../test/harness.ts";
+import { fakeClock, tempDir, until } from "../../../../test/harness.ts";
 import {
   addEndpoint,
   answerOf,
@@ -11,14 +11,14 @@ import {
   startTlsReceiver,
   TLS_FLAGS,
   TLS_SERVER,
-} from "../../../test/webhooks_kit.ts";
-import { rotate } from "../../lib/webhooks/rotation.ts";
-import { mintSecret, verify } from "../../lib/webhooks/signature.ts";
-import { DialError } from "../../platform/address.ts";
-import { type Dial, guardedDial } from "../../platform/http_client.ts";
+} from "../../../../test/webhooks_kit.ts";
+import { rotate } from "../rotation.ts";
+import { mintSecret, verify } from "../../../lib/webhooks/signature.ts";
+import { DialError } from "../../../platform/address.ts";
+import { type Dial, guardedDial } from "../../../platform/http_client.ts";
 import { type Parcel, tryOnce } from "./attempt.ts";
 import { endpointById } from "./due.ts";
-import { openSecrets, sealSecrets } from "./sealing.ts";
+import { openSecrets, sealSecrets } from "../sealing.ts";
 
 const never = new AbortController().signal;
 const clock = fakeClock(Date.now());

@@ -1,11 +1,11 @@
 import { and, eq, inArray, ne, sql } from "drizzle-orm";
-import type { Ctx } from "../../context.ts";
-import { transition } from "../../events/lifecycle.ts";
-import type { Tx } from "../../platform/db.ts";
-import { gradually } from "../../platform/gradually.ts";
+import type { Ctx } from "../../../context.ts";
+import { transition } from "../../../events/lifecycle.ts";
+import type { Tx } from "../../../platform/db.ts";
+import { gradually } from "../../../platform/gradually.ts";
 import { CANCELLED } from "./enqueue.ts";
-import { deliveryMachine } from "./machine.ts";
-import { nextAt, webhookDeliveries, webhookEndpoints } from "./table.ts";
+import { deliveryMachine } from "../machine.ts";
+import { nextAt, webhookDeliveries, webhookEndpoints } from "../table.ts";
 
 const FIRST_ROWS = 1_000; // in the commit that disables; the loop does the rest
 
