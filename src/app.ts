@@ -33,7 +33,7 @@ import { authenticate, recordUses } from "./resources/api_keys/authenticate.ts";
 import { begin as beginBilling } from "./resources/billing/service.ts";
 import { closeAll as closeDatasets } from "./resources/datasets/files.ts";
 import { begin as beginDatasets } from "./resources/datasets/sweep.ts";
-import { begin as beginDeployments } from "./resources/deployments/reconcile.ts";
+import { begin as beginDeployments } from "./resources/deployments/fleet/reconcile.ts";
 import * as gpu from "./resources/gpu/service.ts";
 import { store as storeCounters } from "./resources/metrics/store.ts";
 import { close as closeTrackers } from "./resources/settings/live.ts";

@@ -7,7 +7,7 @@ import { prune as pruneAudit } from "./resources/audit/service.ts";
 import { removeAbandoned } from "./resources/code_artifacts/upload.ts";
 import { cutDue } from "./resources/datasets/snapshots.ts";
 import { sweep as sweepDatasets } from "./resources/datasets/sweep.ts";
-import { reconcile } from "./resources/deployments/reconcile.ts";
+import { reconcile } from "./resources/deployments/fleet/reconcile.ts";
 import { pruneRequests } from "./resources/deployments/service.ts";
 import { runBatches } from "./resources/detection/runner.ts";
 import { prune as pruneDetections } from "./resources/detection/service.ts";

@@ -2,7 +2,7 @@
 import type { Ctx } from "../src/context.ts";
 import { newId } from "../src/lib/ids.ts";
 import { write } from "../src/platform/db.ts";
-import * as deploying from "../src/resources/deployments/moves.ts";
+import * as deploying from "../src/resources/deployments/fleet/moves.ts";
 import type { DeploymentRow } from "../src/resources/deployments/table.ts";
 import * as training from "../src/resources/training_jobs/state/moves.ts";
 import { UNTOLD } from "../src/resources/training_jobs/policy.ts";

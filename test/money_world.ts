@@ -7,7 +7,7 @@ import { closeDb, durable, write } from "../src/platform/db.ts";
 import { failpoints } from "../src/platform/failpoint.ts";
 import { createLog } from "../src/platform/log.ts";
 import * as billing from "../src/resources/billing/service.ts";
-import * as deploying from "../src/resources/deployments/moves.ts";
+import * as deploying from "../src/resources/deployments/fleet/moves.ts";
 import { type DeploymentRow, deployments } from "../src/resources/deployments/table.ts";
 import { keepToCredit } from "../src/resources/training_jobs/state/credit.ts";
 import * as training from "../src/resources/training_jobs/state/moves.ts";

@@ -8,7 +8,7 @@ import { events } from "../../events/table.ts";
 import { closeDb, openDb, write } from "../../platform/db.ts";
 import { migrate } from "../../platform/migrate.ts";
 import { MIGRATIONS } from "../../platform/migrations/index.ts";
-import * as deploymentMoves from "../deployments/moves.ts";
+import * as deploymentMoves from "../deployments/fleet/moves.ts";
 import * as jobMoves from "../training_jobs/state/moves.ts";
 import * as billing from "./service.ts";
 import { creditAccounts, ledgerEntries } from "./table.ts";

@@ -12,7 +12,7 @@ import { EmbeddingList, EmbeddingRequest } from "../../lib/chat/embedding.ts";
 import { AppError } from "../../lib/errors.ts";
 import { isoOrNull } from "../../lib/schema.ts";
 import { hardwareFor } from "./admission.ts";
-import { answer } from "./chat.ts";
+import { answer } from "./chat/answer.ts";
 import { bringCheckpoint } from "./results.ts";
 import {
   CreateDeployment,

@@ -1,5 +1,5 @@
 /** The worker's answer on its way to the client: as it comes, with an error in the envelope if the worker dies. */
-import type { AppError } from "../../lib/errors.ts";
+import type { AppError } from "../../../lib/errors.ts";
 
 export const EVENT_STREAM = {
   "content-type": "text/event-stream",

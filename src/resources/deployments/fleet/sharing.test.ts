@@ -1,13 +1,13 @@
 import { afterEach, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
-import { type DeployingApp, eventsOf, manyDeploying } from "../../../test/fake_replicas.ts";
-import { jobFile } from "../../../test/foreign_paths.ts";
-import { fakeClock, until } from "../../../test/harness.ts";
-import { makeAdapter } from "../../../test/models.ts";
-import { newId } from "../../lib/ids.ts";
-import { durable } from "../../platform/db.ts";
-import * as models from "../models/service.ts";
+import { type DeployingApp, eventsOf, manyDeploying } from "../../../../test/fake_replicas.ts";
+import { jobFile } from "../../../../test/foreign_paths.ts";
+import { fakeClock, until } from "../../../../test/harness.ts";
+import { makeAdapter } from "../../../../test/models.ts";
+import { newId } from "../../../lib/ids.ts";
+import { durable } from "../../../platform/db.ts";
+import * as models from "../../models/service.ts";
 import { liveOf } from "./fleet.ts";
 
 setDefaultTimeout(120_000); // each starts processes

@@ -3,10 +3,10 @@
  * settings and adapters of their own: then they sit in one process. The model is counted once, in the lease of whoever
  * sits there longest. Two who want the model as it is never share: each gets the process it asked for.
  */
-import type { Ctx } from "../../context.ts";
-import { oncePer } from "../../lib/once_per.ts";
-import { type Db, write } from "../../platform/db.ts";
-import * as gpu from "../gpu/service.ts";
+import type { Ctx } from "../../../context.ts";
+import { oncePer } from "../../../lib/once_per.ts";
+import { type Db, write } from "../../../platform/db.ts";
+import * as gpu from "../../gpu/service.ts";
 import type { Host, Live, Replica } from "./fleet.ts";
 
 type Guest = { key: string; live: Live; bare: boolean };

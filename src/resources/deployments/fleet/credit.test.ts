@@ -1,7 +1,7 @@
 import { afterEach, expect, setDefaultTimeout, test } from "bun:test";
-import { type DeployingApp, manyDeploying } from "../../../test/fake_replicas.ts";
-import { fakeClock, until } from "../../../test/harness.ts";
-import * as billing from "../billing/service.ts";
+import { type DeployingApp, manyDeploying } from "../../../../test/fake_replicas.ts";
+import { fakeClock, until } from "../../../../test/harness.ts";
+import * as billing from "../../billing/service.ts";
 import { liveOf } from "./fleet.ts";
 
 setDefaultTimeout(120_000); // each starts processes

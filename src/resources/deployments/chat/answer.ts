@@ -2,19 +2,19 @@
  * A request on its way to a replica: held while there is none, forwarded over the worker's socket, relayed as it
  * comes. The client's leaving reaches the worker through the aborted fetch.
  */
-import type { Ctx } from "../../context.ts";
-import { callerOf } from "../../http/audit.ts";
-import { openStream } from "../../http/limits/streams.ts";
-import { keepOpen, promisesNothing } from "../../http/patience.ts";
-import { AppError } from "../../lib/errors.ts";
-import { counter } from "../../platform/metrics.ts";
-import * as billing from "../billing/service.ts";
-import { hold, type Live, liveOf, type Replica, seenLoad } from "./fleet.ts";
-import * as moves from "./moves.ts";
+import type { Ctx } from "../../../context.ts";
+import { callerOf } from "../../../http/audit.ts";
+import { openStream } from "../../../http/limits/streams.ts";
+import { keepOpen, promisesNothing } from "../../../http/patience.ts";
+import { AppError } from "../../../lib/errors.ts";
+import { counter } from "../../../platform/metrics.ts";
+import * as billing from "../../billing/service.ts";
+import { hold, type Live, liveOf, type Replica, seenLoad } from "../fleet/fleet.ts";
+import * as moves from "../fleet/moves.ts";
 import { CLIENT_LEFT, type Outcome, type Recorder, record } from "./records.ts";
 import { chunksOf, comment, dataEvent, EVENT_STREAM, LEFT, relay } from "./relay.ts";
-import { take } from "./replica.ts";
-import type { DeploymentRow } from "./table.ts";
+import { take } from "../fleet/replica.ts";
+import type { DeploymentRow } from "../table.ts";
 
 /** `keyId`: of the key that asks; it pays where it wakes the deployment. */
 export type Ask = {

@@ -2,11 +2,11 @@
  * Processes for replicas, and one to spare while a deployment is parked: it has everything but a model, so that a wake
  * does not wait for a process, a thread and the libraries. It holds no memory of a GPU.
  */
-import type { Ctx } from "../../context.ts";
-import { oncePer } from "../../lib/once_per.ts";
-import type { Db } from "../../platform/db.ts";
-import type { Exit, Worker } from "../../platform/worker.ts";
-import { FromServing, type ToServing } from "../../workers/protocol.ts";
+import type { Ctx } from "../../../context.ts";
+import { oncePer } from "../../../lib/once_per.ts";
+import type { Db } from "../../../platform/db.ts";
+import type { Exit, Worker } from "../../../platform/worker.ts";
+import { FromServing, type ToServing } from "../../../workers/protocol.ts";
 
 export type ServingWorker = Worker<FromServing, ToServing>;
 /** Who hears what a process says, and of its end. */

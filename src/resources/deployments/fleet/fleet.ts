@@ -2,14 +2,14 @@
  * What runs: the replicas of each deployment and the requests that wait for one. All of it dies with the process;
  * the rows say what should be, and reconcile.ts brings the two together.
  */
-import type { Ctx } from "../../context.ts";
-import { AppError } from "../../lib/errors.ts";
-import { oncePer } from "../../lib/once_per.ts";
-import type { Db } from "../../platform/db.ts";
-import type { FromServing, STAGES } from "../../workers/protocol.ts";
-import type { Load } from "./schema.ts";
+import type { Ctx } from "../../../context.ts";
+import { AppError } from "../../../lib/errors.ts";
+import { oncePer } from "../../../lib/once_per.ts";
+import type { Db } from "../../../platform/db.ts";
+import type { FromServing, STAGES } from "../../../workers/protocol.ts";
+import type { Load } from "../schema.ts";
 import type { ServingWorker } from "./spare.ts";
-import type { DeploymentRow } from "./table.ts";
+import type { DeploymentRow } from "../table.ts";
 
 export type Usage = Extract<FromServing, { type: "served" }>;
 

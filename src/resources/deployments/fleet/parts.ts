@@ -1,8 +1,8 @@
 /** What a deployment loads: a model, or an adapter and the model that it is added to. */
-import type { Ctx } from "../../context.ts";
-import * as models from "../models/service.ts";
-import type { ModelRow } from "../models/table.ts";
-import type { DeploymentRow } from "./table.ts";
+import type { Ctx } from "../../../context.ts";
+import * as models from "../../models/service.ts";
+import type { ModelRow } from "../../models/table.ts";
+import type { DeploymentRow } from "../table.ts";
 
 export type Parts = { base: ModelRow; adapter: ModelRow | null };
 

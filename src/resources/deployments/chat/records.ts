@@ -1,12 +1,12 @@
 /** What a request came to: one row each, and the deployment's sums in the same commit. */
 import { eq, sql } from "drizzle-orm";
-import type { Ctx } from "../../context.ts";
-import { newId } from "../../lib/ids.ts";
-import { afterCommit, prepared, write } from "../../platform/db.ts";
-import { histogram } from "../../platform/metrics.ts";
-import { preparedInsert } from "../../platform/row.ts";
-import type { Live, Replica, Usage } from "./fleet.ts";
-import { type DeploymentRow, deploymentRequests, deployments } from "./table.ts";
+import type { Ctx } from "../../../context.ts";
+import { newId } from "../../../lib/ids.ts";
+import { afterCommit, prepared, write } from "../../../platform/db.ts";
+import { histogram } from "../../../platform/metrics.ts";
+import { preparedInsert } from "../../../platform/row.ts";
+import type { Live, Replica, Usage } from "../fleet/fleet.ts";
+import { type DeploymentRow, deploymentRequests, deployments } from "../table.ts";
 
 const insert = preparedInsert(deploymentRequests);
 const addUp = prepared((db) => {

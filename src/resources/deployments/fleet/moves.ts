@@ -1,12 +1,12 @@
 /** Every change of a deployment's row that is not a caller's: what happened to its replicas, and what follows. */
 import { eq, isNotNull } from "drizzle-orm";
-import type { Ctx } from "../../context.ts";
-import { transition } from "../../events/lifecycle.ts";
-import { type Tx, write } from "../../platform/db.ts";
-import * as billing from "../billing/service.ts";
-import { type Action, machine } from "./machine.ts";
-import { FORGIVEN_AFTER_MS, judgeLoss, restartDelayMs, type Verdict } from "./policy.ts";
-import { type DeploymentRow, deployments } from "./table.ts";
+import type { Ctx } from "../../../context.ts";
+import { transition } from "../../../events/lifecycle.ts";
+import { type Tx, write } from "../../../platform/db.ts";
+import * as billing from "../../billing/service.ts";
+import { type Action, machine } from "../machine.ts";
+import { FORGIVEN_AFTER_MS, judgeLoss, restartDelayMs, type Verdict } from "../policy.ts";
+import { type DeploymentRow, deployments } from "../table.ts";
 
 type Patch = Partial<typeof deployments.$inferInsert>;
 

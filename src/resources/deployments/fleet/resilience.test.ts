@@ -1,17 +1,17 @@
 import { afterEach, expect, test } from "bun:test";
 import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { deploying, eventsOf, manyDeploying } from "../../../test/fake_replicas.ts";
-import { atEveryFailpoint, fakeClock, testApp, until } from "../../../test/harness.ts";
-import { transition } from "../../events/lifecycle.ts";
-import { durable, write } from "../../platform/db.ts";
-import { register } from "../models/folder.ts";
-import { machine as modelMachine } from "../models/machine.ts";
-import * as models from "../models/service.ts";
+import { deploying, eventsOf, manyDeploying } from "../../../../test/fake_replicas.ts";
+import { atEveryFailpoint, fakeClock, testApp, until } from "../../../../test/harness.ts";
+import { transition } from "../../../events/lifecycle.ts";
+import { durable, write } from "../../../platform/db.ts";
+import { register } from "../../models/folder.ts";
+import { machine as modelMachine } from "../../models/machine.ts";
+import * as models from "../../models/service.ts";
 import { liveOf, type Replica, readyOf } from "./fleet.ts";
 import * as moves from "./moves.ts";
-import { record } from "./records.ts";
-import type { DeploymentRow } from "./table.ts";
+import { record } from "../chat/records.ts";
+import type { DeploymentRow } from "../table.ts";
 
 const CHAT = { model: "d", messages: [{ role: "user", content: "hi" }] };
 const { open: app, apps, closeAll } = manyDeploying();

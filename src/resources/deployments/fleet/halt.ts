@@ -1,11 +1,11 @@
 /** Ends of a deployment that are not its own: by request, or because its API key has spent its budget. */
-import type { Ctx } from "../../context.ts";
-import { AppError } from "../../lib/errors.ts";
-import * as billing from "../billing/service.ts";
+import type { Ctx } from "../../../context.ts";
+import { AppError } from "../../../lib/errors.ts";
+import * as billing from "../../billing/service.ts";
 import { inflightOf, type Live, liveOf, turnAway } from "./fleet.ts";
 import * as moves from "./moves.ts";
 import { retire, unqueue } from "./replica.ts";
-import type { DeploymentRow } from "./table.ts";
+import type { DeploymentRow } from "../table.ts";
 
 export function endAll(ctx: Ctx, live: Live, reason: string): Promise<unknown> {
   unqueue(ctx, live);
