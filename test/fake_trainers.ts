@@ -5,7 +5,7 @@ import type { Clock } from "../src/platform/clock.ts";
 import { write } from "../src/platform/db.ts";
 import type { Supervisor } from "../src/platform/supervisor.ts";
 import * as gpu from "../src/resources/gpu/service.ts";
-import { register } from "../src/resources/models/folder.ts";
+import { register } from "../src/resources/models/files/folder.ts";
 import { current } from "../src/resources/training_jobs/state/moves.ts";
 import { begin } from "../src/resources/training_jobs/running/reconcile.ts";
 import { NO_REWARDS } from "../src/resources/training_jobs/admission/rewards.ts";

@@ -4,7 +4,7 @@ import { transition } from "../src/events/lifecycle.ts";
 import { newId } from "../src/lib/ids.ts";
 import { write } from "../src/platform/db.ts";
 import * as gpu from "../src/resources/gpu/service.ts";
-import { register } from "../src/resources/models/folder.ts";
+import { register } from "../src/resources/models/files/folder.ts";
 import { type Action, machine } from "../src/resources/training_jobs/machine.ts";
 import { type JobRow, trainingCheckpoints } from "../src/resources/training_jobs/table.ts";
 import { fakeRewards } from "./fake_rewards.ts";

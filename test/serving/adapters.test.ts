@@ -6,7 +6,7 @@ import { newId } from "../../src/lib/ids.ts";
 import { openBackend } from "../../src/native/ggml.ts";
 import { liveOf } from "../../src/resources/deployments/fleet/fleet.ts";
 import { begin } from "../../src/resources/deployments/fleet/reconcile.ts";
-import { register } from "../../src/resources/models/folder.ts";
+import { register } from "../../src/resources/models/files/folder.ts";
 import * as models from "../../src/resources/models/service.ts";
 import type { Adapter } from "../../src/workers/trainer/results/adapter.ts";
 import { writeAdapterGguf } from "../../src/workers/trainer/results/adapter_gguf.ts";

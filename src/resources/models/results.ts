@@ -11,7 +11,7 @@ import { durable, type Tx, write } from "../../platform/db.ts";
 import { asStorageError, syncDir } from "../../platform/files.ts";
 import type { ForeignDir } from "../../sandbox/files/foreign_dir.ts";
 import { linkFile } from "../../sandbox/files/trees.ts";
-import { inspect } from "./inspect.ts";
+import { inspect } from "./files/inspect.ts";
 import * as models from "./service.ts";
 import { type ModelRow, models as table } from "./table.ts";
 

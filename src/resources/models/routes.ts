@@ -13,8 +13,8 @@ import { Deleted, Label, later } from "../../lib/schema.ts";
 import { SignedQuery } from "../signed_urls/schema.ts";
 import { Model, present } from "./schema.ts";
 import * as models from "./service.ts";
-import * as upload from "./upload.ts";
-import { CompleteModel, CreateModel, CreatePresignedUpload, PresignedUpload, ReceivedFile } from "./upload_schema.ts";
+import * as upload from "./upload/upload.ts";
+import { CompleteModel, CreateModel, CreatePresignedUpload, PresignedUpload, ReceivedFile } from "./upload/schema.ts";
 
 export const PullModel = z
   .object({ name: Label(300).describe("owner/repo, owner/repo:QUANT or owner/repo:file.gguf") })

@@ -14,7 +14,7 @@ import { preparedInsert, preparedRow } from "../../platform/row.ts";
 import type { ModelShape } from "../../workers/protocol.ts";
 import { mustBeOpen } from "../storage_usage/service.ts";
 import * as uploads from "../uploads/service.ts";
-import { fileMatches, parseHubName } from "./hub_name.ts";
+import { fileMatches, parseHubName } from "./hub/name.ts";
 import { INSTALLATION, machine } from "./machine.ts";
 import { adaptersOf } from "./results.ts";
 import { present } from "./schema.ts";

@@ -10,7 +10,7 @@ import { makeModel } from "../../../test/models.ts";
 import { newId } from "../../lib/ids.ts";
 import { write } from "../../platform/db.ts";
 import { datasetSnapshots, datasets } from "../datasets/table.ts";
-import { pullAll } from "../models/pull.ts";
+import { pullAll } from "../models/hub/pull.ts";
 import { trainingCheckpoints, trainingExports, trainingJobs } from "../training_jobs/table.ts";
 import { sweep } from "../volumes/sweep.ts";
 import { purge } from "../workspaces/purge.ts";

@@ -5,7 +5,7 @@ import { deploying, eventsOf, manyDeploying } from "../../../../test/fake_replic
 import { atEveryFailpoint, fakeClock, testApp, until } from "../../../../test/harness.ts";
 import { transition } from "../../../events/lifecycle.ts";
 import { durable, write } from "../../../platform/db.ts";
-import { register } from "../../models/folder.ts";
+import { register } from "../../models/files/folder.ts";
 import { machine as modelMachine } from "../../models/machine.ts";
 import * as models from "../../models/service.ts";
 import { liveOf, type Replica, readyOf } from "./fleet.ts";

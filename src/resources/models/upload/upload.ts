@@ -5,26 +5,26 @@
 import { stat } from "node:fs/promises";
 import { join } from "node:path";
 import { and, desc, eq } from "drizzle-orm";
-import type { Ctx } from "../../context.ts";
-import { transition } from "../../events/lifecycle.ts";
-import { receive } from "../../http/receive.ts";
-import { AppError } from "../../lib/errors.ts";
-import { newId } from "../../lib/ids.ts";
-import { isoTime } from "../../lib/time.ts";
-import { durable, write } from "../../platform/db.ts";
-import { isUniqueViolation } from "../../platform/db_errors.ts";
-import { mustLeaveSpace } from "../../platform/disk.ts";
-import type { Written } from "../../platform/files.ts";
-import * as signed from "../signed_urls/service.ts";
-import { mustHaveRoom, roomOf } from "../storage_usage/service.ts";
-import * as uploads from "../uploads/service.ts";
-import { type UploadRow, uploads as uploadTable } from "../uploads/table.ts";
-import { inspect } from "./inspect.ts";
-import { machine } from "./machine.ts";
-import * as models from "./service.ts";
-import type { ModelRow } from "./table.ts";
-import * as files from "./upload_files.ts";
-import type { CreateModel, CreatePresignedUpload, PresignedUpload, ReceivedFile } from "./upload_schema.ts";
+import type { Ctx } from "../../../context.ts";
+import { transition } from "../../../events/lifecycle.ts";
+import { receive } from "../../../http/receive.ts";
+import { AppError } from "../../../lib/errors.ts";
+import { newId } from "../../../lib/ids.ts";
+import { isoTime } from "../../../lib/time.ts";
+import { durable, write } from "../../../platform/db.ts";
+import { isUniqueViolation } from "../../../platform/db_errors.ts";
+import { mustLeaveSpace } from "../../../platform/disk.ts";
+import type { Written } from "../../../platform/files.ts";
+import * as signed from "../../signed_urls/service.ts";
+import { mustHaveRoom, roomOf } from "../../storage_usage/service.ts";
+import * as uploads from "../../uploads/service.ts";
+import { type UploadRow, uploads as uploadTable } from "../../uploads/table.ts";
+import { inspect } from "../files/inspect.ts";
+import { machine } from "../machine.ts";
+import * as models from "../service.ts";
+import type { ModelRow } from "../table.ts";
+import * as files from "./files.ts";
+import type { CreateModel, CreatePresignedUpload, PresignedUpload, ReceivedFile } from "./schema.ts";
 
 export function create(
   ctx: Ctx,

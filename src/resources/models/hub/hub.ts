@@ -3,10 +3,10 @@
  * every answer goes through the guard; a token goes to the endpoint's own origin and nowhere else.
  */
 import { z } from "zod";
-import type { Ctx } from "../../context.ts";
-import { DialError } from "../../platform/address.ts";
-import type { GuardedResponse } from "../../platform/http_client.ts";
-import { fileMatches } from "./hub_name.ts";
+import type { Ctx } from "../../../context.ts";
+import { DialError } from "../../../platform/address.ts";
+import type { GuardedResponse } from "../../../platform/http_client.ts";
+import { fileMatches } from "./name.ts";
 
 export type HubFile = { path: string; size: number; sha256: string | null };
 

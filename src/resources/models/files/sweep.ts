@@ -2,12 +2,12 @@
 import { readdir, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { and, eq, inArray, isNotNull, ne } from "drizzle-orm";
-import type { Ctx } from "../../context.ts";
-import { transition } from "../../events/lifecycle.ts";
-import { write } from "../../platform/db.ts";
-import { parseHubName } from "./hub_name.ts";
-import { machine } from "./machine.ts";
-import { type ModelRow, models as table } from "./table.ts";
+import type { Ctx } from "../../../context.ts";
+import { transition } from "../../../events/lifecycle.ts";
+import { write } from "../../../platform/db.ts";
+import { parseHubName } from "../hub/name.ts";
+import { machine } from "../machine.ts";
+import { type ModelRow, models as table } from "../table.ts";
 
 export const PARTS = join("models", ".downloads");
 /** Sources whose files this server wrote; what lies in the models folder is the operator's. */

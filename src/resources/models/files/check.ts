@@ -2,11 +2,11 @@
 import { stat } from "node:fs/promises";
 import { join } from "node:path";
 import { eq } from "drizzle-orm";
-import type { Ctx } from "../../context.ts";
-import { durable, write } from "../../platform/db.ts";
+import type { Ctx } from "../../../context.ts";
+import { durable, write } from "../../../platform/db.ts";
 import { inspect } from "./inspect.ts";
-import * as models from "./service.ts";
-import { type ModelRow, models as table } from "./table.ts";
+import * as models from "../service.ts";
+import { type ModelRow, models as table } from "../table.ts";
 
 type Known = { sha256?: string | null };
 

@@ -1,8 +1,8 @@
 /** Which token a workspace pulls with. A token opens private repositories, so one workspace never uses another's. */
-import type { Ctx } from "../../context.ts";
-import { AppError } from "../../lib/errors.ts";
-import * as keys from "../api_keys/service.ts";
-import * as secrets from "../secrets/service.ts";
+import type { Ctx } from "../../../context.ts";
+import { AppError } from "../../../lib/errors.ts";
+import * as keys from "../../api_keys/service.ts";
+import * as secrets from "../../secrets/service.ts";
 import { HubError } from "./hub.ts";
 
 export const SECRET_NAME = "HUB_TOKEN";

@@ -1,10 +1,10 @@
 /** The server's side of the inspector: files wait in line, and the process lives only while there is work. */
 import { dirname } from "node:path";
-import type { Ctx } from "../../context.ts";
-import { oncePer } from "../../lib/once_per.ts";
-import type { Supervisor } from "../../platform/supervisor.ts";
-import type { Grants, Worker } from "../../platform/worker.ts";
-import { FromInspector, type ModelShape, type ToInspector } from "../../workers/protocol.ts";
+import type { Ctx } from "../../../context.ts";
+import { oncePer } from "../../../lib/once_per.ts";
+import type { Supervisor } from "../../../platform/supervisor.ts";
+import type { Grants, Worker } from "../../../platform/worker.ts";
+import { FromInspector, type ModelShape, type ToInspector } from "../../../workers/protocol.ts";
 
 /** `broken`: not the file's fault, the process ended: worth another try. */
 type Refusal = { ok: false; error: string; broken: boolean };

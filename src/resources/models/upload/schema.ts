@@ -1,6 +1,6 @@
 import { z } from "zod";
-import { isId } from "../../lib/ids.ts";
-import { DateTime, Label, later, Metadata } from "../../lib/schema.ts";
+import { isId } from "../../../lib/ids.ts";
+import { DateTime, Label, later, Metadata } from "../../../lib/schema.ts";
 
 export const CreateModel = z
   .object({

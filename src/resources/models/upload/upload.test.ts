@@ -1,12 +1,12 @@
 import { afterEach, beforeAll, describe, expect, test } from "bun:test";
 import { existsSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
-import { atEveryFailpoint, fakeClock, manyApps, type TestApp, tempDir } from "../../../test/harness.ts";
-import { makeModel } from "../../../test/models.ts";
-import { durable } from "../../platform/db.ts";
-import { uploads } from "../uploads/table.ts";
-import { purge } from "../workspaces/purge.ts";
-import { scan } from "./folder.ts";
+import { atEveryFailpoint, fakeClock, manyApps, type TestApp, tempDir } from "../../../../test/harness.ts";
+import { makeModel } from "../../../../test/models.ts";
+import { durable } from "../../../platform/db.ts";
+import { uploads } from "../../uploads/table.ts";
+import { purge } from "../../workspaces/purge.ts";
+import { scan } from "../files/folder.ts";
 
 const { open, closeAll } = manyApps();
 afterEach(closeAll);
@@ -197,7 +197,7 @@ test("what was sent and never completed goes after its time", async () => {
   await scan(app.ctx);
   expect(files(app)).toHaveLength(1);
   clock.advance(8 * 86_400_000);
-  const { sweep } = await import("../uploads/service.ts");
+  const { sweep } = await import("../../uploads/service.ts");
   await sweep(app.ctx);
   expect(app.ctx.db.select().from(uploads).all()).toEqual([]);
   await scan(app.ctx);

@@ -5,19 +5,19 @@
 import { mkdir, readdir, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { and, eq, isNull } from "drizzle-orm";
-import type { Ctx } from "../../context.ts";
-import { transition } from "../../events/lifecycle.ts";
-import { oncePer } from "../../lib/once_per.ts";
-import { durable, write } from "../../platform/db.ts";
-import { cleanTemp } from "../../platform/files.ts";
-import { BUILTIN_NAME, ensureBuiltin } from "./builtin.ts";
+import type { Ctx } from "../../../context.ts";
+import { transition } from "../../../events/lifecycle.ts";
+import { oncePer } from "../../../lib/once_per.ts";
+import { durable, write } from "../../../platform/db.ts";
+import { cleanTemp } from "../../../platform/files.ts";
+import { BUILTIN_NAME, ensureBuiltin } from "../builtin.ts";
 import { settleFile } from "./check.ts";
-import { machine } from "./machine.ts";
-import { removeStrayResults } from "./results.ts";
-import * as models from "./service.ts";
+import { machine } from "../machine.ts";
+import { removeStrayResults } from "../results.ts";
+import * as models from "../service.ts";
 import { noticeLost, removeUnused } from "./sweep.ts";
-import { type ModelRow, models as table } from "./table.ts";
-import { removeStray } from "./upload_files.ts";
+import { type ModelRow, models as table } from "../table.ts";
+import { removeStray } from "../upload/files.ts";
 
 export const FOLDER = "models";
 export const HUB = "hub"; // below it lies what was downloaded: rows of their own

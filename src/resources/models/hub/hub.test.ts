@@ -1,15 +1,15 @@
 import { afterEach, beforeAll, describe, expect, test } from "bun:test";
 import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { type FakeRepo, hashOf, ranged, startFakeHub } from "../../../test/fake_hub.ts";
-import { atEveryFailpoint, type TestApp, tempDir, testApp, until } from "../../../test/harness.ts";
-import { makeModel } from "../../../test/models.ts";
-import { systemClock } from "../../platform/clock.ts";
-import { durable } from "../../platform/db.ts";
-import { scan } from "./folder.ts";
+import { type FakeRepo, hashOf, ranged, startFakeHub } from "../../../../test/fake_hub.ts";
+import { atEveryFailpoint, type TestApp, tempDir, testApp, until } from "../../../../test/harness.ts";
+import { makeModel } from "../../../../test/models.ts";
+import { systemClock } from "../../../platform/clock.ts";
+import { durable } from "../../../platform/db.ts";
+import { scan } from "../files/folder.ts";
 import { chooseFile } from "./hub.ts";
 import { pullAll } from "./pull.ts";
-import * as models from "./service.ts";
+import * as models from "../service.ts";
 
 const hurried = { ...systemClock, sleep: (ms: number, s?: AbortSignal) => systemClock.sleep(ms / 100, s) };
 const stops: (() => unknown)[] = [];

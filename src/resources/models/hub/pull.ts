@@ -5,18 +5,18 @@
 import { rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { and, eq } from "drizzle-orm";
-import type { Ctx } from "../../context.ts";
-import { write } from "../../platform/db.ts";
-import { StorageError } from "../../platform/files.ts";
-import { lacksRoom } from "../storage_usage/service.ts";
+import type { Ctx } from "../../../context.ts";
+import { write } from "../../../platform/db.ts";
+import { StorageError } from "../../../platform/files.ts";
+import { lacksRoom } from "../../storage_usage/service.ts";
 import { checkWhole, download, type Fetched, partPath, type Wanted } from "./download.ts";
-import { FOLDER, HUB } from "./folder.ts";
+import { FOLDER, HUB } from "../files/folder.ts";
 import { chooseFile, HubError, type HubFile, listFiles } from "./hub.ts";
-import { parseHubName } from "./hub_name.ts";
-import { hubTokenOf } from "./hub_token.ts";
-import * as models from "./service.ts";
-import { otherAt, removeStaleParts } from "./sweep.ts";
-import { type ModelRow, models as table } from "./table.ts";
+import { parseHubName } from "./name.ts";
+import { hubTokenOf } from "./token.ts";
+import * as models from "../service.ts";
+import { otherAt, removeStaleParts } from "../files/sweep.ts";
+import { type ModelRow, models as table } from "../table.ts";
 
 const AT_ONCE = 2;
 const LOOK_MS = 1_000;

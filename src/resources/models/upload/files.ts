@@ -5,8 +5,8 @@
 import { copyFile, link, mkdir, readdir, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { and, eq, ne } from "drizzle-orm";
-import type { Ctx } from "../../context.ts";
-import type { Db } from "../../platform/db.ts";
+import type { Ctx } from "../../../context.ts";
+import type { Db } from "../../../platform/db.ts";
 import {
   type Chunks,
   cleanTemp,
@@ -15,12 +15,12 @@ import {
   tempPath,
   type Written,
   writeStreamAtomic,
-} from "../../platform/files.ts";
-import { LostKeyError } from "../../platform/storage/storage.ts";
-import * as uploads from "../uploads/service.ts";
-import { uploads as uploadTable } from "../uploads/table.ts";
-import { volumeFiles, volumes } from "../volumes/table.ts";
-import { models as table } from "./table.ts";
+} from "../../../platform/files.ts";
+import { LostKeyError } from "../../../platform/storage/storage.ts";
+import * as uploads from "../../uploads/service.ts";
+import { uploads as uploadTable } from "../../uploads/table.ts";
+import { volumeFiles, volumes } from "../../volumes/table.ts";
+import { models as table } from "../table.ts";
 
 const DIR = join("models", ".uploads");
 const SUFFIX = ".gguf";
