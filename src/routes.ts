@@ -6,7 +6,7 @@ import { routes as audit } from "./resources/audit/routes.ts";
 import { routes as billing, grantRoutes } from "./resources/billing/routes.ts";
 import { routes as codeArtifacts } from "./resources/code_artifacts/routes.ts";
 import { routes as cost } from "./resources/cost/routes.ts";
-import { routes as connectedDatasets } from "./resources/datasets/connected_routes.ts";
+import { routes as connectedDatasets } from "./resources/datasets/connected/routes.ts";
 import { routes as datasets } from "./resources/datasets/routes.ts";
 import { routes as deployments } from "./resources/deployments/routes.ts";
 import { routes as detection } from "./resources/detection/routes.ts";

@@ -15,7 +15,7 @@ import { createLog } from "../src/platform/log.ts";
 import { type Loop, startLoop } from "../src/platform/loop.ts";
 import type { Supervisor } from "../src/platform/supervisor.ts";
 import * as keys from "../src/resources/api_keys/service.ts";
-import { closeAll } from "../src/resources/datasets/files.ts";
+import { closeAll } from "../src/resources/datasets/stream/files.ts";
 import { close as closeTrainingJobs } from "../src/resources/training_jobs/running/reconcile.ts";
 import * as workspaces from "../src/resources/workspaces/service.ts";
 import { mount } from "../src/routes.ts";

@@ -1,6 +1,6 @@
 import { afterEach, expect, test } from "bun:test";
 import { isNotNull } from "drizzle-orm";
-import { cutDue } from "../../src/resources/datasets/snapshots.ts";
+import { cutDue } from "../../src/resources/datasets/stream/snapshots.ts";
 import * as jobs from "../../src/resources/training_jobs/service.ts";
 import { deliver } from "../../src/resources/webhooks/delivery/deliver.ts";
 import { fanOut } from "../../src/resources/webhooks/delivery/fan_out.ts";

@@ -1,13 +1,13 @@
 import { Elysia } from "elysia";
-import type { Ctx } from "../../context.ts";
-import { area } from "../../http/auth.ts";
-import { readBody } from "../../http/body.ts";
-import { creates } from "../../http/idempotency.ts";
-import { bodyLimits } from "../../http/limits/body_limits.ts";
-import { describe } from "../../http/openapi.ts";
-import { listOf, PageQuery } from "../../http/pagination.ts";
-import { keepOpen } from "../../http/patience.ts";
-import { asks } from "../../http/query.ts";
+import type { Ctx } from "../../../context.ts";
+import { area } from "../../../http/auth.ts";
+import { readBody } from "../../../http/body.ts";
+import { creates } from "../../../http/idempotency.ts";
+import { bodyLimits } from "../../../http/limits/body_limits.ts";
+import { describe } from "../../../http/openapi.ts";
+import { listOf, PageQuery } from "../../../http/pagination.ts";
+import { keepOpen } from "../../../http/patience.ts";
+import { asks } from "../../../http/query.ts";
 import { checkSource, validate } from "./connect.ts";
 import * as resolve from "./resolve.ts";
 import {
@@ -19,8 +19,8 @@ import {
   ResolveDataset,
   SourceValidation,
   ValidateSource,
-} from "./schema.ts";
-import * as datasets from "./service.ts";
+} from "../schema.ts";
+import * as datasets from "../service.ts";
 
 export const routes = (ctx: Ctx) => {
   const { authed, takes } = area(ctx, "training");

@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { readdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { datasetCalls, prompts } from "../../../test/datasets_kit.ts";
-import { type TestApp, testApp, until } from "../../../test/harness.ts";
+import { datasetCalls, prompts } from "../../../../test/datasets_kit.ts";
+import { type TestApp, testApp, until } from "../../../../test/harness.ts";
 import { sweep } from "./sweep.ts";
 
 let app: TestApp;

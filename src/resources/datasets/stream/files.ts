@@ -2,12 +2,12 @@
 import { existsSync, mkdirSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { basename, join } from "node:path";
-import type { Ctx } from "../../context.ts";
-import { AppError } from "../../lib/errors.ts";
-import { oncePer } from "../../lib/once_per.ts";
-import { openRows, type RowsFile } from "../../platform/rows/file.ts";
-import { createHashing } from "../../platform/rows/hash.ts";
-import type { DatasetRow } from "./table.ts";
+import type { Ctx } from "../../../context.ts";
+import { AppError } from "../../../lib/errors.ts";
+import { oncePer } from "../../../lib/once_per.ts";
+import { openRows, type RowsFile } from "../../../platform/rows/file.ts";
+import { createHashing } from "../../../platform/rows/hash.ts";
+import type { DatasetRow } from "../table.ts";
 
 const MOST_OPEN = 64;
 

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
-import { datasetCalls, NDJSON, prompts } from "../../../test/datasets_kit.ts";
-import { type TestApp, testApp } from "../../../test/harness.ts";
+import { datasetCalls, NDJSON, prompts } from "../../../../test/datasets_kit.ts";
+import { type TestApp, testApp } from "../../../../test/harness.ts";
 
 let app: TestApp;
 beforeEach(() => {

@@ -3,13 +3,13 @@ import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { CreateBucketCommand, S3Client } from "@aws-sdk/client-s3";
 import { eq } from "drizzle-orm";
-import { type TestApp, testApp, until } from "../../../test/harness.ts";
-import { cuttingProxy } from "../../../test/servers/proxy.ts";
-import { describeWith, minio } from "../../../test/servers/servers.ts";
-import { events } from "../../events/table.ts";
-import { sha256Bytes } from "../../platform/files.ts";
+import { type TestApp, testApp, until } from "../../../../test/harness.ts";
+import { cuttingProxy } from "../../../../test/servers/proxy.ts";
+import { describeWith, minio } from "../../../../test/servers/servers.ts";
+import { events } from "../../../events/table.ts";
+import { sha256Bytes } from "../../../platform/files.ts";
 import { claim, interrupted } from "./resolve.ts";
-import { sweep } from "./sweep.ts";
+import { sweep } from "../stream/sweep.ts";
 
 const FLAGS = { "network.allow": ["127.0.0.1"] };
 

@@ -1,17 +1,17 @@
 /** Snapshots: a head and a hash, never a copy. */
 import { and, desc, eq, gte, isNotNull, lt, sql } from "drizzle-orm";
-import type { Ctx } from "../../context.ts";
-import { emit } from "../../events/emit.ts";
-import type { Once } from "../../http/idempotency.ts";
-import type { PageQuery } from "../../http/pagination.ts";
-import { AppError } from "../../lib/errors.ts";
-import { oncePer } from "../../lib/once_per.ts";
-import { openCommit, type Tx, write } from "../../platform/db.ts";
-import { failpoint } from "../../platform/failpoint.ts";
-import type { Digest } from "../../platform/rows/hash.ts";
+import type { Ctx } from "../../../context.ts";
+import { emit } from "../../../events/emit.ts";
+import type { Once } from "../../../http/idempotency.ts";
+import type { PageQuery } from "../../../http/pagination.ts";
+import { AppError } from "../../../lib/errors.ts";
+import { oncePer } from "../../../lib/once_per.ts";
+import { openCommit, type Tx, write } from "../../../platform/db.ts";
+import { failpoint } from "../../../platform/failpoint.ts";
+import type { Digest } from "../../../platform/rows/hash.ts";
 import { mustHold, pathOf } from "./files.ts";
-import { presentSnapshot, type Snapshot, snapshotNumber } from "./schema.ts";
-import * as datasets from "./service.ts";
+import { presentSnapshot, type Snapshot, snapshotNumber } from "../schema.ts";
+import * as datasets from "../service.ts";
 import {
   type DatasetRow,
   datasetPins,
@@ -19,7 +19,7 @@ import {
   type SnapshotRow,
   type Trigger,
   datasets as table,
-} from "./table.ts";
+} from "../table.ts";
 
 export type Cut = { trigger: Trigger; jobId?: string | null; note?: string | null };
 type Asked = Cut & { once?: Once | undefined };

@@ -1,11 +1,11 @@
 /** The server's side of the connector: one child for one task, a few at a time. */
 import { mkdirSync } from "node:fs";
 import { dirname, resolve } from "node:path";
-import type { Ctx } from "../../context.ts";
-import { oncePer } from "../../lib/once_per.ts";
-import type { Credentials, Source } from "../../lib/source.ts";
-import { logRefusal } from "../../platform/dial_log.ts";
-import { FromConnector, type ToConnector } from "../../workers/protocol.ts";
+import type { Ctx } from "../../../context.ts";
+import { oncePer } from "../../../lib/once_per.ts";
+import type { Credentials, Source } from "../../../lib/source.ts";
+import { logRefusal } from "../../../platform/dial_log.ts";
+import { FromConnector, type ToConnector } from "../../../workers/protocol.ts";
 
 export type Refusal = { type: "refused"; code: string; message: string; param: string | null };
 type Told = Extract<FromConnector, { type: "tested" | "validated" | "read" }>;

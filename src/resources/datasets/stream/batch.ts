@@ -1,10 +1,10 @@
 /** A body of rows → what goes into the log: texts, and which of them change an earlier row. */
-import type { Ctx } from "../../context.ts";
-import { callerOf } from "../../http/audit.ts";
-import { readBytes } from "../../http/read_bytes.ts";
-import { AppError } from "../../lib/errors.ts";
-import { ListExcess, parseWithList } from "../../lib/json_list.ts";
-import { type Format, isRow, type Row } from "../../lib/rows/format.ts";
+import type { Ctx } from "../../../context.ts";
+import { callerOf } from "../../../http/audit.ts";
+import { readBytes } from "../../../http/read_bytes.ts";
+import { AppError } from "../../../lib/errors.ts";
+import { ListExcess, parseWithList } from "../../../lib/json_list.ts";
+import { type Format, isRow, type Row } from "../../../lib/rows/format.ts";
 import {
   hasOddNumbers,
   isDoubtful,
@@ -12,10 +12,10 @@ import {
   parseExact,
   refuseUnbounded,
   UnkeepableError,
-} from "../../lib/rows/json.ts";
-import { createLineReader, type Piece, RowError } from "../../lib/rows/lines.ts";
-import { takingTurns } from "../../lib/turns.ts";
-import { OPS, type Op } from "../../platform/rows/file.ts";
+} from "../../../lib/rows/json.ts";
+import { createLineReader, type Piece, RowError } from "../../../lib/rows/lines.ts";
+import { takingTurns } from "../../../lib/turns.ts";
+import { OPS, type Op } from "../../../platform/rows/file.ts";
 
 export type Batch = {
   bodies: Uint8Array[];

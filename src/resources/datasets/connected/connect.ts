@@ -1,9 +1,9 @@
 /** Sources elsewhere: looked at, and remembered without what is secret in them. */
-import type { Ctx } from "../../context.ts";
-import { AppError } from "../../lib/errors.ts";
-import { type Credentials, faultOf, type Source, splitSecrets } from "../../lib/source.ts";
+import type { Ctx } from "../../../context.ts";
+import { AppError } from "../../../lib/errors.ts";
+import { type Credentials, faultOf, type Source, splitSecrets } from "../../../lib/source.ts";
 import { type Refusal, runTask } from "./connector.ts";
-import type { ConnectDataset, SourceValidation } from "./schema.ts";
+import type { ConnectDataset, SourceValidation } from "../schema.ts";
 
 type Given = Source & { credentials?: Credentials | null | undefined };
 

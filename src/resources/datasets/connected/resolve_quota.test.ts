@@ -1,13 +1,13 @@
 import { afterEach, expect, test } from "bun:test";
 import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
-import { datasetCalls } from "../../../test/datasets_kit.ts";
-import { manyApps, until } from "../../../test/harness.ts";
-import { write } from "../../platform/db.ts";
-import type { Supervisor } from "../../platform/supervisor.ts";
-import type { FromConnector, ToConnector } from "../../workers/protocol.ts";
-import { usedBytes } from "../storage_usage/service.ts";
-import { datasets } from "./table.ts";
+import { datasetCalls } from "../../../../test/datasets_kit.ts";
+import { manyApps, until } from "../../../../test/harness.ts";
+import { write } from "../../../platform/db.ts";
+import type { Supervisor } from "../../../platform/supervisor.ts";
+import type { FromConnector, ToConnector } from "../../../workers/protocol.ts";
+import { usedBytes } from "../../storage_usage/service.ts";
+import { datasets } from "../table.ts";
 
 const { open, closeAll } = manyApps();
 afterEach(closeAll);

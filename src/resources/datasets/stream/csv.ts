@@ -1,5 +1,5 @@
-import { hasOddNumbers, parseExact } from "../../lib/rows/json.ts";
-import { takingTurns } from "../../lib/turns.ts";
+import { hasOddNumbers, parseExact } from "../../../lib/rows/json.ts";
+import { takingTurns } from "../../../lib/turns.ts";
 
 type Pieces = () => Iterable<{ bytes: Uint8Array }>;
 

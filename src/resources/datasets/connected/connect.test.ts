@@ -1,9 +1,9 @@
 /** What a caller sees of sources that are odd, slow or hostile, with a fake hub at the other end. */
 import { afterAll, afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
-import { startFakeHf } from "../../../test/connectors/fake_hf.ts";
-import { startEndlessPostgres } from "../../../test/connectors/fake_postgres.ts";
-import { type TestApp, testApp, until } from "../../../test/harness.ts";
+import { startFakeHf } from "../../../../test/connectors/fake_hf.ts";
+import { startEndlessPostgres } from "../../../../test/connectors/fake_postgres.ts";
+import { type TestApp, testApp, until } from "../../../../test/harness.ts";
 
 const hub = startFakeHf({
   "lab/odd": {

@@ -4,22 +4,22 @@
  * commit. A crash in between leaves rows beyond the head, which nobody sees and which the next append cuts off.
  */
 import { eq } from "drizzle-orm";
-import type { Ctx } from "../../context.ts";
-import { emit } from "../../events/emit.ts";
-import type { Once } from "../../http/idempotency.ts";
-import { AppError } from "../../lib/errors.ts";
-import { newId } from "../../lib/ids.ts";
-import { oncePer } from "../../lib/once_per.ts";
-import { openCommit, write } from "../../platform/db.ts";
-import { mustLeaveSpace } from "../../platform/disk.ts";
-import { failpoint } from "../../platform/failpoint.ts";
-import type { Change, RowsFile } from "../../platform/rows/file.ts";
-import { mustHaveRoom } from "../storage_usage/service.ts";
+import type { Ctx } from "../../../context.ts";
+import { emit } from "../../../events/emit.ts";
+import type { Once } from "../../../http/idempotency.ts";
+import { AppError } from "../../../lib/errors.ts";
+import { newId } from "../../../lib/ids.ts";
+import { oncePer } from "../../../lib/once_per.ts";
+import { openCommit, write } from "../../../platform/db.ts";
+import { mustLeaveSpace } from "../../../platform/disk.ts";
+import { failpoint } from "../../../platform/failpoint.ts";
+import type { Change, RowsFile } from "../../../platform/rows/file.ts";
+import { mustHaveRoom } from "../../storage_usage/service.ts";
 import type { Batch } from "./batch.ts";
 import { type Held, hold, mustHold, pathOf } from "./files.ts";
-import type { Append } from "./schema.ts";
-import * as datasets from "./service.ts";
-import { type DatasetRow, datasets as table } from "./table.ts";
+import type { Append } from "../schema.ts";
+import * as datasets from "../service.ts";
+import { type DatasetRow, datasets as table } from "../table.ts";
 
 type Waiting = { batch: Batch; once: Once | undefined; done: (answer: Append) => void; fail: (error: unknown) => void };
 type Line = { waiting: Waiting[]; busy: boolean };
