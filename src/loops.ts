@@ -9,7 +9,7 @@ import { cutDue } from "./resources/datasets/stream/snapshots.ts";
 import { sweep as sweepDatasets } from "./resources/datasets/stream/sweep.ts";
 import { reconcile } from "./resources/deployments/fleet/reconcile.ts";
 import { pruneRequests } from "./resources/deployments/service.ts";
-import { runBatches } from "./resources/detection/runner.ts";
+import { runBatches } from "./resources/detection/batches/runner.ts";
 import { prune as pruneDetections } from "./resources/detection/service.ts";
 import * as energy from "./resources/energy/service.ts";
 import * as metrics from "./resources/metrics/service.ts";

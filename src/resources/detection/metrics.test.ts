@@ -3,7 +3,7 @@ import { imageOf, manyDetecting } from "../../../test/detection_kit.ts";
 import { numberIn, parsePrometheus } from "../../../test/prometheus.ts";
 import { durable } from "../../platform/db.ts";
 import { store } from "../metrics/store.ts";
-import { runBatches } from "./runner.ts";
+import { runBatches } from "./batches/runner.ts";
 
 const { open, closeAll } = manyDetecting();
 afterEach(closeAll);

@@ -11,7 +11,7 @@ import { preparedInsert, preparedRow } from "../../platform/row.ts";
 import type { ModelName, Scored } from "../../workers/protocol_detector.ts";
 import { workspaces } from "../workspaces/table.ts";
 import { accountOf, charge, hold } from "./accounts.ts";
-import { cancelAll } from "./batches.ts";
+import { cancelAll } from "./batches/batches.ts";
 import { countMade } from "./metrics.ts";
 import { divide, ensembleOf, modelsFor, READ_HERE } from "./policy.ts";
 import { type Detection, type GiveFeedback, present } from "./schema.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
-import { openRandom } from "../training/random.ts";
-import { enter } from "./window.ts";
+import { openRandom } from "../../../lib/training/random.ts";
+import { enter } from "./rate_window.ts";
 
 const SECOND = { most: 10, lengthMs: 1_000 };
 

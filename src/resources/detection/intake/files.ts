@@ -1,9 +1,9 @@
 /** Files as callers give them: as text, or by an address, of which every hop is judged anew. */
-import type { Ctx } from "../../context.ts";
-import { decodeBase64 } from "../../lib/detection/base64.ts";
-import { AppError } from "../../lib/errors.ts";
-import { DialError } from "../../platform/address.ts";
-import type { GuardedResponse } from "../../platform/http_client.ts";
+import type { Ctx } from "../../../context.ts";
+import { decodeBase64 } from "./base64.ts";
+import { AppError } from "../../../lib/errors.ts";
+import { DialError } from "../../../platform/address.ts";
+import type { GuardedResponse } from "../../../platform/http_client.ts";
 
 const DEADLINE_MS = 10_000;
 const MOST_REDIRECTS = 3;

@@ -1,8 +1,8 @@
 /** Bodies of batches in memory: until its images are on the disk, each takes several times its own size. */
-import type { Ctx } from "../../context.ts";
-import { AppError } from "../../lib/errors.ts";
-import { oncePer } from "../../lib/once_per.ts";
-import type { Db } from "../../platform/db.ts";
+import type { Ctx } from "../../../context.ts";
+import { AppError } from "../../../lib/errors.ts";
+import { oncePer } from "../../../lib/once_per.ts";
+import type { Db } from "../../../platform/db.ts";
 
 const heldOf = oncePer((_db: Db) => new Map<string, number>());
 

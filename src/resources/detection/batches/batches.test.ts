@@ -1,13 +1,13 @@
 import { afterEach, describe, expect, test } from "bun:test";
 import { existsSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { bytesOf, type DetectingApp, imageOf, manyDetecting } from "../../../test/detection_kit.ts";
-import { eventsOf } from "../../../test/fake_replicas.ts";
-import { until } from "../../../test/harness.ts";
-import { startReceiver } from "../../../test/receiver.ts";
-import { accountOf } from "./accounts.ts";
+import { bytesOf, type DetectingApp, imageOf, manyDetecting } from "../../../../test/detection_kit.ts";
+import { eventsOf } from "../../../../test/fake_replicas.ts";
+import { until } from "../../../../test/harness.ts";
+import { startReceiver } from "../../../../test/receiver.ts";
+import { accountOf } from "../accounts.ts";
 import { batchFile } from "./batches.ts";
-import { prune } from "./service.ts";
+import { prune } from "../service.ts";
 
 const { open, closeAll } = manyDetecting();
 afterEach(closeAll);
