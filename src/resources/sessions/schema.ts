@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { DateTime, isoOrNull, Label, later, Metadata } from "../../lib/schema.ts";
 import { isoTime } from "../../lib/time.ts";
-import { isInWorkspace, mountPathFault } from "./mount_paths.ts";
+import { isInWorkspace, mountPathFault } from "./workspace/mount_paths.ts";
 import { type SessionRow, STATUSES } from "./table.ts";
 
 const MOST_VARIABLES = 100;

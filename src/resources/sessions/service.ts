@@ -11,7 +11,7 @@ import { preparedInsert, preparedRow } from "../../platform/row.ts";
 import * as volumes from "../volumes/service.ts";
 import { lastUse, liveOf, quiet } from "./live.ts";
 import { machine, report } from "./machine.ts";
-import { collision } from "./mount_paths.ts";
+import { collision } from "./workspace/mount_paths.ts";
 import { type CreateSession, present } from "./schema.ts";
 import { type Mounted, type SessionRow, type STATUSES, sessions } from "./table.ts";
 

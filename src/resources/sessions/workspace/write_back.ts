@@ -3,20 +3,20 @@
  * last time. The newest writer wins; a file that somebody else changed is not deleted. Nothing is lost in the session.
  */
 import { closeSync } from "node:fs";
-import type { Ctx } from "../../context.ts";
-import { AppError } from "../../lib/errors.ts";
-import { takingTurns } from "../../lib/turns.ts";
-import { StorageError } from "../../platform/files.ts";
-import { chunksOf } from "../../sandbox/files/chunks.ts";
-import { type Scan, scanFiles } from "../../sandbox/files/collect.ts";
-import { type Beneath, openWorkspace } from "../../sandbox/files/sandbox_dir.ts";
-import * as volumes from "../volumes/service.ts";
-import type { VolumeRow } from "../volumes/table.ts";
+import type { Ctx } from "../../../context.ts";
+import { AppError } from "../../../lib/errors.ts";
+import { takingTurns } from "../../../lib/turns.ts";
+import { StorageError } from "../../../platform/files.ts";
+import { chunksOf } from "../../../sandbox/files/chunks.ts";
+import { type Scan, scanFiles } from "../../../sandbox/files/collect.ts";
+import { type Beneath, openWorkspace } from "../../../sandbox/files/sandbox_dir.ts";
+import * as volumes from "../../volumes/service.ts";
+import type { VolumeRow } from "../../volumes/table.ts";
 import { keepKnown, readKnown } from "./known.ts";
-import { liveOf } from "./live.ts";
-import { dirOf } from "./places.ts";
-import type { VolumeErrors } from "./schema.ts";
-import type { Mounted, SessionRow } from "./table.ts";
+import { liveOf } from "../live.ts";
+import { dirOf } from "./paths.ts";
+import type { VolumeErrors } from "../schema.ts";
+import type { Mounted, SessionRow } from "../table.ts";
 
 type Place = { ctx: Ctx; row: SessionRow; beneath: Beneath; mounted: Mounted; errors: VolumeErrors };
 

@@ -1,12 +1,12 @@
 /** What lies in a session, and what it may still take. */
-import type { Ctx } from "../../context.ts";
-import { formatBytes } from "../../lib/bytes.ts";
-import { AppError } from "../../lib/errors.ts";
-import { usageOf as measureWorkspace, type Usage } from "../../sandbox/files/sandbox_dir.ts";
-import type { JailLimits } from "../../sandbox/jail_types.ts";
-import { type Live, liveOf } from "./live.ts";
-import { dirOf } from "./places.ts";
-import type { SessionRow } from "./table.ts";
+import type { Ctx } from "../../../context.ts";
+import { formatBytes } from "../../../lib/bytes.ts";
+import { AppError } from "../../../lib/errors.ts";
+import { usageOf as measureWorkspace, type Usage } from "../../../sandbox/files/sandbox_dir.ts";
+import type { JailLimits } from "../../../sandbox/jail_types.ts";
+import { type Live, liveOf } from "../live.ts";
+import { dirOf } from "./paths.ts";
+import type { SessionRow } from "../table.ts";
 
 const MIB = 1_048_576;
 const SPARE_BYTES = MIB;

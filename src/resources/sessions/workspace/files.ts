@@ -1,20 +1,20 @@
 /** The files of a session from outside, while its commands run. */
 
 import { closeSync } from "node:fs";
-import type { Ctx } from "../../context.ts";
-import { fileResponse } from "../../http/file_response.ts";
-import { contentLength, receive } from "../../http/receive.ts";
-import { AppError } from "../../lib/errors.ts";
-import { type Chunks, writeTemp } from "../../platform/files.ts";
-import { streamOf } from "../../sandbox/files/chunks.ts";
-import { type Beneath, incomingPath, openWorkspace } from "../../sandbox/files/sandbox_dir.ts";
-import { discard, makeTheirs } from "../../sandbox/files/stage.ts";
-import { sessionOwner } from "../../sandbox/session_jail.ts";
-import { during, type Live, liveOf } from "./live.ts";
+import type { Ctx } from "../../../context.ts";
+import { fileResponse } from "../../../http/file_response.ts";
+import { contentLength, receive } from "../../../http/receive.ts";
+import { AppError } from "../../../lib/errors.ts";
+import { type Chunks, writeTemp } from "../../../platform/files.ts";
+import { streamOf } from "../../../sandbox/files/chunks.ts";
+import { type Beneath, incomingPath, openWorkspace } from "../../../sandbox/files/sandbox_dir.ts";
+import { discard, makeTheirs } from "../../../sandbox/files/stage.ts";
+import { sessionOwner } from "../../../sandbox/session_jail.ts";
+import { during, type Live, liveOf } from "../live.ts";
 import { isInWorkspace } from "./mount_paths.ts";
-import { dirOf } from "./places.ts";
-import * as sessions from "./service.ts";
-import type { SessionRow } from "./table.ts";
+import { dirOf } from "./paths.ts";
+import * as sessions from "../service.ts";
+import type { SessionRow } from "../table.ts";
 import { addUsage, noRoom, roomFor } from "./usage.ts";
 import { writeBack } from "./write_back.ts";
 

@@ -1,9 +1,9 @@
 import { expect, test } from "bun:test";
 import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { tempDir } from "../../../test/harness.ts";
-import { sessionsDir } from "../../sandbox/files/foreign_dir.ts";
-import { makeSandboxDir } from "../../sandbox/files/sandbox_dir.ts";
+import { tempDir } from "../../../../test/harness.ts";
+import { sessionsDir } from "../../../sandbox/files/foreign_dir.ts";
+import { makeSandboxDir } from "../../../sandbox/files/sandbox_dir.ts";
 import { keepKnown, readKnown } from "./known.ts";
 
 async function session() {

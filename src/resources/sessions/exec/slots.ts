@@ -1,8 +1,8 @@
 /** Commands at the same time, in all sessions: in fair turns, and one place is kept for whoever runs none. */
-import type { Ctx } from "../../context.ts";
-import { AppError } from "../../lib/errors.ts";
-import { oncePer } from "../../lib/once_per.ts";
-import { createPlaces, takeWithin } from "../../platform/places.ts";
+import type { Ctx } from "../../../context.ts";
+import { AppError } from "../../../lib/errors.ts";
+import { oncePer } from "../../../lib/once_per.ts";
+import { createPlaces, takeWithin } from "../../../platform/places.ts";
 
 const MOST_WAIT_MS = 30_000;
 const MOST_WAITING = 1_000;

@@ -1,7 +1,7 @@
 /** What a writable volume held when it was last written back: by comparing with it, changes are found. */
 import { z } from "zod";
-import type { ForeignDir } from "../../sandbox/files/foreign_dir.ts";
-import { readNote, writeNote } from "../../sandbox/files/notes.ts";
+import type { ForeignDir } from "../../../sandbox/files/foreign_dir.ts";
+import { readNote, writeNote } from "../../../sandbox/files/notes.ts";
 
 /** Path, stamp (another one where the content may be another), hash. */
 const Line = z.tuple([z.string(), z.string(), z.string()]);
