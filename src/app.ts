@@ -36,7 +36,7 @@ import { begin as beginDatasets } from "./resources/datasets/stream/sweep.ts";
 import { begin as beginDeployments } from "./resources/deployments/fleet/reconcile.ts";
 import * as gpu from "./resources/gpu/service.ts";
 import { store as storeCounters } from "./resources/metrics/store.ts";
-import { close as closeTrackers } from "./resources/settings/live.ts";
+import { close as closeTrackers } from "./resources/tracker/live.ts";
 import * as setup from "./resources/setup/service.ts";
 import { begin as beginTrainingJobs, close as closeTrainingJobs } from "./resources/training_jobs/running/reconcile.ts";
 import { begin as beginWebhooks } from "./resources/webhooks/delivery/fan_out.ts";

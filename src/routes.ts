@@ -20,7 +20,7 @@ import { routes as regions } from "./resources/regions/routes.ts";
 import { routes as rewardFunctions } from "./resources/reward_functions/routes.ts";
 import { routes as secrets } from "./resources/secrets/routes.ts";
 import { routes as sessions } from "./resources/sessions/routes.ts";
-import { routes as settings } from "./resources/settings/routes.ts";
+import { routes as settings } from "./resources/tracker/routes.ts";
 import { routes as setup } from "./resources/setup/routes.ts";
 import { routes as sshKeys } from "./resources/ssh_keys/routes.ts";
 import { routes as system } from "./resources/system/routes.ts";

@@ -11,7 +11,7 @@ import * as models from "../models/service.ts";
 import * as rewardFunctions from "../reward_functions/service.ts";
 import * as secrets from "../secrets/service.ts";
 import * as sessions from "../sessions/service.ts";
-import * as settings from "../settings/service.ts";
+import * as settings from "../tracker/service.ts";
 import * as sshKeys from "../ssh_keys/service.ts";
 import * as trainingJobs from "../training_jobs/service.ts";
 import * as volumes from "../volumes/service.ts";

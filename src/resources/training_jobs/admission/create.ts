@@ -12,7 +12,7 @@ import { preparedInsert } from "../../../platform/row.ts";
 import * as datasets from "../../datasets/service.ts";
 import * as models from "../../models/service.ts";
 import * as rewardFunctions from "../../reward_functions/service.ts";
-import * as settings from "../../settings/service.ts";
+import * as settings from "../../tracker/service.ts";
 import { mustBeOpen } from "../../storage_usage/service.ts";
 import { type Asker, type Draft, draft, type Rows, type Sized, sized } from "./draft.ts";
 import type { Wanted } from "./clone.ts";

@@ -1,5 +1,5 @@
 import { integer, sqliteTable, text } from "drizzle-orm/sqlite-core";
-import { type Place, TRACKER_TYPES } from "../../lib/tracker/contract.ts";
+import { type Place, TRACKER_TYPES } from "./contract.ts";
 import { trainingJobs } from "../training_jobs/table.ts";
 import { workspaces } from "../workspaces/table.ts";
 

@@ -6,9 +6,9 @@
 import { and, asc, eq, gt, sql } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { newId } from "../../lib/ids.ts";
-import { type Point, TrackerError } from "../../lib/tracker/contract.ts";
-import { missing } from "../../lib/tracker/mlflow.ts";
-import * as plan from "../../lib/tracker/plan.ts";
+import { type Point, TrackerError } from "./contract.ts";
+import { missing } from "./mlflow.ts";
+import * as plan from "./plan.ts";
 import { durable, isDirty, type Tx, write } from "../../platform/db.ts";
 import { preparedRow } from "../../platform/row.ts";
 import { type JobRow, trainingEvents, trainingJobs, trainingMetrics } from "../training_jobs/table.ts";

@@ -1,8 +1,8 @@
 import type { Ctx } from "../../context.ts";
 import { AppError } from "../../lib/errors.ts";
-import { type Answer, type Call, type Tracker, TrackerError, type TrackerType } from "../../lib/tracker/contract.ts";
-import { mlflow } from "../../lib/tracker/mlflow.ts";
-import { wandb } from "../../lib/tracker/wandb.ts";
+import { type Answer, type Call, type Tracker, TrackerError, type TrackerType } from "./contract.ts";
+import { mlflow } from "./mlflow.ts";
+import { wandb } from "./wandb.ts";
 import { DialError } from "../../platform/address.ts";
 import * as secrets from "../secrets/service.ts";
 import type { IntegrationRow } from "./table.ts";

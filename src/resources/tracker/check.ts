@@ -1,5 +1,5 @@
 import type { Ctx } from "../../context.ts";
-import { TrackerError } from "../../lib/tracker/contract.ts";
+import { TrackerError } from "./contract.ts";
 import { callOf, TRACKERS } from "./call.ts";
 import type { TrackerTest } from "./schema.ts";
 import type { IntegrationRow } from "./table.ts";
