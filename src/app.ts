@@ -43,7 +43,7 @@ import { begin as beginWebhooks } from "./resources/webhooks/delivery/fan_out.ts
 import { close as closeWebhooks } from "./resources/webhooks/delivery/live.ts";
 import { mount, mountDetection } from "./routes.ts";
 import { createConfinement } from "./sandbox/confinement/confine.ts";
-import { createRewardPool } from "./sandbox/reward_pool.ts";
+import { createRewardPool } from "./sandbox/reward/pool.ts";
 
 const canUseGpus = groups["llama-cuda"] !== undefined;
 

@@ -7,7 +7,7 @@ import type { Pricing } from "./platform/pricing.ts";
 import type { SecretBox } from "./platform/secrets.ts";
 import type { Storage } from "./platform/storage/storage.ts";
 import type { Supervisor } from "./platform/supervisor.ts";
-import type { RewardPool } from "./sandbox/reward_types.ts";
+import type { RewardPool } from "./sandbox/reward/types.ts";
 
 export const SCOPES = ["*", "read", "inference", "training", "detect", "metrics", "admin"] as const;
 export type Scope = (typeof SCOPES)[number];

@@ -52,7 +52,7 @@ test("only the door makes a ForeignDir, and only the jail and messages to worker
   expect(outside.filter(([, text]) => /ForeignDir\.in\(|new ForeignDir\(/.test(text)).map(([file]) => file)).toEqual(
     [],
   );
-  expect(whoImports("pathOf", door)).toEqual(["src/sandbox/jail_spec.ts"]);
+  expect(whoImports("pathOf", door)).toEqual(["src/sandbox/jail/spec.ts"]);
   expect(whoImports("topOf", door)).toEqual([]);
   expect(whoImports("namesOf", door)).toEqual([]);
   expect(whoImports("openTop", door)).toEqual([]);

@@ -8,10 +8,10 @@ import type {
   RewardEnd,
   RewardPool,
   RewardProcess,
-} from "../../src/sandbox/reward_types.ts";
-import { openScorer } from "../../src/sandbox/scorer.ts";
-import { MOST_FRESH } from "../../src/sandbox/scorer_part.ts";
-import { type RewardPart, RewardRejected } from "../../src/sandbox/scorer_types.ts";
+} from "../../src/sandbox/reward/types.ts";
+import { openScorer } from "../../src/sandbox/reward/scorer.ts";
+import { MOST_FRESH } from "../../src/sandbox/reward/scorer_part.ts";
+import { type RewardPart, RewardRejected } from "../../src/sandbox/reward/scorer_types.ts";
 
 type Call = { part: string; entry: string; whole: boolean; completions: unknown[]; limits: CallLimits };
 /** What a process does when it is called: outcomes, then perhaps an end. */

@@ -11,7 +11,7 @@ import { type Language, MAX_SOURCE_BYTES, type Rejection } from "../../lib/rewar
 import { languageOfFile } from "../../lib/rewards/language.ts";
 import type { Metadata } from "../../lib/schema.ts";
 import { write } from "../../platform/db.ts";
-import type { Loaded } from "../../sandbox/reward_types.ts";
+import type { Loaded } from "../../sandbox/reward/types.ts";
 import { isBuiltin } from "./builtin.ts";
 import { check, leaving } from "./check.ts";
 import { detected } from "./resolve.ts";

@@ -10,7 +10,7 @@ import type { ForeignDir } from "../../sandbox/files/foreign_dir.ts";
 import { makeSandboxDir } from "../../sandbox/files/sandbox_dir.ts";
 import { openStage } from "../../sandbox/files/stage.ts";
 import { syncTree } from "../../sandbox/files/trees.ts";
-import { sessionOwner } from "../../sandbox/session_jail.ts";
+import { sessionOwner } from "../../sandbox/jail/session_jail.ts";
 import * as volumes from "../volumes/service.ts";
 import type { VolumeRow } from "../volumes/table.ts";
 import { type Live, liveOf } from "./live.ts";

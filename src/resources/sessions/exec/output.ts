@@ -1,5 +1,5 @@
 /** What a command says, as text: whole characters, and no more than it may say. */
-import type { JailOutput } from "../../../sandbox/jail_types.ts";
+import type { JailOutput } from "../../../sandbox/jail/types.ts";
 
 type Stream = JailOutput["stream"];
 

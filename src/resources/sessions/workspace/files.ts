@@ -9,7 +9,7 @@ import { type Chunks, writeTemp } from "../../../platform/files.ts";
 import { streamOf } from "../../../sandbox/files/chunks.ts";
 import { type Beneath, incomingPath, openWorkspace } from "../../../sandbox/files/sandbox_dir.ts";
 import { discard, makeTheirs } from "../../../sandbox/files/stage.ts";
-import { sessionOwner } from "../../../sandbox/session_jail.ts";
+import { sessionOwner } from "../../../sandbox/jail/session_jail.ts";
 import { during, type Live, liveOf } from "../live.ts";
 import { isInWorkspace } from "./mount_paths.ts";
 import { dirOf } from "./paths.ts";

@@ -3,7 +3,7 @@ import type { Ctx } from "../../../context.ts";
 import { formatBytes } from "../../../lib/bytes.ts";
 import { AppError } from "../../../lib/errors.ts";
 import { usageOf as measureWorkspace, type Usage } from "../../../sandbox/files/sandbox_dir.ts";
-import type { JailLimits } from "../../../sandbox/jail_types.ts";
+import type { JailLimits } from "../../../sandbox/jail/types.ts";
 import { type Live, liveOf } from "../live.ts";
 import { dirOf } from "./paths.ts";
 import type { SessionRow } from "../table.ts";

@@ -1,7 +1,7 @@
 /** The rewards of a job: found, read by the sandbox, and kept with their code. */
 import type { Ctx } from "../../../context.ts";
 import { AppError } from "../../../lib/errors.ts";
-import type { RewardPart } from "../../../sandbox/scorer_types.ts";
+import type { RewardPart } from "../../../sandbox/reward/scorer_types.ts";
 import * as rewardFunctions from "../../reward_functions/service.ts";
 import type { Wanted } from "./clone.ts";
 import type { Faults } from "./faults.ts";

@@ -8,7 +8,7 @@ import type { ForeignDir } from "../../../sandbox/files/foreign_dir.ts";
 import { makeSandboxDir, workspaceOf } from "../../../sandbox/files/sandbox_dir.ts";
 import { openStage, type Stage } from "../../../sandbox/files/stage.ts";
 import { removeTree } from "../../../sandbox/files/trees.ts";
-import { sessionOwner } from "../../../sandbox/session_jail.ts";
+import { sessionOwner } from "../../../sandbox/jail/session_jail.ts";
 import * as artifacts from "../../code_artifacts/service.ts";
 import * as volumes from "../../volumes/service.ts";
 import { placesOf } from "../state/paths.ts";

@@ -2,8 +2,8 @@
 import type { Ctx } from "../../../context.ts";
 import { AppError } from "../../../lib/errors.ts";
 import type { Sample } from "../../../lib/rewards/contract.ts";
-import { openScorer } from "../../../sandbox/scorer.ts";
-import { RewardRejected, type ScoredBatch, type Scorer } from "../../../sandbox/scorer_types.ts";
+import { openScorer } from "../../../sandbox/reward/scorer.ts";
+import { RewardRejected, type ScoredBatch, type Scorer } from "../../../sandbox/reward/scorer_types.ts";
 import type { FromTrainer, ToTrainer } from "../../../workers/protocol_trainer.ts";
 import * as rewardFunctions from "../../reward_functions/service.ts";
 import type { JobRow } from "../table.ts";

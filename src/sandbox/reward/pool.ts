@@ -2,13 +2,13 @@
  * Gives out reward processes, each to one owner and never again. After use one spare of the language stays ready for a
  * while, locked in and without any code, so that the next owner does not wait for it to start.
  */
-import { AppError } from "../lib/errors.ts";
-import type { Language } from "../lib/rewards/contract.ts";
-import { type Level, missingLayers } from "../lib/rewards/levels.ts";
-import { rewardSpawner } from "./reward_jail.ts";
-import { openRewardProcess } from "./reward_process.ts";
-import { OWN_BYTES, type RewardCommand, type SpawnedReward } from "./reward_spawn.ts";
-import type { RewardPool, RewardProcess } from "./reward_types.ts";
+import { AppError } from "../../lib/errors.ts";
+import type { Language } from "../../lib/rewards/contract.ts";
+import { type Level, missingLayers } from "../../lib/rewards/levels.ts";
+import { rewardSpawner } from "./jail.ts";
+import { openRewardProcess } from "./process.ts";
+import { OWN_BYTES, type RewardCommand, type SpawnedReward } from "./spawn.ts";
+import type { RewardPool, RewardProcess } from "./types.ts";
 
 type Engine = RewardCommand["language"];
 export type PoolSettings = { require: Level; memory_mib: number; processes: number; spare_seconds: number };

@@ -1,5 +1,5 @@
 /** A process in namespaces of its own, made by the helper `verk-jail` (src/native/jail). */
-import type { ForeignDir } from "./files/foreign_dir.ts";
+import type { ForeignDir } from "../files/foreign_dir.ts";
 
 export type Mount =
   | { kind: "read_only" | "writable"; from: string | ForeignDir; to: string }

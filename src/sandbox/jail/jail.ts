@@ -3,9 +3,9 @@
  * cleaned up after a crash.
  */
 import { closeSync, readSync, statSync, writeSync } from "node:fs";
-import { memoryFile, neverBlock, pipe, widenPipe } from "../native/jail.ts";
-import { encodeSpec, type JailOwner } from "./jail_spec.ts";
-import { JAIL_REASONS, type JailEnd, type JailOutput, type JailRun, type JailSpec } from "./jail_types.ts";
+import { memoryFile, neverBlock, pipe, widenPipe } from "../../native/jail.ts";
+import { encodeSpec, type JailOwner } from "./spec.ts";
+import { JAIL_REASONS, type JailEnd, type JailOutput, type JailRun, type JailSpec } from "./types.ts";
 
 export type Jail = {
   /** Of the helper: jailPath(dataDir). */

@@ -3,8 +3,8 @@
  * no homes, no /etc but what programs cannot do without, no /run, no /var, no sockets.
  */
 import { lstatSync, readFileSync, readlinkSync } from "node:fs";
-import type { ForeignDir } from "./files/foreign_dir.ts";
-import type { Mount } from "./jail_types.ts";
+import type { ForeignDir } from "../files/foreign_dir.ts";
+import type { Mount } from "./types.ts";
 
 export type SessionRoot = {
   /** On the host. */

@@ -1,7 +1,7 @@
 /** Whether this host can make jails: by making one, in which nothing runs. Else why not, and what to change. */
 import { readFileSync } from "node:fs";
 import { type Jail, prepareJail, spawnPrepared } from "./jail.ts";
-import type { JailSpec, JailSupport } from "./jail_types.ts";
+import type { JailSpec, JailSupport } from "./types.ts";
 
 const PROBE: JailSpec = {
   argv: [],

@@ -4,11 +4,11 @@
  */
 import { randomBytes } from "node:crypto";
 import { readFileSync } from "node:fs";
-import { FromReward, type Layer, MAX_FRAME_BYTES, type Outcome, type ToReward } from "../lib/rewards/contract.ts";
-import { createFrames, encodeFrame } from "../lib/rewards/frames.ts";
-import { pageBytes } from "../native/platform/index.ts";
-import type { SpawnedReward } from "./reward_spawn.ts";
-import type { Called, CallLimits, Loaded, Printed, RewardEnd, RewardProcess } from "./reward_types.ts";
+import { FromReward, type Layer, MAX_FRAME_BYTES, type Outcome, type ToReward } from "../../lib/rewards/contract.ts";
+import { createFrames, encodeFrame } from "../../lib/rewards/frames.ts";
+import { pageBytes } from "../../native/platform/index.ts";
+import type { SpawnedReward } from "./spawn.ts";
+import type { Called, CallLimits, Loaded, Printed, RewardEnd, RewardProcess } from "./types.ts";
 
 const START_MS = 60_000;
 const WATCH_MS = 50;

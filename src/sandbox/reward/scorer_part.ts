@@ -3,8 +3,8 @@
  * ran gets the fault, the others go on. Bounded by the batch's time and by MOST_FRESH; isolated code, which runs what it
  * judges, by the time alone: that a sample ends it is the sample's doing.
  */
-import { type Entrypoint, type Fault, LOAD_MS, type Outcome, type Sample } from "../lib/rewards/contract.ts";
-import type { RewardEnd, RewardPool, RewardProcess } from "./reward_types.ts";
+import { type Entrypoint, type Fault, LOAD_MS, type Outcome, type Sample } from "../../lib/rewards/contract.ts";
+import type { RewardEnd, RewardPool, RewardProcess } from "./types.ts";
 import { type RewardPart, RewardRejected } from "./scorer_types.ts";
 
 /** Fresh processes for one batch of one part. Code that ends one sample after the other must not start them for ever. */

@@ -1,6 +1,6 @@
 /** Several named rewards over the samples of one job, each in a process of its own. */
-import type * as combine from "../lib/rewards/combine.ts";
-import type { Entrypoint, Rejection, RewardCode, Sample } from "../lib/rewards/contract.ts";
+import type * as combine from "../../lib/rewards/combine.ts";
+import type { Entrypoint, Rejection, RewardCode, Sample } from "../../lib/rewards/contract.ts";
 
 export type RewardPart = {
   /** Of the uploaded function, the ready reward or the job's own source. */

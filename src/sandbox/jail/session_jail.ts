@@ -1,7 +1,7 @@
 /** The jail of this server's sessions, and who owns what lies in them. */
-import { jailPath } from "../native/jail.ts";
+import { jailPath } from "../../native/jail.ts";
 import { type Jail, jailOwner } from "./jail.ts";
-import type { JailOwner } from "./jail_spec.ts";
+import type { JailOwner } from "./spec.ts";
 
 export const sessionJail = (dataDir: string): Jail => ({ path: jailPath(dataDir), owner: jailOwner(dataDir) });
 

@@ -1,11 +1,11 @@
 /** A reward process in namespaces of its own: no network, no other process, a root that holds the executable alone. */
-import { createTail } from "../lib/tail.ts";
-import { jailPath } from "../native/jail.ts";
-import { compiled } from "../platform/self.ts";
-import { type Jail, jailOwner, prepareJail, spawnPrepared } from "./jail.ts";
-import { PROGRAM, programMounts } from "./jail_program.ts";
-import { jailSupport } from "./jail_support.ts";
-import type { JailEnd, JailSpec, JailSupport } from "./jail_types.ts";
+import { createTail } from "../../lib/tail.ts";
+import { jailPath } from "../../native/jail.ts";
+import { compiled } from "../../platform/self.ts";
+import { type Jail, jailOwner, prepareJail, spawnPrepared } from "../jail/jail.ts";
+import { PROGRAM, programMounts } from "../jail/program.ts";
+import { jailSupport } from "../jail/support.ts";
+import type { JailEnd, JailSpec, JailSupport } from "../jail/types.ts";
 import {
   drain,
   OWN_BYTES,
@@ -16,8 +16,8 @@ import {
   spawnReward,
   TAIL_BYTES,
   writeTo,
-} from "./reward_spawn.ts";
-import type { RewardEnd } from "./reward_types.ts";
+} from "./spawn.ts";
+import type { RewardEnd } from "./types.ts";
 
 const THREADS = 128; // of the runtime, which counts them by the cores of the machine
 const OPEN_FILES = 256; // until it locks itself in

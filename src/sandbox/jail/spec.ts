@@ -1,6 +1,6 @@
 /** What the helper reads on its descriptor 3; src/native/jail/spec.c is the other side. */
-import { pathOf } from "./files/foreign_dir.ts";
-import type { JailSpec, Mount } from "./jail_types.ts";
+import { pathOf } from "../files/foreign_dir.ts";
+import type { JailSpec, Mount } from "./types.ts";
 
 /** Who the helper becomes when the server is root. */
 export type JailOwner = { uid: number; gid: number };

@@ -4,9 +4,9 @@
  */
 import { existsSync, realpathSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { elfNeeds } from "../native/elf.ts";
-import { platform } from "../native/platform/index.ts";
-import type { Mount } from "./jail_types.ts";
+import { elfNeeds } from "../../native/elf.ts";
+import { platform } from "../../native/platform/index.ts";
+import type { Mount } from "./types.ts";
 
 /** Where the executable lies inside. */
 export const PROGRAM = "/verk";
