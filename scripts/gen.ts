@@ -6,7 +6,7 @@ import { parseArgs } from "node:util";
 import { openOffline } from "../src/app.ts";
 import { openapi } from "../src/http/openapi.ts";
 import { createHandler } from "../src/http/server.ts";
-import { defaultToml, loadConfig } from "../src/platform/config.ts";
+import { defaultToml, loadConfig } from "../src/platform/config/config.ts";
 import { silentLog } from "../src/platform/log.ts";
 import { mount } from "../src/routes.ts";
 

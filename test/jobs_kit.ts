@@ -2,7 +2,7 @@ import { mkdirSync, renameSync } from "node:fs";
 import { join } from "node:path";
 import { transition } from "../src/events/lifecycle.ts";
 import { newId } from "../src/lib/ids.ts";
-import { write } from "../src/platform/db.ts";
+import { write } from "../src/platform/db/db.ts";
 import * as gpu from "../src/resources/gpu/service.ts";
 import { register } from "../src/resources/models/files/folder.ts";
 import { type Action, machine } from "../src/resources/training_jobs/machine.ts";

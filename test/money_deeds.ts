@@ -1,7 +1,7 @@
 /** What may happen to jobs and deployments, allowed or not: the deeds of `money_world.ts`. */
 import type { Ctx } from "../src/context.ts";
 import { newId } from "../src/lib/ids.ts";
-import { write } from "../src/platform/db.ts";
+import { write } from "../src/platform/db/db.ts";
 import * as deploying from "../src/resources/deployments/fleet/moves.ts";
 import type { DeploymentRow } from "../src/resources/deployments/table.ts";
 import * as training from "../src/resources/training_jobs/state/moves.ts";

@@ -1,4 +1,4 @@
-import { write } from "../src/platform/db.ts";
+import { write } from "../src/platform/db/db.ts";
 import { liveOf, quiet } from "../src/resources/tracker/live.ts";
 import { track } from "../src/resources/tracker/send.ts";
 import { follow } from "../src/resources/tracker/service.ts";

@@ -2,7 +2,7 @@ import type { Ctx } from "../context.ts";
 import { clientAddress } from "../lib/client_address.ts";
 import { type Cidr, parseCidr } from "../lib/ip.ts";
 import { oncePer } from "../lib/once_per.ts";
-import type { Config } from "../platform/config.ts";
+import type { Config } from "../platform/config/config.ts";
 import { listenerOf } from "./patience.ts";
 
 const proxiesOf = oncePer((config: Config) =>

@@ -1,6 +1,6 @@
 import type { Ctx } from "../context.ts";
 import { AppError } from "../lib/errors.ts";
-import { leavingSpace } from "../platform/disk.ts";
+import { leavingSpace } from "../platform/machine/disk.ts";
 import { type Chunks, ContentError, type StreamOptions, type Written } from "../platform/files.ts";
 import { keepOpen } from "./patience.ts";
 

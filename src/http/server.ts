@@ -1,7 +1,7 @@
 import { type AnyElysia, Elysia } from "elysia";
 import type { Ctx } from "../context.ts";
 import { AppError } from "../lib/errors.ts";
-import { openCommit, shareSnapshot, watchWrites } from "../platform/db.ts";
+import { openCommit, shareSnapshot, watchWrites } from "../platform/db/db.ts";
 import { audit, isRead } from "./audit.ts";
 import { cors } from "./cors.ts";
 import { type ErrorAnswer, errorEnvelope, errorResponse, toAppError } from "./errors.ts";

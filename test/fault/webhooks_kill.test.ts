@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import { rmSync } from "node:fs";
-import { durable } from "../../src/platform/db.ts";
+import { durable } from "../../src/platform/db/db.ts";
 import { deliver } from "../../src/resources/webhooks/delivery/deliver.ts";
 import { fanOut } from "../../src/resources/webhooks/delivery/fan_out.ts";
 import { liveOf } from "../../src/resources/webhooks/delivery/live.ts";

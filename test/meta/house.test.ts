@@ -2,8 +2,8 @@ import { describe, expect, test } from "bun:test";
 import { join, resolve } from "node:path";
 import { getTableColumns, getTableName, is } from "drizzle-orm";
 import { SQLiteTable } from "drizzle-orm/sqlite-core";
-import { ConfigTree } from "../../src/platform/config_schema.ts";
-import { leaves } from "../../src/platform/config_walk.ts";
+import { ConfigTree } from "../../src/platform/config/schema.ts";
+import { leaves } from "../../src/platform/config/walk.ts";
 import { testApp } from "../harness.ts";
 
 const ROOT = resolve(import.meta.dir, "../..");

@@ -1,4 +1,4 @@
-import { write } from "../../src/platform/db.ts";
+import { write } from "../../src/platform/db/db.ts";
 import * as moves from "../../src/resources/deployments/fleet/moves.ts";
 import * as models from "../../src/resources/models/service.ts";
 import { tarGz } from "../archives.ts";

@@ -3,7 +3,7 @@ import { EVENT_TYPES } from "../../src/events/catalog.ts";
 import { events } from "../../src/events/table.ts";
 import { openapi } from "../../src/http/openapi.ts";
 import { isServicePath } from "../../src/http/service_errors.ts";
-import { durable } from "../../src/platform/db.ts";
+import { durable } from "../../src/platform/db/db.ts";
 import * as setup from "../../src/resources/setup/service.ts";
 import { detecting } from "../detection_kit.ts";
 import { type TestApp, testApp } from "../harness.ts";

@@ -8,7 +8,7 @@ import { openRandom } from "../../src/lib/training/random.ts";
 import { systemClock } from "../../src/platform/clock.ts";
 import { sha256File } from "../../src/platform/files.ts";
 import { createLog } from "../../src/platform/log.ts";
-import { createSupervisor, type Supervisor } from "../../src/platform/supervisor.ts";
+import { createSupervisor, type Supervisor } from "../../src/platform/workers/supervisor.ts";
 import { grantsOf } from "../../src/resources/training_jobs/running/grants.ts";
 import {
   type ExportTask,

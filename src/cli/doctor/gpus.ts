@@ -6,7 +6,7 @@ import { type GpuFacts, unusedGpu } from "../../lib/gpu_advice.ts";
 import { groups } from "../../native/embedded.ts";
 import { platform } from "../../native/platform/index.ts";
 import type { ProbeReport } from "../../native/probe.ts";
-import { findGpus, type GpuPresence } from "../../platform/gpu_presence.ts";
+import { findGpus, type GpuPresence } from "../../platform/machine/gpu_presence.ts";
 import { probeInChild } from "../native_probe.ts";
 import { type Check, fail, ok, type Scene, type Verdict, warn } from "./check.ts";
 

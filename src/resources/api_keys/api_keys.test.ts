@@ -6,7 +6,7 @@ import { fakeClock, type TestApp, testApp } from "../../../test/harness.ts";
 import { SCOPES } from "../../context.ts";
 import { events } from "../../events/table.ts";
 import { mintKey } from "../../lib/api_key.ts";
-import { durable } from "../../platform/db.ts";
+import { durable } from "../../platform/db/db.ts";
 import { recordUses } from "./authenticate.ts";
 
 const clock = fakeClock();

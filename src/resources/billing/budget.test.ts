@@ -2,7 +2,7 @@ import { afterEach, expect, test } from "bun:test";
 import { jobRow } from "../../../test/fake_trainers.ts";
 import { atEveryFailpoint, fakeClock, manyApps, type TestApp, testApp } from "../../../test/harness.ts";
 import { deploymentRow } from "../../../test/money_deeds.ts";
-import { durable, write } from "../../platform/db.ts";
+import { durable, write } from "../../platform/db/db.ts";
 import { liveOf } from "../deployments/fleet/fleet.ts";
 import { keepToBudget } from "../deployments/fleet/halt.ts";
 import * as deploying from "../deployments/fleet/moves.ts";

@@ -7,8 +7,8 @@ import { emit } from "../../events/emit.ts";
 import { alertsOf } from "../../lib/billing/alerts.ts";
 import { newId } from "../../lib/ids.ts";
 import { usdOf } from "../../lib/money.ts";
-import { prepared, type Tx } from "../../platform/db.ts";
-import { preparedInsert, preparedRow } from "../../platform/row.ts";
+import { prepared, type Tx } from "../../platform/db/db.ts";
+import { preparedInsert, preparedRow } from "../../platform/db/row.ts";
 import { workspaces } from "../workspaces/table.ts";
 import { type AccountRow, creditAccounts, type EntryRow, ledgerEntries } from "./table.ts";
 

@@ -7,7 +7,7 @@ import { AppError } from "../../lib/errors.ts";
 import { microsOf, usdOf } from "../../lib/money.ts";
 import { nextMonthStart } from "../../lib/months.ts";
 import { formatDuration, isoTime } from "../../lib/time.ts";
-import { afterCommit, type Tx, write } from "../../platform/db.ts";
+import { afterCommit, type Tx, write } from "../../platform/db/db.ts";
 import * as cost from "../cost/service.ts";
 import { leftOf, type Payer, spend, tightestBudget } from "./budget.ts";
 import { accountOf, append, openAccount, unopened } from "./ledger.ts";

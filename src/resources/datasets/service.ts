@@ -6,8 +6,8 @@ import { type PageQuery, page } from "../../http/pagination.ts";
 import { AppError } from "../../lib/errors.ts";
 import { newId } from "../../lib/ids.ts";
 import type { Source } from "../../lib/source.ts";
-import { afterCommit, type Tx, write } from "../../platform/db.ts";
-import { preparedInsert, preparedRow } from "../../platform/row.ts";
+import { afterCommit, type Tx, write } from "../../platform/db/db.ts";
+import { preparedInsert, preparedRow } from "../../platform/db/row.ts";
 import { type CreateDataset, present, type UpdateDataset } from "./schema.ts";
 import { type DatasetRow, datasetPins, datasetResolutions, datasetSnapshots, datasets } from "./table.ts";
 

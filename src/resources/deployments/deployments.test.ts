@@ -3,7 +3,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type DeployingApp, eventsOf, manyDeploying } from "../../../test/fake_replicas.ts";
 import { fakeClock, until } from "../../../test/harness.ts";
-import { durable } from "../../platform/db.ts";
+import { durable } from "../../platform/db/db.ts";
 import { liveOf } from "./fleet/fleet.ts";
 
 const CHAT = { model: "d", messages: [{ role: "user", content: "hi" }] };

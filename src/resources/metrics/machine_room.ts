@@ -3,7 +3,7 @@ import type { Ctx } from "../../context.ts";
 import { usdOf } from "../../lib/money.ts";
 import { type Family, labelText } from "../../lib/prometheus.ts";
 import { COMMIT, VERSION } from "../../lib/version.ts";
-import { freeBytes } from "../../platform/disk.ts";
+import { freeBytes } from "../../platform/machine/disk.ts";
 import * as gpu from "../gpu/service.ts";
 import { gauge, scoped, total, type View } from "./rows.ts";
 

@@ -5,7 +5,7 @@ import { and, eq, isNull } from "drizzle-orm";
 import manifest from "../../../models/manifest.json";
 import type { Ctx } from "../../context.ts";
 import { transition } from "../../events/lifecycle.ts";
-import { durable, write } from "../../platform/db.ts";
+import { durable, write } from "../../platform/db/db.ts";
 import { settleFile } from "./files/check.ts";
 import { placeBuiltin } from "./files/inspect.ts";
 import { machine } from "./machine.ts";

@@ -4,7 +4,7 @@ import { jobRow } from "../../../test/fake_trainers.ts";
 import { fakeClock, manyApps, type Options, type TestApp } from "../../../test/harness.ts";
 import { listensFor } from "../../http/patience.ts";
 import { createHandler } from "../../http/server.ts";
-import { write } from "../../platform/db.ts";
+import { write } from "../../platform/db/db.ts";
 import { mount } from "../../routes.ts";
 import { type JobRow, trainingJobs, trainingMetrics } from "../training_jobs/table.ts";
 import { instantOf } from "./service.ts";

@@ -10,7 +10,7 @@ import { AppError } from "../../lib/errors.ts";
 import { type Language, MAX_SOURCE_BYTES, type Rejection } from "../../lib/rewards/contract.ts";
 import { languageOfFile } from "../../lib/rewards/language.ts";
 import type { Metadata } from "../../lib/schema.ts";
-import { write } from "../../platform/db.ts";
+import { write } from "../../platform/db/db.ts";
 import type { Loaded } from "../../sandbox/reward/types.ts";
 import { isBuiltin } from "./builtin.ts";
 import { check, leaving } from "./check.ts";

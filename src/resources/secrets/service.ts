@@ -4,8 +4,8 @@ import { emit } from "../../events/emit.ts";
 import { type PageQuery, page } from "../../http/pagination.ts";
 import { AppError } from "../../lib/errors.ts";
 import { newId } from "../../lib/ids.ts";
-import { write } from "../../platform/db.ts";
-import { preparedRow } from "../../platform/row.ts";
+import { write } from "../../platform/db/db.ts";
+import { preparedRow } from "../../platform/db/row.ts";
 import { hostOf, NAME, type PutSecret, present } from "./schema.ts";
 import { type SecretRow, secrets } from "./table.ts";
 

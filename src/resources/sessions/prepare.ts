@@ -4,7 +4,7 @@ import { transition } from "../../events/lifecycle.ts";
 import type { Once } from "../../http/idempotency.ts";
 import { formatBytes } from "../../lib/bytes.ts";
 import { AppError } from "../../lib/errors.ts";
-import { durable, write } from "../../platform/db.ts";
+import { durable, write } from "../../platform/db/db.ts";
 import { StorageError } from "../../platform/files.ts";
 import type { ForeignDir } from "../../sandbox/files/foreign_dir.ts";
 import { makeSandboxDir } from "../../sandbox/files/sandbox_dir.ts";

@@ -5,7 +5,7 @@
 import { and, eq, isNull } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { oncePer } from "../../lib/once_per.ts";
-import { type Db, durable, write } from "../../platform/db.ts";
+import { type Db, durable, write } from "../../platform/db/db.ts";
 import { cleanIncoming } from "../../sandbox/files/sandbox_dir.ts";
 import { namesIn, removeTree } from "../../sandbox/files/trees.ts";
 import { forget, isBusy, liveOf } from "./live.ts";

@@ -2,7 +2,7 @@
 import type { Ctx } from "../../context.ts";
 import { AppError, UsageError } from "../../lib/errors.ts";
 import { oncePer } from "../../lib/once_per.ts";
-import type { Db } from "../../platform/db.ts";
+import type { Db } from "../../platform/db/db.ts";
 import { jailSupport } from "../../sandbox/jail/support.ts";
 import type { JailSupport } from "../../sandbox/jail/types.ts";
 import { sessionJail } from "../../sandbox/jail/session_jail.ts";

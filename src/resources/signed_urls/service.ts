@@ -12,7 +12,7 @@ import { AppError } from "../../lib/errors.ts";
 import { oncePer } from "../../lib/once_per.ts";
 import { isSigned, readSignedQuery, type SignedUse, signedQuery } from "../../lib/signed_url.ts";
 import { isoTime } from "../../lib/time.ts";
-import { prepared } from "../../platform/db.ts";
+import { prepared } from "../../platform/db/db.ts";
 import type { SecretBox } from "../../platform/secrets.ts";
 import { apiKeys } from "../api_keys/table.ts";
 import { workspaces } from "../workspaces/table.ts";

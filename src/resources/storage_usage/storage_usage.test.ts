@@ -8,7 +8,7 @@ import { jobRow } from "../../../test/fake_trainers.ts";
 import { manyApps, type TestApp, tempDir } from "../../../test/harness.ts";
 import { makeModel } from "../../../test/models.ts";
 import { newId } from "../../lib/ids.ts";
-import { write } from "../../platform/db.ts";
+import { write } from "../../platform/db/db.ts";
 import { datasetSnapshots, datasets } from "../datasets/table.ts";
 import { pullAll } from "../models/hub/pull.ts";
 import { trainingCheckpoints, trainingExports, trainingJobs } from "../training_jobs/table.ts";

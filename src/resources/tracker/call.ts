@@ -3,7 +3,7 @@ import { AppError } from "../../lib/errors.ts";
 import { type Answer, type Call, type Tracker, TrackerError, type TrackerType } from "./contract.ts";
 import { mlflow } from "./mlflow.ts";
 import { wandb } from "./wandb.ts";
-import { DialError } from "../../platform/address.ts";
+import { DialError } from "../../platform/network/address.ts";
 import * as secrets from "../secrets/service.ts";
 import type { IntegrationRow } from "./table.ts";
 

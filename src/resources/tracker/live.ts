@@ -1,7 +1,7 @@
 /** What only this process knows of trackers: who is being told, who rests, and what was asked of them. */
 import type { Ctx } from "../../context.ts";
 import { oncePer } from "../../lib/once_per.ts";
-import type { Db } from "../../platform/db.ts";
+import type { Db } from "../../platform/db/db.ts";
 
 export type Lane = { isAtWork: boolean; failures: number; restUntil: number };
 export type Live = {

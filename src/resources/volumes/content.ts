@@ -6,7 +6,7 @@ import { fileResponse } from "../../http/file_response.ts";
 import { contentLength, receive } from "../../http/receive.ts";
 import { AppError } from "../../lib/errors.ts";
 import { newId } from "../../lib/ids.ts";
-import type { Tx } from "../../platform/db.ts";
+import type { Tx } from "../../platform/db/db.ts";
 import type { Chunks, StreamOptions, Written } from "../../platform/files.ts";
 import { LostKeyError } from "../../platform/storage/storage.ts";
 import * as looseKeys from "../loose_keys/service.ts";

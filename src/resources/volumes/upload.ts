@@ -3,7 +3,7 @@ import type { Ctx } from "../../context.ts";
 import { receive, take } from "../../http/receive.ts";
 import { AppError } from "../../lib/errors.ts";
 import { oncePer } from "../../lib/once_per.ts";
-import { type Db, type Tx, write } from "../../platform/db.ts";
+import { type Db, type Tx, write } from "../../platform/db/db.ts";
 import type { Written } from "../../platform/files.ts";
 import { LostKeyError } from "../../platform/storage/storage.ts";
 import * as looseKeys from "../loose_keys/service.ts";

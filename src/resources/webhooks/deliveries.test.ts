@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { fakeClock, type TestApp, testApp, until } from "../../../test/harness.ts";
 import { callsOf, emitCompleted, startTlsReceiver, TLS_FLAGS } from "../../../test/webhooks_kit.ts";
 import { transition } from "../../events/lifecycle.ts";
-import { write } from "../../platform/db.ts";
+import { write } from "../../platform/db/db.ts";
 import { fanOut } from "./delivery/fan_out.ts";
 import { deliveryMachine } from "./machine.ts";
 import type { Delivery } from "./schema.ts";

@@ -2,7 +2,7 @@ import { and, asc, desc, eq, gt, inArray, sql } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { emit } from "../../events/emit.ts";
 import { AppError } from "../../lib/errors.ts";
-import { write } from "../../platform/db.ts";
+import { write } from "../../platform/db/db.ts";
 import { DELIVER_LOOP, enqueue } from "./delivery/enqueue.ts";
 import { TEST } from "./kinds.ts";
 import { type Delivery, presentDelivery } from "./schema.ts";

@@ -5,7 +5,7 @@ import { events } from "../../events/table.ts";
 import { KINDS } from "../../cli/webhooks/kinds.ts";
 import { signingSecrets } from "./rotation.ts";
 import { keyOf, maskSecret } from "../../lib/webhooks/signature.ts";
-import { write } from "../../platform/db.ts";
+import { write } from "../../platform/db/db.ts";
 import { purge } from "../workspaces/purge.ts";
 import { cancelRest, cancelWaiting } from "./delivery/cancel.ts";
 import { fanOut } from "./delivery/fan_out.ts";

@@ -1,7 +1,7 @@
 /** A reward process in namespaces of its own: no network, no other process, a root that holds the executable alone. */
 import { createTail } from "../../lib/tail.ts";
 import { jailPath } from "../../native/jail.ts";
-import { compiled } from "../../platform/self.ts";
+import { compiled } from "../../platform/workers/self.ts";
 import { type Jail, jailOwner, prepareJail, spawnPrepared } from "../jail/jail.ts";
 import { PROGRAM, programMounts } from "../jail/program.ts";
 import { jailSupport } from "../jail/support.ts";

@@ -1,6 +1,6 @@
 /** How the process behind one reward is started: with pipes, next to nothing in its environment, and no directory. */
 import { createTail } from "../../lib/tail.ts";
-import { self } from "../../platform/self.ts";
+import { self } from "../../platform/workers/self.ts";
 import type { RewardEnd } from "./types.ts";
 
 export type SpawnedReward = {

@@ -4,7 +4,7 @@ import { dirname, resolve } from "node:path";
 import type { Ctx } from "../../../context.ts";
 import { oncePer } from "../../../lib/once_per.ts";
 import type { Credentials, Source } from "../../../lib/source.ts";
-import { logRefusal } from "../../../platform/dial_log.ts";
+import { logRefusal } from "../../../platform/network/dial_log.ts";
 import { FromConnector, type ToConnector } from "../../../workers/protocol.ts";
 
 export type Refusal = { type: "refused"; code: string; message: string; param: string | null };

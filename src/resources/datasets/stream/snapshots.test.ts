@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { datasetCalls, prompts } from "../../../../test/datasets_kit.ts";
 import { type TestApp, testApp } from "../../../../test/harness.ts";
-import { write } from "../../../platform/db.ts";
+import { write } from "../../../platform/db/db.ts";
 import { sha256Bytes } from "../../../platform/files.ts";
 import { cutDue, pin, unpin } from "./snapshots.ts";
 

@@ -6,7 +6,7 @@ import type { Once } from "../../../http/idempotency.ts";
 import type { PageQuery } from "../../../http/pagination.ts";
 import { AppError } from "../../../lib/errors.ts";
 import { oncePer } from "../../../lib/once_per.ts";
-import { openCommit, type Tx, write } from "../../../platform/db.ts";
+import { openCommit, type Tx, write } from "../../../platform/db/db.ts";
 import { failpoint } from "../../../platform/failpoint.ts";
 import type { Digest } from "../../../platform/rows/hash.ts";
 import { mustHold, pathOf } from "./files.ts";

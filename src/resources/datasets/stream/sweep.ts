@@ -2,7 +2,7 @@ import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import type { Ctx } from "../../../context.ts";
 import { isId } from "../../../lib/ids.ts";
-import { durable } from "../../../platform/db.ts";
+import { durable } from "../../../platform/db/db.ts";
 import { cleanTemp } from "../../../platform/files.ts";
 import { discard, discardPart, folderOf, makingOf } from "./files.ts";
 import { endAbandoned, interrupted } from "../connected/resolve.ts";

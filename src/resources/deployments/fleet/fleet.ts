@@ -5,7 +5,7 @@
 import type { Ctx } from "../../../context.ts";
 import { AppError } from "../../../lib/errors.ts";
 import { oncePer } from "../../../lib/once_per.ts";
-import type { Db } from "../../../platform/db.ts";
+import type { Db } from "../../../platform/db/db.ts";
 import type { FromServing, STAGES } from "../../../workers/protocol.ts";
 import type { Load } from "../schema.ts";
 import type { ServingWorker } from "./spare.ts";

@@ -5,7 +5,7 @@
  */
 import type { Ctx } from "../../../context.ts";
 import { oncePer } from "../../../lib/once_per.ts";
-import { type Db, write } from "../../../platform/db.ts";
+import { type Db, write } from "../../../platform/db/db.ts";
 import * as gpu from "../../gpu/service.ts";
 import type { Host, Live, Replica } from "./fleet.ts";
 

@@ -2,7 +2,7 @@
 import { eq, isNotNull } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import { transition } from "../../../events/lifecycle.ts";
-import { type Tx, write } from "../../../platform/db.ts";
+import { type Tx, write } from "../../../platform/db/db.ts";
 import * as billing from "../../billing/service.ts";
 import { type Action, machine } from "../machine.ts";
 import { FORGIVEN_AFTER_MS, judgeLoss, restartDelayMs, type Verdict } from "../policy.ts";

@@ -1,7 +1,7 @@
 /** One replica: a place in a process that owns the model, what the process tells, and how it ends. */
 import type { Ctx } from "../../../context.ts";
 import { AppError } from "../../../lib/errors.ts";
-import type { Exit } from "../../../platform/worker.ts";
+import type { Exit } from "../../../platform/workers/types.ts";
 import { FAILURES, type FromServing } from "../../../workers/protocol.ts";
 import * as gpu from "../../gpu/service.ts";
 import { choose, type Host, type Live, letGo, type Replica, readyOf, turnAway } from "./fleet.ts";

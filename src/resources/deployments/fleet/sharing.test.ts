@@ -6,7 +6,7 @@ import { jobFile } from "../../../../test/foreign_paths.ts";
 import { fakeClock, until } from "../../../../test/harness.ts";
 import { makeAdapter } from "../../../../test/models.ts";
 import { newId } from "../../../lib/ids.ts";
-import { durable } from "../../../platform/db.ts";
+import { durable } from "../../../platform/db/db.ts";
 import * as models from "../../models/service.ts";
 import { liveOf } from "./fleet.ts";
 

@@ -4,8 +4,8 @@
  */
 import type { Ctx } from "../../../context.ts";
 import { oncePer } from "../../../lib/once_per.ts";
-import type { Db } from "../../../platform/db.ts";
-import type { Exit, Worker } from "../../../platform/worker.ts";
+import type { Db } from "../../../platform/db/db.ts";
+import type { Exit, Worker } from "../../../platform/workers/types.ts";
 import { FromServing, type ToServing } from "../../../workers/protocol.ts";
 
 export type ServingWorker = Worker<FromServing, ToServing>;

@@ -3,7 +3,7 @@ import { createHmac } from "node:crypto";
 import { type DetectingApp, imageOf, manyDetecting } from "../../../../test/detection_kit.ts";
 import { fakeClock, until } from "../../../../test/harness.ts";
 import { type Got, startTlsReceiver, TLS_FLAGS } from "../../../../test/webhooks_kit.ts";
-import { write } from "../../../platform/db.ts";
+import { write } from "../../../platform/db/db.ts";
 import { pointService, servicePoint, tellService } from "../../webhooks/service.ts";
 
 const { open, closeAll } = manyDetecting();

@@ -10,7 +10,7 @@ import type { Ctx } from "../../../context.ts";
 import { transition } from "../../../events/lifecycle.ts";
 import { serviceCodeOf } from "../../../http/service_errors.ts";
 import { AppError, type ErrorCode } from "../../../lib/errors.ts";
-import { durable, prepared, write } from "../../../platform/db.ts";
+import { durable, prepared, write } from "../../../platform/db/db.ts";
 import { cleanTemp, errorCode, StorageError } from "../../../platform/files.ts";
 import { batchesDir, batchFile, endIfDone, liveOf, unfinished } from "./batches.ts";
 import { fetchFile } from "../intake/files.ts";

@@ -2,8 +2,8 @@
 import type { Ctx } from "../../../context.ts";
 import { decodeBase64 } from "./base64.ts";
 import { AppError } from "../../../lib/errors.ts";
-import { DialError } from "../../../platform/address.ts";
-import type { GuardedResponse } from "../../../platform/http_client.ts";
+import { DialError } from "../../../platform/network/address.ts";
+import type { GuardedResponse } from "../../../platform/network/http_client.ts";
 
 const DEADLINE_MS = 10_000;
 const MOST_REDIRECTS = 3;

@@ -2,7 +2,7 @@
 import type { Ctx } from "../../../context.ts";
 import { AppError } from "../../../lib/errors.ts";
 import { oncePer } from "../../../lib/once_per.ts";
-import type { Db } from "../../../platform/db.ts";
+import type { Db } from "../../../platform/db/db.ts";
 
 const heldOf = oncePer((_db: Db) => new Map<string, number>());
 

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { imageOf, manyDetecting } from "../../../../test/detection_kit.ts";
 import { fakeClock, until } from "../../../../test/harness.ts";
 import { monthOf } from "../../../lib/months.ts";
-import { durable, write } from "../../../platform/db.ts";
+import { durable, write } from "../../../platform/db/db.ts";
 import { accountOf, charge } from "../accounts.ts";
 import { alertsOf, allowanceOf, planOf, untilNextMonth } from "../policy.ts";
 

@@ -2,7 +2,7 @@ import type { Ctx } from "../../../context.ts";
 import { enter } from "./rate_window.ts";
 import { AppError } from "../../../lib/errors.ts";
 import { oncePer } from "../../../lib/once_per.ts";
-import type { Db } from "../../../platform/db.ts";
+import type { Db } from "../../../platform/db/db.ts";
 import { planFor } from "../accounts.ts";
 import { allowanceOf } from "../policy.ts";
 

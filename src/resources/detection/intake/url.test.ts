@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { bytesOf, type DetectingApp, detecting } from "../../../../test/detection_kit.ts";
 import { until } from "../../../../test/harness.ts";
 import { sha256Bytes } from "../../../platform/files.ts";
-import type { Dial } from "../../../platform/http_client.ts";
+import type { Dial } from "../../../platform/network/http_client.ts";
 import { fetchFile } from "./files.ts";
 
 let app: DetectingApp;

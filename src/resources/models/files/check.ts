@@ -3,7 +3,7 @@ import { stat } from "node:fs/promises";
 import { join } from "node:path";
 import { eq } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
-import { durable, write } from "../../../platform/db.ts";
+import { durable, write } from "../../../platform/db/db.ts";
 import { inspect } from "./inspect.ts";
 import * as models from "../service.ts";
 import { type ModelRow, models as table } from "../table.ts";

@@ -8,7 +8,7 @@ import { and, eq, isNull } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import { transition } from "../../../events/lifecycle.ts";
 import { oncePer } from "../../../lib/once_per.ts";
-import { durable, write } from "../../../platform/db.ts";
+import { durable, write } from "../../../platform/db/db.ts";
 import { cleanTemp } from "../../../platform/files.ts";
 import { BUILTIN_NAME, ensureBuiltin } from "../builtin.ts";
 import { settleFile } from "./check.ts";

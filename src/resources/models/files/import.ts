@@ -10,7 +10,7 @@ import { AppError } from "../../../lib/errors.ts";
 import { describe } from "../../../lib/gguf/describe.ts";
 import { GgufError } from "../../../lib/gguf/parse.ts";
 import { readHeader } from "../../../lib/gguf/read.ts";
-import { durable, write } from "../../../platform/db.ts";
+import { durable, write } from "../../../platform/db/db.ts";
 import { asStorageError, errorCode, renameDurably, syncDir, tempPath } from "../../../platform/files.ts";
 import type { ModelShape } from "../../../workers/protocol.ts";
 import { BUILTIN_NAME } from "../builtin.ts";

@@ -2,8 +2,8 @@
 import { dirname } from "node:path";
 import type { Ctx } from "../../../context.ts";
 import { oncePer } from "../../../lib/once_per.ts";
-import type { Supervisor } from "../../../platform/supervisor.ts";
-import type { Grants, Worker } from "../../../platform/worker.ts";
+import type { Supervisor } from "../../../platform/workers/supervisor.ts";
+import type { Grants, Worker } from "../../../platform/workers/types.ts";
 import { FromInspector, type ModelShape, type ToInspector } from "../../../workers/protocol.ts";
 
 /** `broken`: not the file's fault, the process ended: worth another try. */

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { and, eq, inArray, isNotNull, ne } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import { transition } from "../../../events/lifecycle.ts";
-import { write } from "../../../platform/db.ts";
+import { write } from "../../../platform/db/db.ts";
 import { parseHubName } from "../hub/name.ts";
 import { machine } from "../machine.ts";
 import { type ModelRow, models as table } from "../table.ts";

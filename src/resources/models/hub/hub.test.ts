@@ -5,7 +5,7 @@ import { type FakeRepo, hashOf, ranged, startFakeHub } from "../../../../test/fa
 import { atEveryFailpoint, type TestApp, tempDir, testApp, until } from "../../../../test/harness.ts";
 import { makeModel } from "../../../../test/models.ts";
 import { systemClock } from "../../../platform/clock.ts";
-import { durable } from "../../../platform/db.ts";
+import { durable } from "../../../platform/db/db.ts";
 import { scan } from "../files/folder.ts";
 import { chooseFile } from "./hub.ts";
 import { pullAll } from "./pull.ts";

@@ -4,8 +4,8 @@
  */
 import { z } from "zod";
 import type { Ctx } from "../../../context.ts";
-import { DialError } from "../../../platform/address.ts";
-import type { GuardedResponse } from "../../../platform/http_client.ts";
+import { DialError } from "../../../platform/network/address.ts";
+import type { GuardedResponse } from "../../../platform/network/http_client.ts";
 import { fileMatches } from "./name.ts";
 
 export type HubFile = { path: string; size: number; sha256: string | null };

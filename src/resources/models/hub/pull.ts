@@ -6,7 +6,7 @@ import { rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { and, eq } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
-import { write } from "../../../platform/db.ts";
+import { write } from "../../../platform/db/db.ts";
 import { StorageError } from "../../../platform/files.ts";
 import { lacksRoom } from "../../storage_usage/service.ts";
 import { checkWhole, download, type Fetched, partPath, type Wanted } from "./download.ts";

@@ -6,7 +6,7 @@ import { copyFile, link, mkdir, readdir, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { and, eq, ne } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
-import type { Db } from "../../../platform/db.ts";
+import type { Db } from "../../../platform/db/db.ts";
 import {
   type Chunks,
   cleanTemp,

@@ -3,7 +3,7 @@ import { existsSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs
 import { join } from "node:path";
 import { atEveryFailpoint, fakeClock, manyApps, type TestApp, tempDir } from "../../../../test/harness.ts";
 import { makeModel } from "../../../../test/models.ts";
-import { durable } from "../../../platform/db.ts";
+import { durable } from "../../../platform/db/db.ts";
 import { uploads } from "../../uploads/table.ts";
 import { purge } from "../../workspaces/purge.ts";
 import { scan } from "../files/folder.ts";

@@ -2,7 +2,7 @@
 import type { Ctx } from "../../../context.ts";
 import { AppError } from "../../../lib/errors.ts";
 import { oncePer } from "../../../lib/once_per.ts";
-import { createPlaces, takeWithin } from "../../../platform/places.ts";
+import { createPlaces, takeWithin } from "../../../platform/semaphore.ts";
 
 const MOST_WAIT_MS = 30_000;
 const MOST_WAITING = 1_000;

@@ -1,6 +1,6 @@
 /** A look ahead for a job that is not there yet: the real model, a few prompts, the real reward. Nothing is kept. */
 import type { Ctx } from "../../../context.ts";
-import type { Exit, Worker } from "../../../platform/worker.ts";
+import type { Exit, Worker } from "../../../platform/workers/types.ts";
 import { FromTrainer, type PreviewTask, type ToTrainer, type TrainSample } from "../../../workers/protocol_trainer.ts";
 import * as gpu from "../../gpu/service.ts";
 import { grantsOf, holdFiles } from "../running/grants.ts";

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { tempDir } from "../../../../test/harness.ts";
 import { type JobsApp, jobsApp } from "../../../../test/jobs_kit.ts";
 import { Source } from "../../../lib/source.ts";
-import type { Supervisor } from "../../../platform/supervisor.ts";
+import type { Supervisor } from "../../../platform/workers/supervisor.ts";
 import type { TrainSample } from "../../../workers/protocol_trainer.ts";
 import * as datasets from "../../datasets/service.ts";
 import { datasetPins, datasetSnapshots } from "../../datasets/table.ts";

@@ -6,7 +6,7 @@ import { fileResponse } from "../../../http/file_response.ts";
 import { AppError } from "../../../lib/errors.ts";
 import { DateTime, later } from "../../../lib/schema.ts";
 import { isoTime } from "../../../lib/time.ts";
-import { durable, write } from "../../../platform/db.ts";
+import { durable, write } from "../../../platform/db/db.ts";
 import { LostKeyError } from "../../../platform/storage/storage.ts";
 import * as signed from "../../signed_urls/service.ts";
 import { keptOf } from "../state/checkpoint_files.ts";

@@ -6,7 +6,7 @@ import { and, asc, eq } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import { transition } from "../../../events/lifecycle.ts";
 import { newId } from "../../../lib/ids.ts";
-import { type Tx, write } from "../../../platform/db.ts";
+import { type Tx, write } from "../../../platform/db/db.ts";
 import { type ForeignDir, pathForWorker } from "../../../sandbox/files/foreign_dir.ts";
 import { contentOf, fileBytes, makeDir, removeTree } from "../../../sandbox/files/trees.ts";
 import { type ExportTask, FromTrainer, type ToTrainer } from "../../../workers/protocol_trainer.ts";

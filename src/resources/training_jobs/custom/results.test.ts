@@ -3,7 +3,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { manyTrainings } from "../../../../test/fake_trainers.ts";
 import { jobPaths } from "../../../../test/foreign_paths.ts";
-import { write } from "../../../platform/db.ts";
+import { write } from "../../../platform/db/db.ts";
 import { sha256Bytes } from "../../../platform/files.ts";
 import { volumeFiles } from "../../volumes/table.ts";
 import { build } from "./files.ts";

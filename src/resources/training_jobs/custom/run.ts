@@ -7,7 +7,7 @@ import type { Ctx } from "../../../context.ts";
 import { tarChunks } from "../../../lib/archive/tar_write.ts";
 import { AppError, UsageError } from "../../../lib/errors.ts";
 import { newId } from "../../../lib/ids.ts";
-import { write } from "../../../platform/db.ts";
+import { write } from "../../../platform/db/db.ts";
 import { startJailed } from "../../../sandbox/jail/jail.ts";
 import { jailSupport } from "../../../sandbox/jail/support.ts";
 import type { JailEnd } from "../../../sandbox/jail/types.ts";

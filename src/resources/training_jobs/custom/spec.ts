@@ -1,7 +1,7 @@
 /** The jail of a custom job: what its command sees, and what it may use. */
 import type { Ctx } from "../../../context.ts";
 import { AppError } from "../../../lib/errors.ts";
-import { type Driver, gpuNodes, readDriver } from "../../../platform/gpu_nodes.ts";
+import { type Driver, gpuNodes, readDriver } from "../../../platform/machine/gpu_nodes.ts";
 import { volumeOf, workspaceOf } from "../../../sandbox/files/sandbox_dir.ts";
 import type { JailSpec } from "../../../sandbox/jail/types.ts";
 import { SESSION_ENV, sessionMounts } from "../../../sandbox/jail/session_root.ts";

@@ -1,7 +1,7 @@
 /** The files that a trainer needs for its task: it may reach no others. */
 import { dirname } from "node:path";
 import type { Ctx } from "../../../context.ts";
-import type { Grants } from "../../../platform/worker.ts";
+import type { Grants } from "../../../platform/workers/types.ts";
 import type { ExportTask, PreviewTask, TrainPlan, TrainTask } from "../../../workers/protocol_trainer.ts";
 import * as datasets from "../../datasets/service.ts";
 

@@ -1,6 +1,6 @@
 /** From the queue to a run: model, memory, the newest checkpoint, a process. */
 import type { Ctx } from "../../../context.ts";
-import { lacksSpace } from "../../../platform/disk.ts";
+import { lacksSpace } from "../../../platform/machine/disk.ts";
 import * as gpu from "../../gpu/service.ts";
 import type { ModelRow } from "../../models/table.ts";
 import { lacksRoom } from "../../storage_usage/service.ts";

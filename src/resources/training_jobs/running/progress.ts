@@ -1,7 +1,7 @@
 /** What a run tells of its progress, written down: each message is one commit, and coming twice changes nothing. */
 import { and, eq } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
-import { afterCommit, type Tx, write } from "../../../platform/db.ts";
+import { afterCommit, type Tx, write } from "../../../platform/db/db.ts";
 import type { FromTrainer } from "../../../workers/protocol_trainer.ts";
 import { lacksRoom } from "../../storage_usage/service.ts";
 import { add, prune, removeFiles } from "../state/checkpoint_files.ts";

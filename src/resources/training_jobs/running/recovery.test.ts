@@ -6,7 +6,7 @@ import { manyTrainings, type TrainingApp } from "../../../../test/fake_trainers.
 import { jobPaths } from "../../../../test/foreign_paths.ts";
 import { atEveryFailpoint, fakeClock, until } from "../../../../test/harness.ts";
 import { randomFor } from "../../../../test/sweep.ts";
-import { durable } from "../../../platform/db.ts";
+import { durable } from "../../../platform/db/db.ts";
 import * as models from "../../models/service.ts";
 import { align, keptOf } from "../state/checkpoint_files.ts";
 import { liveOf } from "../state/live.ts";

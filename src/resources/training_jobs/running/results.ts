@@ -1,6 +1,6 @@
 /** The end that everybody hopes for: the last checkpoint becomes a model in the commit that completes the job. */
 import type { Ctx } from "../../../context.ts";
-import { write } from "../../../platform/db.ts";
+import { write } from "../../../platform/db/db.ts";
 import * as models from "../../models/service.ts";
 import { align, keptOf } from "../state/checkpoint_files.ts";
 import { complete, current } from "../state/moves.ts";

@@ -1,7 +1,7 @@
 /** One run of a job: a lease of memory, a trainer, and what it tells. Its end is dealt with before it is forgotten. */
 import type { Ctx } from "../../../context.ts";
-import { outOfMemoryKills } from "../../../platform/hardware.ts";
-import type { Exit, Worker } from "../../../platform/worker.ts";
+import { outOfMemoryKills } from "../../../platform/machine/hardware.ts";
+import type { Exit, Worker } from "../../../platform/workers/types.ts";
 import { makeDir } from "../../../sandbox/files/trees.ts";
 import { FromTrainer, type ToTrainer, type TrainTask } from "../../../workers/protocol_trainer.ts";
 import * as gpu from "../../gpu/service.ts";

@@ -2,7 +2,7 @@
 import { and, eq, inArray } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import { isId } from "../../../lib/ids.ts";
-import { durable } from "../../../platform/db.ts";
+import { durable } from "../../../platform/db/db.ts";
 import { namesIn, removeTree } from "../../../sandbox/files/trees.ts";
 import * as datasets from "../../datasets/service.ts";
 import { workspaces } from "../../workspaces/table.ts";

@@ -1,5 +1,5 @@
 /** The time and the cost of runs. A run is charged once, in the commit that ends it in the row. */
-import type { Tx } from "../../../platform/db.ts";
+import type { Tx } from "../../../platform/db/db.ts";
 import * as billing from "../../billing/service.ts";
 import * as energy from "../../energy/service.ts";
 import type { JobRow, trainingJobs } from "../table.ts";

@@ -1,7 +1,7 @@
 /** Who reads a job's log or waits for its state, and is told when there may be more. */
 import type { Ctx } from "../../../context.ts";
 import { oncePer } from "../../../lib/once_per.ts";
-import type { Db } from "../../../platform/db.ts";
+import type { Db } from "../../../platform/db/db.ts";
 
 const readersOf = oncePer((_db: Db) => new Map<string, Set<() => void>>());
 

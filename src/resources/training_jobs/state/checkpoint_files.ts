@@ -6,7 +6,7 @@ import { and, eq, isNull } from "drizzle-orm";
 import { z } from "zod";
 import type { Ctx } from "../../../context.ts";
 import { newId } from "../../../lib/ids.ts";
-import { type Tx, write } from "../../../platform/db.ts";
+import { type Tx, write } from "../../../platform/db/db.ts";
 import type { ForeignDir } from "../../../sandbox/files/foreign_dir.ts";
 import { bytesIn, makeDir, namesIn, readText, removeTree, renameTree } from "../../../sandbox/files/trees.ts";
 import { checkpointDir, checkpointPath, placesOf } from "./paths.ts";

@@ -3,7 +3,7 @@ import { eventsOf } from "../../../../test/fake_replicas.ts";
 import { manyTrainings, type TrainingApp } from "../../../../test/fake_trainers.ts";
 import { atEveryFailpoint, fakeClock, until } from "../../../../test/harness.ts";
 import { events } from "../../../events/table.ts";
-import { durable } from "../../../platform/db.ts";
+import { durable } from "../../../platform/db/db.ts";
 import * as billing from "../../billing/service.ts";
 import { keptOf } from "./checkpoint_files.ts";
 import { liveOf } from "./live.ts";

@@ -3,7 +3,7 @@
  * are paused, never ended.
  */
 import type { Ctx } from "../../../context.ts";
-import { prepared } from "../../../platform/db.ts";
+import { prepared } from "../../../platform/db/db.ts";
 import * as billing from "../../billing/service.ts";
 import * as moves from "./moves.ts";
 import { judgeCredit } from "../policy.ts";

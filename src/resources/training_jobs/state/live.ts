@@ -1,7 +1,7 @@
 /** What runs now, and what only this process knows of it. It dies with the process; rows and files do not. */
 import type { Ctx } from "../../../context.ts";
 import { oncePer } from "../../../lib/once_per.ts";
-import type { Db } from "../../../platform/db.ts";
+import type { Db } from "../../../platform/db/db.ts";
 
 /** A process, or a command in a jail, that works for a job. */
 export type Run = {

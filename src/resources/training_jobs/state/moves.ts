@@ -2,7 +2,7 @@
 import { and, eq, gt, inArray, isNotNull } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import { transition } from "../../../events/lifecycle.ts";
-import { afterCommit, type Tx, write } from "../../../platform/db.ts";
+import { afterCommit, type Tx, write } from "../../../platform/db/db.ts";
 import type { TrainSample } from "../../../workers/protocol_trainer.ts";
 import type { Shortage } from "../../billing/service.ts";
 import * as datasets from "../../datasets/service.ts";

@@ -1,5 +1,5 @@
 import { newId } from "../../../lib/ids.ts";
-import type { Tx } from "../../../platform/db.ts";
+import type { Tx } from "../../../platform/db/db.ts";
 import { type EVENT_LEVELS, type JobRow, trainingEvents } from "../table.ts";
 
 export type Note = {

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { type JobsApp, jobsApp } from "../../../../test/jobs_kit.ts";
-import { write } from "../../../platform/db.ts";
+import { write } from "../../../platform/db/db.ts";
 import { trainingMetrics, trainingSamples } from "../table.ts";
 
 let app: JobsApp;

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
 import { fakeClock, type TestApp, testApp } from "../../../../test/harness.ts";
 import { addEndpoint, emitCompleted, startTlsReceiver, TLS_FLAGS } from "../../../../test/webhooks_kit.ts";
-import { isDirty, write } from "../../../platform/db.ts";
+import { isDirty, write } from "../../../platform/db/db.ts";
 import { failpoints } from "../../../platform/failpoint.ts";
 import { deliver } from "./deliver.ts";
 import { DELIVER_LOOP } from "./enqueue.ts";

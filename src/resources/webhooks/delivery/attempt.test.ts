@@ -14,8 +14,8 @@ import {
 } from "../../../../test/webhooks_kit.ts";
 import { rotate } from "../rotation.ts";
 import { mintSecret, verify } from "../../../lib/webhooks/signature.ts";
-import { DialError } from "../../../platform/address.ts";
-import { type Dial, guardedDial } from "../../../platform/http_client.ts";
+import { DialError } from "../../../platform/network/address.ts";
+import { type Dial, guardedDial } from "../../../platform/network/http_client.ts";
 import { type Parcel, tryOnce } from "./attempt.ts";
 import { endpointById } from "./due.ts";
 import { openSecrets, sealSecrets } from "../sealing.ts";

@@ -3,9 +3,9 @@ import { signingSecrets } from "../rotation.ts";
 import { parseRetryAfter } from "./schedule.ts";
 import { deliveryHeaders, serviceHeaders } from "../../../lib/webhooks/signature.ts";
 import type { Outcome } from "./verdict.ts";
-import { DialError } from "../../../platform/address.ts";
+import { DialError } from "../../../platform/network/address.ts";
 import { errorCode } from "../../../platform/files.ts";
-import type { GuardedResponse } from "../../../platform/http_client.ts";
+import type { GuardedResponse } from "../../../platform/network/http_client.ts";
 import { openSecrets } from "../sealing.ts";
 import type { EndpointRow } from "../table.ts";
 

@@ -1,8 +1,8 @@
 import { and, eq, inArray, ne, sql } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import { transition } from "../../../events/lifecycle.ts";
-import type { Tx } from "../../../platform/db.ts";
-import { gradually } from "../../../platform/gradually.ts";
+import type { Tx } from "../../../platform/db/db.ts";
+import { gradually } from "../../../platform/db/gradually.ts";
 import { CANCELLED } from "./enqueue.ts";
 import { deliveryMachine } from "../machine.ts";
 import { nextAt, webhookDeliveries, webhookEndpoints } from "../table.ts";

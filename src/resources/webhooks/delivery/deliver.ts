@@ -7,7 +7,7 @@ import type { Ctx } from "../../../context.ts";
 import { chooseStarts, paceAfter } from "./fairness.ts";
 import { dueAction, type Trigger } from "./verdict.ts";
 import { systemClock } from "../../../platform/clock.ts";
-import { type Db, durable, generationOf, isDirty, shareSnapshot } from "../../../platform/db.ts";
+import { type Db, durable, generationOf, isDirty, shareSnapshot } from "../../../platform/db/db.ts";
 import { tryOnce } from "./attempt.ts";
 import { cancelRest } from "./cancel.ts";
 import { laneOf, readLanes } from "./due.ts";

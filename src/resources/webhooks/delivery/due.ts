@@ -1,8 +1,8 @@
 import { eq, sql } from "drizzle-orm";
 import { transition } from "../../../events/lifecycle.ts";
 import { type Lane as FairLane, firstPace, roomOf } from "./fairness.ts";
-import { type Db, prepared, write } from "../../../platform/db.ts";
-import { preparedRow } from "../../../platform/row.ts";
+import { type Db, prepared, write } from "../../../platform/db/db.ts";
+import { preparedRow } from "../../../platform/db/row.ts";
 import { EXPIRED } from "./enqueue.ts";
 import { type Lane, type Live, type Next, paceNow } from "./live.ts";
 import { deliveryMachine } from "../machine.ts";

@@ -3,8 +3,8 @@ import { newId } from "../../../lib/ids.ts";
 import { bodyOf } from "./payload.ts";
 import { expiryOf } from "./schedule.ts";
 import { newDelivery, settled } from "./verdict.ts";
-import { prepared, type Tx } from "../../../platform/db.ts";
-import { preparedInsert } from "../../../platform/row.ts";
+import { prepared, type Tx } from "../../../platform/db/db.ts";
+import { preparedInsert } from "../../../platform/db/row.ts";
 import { type DeliveryRow, type EndpointRow, webhookDeliveries } from "../table.ts";
 
 /** What is queued is sent soon after it is woken. */

@@ -3,7 +3,7 @@ import type { Ctx } from "../../../context.ts";
 import { consumer } from "../../../events/consume.ts";
 import { onEvents } from "../../../events/emit.ts";
 import { type EventRow, events } from "../../../events/table.ts";
-import { prepared, type Tx } from "../../../platform/db.ts";
+import { prepared, type Tx } from "../../../platform/db/db.ts";
 import { DELIVER_LOOP, enqueueAll } from "./enqueue.ts";
 import { isFannedOut, wants } from "../kinds.ts";
 import { webhookEndpoints } from "../table.ts";

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, test } from "bun:test";
 import { fakeClock, type TestApp, testApp } from "../../../../test/harness.ts";
 import { addEndpoint, emitCompleted } from "../../../../test/webhooks_kit.ts";
-import { write } from "../../../platform/db.ts";
+import { write } from "../../../platform/db/db.ts";
 import { failpoints } from "../../../platform/failpoint.ts";
 import type { Tried } from "./attempt.ts";
 import { fanOut } from "./fan_out.ts";

@@ -1,7 +1,7 @@
 import type { Ctx } from "../../../context.ts";
 import { oncePer } from "../../../lib/once_per.ts";
 import type { Trigger } from "./verdict.ts";
-import { type Db, durable, generationOf, openCommit, type Tx, write } from "../../../platform/db.ts";
+import { type Db, durable, generationOf, openCommit, type Tx, write } from "../../../platform/db/db.ts";
 import type { Tried } from "./attempt.ts";
 import { factsOf } from "./facts.ts";
 import { liveOf } from "./live.ts";

@@ -2,7 +2,7 @@
 import type { Ctx } from "../../../context.ts";
 import { oncePer } from "../../../lib/once_per.ts";
 import { FIRST_TURN, LIMITS, type Limits, type Pace, paceDuring, type Turn } from "./fairness.ts";
-import type { Db } from "../../../platform/db.ts";
+import type { Db } from "../../../platform/db/db.ts";
 
 export type Lane = {
   pace: Pace;

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { fakeClock, type TestApp, testApp } from "../../../../test/harness.ts";
 import { addEndpoint, answerOf, emitCompleted } from "../../../../test/webhooks_kit.ts";
-import { durable } from "../../../platform/db.ts";
+import { durable } from "../../../platform/db/db.ts";
 import { failpoints } from "../../../platform/failpoint.ts";
 import { purge } from "../../workspaces/purge.ts";
 import { deliver } from "./deliver.ts";

@@ -6,7 +6,7 @@ import { and, asc, eq, gt, gte, inArray, lte, or, sql } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import { type EventRow, eventCursors, events } from "../../../events/table.ts";
 import { expiryOf } from "./schedule.ts";
-import { prepared, type Tx, write } from "../../../platform/db.ts";
+import { prepared, type Tx, write } from "../../../platform/db/db.ts";
 import { asked } from "../deliveries.ts";
 import { DELIVER_LOOP, enqueue } from "./enqueue.ts";
 import { FAN_OUT_LOOP } from "./fan_out.ts";

@@ -2,7 +2,7 @@
 import { X509Certificate } from "node:crypto";
 import { getCACertificates } from "node:tls";
 import { parseIp } from "../../../lib/ip.ts";
-import { judgeAddress, PUBLIC_ONLY } from "../../../platform/address.ts";
+import { judgeAddress, PUBLIC_ONLY } from "../../../platform/network/address.ts";
 import { type Opening, SourceError } from "../types.ts";
 import { needed, onlyKnown, textIn } from "./fault.ts";
 
