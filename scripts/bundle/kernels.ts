@@ -2,7 +2,7 @@
 import { createHash } from "node:crypto";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { KERNELS_FILE } from "../../src/native/kernels.ts";
+import { KERNELS_FILE } from "../../src/native/cuda/kernels.ts";
 
 export const KERNELS_DIR = "src/native/kernels";
 export const RECORD_FILE = `${KERNELS_FILE}.sha256`;

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import { closeSync, readSync } from "node:fs";
-import { memoryFile, neverBlock, pipe } from "../../src/native/jail.ts";
+import { memoryFile, neverBlock, pipe } from "../../src/native/jail/jail.ts";
 import { encodeSpec } from "../../src/sandbox/jail/spec.ts";
 import type { JailSpec } from "../../src/sandbox/jail/types.ts";
 import { HELPER, LIMITS } from "./jail_kit.ts";

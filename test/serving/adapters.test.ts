@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, test } from "bun:test";
 import { mkdirSync, renameSync } from "node:fs";
 import { join } from "node:path";
 import { newId } from "../../src/lib/ids.ts";
-import { openBackend } from "../../src/native/ggml.ts";
+import { openBackend } from "../../src/native/ggml/ggml.ts";
 import { liveOf } from "../../src/resources/deployments/fleet/fleet.ts";
 import { begin } from "../../src/resources/deployments/fleet/reconcile.ts";
 import { register } from "../../src/resources/models/files/folder.ts";

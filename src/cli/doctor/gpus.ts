@@ -3,7 +3,7 @@ import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { formatBytes } from "../../lib/bytes.ts";
 import { type GpuFacts, unusedGpu } from "../../lib/gpu_advice.ts";
-import { groups } from "../../native/embedded.ts";
+import { groups } from "../../native/bundle/embedded.ts";
 import { platform } from "../../native/platform/index.ts";
 import type { ProbeReport } from "../../native/probe.ts";
 import { findGpus, type GpuPresence } from "../../platform/machine/gpu_presence.ts";

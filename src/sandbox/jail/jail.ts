@@ -3,7 +3,7 @@
  * cleaned up after a crash.
  */
 import { closeSync, readSync, statSync, writeSync } from "node:fs";
-import { memoryFile, neverBlock, pipe, widenPipe } from "../../native/jail.ts";
+import { memoryFile, neverBlock, pipe, widenPipe } from "../../native/jail/jail.ts";
 import { encodeSpec, type JailOwner } from "./spec.ts";
 import { JAIL_REASONS, type JailEnd, type JailOutput, type JailRun, type JailSpec } from "./types.ts";
 

@@ -4,7 +4,7 @@
  */
 import { existsSync, realpathSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { elfNeeds } from "../../native/elf.ts";
+import { elfNeeds } from "../../native/bundle/elf.ts";
 import { platform } from "../../native/platform/index.ts";
 import type { Mount } from "./types.ts";
 

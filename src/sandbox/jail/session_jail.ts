@@ -1,5 +1,5 @@
 /** The jail of this server's sessions, and who owns what lies in them. */
-import { jailPath } from "../../native/jail.ts";
+import { jailPath } from "../../native/jail/jail.ts";
 import { type Jail, jailOwner } from "./jail.ts";
 import type { JailOwner } from "./spec.ts";
 

@@ -1,6 +1,6 @@
 /** A reward process in namespaces of its own: no network, no other process, a root that holds the executable alone. */
 import { createTail } from "../../lib/tail.ts";
-import { jailPath } from "../../native/jail.ts";
+import { jailPath } from "../../native/jail/jail.ts";
 import { compiled } from "../../platform/workers/self.ts";
 import { type Jail, jailOwner, prepareJail, spawnPrepared } from "../jail/jail.ts";
 import { PROGRAM, programMounts } from "../jail/program.ts";

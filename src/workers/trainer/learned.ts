@@ -2,7 +2,7 @@
 import { open } from "node:fs/promises";
 import { join } from "node:path";
 import { describe } from "../../lib/gguf/describe.ts";
-import { openBackend } from "../../native/ggml.ts";
+import { openBackend } from "../../native/ggml/ggml.ts";
 import type { TrainPlan } from "../protocol_trainer.ts";
 import { ADAPTER_FILE, MODEL_FILE } from "./checkpoint.ts";
 import type { Machine } from "./open.ts";

@@ -2,7 +2,7 @@
 import type { Method as MethodName } from "../../lib/training/hyperparameters.ts";
 import type { Resolved } from "../../lib/training/resolve.ts";
 import { rolloutSlots } from "../../lib/training/slots.ts";
-import type { Device } from "../../native/ggml.ts";
+import type { Device } from "../../native/ggml/ggml.ts";
 import { WorkerError } from "../protocol.ts";
 import type { TrainPlan } from "../protocol_trainer.ts";
 import { createEncoder, type Encoder } from "./encode.ts";

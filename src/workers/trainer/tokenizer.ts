@@ -1,6 +1,6 @@
 /** A model's vocabulary and chat template, without its weights. */
-import { loadModel } from "../../native/llama_load.ts";
-import { cstr, openLlama, text } from "../../native/llama_symbols.ts";
+import { loadModel } from "../../native/llama/load.ts";
+import { cstr, openLlama, text } from "../../native/llama/symbols.ts";
 import { Vocab } from "../serving/engine/vocab.ts";
 
 export type Tokenizer = {

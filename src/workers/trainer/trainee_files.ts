@@ -8,7 +8,7 @@ import {
   SafetensorsError,
   type TensorSpec,
 } from "../../lib/safetensors.ts";
-import { getFloats, putBytes } from "../../native/ggml.ts";
+import { getFloats, putBytes } from "../../native/ggml/ggml.ts";
 import { writeStreamAtomic } from "../../platform/files.ts";
 import type { Moments, Optimizer } from "./engine/optimizer.ts";
 import type { Trainable, Weights } from "./engine/weights.ts";

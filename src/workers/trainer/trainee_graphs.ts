@@ -1,5 +1,5 @@
 /** Graphs by shape: those used last are kept as long as there is memory for them. */
-import { OutOfMemory } from "../../native/ggml.ts";
+import { OutOfMemory } from "../../native/ggml/ggml.ts";
 import { buildGraph, type Graph, type GraphShape } from "./engine/graph.ts";
 import type { Model } from "./engine/transformer.ts";
 

@@ -1,7 +1,7 @@
 /** A model that learns, as the methods see it: sequences in, log-probabilities out, weights of tokens back. */
 import type { LoraSettings } from "../../lib/training/lora.ts";
-import type { Device } from "../../native/ggml.ts";
-import type { WeightPlaces } from "../../native/llama_weights.ts";
+import type { Device } from "../../native/ggml/ggml.ts";
+import type { WeightPlaces } from "../../native/llama/weights.ts";
 import type { Architecture } from "./engine/architecture.ts";
 import type { Step } from "./engine/optimizer.ts";
 import type { ModelFile } from "./engine/weights.ts";

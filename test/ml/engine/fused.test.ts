@@ -13,8 +13,8 @@ import {
   putBytes,
   putFloats,
   TYPE,
-} from "../../../src/native/ggml.ts";
-import type { Kernels } from "../../../src/native/kernels.ts";
+} from "../../../src/native/ggml/ggml.ts";
+import type { Kernels } from "../../../src/native/cuda/kernels.ts";
 import { architectureOf } from "../../../src/workers/trainer/engine/architecture.ts";
 import { openPatterns } from "../../../src/workers/trainer/engine/dropout.ts";
 import { canFuse } from "../../../src/workers/trainer/engine/fused.ts";

@@ -4,7 +4,7 @@ import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseGguf } from "../../../src/lib/gguf/parse.ts";
 import { encodeGgufHeader, float32Value, type NewValue, textValue, uint32Value } from "../../../src/lib/gguf/write.ts";
-import { getFloats, openBackend, putBytes } from "../../../src/native/ggml.ts";
+import { getFloats, openBackend, putBytes } from "../../../src/native/ggml/ggml.ts";
 import { architectureOf } from "../../../src/workers/trainer/engine/architecture.ts";
 import { buildGraph } from "../../../src/workers/trainer/engine/graph.ts";
 import { openOptimizer } from "../../../src/workers/trainer/engine/optimizer.ts";

@@ -16,8 +16,8 @@ import {
   offsetOf,
   sizeOf,
   wholeOf,
-} from "../../../native/llama_graph_sampler.ts";
-import { type Llama, must, type Ptr } from "../../../native/llama_symbols.ts";
+} from "../../../native/llama/graph_sampler.ts";
+import { type Llama, must, type Ptr } from "../../../native/llama/symbols.ts";
 
 /** `sure`: slots whose row is not 0, which all have a token in the graph. */
 type Built = { input: Ptr; width: number; rows: number; result: Ptr; sure: number };

@@ -7,8 +7,8 @@ import {
   listGpus,
   loadModel,
   openContext,
-} from "../../../native/llama_load.ts";
-import { cstr, type Llama, must, openLlama, type Ptr, text } from "../../../native/llama_symbols.ts";
+} from "../../../native/llama/load.ts";
+import { cstr, type Llama, must, openLlama, type Ptr, text } from "../../../native/llama/symbols.ts";
 import { pageBytes } from "../../../native/platform/index.ts";
 import { Adapters } from "./adapters.ts";
 import { Decoder } from "./decoder.ts";

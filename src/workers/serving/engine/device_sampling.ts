@@ -5,8 +5,8 @@
  * slot ask for the same; only the state of its generator is exchanged.
  */
 
-import { type GraphSamplers, openGraphSamplers } from "../../../native/llama_graph_sampler.ts";
-import { type Llama, must, type Ptr } from "../../../native/llama_symbols.ts";
+import { type GraphSamplers, openGraphSamplers } from "../../../native/llama/graph_sampler.ts";
+import { type Llama, must, type Ptr } from "../../../native/llama/symbols.ts";
 import { BatchedDraw } from "./batched_draw.ts";
 import { type Choice, type Drawer, GREEDY_BELOW, openChain, Sampler, type SamplerNative } from "./sampler.ts";
 import type { Sequence } from "./sequence.ts";

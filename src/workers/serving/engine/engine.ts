@@ -1,6 +1,6 @@
 /** Engines are opened here; what they do is in threaded_engine.ts. */
-import { compiled } from "../../../native/embedded.ts";
-import { openLlama, type Ptr } from "../../../native/llama_symbols.ts";
+import { compiled } from "../../../native/bundle/embedded.ts";
+import { openLlama, type Ptr } from "../../../native/llama/symbols.ts";
 import type { FromThread, OpenMessage } from "./messages.ts";
 import { openGrammar } from "./sampler.ts";
 import { ThreadedEngine } from "./threaded_engine.ts";

@@ -1,5 +1,5 @@
 import { toArrayBuffer } from "bun:ffi";
-import { type Llama, must, type Ptr } from "../../../native/llama_symbols.ts";
+import { type Llama, must, type Ptr } from "../../../native/llama/symbols.ts";
 
 type LogitsOptions = { llama: Llama; context: Ptr; vocabSize: number };
 

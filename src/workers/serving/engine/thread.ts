@@ -2,7 +2,7 @@
  * The decoding thread: `llama_decode` blocks whoever calls it, and the main thread must answer. Messages are handled
  * between two steps.
  */
-import { openLlama } from "../../../native/llama_symbols.ts";
+import { openLlama } from "../../../native/llama/symbols.ts";
 import { type Decoding, openDecoding } from "./decoding.ts";
 import type { FromThread, OpenMessage, ToThread } from "./messages.ts";
 

@@ -3,10 +3,10 @@
  * the table of T × T shares, adapters inside the products of their weights, and no work between kernels but their start.
  * What cannot be done here is done by the tape.
  */
-import { getFloats, OutOfMemory, type Ptr, putBytes, TYPE } from "../../../native/ggml.ts";
-import { shapeOf, typeOf } from "../../../native/ggml_symbols.ts";
-import { isHeadLength, type Kernels } from "../../../native/kernels.ts";
-import { must } from "../../../native/llama_symbols.ts";
+import { getFloats, OutOfMemory, type Ptr, putBytes, TYPE } from "../../../native/ggml/ggml.ts";
+import { shapeOf, typeOf } from "../../../native/ggml/symbols.ts";
+import { isHeadLength, type Kernels } from "../../../native/cuda/kernels.ts";
+import { must } from "../../../native/llama/symbols.ts";
 import { type Architecture, usesHeadNorms } from "./architecture.ts";
 import { type Constants, dxStride, type Kept, type Size, wantKept, wantScratch } from "./fused_buffers.ts";
 import { decodesToBf16 } from "./fused_decode.ts";

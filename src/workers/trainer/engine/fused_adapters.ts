@@ -1,6 +1,6 @@
 /** Where adapters are copied to before a pass, and where their gradients are added after it. */
-import type { Backend, Ptr } from "../../../native/ggml.ts";
-import { must } from "../../../native/llama_symbols.ts";
+import type { Backend, Ptr } from "../../../native/ggml/ggml.ts";
+import { must } from "../../../native/llama/symbols.ts";
 import { past } from "./fused_memory.ts";
 import type { Planned } from "./fused_weights.ts";
 import { loraNames, loraScale, type Weights } from "./weights.ts";

@@ -8,9 +8,9 @@ import {
   type Ptr,
   putBytes,
   TYPE,
-} from "../../../native/ggml.ts";
-import { shapeOf, typeOf } from "../../../native/ggml_symbols.ts";
-import { must } from "../../../native/llama_symbols.ts";
+} from "../../../native/ggml/ggml.ts";
+import { shapeOf, typeOf } from "../../../native/ggml/symbols.ts";
+import { must } from "../../../native/llama/symbols.ts";
 
 const ROWS = 1024; // at once; in between they are F32
 

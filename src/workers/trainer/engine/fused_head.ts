@@ -2,7 +2,7 @@
  * Log-probabilities of the scored tokens, in chunks. The gradient of Σ w · -log p is w times a row that does not depend
  * on w: it is made here, on the way forward, while the probabilities exist, and multiplied on the way back.
  */
-import type { Kernels } from "../../../native/kernels.ts";
+import type { Kernels } from "../../../native/cuda/kernels.ts";
 import { type Arena, type Buffer, past } from "./fused_memory.ts";
 import { rowThreads } from "./fused_project.ts";
 

@@ -1,6 +1,6 @@
 /** What the host puts into the fused passes for one batch, and how what it reads back is laid out. */
-import { putBytes } from "../../../native/ggml.ts";
-import { must } from "../../../native/llama_symbols.ts";
+import { putBytes } from "../../../native/ggml/ggml.ts";
+import { must } from "../../../native/llama/symbols.ts";
 import type { Architecture } from "./architecture.ts";
 import { choices, type Patterns } from "./dropout.ts";
 import type { Shared } from "./fused_buffers.ts";

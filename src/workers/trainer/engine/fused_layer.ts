@@ -2,7 +2,7 @@
  * One layer forward and back, kernel by kernel. Between products everything is BF16; the residual stream and its
  * gradient are F32. What a step reads was written by the steps before it on the same stream: nothing waits in between.
  */
-import { ATTENTION } from "../../../native/kernels.ts";
+import { ATTENTION } from "../../../native/cuda/kernels.ts";
 import { type Constants, dxStride, type Kept, qkvWidth } from "./fused_buffers.ts";
 import type { Buffer } from "./fused_memory.ts";
 import { type On, project, projectBack, rowThreads } from "./fused_project.ts";

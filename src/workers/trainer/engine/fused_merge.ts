@@ -2,10 +2,10 @@
  * What was learned, into the weights of the engine that samples: with the adapter beside them it reads each of them
  * again for every token. Always from the frozen weights, so that nothing adds up over the steps.
  */
-import { TYPE } from "../../../native/ggml.ts";
-import { typeOf } from "../../../native/ggml_symbols.ts";
-import type { Kernels } from "../../../native/kernels.ts";
-import type { WeightPlace, WeightPlaces } from "../../../native/llama_weights.ts";
+import { TYPE } from "../../../native/ggml/ggml.ts";
+import { typeOf } from "../../../native/ggml/symbols.ts";
+import type { Kernels } from "../../../native/cuda/kernels.ts";
+import type { WeightPlace, WeightPlaces } from "../../../native/llama/weights.ts";
 import type { Architecture } from "./architecture.ts";
 import { past } from "./fused_memory.ts";
 import { type FusedWeights, fusedWeights, type Group } from "./fused_weights.ts";

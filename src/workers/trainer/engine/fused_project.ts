@@ -1,5 +1,5 @@
 /** Products with weights and their adapters, forward and back. */
-import type { Kernels } from "../../../native/kernels.ts";
+import type { Kernels } from "../../../native/cuda/kernels.ts";
 import type { Scratch, Shared, Size } from "./fused_buffers.ts";
 import { type Buffer, past } from "./fused_memory.ts";
 import type { Adapter, Group } from "./fused_weights.ts";

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import { openRandom } from "../../../lib/training/random.ts";
-import { ATTENTION } from "../../../native/kernels.ts";
+import { ATTENTION } from "../../../native/cuda/kernels.ts";
 import { isUneven, keyTilesOf, SEEN, seenOf, TILE, tilesOf } from "./fused_sight.ts";
 
 const random = openRandom(4);

@@ -1,5 +1,5 @@
 /** Who sees whom, as the kernels of attention read it. Pure. */
-import { ATTENTION } from "../../../native/kernels.ts";
+import { ATTENTION } from "../../../native/cuda/kernels.ts";
 import type { Batch } from "./inputs.ts";
 
 /** Numbers for a token, and for a tile of keys: struct Seen and struct KeyTile of the kernels. */

@@ -7,9 +7,9 @@
  *     A₁                   adapters cost no pass over memory of their own.
  *     A₂
  */
-import { putBytes, TYPE } from "../../../native/ggml.ts";
-import { shapeOf, typeOf } from "../../../native/ggml_symbols.ts";
-import type { Kernels } from "../../../native/kernels.ts";
+import { putBytes, TYPE } from "../../../native/ggml/ggml.ts";
+import { shapeOf, typeOf } from "../../../native/ggml/symbols.ts";
+import type { Kernels } from "../../../native/cuda/kernels.ts";
 import type { Architecture } from "./architecture.ts";
 import { addressOf, COPY_INTS, copiesOf, packed } from "./fused_adapters.ts";
 import { decodeRows } from "./fused_decode.ts";

@@ -3,7 +3,7 @@
  * process, as the first error that it keeps.
  */
 import { CString, type Pointer } from "bun:ffi";
-import type { Shim } from "./shim.ts";
+import type { Shim } from "../shim/shim.ts";
 
 type Symbols = { llama_log_set: (callback: Pointer, context: null) => unknown };
 export type ErrorLog = { forgetError: () => void; firstError: () => string };

@@ -1,10 +1,10 @@
 /** The helper that makes namespaces (src/native/jail/*.c), and the descriptors it is given. */
 import { existsSync, writeSync } from "node:fs";
 import { join, resolve } from "node:path";
-import { UsageError } from "../lib/errors.ts";
-import { compiled } from "./embedded.ts";
-import { ensureGroup } from "./extract.ts";
-import { addressOf, cString, NR, syscall } from "./syscalls.ts";
+import { UsageError } from "../../lib/errors.ts";
+import { compiled } from "../bundle/embedded.ts";
+import { ensureGroup } from "../bundle/extract.ts";
+import { addressOf, cString, NR, syscall } from "../syscalls.ts";
 
 const NAME = "verk-jail";
 const MFD_CLOEXEC = 1;
@@ -16,7 +16,7 @@ const F_SETPIPE_SZ = 1031;
 /** The executable, extracted when needed. An uncompiled run takes what a build has left in .stage. */
 export function jailPath(dataDir: string): string {
   if (compiled) return join(ensureGroup("jail", dataDir), NAME);
-  const path = resolve(import.meta.dir, "../../.stage/jail", NAME);
+  const path = resolve(import.meta.dir, "../../../.stage/jail", NAME);
   if (!existsSync(path)) throw new UsageError(`${NAME} has not been built; run: bun scripts/bundle/jail.ts`);
   return path;
 }

@@ -3,11 +3,11 @@
  * end the process on a violated assertion: only a child process does this.
  */
 import { dlopen, FFIType, ptr, read } from "bun:ffi";
-import { explainLoad } from "./addon.ts";
-import { setNativeEnv } from "./libc.ts";
-import { llamaLibraries } from "./llama.ts";
-import { cstr, must, type Ptr, text } from "./llama_symbols.ts";
-import { ggmlCalls, openShim } from "./shim.ts";
+import { explainLoad } from "../bundle/addon.ts";
+import { setNativeEnv } from "../libc.ts";
+import { llamaLibraries } from "../llama/libraries.ts";
+import { cstr, must, type Ptr, text } from "../llama/symbols.ts";
+import { ggmlCalls, openShim } from "../shim/shim.ts";
 
 const P = "ptr";
 const I = "i32";

@@ -1,5 +1,5 @@
 // Kernels of the trainer for NVIDIA GPUs from compute capability 8.0 on, in one file of machine code that
-// scripts/build_kernels makes and src/native/kernels.ts loads. Rows lie one behind the other, strides count elements.
+// scripts/build_kernels makes and src/native/cuda/kernels.ts loads. Rows lie one behind the other, strides count elements.
 #include "attention_back.cuh"
 #include "head.cuh"
 #include "rows.cuh"

@@ -1,11 +1,11 @@
 /** Files inside the executable that are read, not loaded: they never touch the disk. */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { UsageError } from "../lib/errors.ts";
+import { UsageError } from "../../lib/errors.ts";
 import { compiled, groups } from "./embedded.ts";
 import { createInflate, slicesOf } from "./parts.ts";
 
-const STAGED = join(import.meta.dir, "../../.stage"); // where scripts/build leaves them, for an uncompiled run
+const STAGED = join(import.meta.dir, "../../../.stage"); // where scripts/build leaves them, for an uncompiled run
 
 export function readAsset(group: string, name: string): Uint8Array<ArrayBuffer> {
   if (!compiled) return readFileSync(join(STAGED, group, name));

@@ -1,8 +1,8 @@
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
-import { prepare, preparedDir } from "./addon.ts";
-import { compiled, groups } from "./embedded.ts";
-import { platform } from "./platform/index.ts";
+import { prepare, preparedDir } from "../bundle/addon.ts";
+import { compiled, groups } from "../bundle/embedded.ts";
+import { platform } from "../platform/index.ts";
 
 export type LlamaLibraries = {
   /** Holds every backend; `ggml_backend_load_all_from_path(dir)` picks the CPU one that fits the processor. */
@@ -19,7 +19,7 @@ export function llamaLibraries(dataDir: string, want: { cuda: boolean } = { cuda
   prepare(group, dataDir);
   const dir = compiled
     ? join(preparedDir(group), cuda ? `${platform.name}-cuda` : platform.name)
-    : join(import.meta.dir, "../../node_modules/@node-llama-cpp", platform.name, "bins", platform.name);
+    : join(import.meta.dir, "../../../node_modules/@node-llama-cpp", platform.name, "bins", platform.name);
   const entries = readdirSync(dir);
   const find = (pattern: RegExp) => {
     const name = entries.find((entry) => pattern.test(entry));

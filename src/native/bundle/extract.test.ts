@@ -13,7 +13,7 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { zstdCompressSync } from "node:zlib";
-import { UsageError } from "../lib/errors.ts";
+import { UsageError } from "../../lib/errors.ts";
 import type { EmbeddedGroup } from "./embedded.ts";
 
 let dir: string;

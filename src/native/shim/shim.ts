@@ -2,9 +2,9 @@
 import { dlopen, FFIType, type Pointer, ptr } from "bun:ffi";
 import { existsSync } from "node:fs";
 import { join, resolve } from "node:path";
-import { UsageError } from "../lib/errors.ts";
-import { compiled } from "./embedded.ts";
-import { ensureGroup } from "./extract.ts";
+import { UsageError } from "../../lib/errors.ts";
+import { compiled } from "../bundle/embedded.ts";
+import { ensureGroup } from "../bundle/extract.ts";
 
 const NAME = "verk-shim.so";
 /** 64-bit words of the buffers that the shim writes a returned struct into. The structs are smaller. */
@@ -26,7 +26,7 @@ const SYMBOLS = {
 /** The library, extracted when needed. An uncompiled run takes what a build has left in .stage. */
 export function shimPath(dataDir: string): string {
   if (compiled) return join(ensureGroup("shim", dataDir), NAME);
-  const path = resolve(import.meta.dir, "../../.stage/shim", NAME);
+  const path = resolve(import.meta.dir, "../../../.stage/shim", NAME);
   if (!existsSync(path)) throw new UsageError(`${NAME} has not been built; run: bun scripts/bundle/shim.ts`);
   return path;
 }

@@ -2,9 +2,9 @@
  * A small computation on each device of a kind. It shows what a list of devices cannot: that the library has machine
  * code that this card and driver take. Where it has none, ggml ends the process: only a child does this.
  */
-import { allocate, type Backend, GPU_TYPE, getFloats, newContext, newTensor, putBytes, TYPE } from "./ggml.ts";
-import type { Ggml } from "./ggml_symbols.ts";
-import { must, type Ptr, text } from "./llama_symbols.ts";
+import { allocate, type Backend, GPU_TYPE, getFloats, newContext, newTensor, putBytes, TYPE } from "../ggml/ggml.ts";
+import type { Ggml } from "../ggml/symbols.ts";
+import { must, type Ptr, text } from "../llama/symbols.ts";
 
 export type TestedDevice = { name: string; description: string };
 

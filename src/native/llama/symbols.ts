@@ -3,12 +3,12 @@
  * llama_params.ts lays these structs out and refuses a library whose layout differs.
  */
 import { CString, dlopen, FFIType, type Pointer, ptr } from "bun:ffi";
-import { explainLoad } from "./addon.ts";
-import { setNativeEnv } from "./libc.ts";
-import { llamaLibraries } from "./llama.ts";
-import { keepOnlyErrors } from "./llama_log.ts";
-import { checkLayouts } from "./llama_params.ts";
-import { ggmlCalls, llamaCalls, openShim } from "./shim.ts";
+import { explainLoad } from "../bundle/addon.ts";
+import { setNativeEnv } from "../libc.ts";
+import { llamaLibraries } from "./libraries.ts";
+import { keepOnlyErrors } from "./log.ts";
+import { checkLayouts } from "./params.ts";
+import { ggmlCalls, llamaCalls, openShim } from "../shim/shim.ts";
 
 export type Ptr = Pointer;
 /** What bun:ffi says that a call returns; a pointer of this process is always a number. */

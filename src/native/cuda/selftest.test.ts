@@ -1,8 +1,8 @@
 import { expect, test } from "bun:test";
-import { tempDir } from "../../test/harness.ts";
-import { CPU_TYPE } from "./ggml.ts";
-import { openGgml } from "./ggml_symbols.ts";
-import { computeOn } from "./gpu_selftest.ts";
+import { tempDir } from "../../../test/harness.ts";
+import { CPU_TYPE } from "../ggml/ggml.ts";
+import { openGgml } from "../ggml/symbols.ts";
+import { computeOn } from "./selftest.ts";
 
 const ggml = openGgml(tempDir(), { cuda: false });
 

@@ -1,9 +1,9 @@
 /** Devices, memory and tensors of ggml, for the trainer. */
 import { CFunction, ptr } from "bun:ffi";
-import { type Ggml, openGgml, type Shape, typeOf } from "./ggml_symbols.ts";
-import { type Kernels, openKernels } from "./kernels.ts";
-import { llamaLibraries } from "./llama.ts";
-import { cstr, must, type Ptr, text } from "./llama_symbols.ts";
+import { type Ggml, openGgml, type Shape, typeOf } from "./symbols.ts";
+import { type Kernels, openKernels } from "../cuda/kernels.ts";
+import { llamaLibraries } from "../llama/libraries.ts";
+import { cstr, must, type Ptr, text } from "../llama/symbols.ts";
 import { OutOfMemory } from "./out_of_memory.ts";
 
 export const TYPE = { F32: 0, F16: 1, Q8_0: 8, I32: 26, BF16: 30 } as const;

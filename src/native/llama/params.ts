@@ -4,7 +4,7 @@
  * field in the wrong place would corrupt memory rather than fail.
  */
 import type { Pointer } from "bun:ffi";
-import { DEFAULTS_WORDS } from "./shim.ts";
+import { DEFAULTS_WORDS } from "../shim/shim.ts";
 
 const VERSION = "0.5.0-dev";
 const MINUS_ONE = -1082130432; // -1.0f

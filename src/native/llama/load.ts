@@ -2,8 +2,8 @@
 import { FFIType, JSCallback, type Pointer, ptr } from "bun:ffi";
 import { closeSync, openSync, readSync } from "node:fs";
 import { basename } from "node:path";
-import { type ContextParams, contextParams, modelParams } from "./llama_params.ts";
-import { cstr, type Llama, must, type Ptr, text } from "./llama_symbols.ts";
+import { type ContextParams, contextParams, modelParams } from "./params.ts";
+import { cstr, type Llama, must, type Ptr, text } from "./symbols.ts";
 
 export type Device = { device: Ptr; name: string; description: string };
 

@@ -4,7 +4,7 @@
  */
 import { dlopen } from "bun:ffi";
 import { join } from "node:path";
-import { UsageError } from "../lib/errors.ts";
+import { UsageError } from "../../lib/errors.ts";
 import { compiled } from "./embedded.ts";
 import { ensureGroup } from "./extract.ts";
 
