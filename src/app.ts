@@ -2,10 +2,10 @@
 import { mkdirSync, realpathSync } from "node:fs";
 import { join } from "node:path";
 import type { Ctx } from "./context.ts";
-import { type ErrorAnswer, errorResponse, toAppError } from "./http/errors.ts";
-import { listensFor } from "./http/patience.ts";
+import { type ErrorAnswer, errorResponse, toAppError } from "./http/answer/errors.ts";
+import { listensFor } from "./http/connection.ts";
 import { createHandler, type Handler } from "./http/server.ts";
-import { serviceErrorResponse } from "./http/service_errors.ts";
+import { serviceErrorResponse } from "./http/answer/service_errors.ts";
 import { UsageError } from "./lib/errors.ts";
 import { formatListen, type Listen, parseListen } from "./lib/listen.ts";
 import { VERSION } from "./lib/version.ts";

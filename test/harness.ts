@@ -4,7 +4,7 @@ import { join, resolve } from "node:path";
 import { openContext } from "../src/app.ts";
 import type { Ctx, SCOPES } from "../src/context.ts";
 import { createHandler } from "../src/http/server.ts";
-import { isServicePath } from "../src/http/service_errors.ts";
+import { isServicePath } from "../src/http/answer/service_errors.ts";
 import { loops } from "../src/loops.ts";
 import { type Clock, systemClock } from "../src/platform/clock.ts";
 import { type Config, loadConfig } from "../src/platform/config/config.ts";

@@ -3,7 +3,7 @@ import { clientAddress } from "../lib/client_address.ts";
 import { type Cidr, parseCidr } from "../lib/ip.ts";
 import { oncePer } from "../lib/once_per.ts";
 import type { Config } from "../platform/config/config.ts";
-import { listenerOf } from "./patience.ts";
+import { listenerOf } from "./connection.ts";
 
 const proxiesOf = oncePer((config: Config) =>
   config.http.trusted_proxies.map(parseCidr).filter((cidr): cidr is Cidr => cidr !== undefined),

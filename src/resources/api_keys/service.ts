@@ -2,7 +2,7 @@ import { and, eq, sql } from "drizzle-orm";
 import type { Ctx, Principal } from "../../context.ts";
 import { emit } from "../../events/emit.ts";
 import { transition } from "../../events/lifecycle.ts";
-import { type PageQuery, page } from "../../http/pagination.ts";
+import { type PageQuery, page } from "../../http/answer/pagination.ts";
 import { hashKey, mintKey, prefixOf } from "../../lib/api_key.ts";
 import { AppError } from "../../lib/errors.ts";
 import { newId } from "../../lib/ids.ts";

@@ -1,7 +1,7 @@
 /** What things cost and what a workspace has left: the sum of its ledger. */
 import { eq } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
-import { type PageQuery, page } from "../../http/pagination.ts";
+import { type PageQuery, page } from "../../http/answer/pagination.ts";
 import { costOf, priceOf } from "../../lib/billing/charge.ts";
 import { AppError } from "../../lib/errors.ts";
 import { microsOf, usdOf } from "../../lib/money.ts";

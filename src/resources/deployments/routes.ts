@@ -4,7 +4,7 @@ import type { Ctx } from "../../context.ts";
 import { area } from "../../http/auth.ts";
 import { creates } from "../../http/idempotency.ts";
 import { describe } from "../../http/openapi.ts";
-import { listOf, PageQuery } from "../../http/pagination.ts";
+import { listOf, PageQuery } from "../../http/answer/pagination.ts";
 import { asks } from "../../http/query.ts";
 import { ChatCompletion, ChatCompletionRequest } from "../../lib/chat/chat_completion.ts";
 import { Completion, CompletionRequest } from "../../lib/chat/completion.ts";

@@ -1,5 +1,5 @@
 /** Detections in numbers, single ones and those of batches alike. */
-import { serviceCodeOf } from "../../http/service_errors.ts";
+import { serviceCodeOf } from "../../http/answer/service_errors.ts";
 import type { AppError } from "../../lib/errors.ts";
 import { afterCommit, type Db, type Tx } from "../../platform/db/db.ts";
 import { counter } from "../../platform/metrics.ts";

@@ -1,12 +1,12 @@
-/** The interface of detection: its own header for the key, its own shape of errors (src/http/service_errors.ts). */
+/** The interface of detection: its own header for the key, its own shape of errors (src/http/answer/service_errors.ts). */
 import { Elysia } from "elysia";
 import type { Ctx, Principal } from "../../context.ts";
 import { hasMade } from "../../http/audit.ts";
 import { area, type Door } from "../../http/auth.ts";
-import { readBody } from "../../http/body.ts";
+import { readBody } from "../../http/body/json.ts";
 import { createsLater } from "../../http/idempotency.ts";
 import { describe } from "../../http/openapi.ts";
-import { keepOpen } from "../../http/patience.ts";
+import { keepOpen } from "../../http/connection.ts";
 import { asks } from "../../http/query.ts";
 import { AppError } from "../../lib/errors.ts";
 import * as batches from "./batches/batches.ts";

@@ -5,7 +5,7 @@
  */
 import { eq } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
-import type { PageQuery } from "../../http/pagination.ts";
+import type { PageQuery } from "../../http/answer/pagination.ts";
 import { AppError } from "../../lib/errors.ts";
 import { oncePer } from "../../lib/once_per.ts";
 import { afterCommit, type Db, openCommit, type Tx, write } from "../../platform/db/db.ts";

@@ -5,7 +5,7 @@ import { and, desc, eq, isNull, ne, or, type SQL, sql } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { emit } from "../../events/emit.ts";
 import { transition } from "../../events/lifecycle.ts";
-import { type PageQuery, page } from "../../http/pagination.ts";
+import { type PageQuery, page } from "../../http/answer/pagination.ts";
 import { AppError } from "../../lib/errors.ts";
 import { estimateMemory, type MemoryEstimate } from "../../lib/gguf/memory.ts";
 import { isId, newId } from "../../lib/ids.ts";

@@ -2,7 +2,7 @@ import { afterEach, expect, test } from "bun:test";
 import { tarGz } from "../../../test/archives.ts";
 import { jobRow } from "../../../test/fake_trainers.ts";
 import { fakeClock, manyApps, type Options, type TestApp } from "../../../test/harness.ts";
-import { listensFor } from "../../http/patience.ts";
+import { listensFor } from "../../http/connection.ts";
 import { createHandler } from "../../http/server.ts";
 import { write } from "../../platform/db/db.ts";
 import { mount } from "../../routes.ts";

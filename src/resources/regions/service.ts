@@ -1,5 +1,5 @@
 import type { Ctx } from "../../context.ts";
-import type { PageQuery } from "../../http/pagination.ts";
+import type { PageQuery } from "../../http/answer/pagination.ts";
 import { AppError } from "../../lib/errors.ts";
 import { listGpus } from "../../platform/machine/hardware.ts";
 import type { Region } from "./schema.ts";

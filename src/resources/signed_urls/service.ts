@@ -7,7 +7,7 @@ import type { Ctx, Principal } from "../../context.ts";
 import { actsFor, isRead } from "../../http/audit.ts";
 import { rootOf } from "../../http/host.ts";
 import { underWayOf } from "../../http/limits/under_way.ts";
-import { rateLimiterOf } from "../../http/rate_limit.ts";
+import { rateLimiterOf } from "../../http/limits/rate_limit.ts";
 import { AppError } from "../../lib/errors.ts";
 import { oncePer } from "../../lib/once_per.ts";
 import { isSigned, readSignedQuery, type SignedUse, signedQuery } from "../../lib/signed_url.ts";

@@ -1,6 +1,6 @@
 /** What happens when a file comes: at once, in parts, or past this server into the storage. */
 import type { Ctx } from "../../context.ts";
-import { receive, take } from "../../http/receive.ts";
+import { receive, take } from "../../http/body/receive.ts";
 import { AppError } from "../../lib/errors.ts";
 import { oncePer } from "../../lib/once_per.ts";
 import { type Db, type Tx, write } from "../../platform/db/db.ts";

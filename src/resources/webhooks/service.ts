@@ -5,7 +5,7 @@ import { lastSeq } from "../../events/consume.ts";
 import { emit } from "../../events/emit.ts";
 import { transition } from "../../events/lifecycle.ts";
 import type { Once } from "../../http/idempotency.ts";
-import { type PageQuery, page } from "../../http/pagination.ts";
+import { type PageQuery, page } from "../../http/answer/pagination.ts";
 import { AppError } from "../../lib/errors.ts";
 import { newId } from "../../lib/ids.ts";
 import { isoTime } from "../../lib/time.ts";

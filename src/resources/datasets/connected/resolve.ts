@@ -7,7 +7,7 @@ import { and, eq, inArray } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import { emit } from "../../../events/emit.ts";
 import { transition } from "../../../events/lifecycle.ts";
-import { type PageQuery, page } from "../../../http/pagination.ts";
+import { type PageQuery, page } from "../../../http/answer/pagination.ts";
 import { AppError } from "../../../lib/errors.ts";
 import { newId } from "../../../lib/ids.ts";
 import { oncePer } from "../../../lib/once_per.ts";

@@ -1,12 +1,12 @@
 import { Elysia } from "elysia";
 import type { Ctx } from "../../../context.ts";
 import { area } from "../../../http/auth.ts";
-import { readBody } from "../../../http/body.ts";
+import { readBody } from "../../../http/body/json.ts";
 import { creates } from "../../../http/idempotency.ts";
 import { bodyLimits } from "../../../http/limits/body_limits.ts";
 import { describe } from "../../../http/openapi.ts";
-import { listOf, PageQuery } from "../../../http/pagination.ts";
-import { keepOpen } from "../../../http/patience.ts";
+import { listOf, PageQuery } from "../../../http/answer/pagination.ts";
+import { keepOpen } from "../../../http/connection.ts";
 import { asks } from "../../../http/query.ts";
 import { checkSource, validate } from "./connect.ts";
 import * as resolve from "./resolve.ts";

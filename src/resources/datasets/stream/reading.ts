@@ -1,6 +1,6 @@
 /** Rows going out: pages, differences, exports. JSON texts are passed on as they were stored. */
 import type { Ctx } from "../../../context.ts";
-import { keepOpen } from "../../../http/patience.ts";
+import { keepOpen } from "../../../http/connection.ts";
 import { AppError } from "../../../lib/errors.ts";
 import { isoTime } from "../../../lib/time.ts";
 import { takingTurns } from "../../../lib/turns.ts";

@@ -3,7 +3,7 @@ import { and, desc, eq, gte, isNotNull, lt, sql } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import { emit } from "../../../events/emit.ts";
 import type { Once } from "../../../http/idempotency.ts";
-import type { PageQuery } from "../../../http/pagination.ts";
+import type { PageQuery } from "../../../http/answer/pagination.ts";
 import { AppError } from "../../../lib/errors.ts";
 import { oncePer } from "../../../lib/once_per.ts";
 import { openCommit, type Tx, write } from "../../../platform/db/db.ts";

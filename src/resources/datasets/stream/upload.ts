@@ -7,7 +7,7 @@ import { rm } from "node:fs/promises";
 import { and, eq } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import { type Creation, creates } from "../../../http/idempotency.ts";
-import { type FilePart, readMultipart } from "../../../http/multipart.ts";
+import { type FilePart, readMultipart } from "../../../http/body/multipart.ts";
 import { AppError } from "../../../lib/errors.ts";
 import { newId } from "../../../lib/ids.ts";
 import type { Format } from "../../../lib/rows/format.ts";

@@ -5,7 +5,7 @@
 import type { Ctx } from "../../../context.ts";
 import { callerOf } from "../../../http/audit.ts";
 import { openStream } from "../../../http/limits/streams.ts";
-import { keepOpen, promisesNothing } from "../../../http/patience.ts";
+import { keepOpen, promisesNothing } from "../../../http/connection.ts";
 import { AppError } from "../../../lib/errors.ts";
 import { counter } from "../../../platform/metrics.ts";
 import * as billing from "../../billing/service.ts";

@@ -6,7 +6,7 @@ import type { Ctx } from "../../../context.ts";
 import { emit } from "../../../events/emit.ts";
 import { transition } from "../../../events/lifecycle.ts";
 import type { Once } from "../../../http/idempotency.ts";
-import { serviceCodeOf } from "../../../http/service_errors.ts";
+import { serviceCodeOf } from "../../../http/answer/service_errors.ts";
 import { AppError } from "../../../lib/errors.ts";
 import { newId } from "../../../lib/ids.ts";
 import { oncePer } from "../../../lib/once_per.ts";

@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { and, asc, eq, getTableColumns, isNull, lte, sql } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import { transition } from "../../../events/lifecycle.ts";
-import { serviceCodeOf } from "../../../http/service_errors.ts";
+import { serviceCodeOf } from "../../../http/answer/service_errors.ts";
 import { AppError, type ErrorCode } from "../../../lib/errors.ts";
 import { durable, prepared, write } from "../../../platform/db/db.ts";
 import { cleanTemp, errorCode, StorageError } from "../../../platform/files.ts";

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { and, desc, eq } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import { transition } from "../../../events/lifecycle.ts";
-import { receive } from "../../../http/receive.ts";
+import { receive } from "../../../http/body/receive.ts";
 import { AppError } from "../../../lib/errors.ts";
 import { newId } from "../../../lib/ids.ts";
 import { isoTime } from "../../../lib/time.ts";

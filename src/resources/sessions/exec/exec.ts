@@ -1,7 +1,7 @@
 /** One command in a session, from its place in the line to the end of everything it started. */
 import { closeSync } from "node:fs";
 import type { Ctx } from "../../../context.ts";
-import type { SseMessage } from "../../../http/sse.ts";
+import type { SseMessage } from "../../../http/answer/sse.ts";
 import { AppError } from "../../../lib/errors.ts";
 import { newId } from "../../../lib/ids.ts";
 import { openWorkspace, volumeOf, workspaceOf } from "../../../sandbox/files/sandbox_dir.ts";

@@ -2,8 +2,8 @@
 
 import { closeSync } from "node:fs";
 import type { Ctx } from "../../../context.ts";
-import { fileResponse } from "../../../http/file_response.ts";
-import { contentLength, receive } from "../../../http/receive.ts";
+import { fileResponse } from "../../../http/answer/file_response.ts";
+import { contentLength, receive } from "../../../http/body/receive.ts";
 import { AppError } from "../../../lib/errors.ts";
 import { type Chunks, writeTemp } from "../../../platform/files.ts";
 import { streamOf } from "../../../sandbox/files/chunks.ts";

@@ -2,7 +2,7 @@
 import { and, eq } from "drizzle-orm";
 import { z } from "zod";
 import type { Ctx } from "../../../context.ts";
-import { fileResponse } from "../../../http/file_response.ts";
+import { fileResponse } from "../../../http/answer/file_response.ts";
 import { AppError } from "../../../lib/errors.ts";
 import { DateTime, later } from "../../../lib/schema.ts";
 import { isoTime } from "../../../lib/time.ts";

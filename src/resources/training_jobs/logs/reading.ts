@@ -2,7 +2,7 @@
 import { closeSync, fstatSync, readSync } from "node:fs";
 import { eq } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
-import type { SseMessage } from "../../../http/sse.ts";
+import type { SseMessage } from "../../../http/answer/sse.ts";
 import { newId } from "../../../lib/ids.ts";
 import { takingTurns } from "../../../lib/turns.ts";
 import * as looseKeys from "../../loose_keys/service.ts";

@@ -1,7 +1,7 @@
 /** Lists of what a job leaves behind. */
 import { and, asc, eq, gt, isNull, max } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
-import { type PageQuery, page } from "../../../http/pagination.ts";
+import { type PageQuery, page } from "../../../http/answer/pagination.ts";
 import { AppError } from "../../../lib/errors.ts";
 import { presentCheckpoint, presentEvent, presentSample, type SamplesQuery } from "./schema.ts";
 import { type JobRow, trainingCheckpoints, trainingEvents, trainingSamples } from "../table.ts";

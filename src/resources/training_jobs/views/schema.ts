@@ -1,6 +1,6 @@
 /** What a job leaves behind, as it is shown: events, metrics, samples, checkpoints. */
 import { z } from "zod";
-import { PageQuery } from "../../../http/pagination.ts";
+import { PageQuery } from "../../../http/answer/pagination.ts";
 import { DateTime, later } from "../../../lib/schema.ts";
 import { isoTime } from "../../../lib/time.ts";
 import {

@@ -1,11 +1,11 @@
 import { Elysia, ValidationError } from "elysia";
 import { z } from "zod";
-import type { Ctx } from "../context.ts";
-import { AppError } from "../lib/errors.ts";
-import { StorageError } from "../platform/files.ts";
-import { NO_BODY } from "./body.ts";
+import type { Ctx } from "../../context.ts";
+import { AppError } from "../../lib/errors.ts";
+import { StorageError } from "../../platform/files.ts";
+import { NO_BODY } from "../body/json.ts";
 import { deepest, type Issue, schemaError } from "./issues.ts";
-import { pathOf, requestIdOf } from "./request_log.ts";
+import { pathOf, requestIdOf } from "../request_log.ts";
 import { isServicePath, serviceErrorResponse } from "./service_errors.ts";
 
 export const ErrorEnvelope = z

@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
-import { until } from "../../test/harness.ts";
-import { AppError } from "../lib/errors.ts";
-import { createLog, silentLog } from "../platform/log.ts";
+import { until } from "../../../test/harness.ts";
+import { AppError } from "../../lib/errors.ts";
+import { createLog, silentLog } from "../../platform/log.ts";
 import { encodeSse, type SseMessage, sse } from "./sse.ts";
 
 const anyone = { workspaceId: "ws_a", keyId: "key_a", scopes: ["*"] } as const;

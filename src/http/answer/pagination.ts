@@ -1,9 +1,9 @@
 import { and, desc, eq, lt, or, type SQL } from "drizzle-orm";
 import type { SQLiteColumn, SQLiteTable } from "drizzle-orm/sqlite-core";
 import { z } from "zod";
-import { AppError } from "../lib/errors.ts";
-import { later } from "../lib/schema.ts";
-import type { Db } from "../platform/db/db.ts";
+import { AppError } from "../../lib/errors.ts";
+import { later } from "../../lib/schema.ts";
+import type { Db } from "../../platform/db/db.ts";
 
 export const PageQuery = z.object({
   limit: z.coerce.number().int().min(1).max(100).default(20).describe("How many items at most"),

@@ -1,6 +1,6 @@
-import type { Ctx } from "../context.ts";
-import { AppError } from "../lib/errors.ts";
-import { bodyMemoryOf } from "./limits/body_memory.ts";
+import type { Ctx } from "../../context.ts";
+import { AppError } from "../../lib/errors.ts";
+import { bodyMemoryOf } from "../limits/body_memory.ts";
 
 type Options = {
   maxBytes: number;

@@ -1,7 +1,7 @@
 import type { Readable } from "node:stream";
 import { Busboy, type BusboyHeaders } from "@fastify/busboy";
-import { AppError } from "../lib/errors.ts";
-import { takingTurns } from "../lib/turns.ts";
+import { AppError } from "../../lib/errors.ts";
+import { takingTurns } from "../../lib/turns.ts";
 
 export type FilePart = {
   /** Of the form's field. */

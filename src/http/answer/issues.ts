@@ -1,4 +1,4 @@
-import { AppError } from "../lib/errors.ts";
+import { AppError } from "../../lib/errors.ts";
 
 export type Issue = { path?: readonly PropertyKey[]; message: string; errors?: readonly (readonly Issue[])[] };
 

@@ -1,6 +1,6 @@
-import { AppError } from "../lib/errors.ts";
-import { matchesTag, rangeOf } from "../lib/range.ts";
-import type { ByteRange, Opened } from "../platform/storage/storage.ts";
+import { AppError } from "../../lib/errors.ts";
+import { matchesTag, rangeOf } from "../../lib/range.ts";
+import type { ByteRange, Opened } from "../../platform/storage/storage.ts";
 
 export type StoredFile = {
   /** As it is saved by whoever downloads it. */

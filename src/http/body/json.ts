@@ -1,12 +1,12 @@
 import type { z } from "zod";
-import type { Ctx } from "../context.ts";
-import { AppError } from "../lib/errors.ts";
-import { ListExcess, parseWithList } from "../lib/json_list.ts";
-import { jsonExcess } from "../lib/json_scan.ts";
-import { hasOddNumbers, parseExact, parseWithExact } from "../lib/rows/json.ts";
-import { callerOf } from "./audit.ts";
-import { deepest, type Issue, schemaError } from "./issues.ts";
-import type { BodyLimits } from "./limits/body_limits.ts";
+import type { Ctx } from "../../context.ts";
+import { AppError } from "../../lib/errors.ts";
+import { ListExcess, parseWithList } from "../../lib/json_list.ts";
+import { jsonExcess } from "../../lib/json_scan.ts";
+import { hasOddNumbers, parseExact, parseWithExact } from "../../lib/rows/json.ts";
+import { callerOf } from "../audit.ts";
+import { deepest, type Issue, schemaError } from "../answer/issues.ts";
+import type { BodyLimits } from "../limits/body_limits.ts";
 import { readBytes } from "./read_bytes.ts";
 
 const MAX_DEPTH = 64;

@@ -1,6 +1,6 @@
 /** The interface of detection, on the same port: `{error, code}` for every failure under its paths, and no 422. */
 import { z } from "zod";
-import type { AppError, ErrorCode } from "../lib/errors.ts";
+import type { AppError, ErrorCode } from "../../lib/errors.ts";
 
 export const ServiceError = z
   .object({ error: z.string(), code: z.string().describe("MISSING_API_KEY, INVALID_IMAGE, RATE_LIMITED, …") })
