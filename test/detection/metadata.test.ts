@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import sharp from "sharp";
-import { readExif } from "../../src/lib/detection/exif.ts";
-import { readOrigin, type Written } from "../../src/lib/detection/metadata.ts";
+import { readExif } from "../../src/workers/detector/origin/exif.ts";
+import { readOrigin, type Written } from "../../src/workers/detector/origin/metadata.ts";
 import { sniff } from "../../src/lib/detection/sniff.ts";
 
 const image = () => sharp({ create: { width: 20, height: 20, channels: 3, background: "#123" } });

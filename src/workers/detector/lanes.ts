@@ -1,5 +1,5 @@
 /** The lanes and who waits for one. */
-import { CROP, MAX_CROPS } from "../../lib/detection/views.ts";
+import { CROP, MAX_CROPS } from "./views.ts";
 import { compiled } from "../../native/bundle/embedded.ts";
 import type { ModelName } from "../protocol_detector.ts";
 import { join, type Part, stretches, takeBatch } from "./batch.ts";

@@ -6,7 +6,7 @@
 import { mkdir, open, readdir, readFile, rename, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
-import { ALARMS } from "../../lib/training/alarms.ts";
+import { ALARMS } from "./loop/alarms.ts";
 import { METHODS } from "../../lib/training/hyperparameters.ts";
 import { LoraSettings } from "../../lib/training/lora.ts";
 import { errorCode, renameDurably, syncDir, tempPath } from "../../platform/files.ts";

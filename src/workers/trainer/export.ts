@@ -16,7 +16,7 @@ import type { Adapter, AdapterLayer } from "./results/adapter.ts";
 import { type Learned, type MergedType, writeMergedGguf } from "./results/merged_gguf.ts";
 import { writePeft } from "./results/peft.ts";
 import { writeQuantizedGguf } from "./results/quantized_gguf.ts";
-import { openTensors, WEIGHTS_FILE } from "./trainee_files.ts";
+import { openTensors, WEIGHTS_FILE } from "./trainee/files.ts";
 
 type Report = { tell: (message: FromTrainer) => void; onTurn: () => void };
 

@@ -1,5 +1,5 @@
 import { GgufError } from "../../lib/gguf/parse.ts";
-import { SafetensorsError } from "../../lib/safetensors.ts";
+import { SafetensorsError } from "./results/safetensors.ts";
 import { OutOfMemory } from "../../native/ggml/ggml.ts";
 import { type ReportedFailure, WorkerError } from "../protocol.ts";
 import type { TROUBLES, TrainSample } from "../protocol_trainer.ts";

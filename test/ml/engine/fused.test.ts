@@ -17,8 +17,8 @@ import {
 import type { Kernels } from "../../../src/native/cuda/kernels.ts";
 import { architectureOf } from "../../../src/workers/trainer/engine/architecture.ts";
 import { openPatterns } from "../../../src/workers/trainer/engine/dropout.ts";
-import { canFuse } from "../../../src/workers/trainer/engine/fused.ts";
-import { decodeRows, decodesToBf16 } from "../../../src/workers/trainer/engine/fused_decode.ts";
+import { canFuse } from "../../../src/workers/trainer/engine/fused/fused.ts";
+import { decodeRows, decodesToBf16 } from "../../../src/workers/trainer/engine/fused/decode.ts";
 import { buildGraph, type GraphShape } from "../../../src/workers/trainer/engine/graph.ts";
 import { type Lora, loadWeights } from "../../../src/workers/trainer/engine/weights.ts";
 import { tempDir } from "../../harness.ts";

@@ -9,7 +9,7 @@ import { architectureOf } from "../../../src/workers/trainer/engine/architecture
 import { buildGraph } from "../../../src/workers/trainer/engine/graph.ts";
 import { openOptimizer } from "../../../src/workers/trainer/engine/optimizer.ts";
 import { type Lora, loadWeights, type Weights } from "../../../src/workers/trainer/engine/weights.ts";
-import { batchOf, cut, type MicroBatch, microBatches } from "../../../src/workers/trainer/trainee_batches.ts";
+import { batchOf, cut, type MicroBatch, microBatches } from "../../../src/workers/trainer/trainee/batches.ts";
 import { tempDir } from "../../harness.ts";
 import { random } from "./kit.ts";
 import reference from "./torch_reference.json";

@@ -2,7 +2,7 @@
 import { afterAll, expect, test } from "bun:test";
 import { rmSync } from "node:fs";
 import { openRandom } from "../../../src/lib/training/random.ts";
-import type { Piece, Scores, Trainee } from "../../../src/workers/trainer/trainee_types.ts";
+import type { Piece, Scores, Trainee } from "../../../src/workers/trainer/trainee/types.ts";
 import { tempDir } from "../../harness.ts";
 import { LORA, type Over, opened, STEP } from "./kit.ts";
 

@@ -14,7 +14,7 @@ import { Adapters } from "./adapters.ts";
 import { Decoder } from "./decoder.ts";
 import { Embedder } from "./embedder.ts";
 import { TokenKinds } from "./kinds.ts";
-import type { FromThread, OpenMessage, SubmitMessage } from "./messages.ts";
+import type { FromThread, OpenMessage, SubmitMessage } from "./thread/messages.ts";
 import type { ModelFacts } from "./types.ts";
 
 type Post = (message: FromThread) => void;

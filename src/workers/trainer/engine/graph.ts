@@ -6,7 +6,7 @@ import { ptr } from "bun:ffi";
 import { newContext, OutOfMemory } from "../../../native/ggml/ggml.ts";
 import { must } from "../../../native/llama/symbols.ts";
 import { GRAPH_WORDS } from "../../../native/shim/shim.ts";
-import { buildFused, canFuse } from "./fused.ts";
+import { buildFused, canFuse } from "./fused/fused.ts";
 import { tokenScores } from "./head.ts";
 import { type Batch, blocksOf, chunksOf, type GraphShape, newInputs } from "./inputs.ts";
 import { Tape } from "./tape.ts";

@@ -6,8 +6,8 @@ import { activeTokens, lossScales, weighRollout } from "../../../lib/training/gr
 import { type GrpoTally, grpoMetrics, joinTallies } from "../../../lib/training/grpo_metrics.ts";
 import { grpoOptions, scaleOptions, stepsOf } from "../../../lib/training/plan.ts";
 import { seedOf } from "../../../lib/training/random.ts";
-import { epochsPassed, openOrder } from "../../../lib/training/sampling.ts";
-import type { Examples, Prompt } from "../examples.ts";
+import { epochsPassed, openOrder } from "../data/order.ts";
+import type { Examples, Prompt } from "../data/examples.ts";
 import { evaluatePrompts, type Generation, generate, type Timing } from "./generation.ts";
 import { decodeGeneration, encodeGeneration } from "./generation_file.ts";
 import { leftOutWords } from "./held_out.ts";

@@ -1,10 +1,10 @@
 /** Prompts → completions with their rewards. */
 import { cleaned } from "../../../lib/training/advantages.ts";
-import { judgeRewards } from "../../../lib/training/guards.ts";
+import { judgeRewards } from "./guards.ts";
 import { seedOf } from "../../../lib/training/random.ts";
 import type { Resolved } from "../../../lib/training/resolve.ts";
 import type { TrainSample } from "../../protocol_trainer.ts";
-import type { Examples, Prompt } from "../examples.ts";
+import type { Examples, Prompt } from "../data/examples.ts";
 import type { Roller, RolloutSampling } from "../rollouts/types.ts";
 import { Trouble } from "../trouble.ts";
 import type { ScoreAnswer, World } from "./types.ts";
