@@ -1,4 +1,4 @@
-import { sentence, unusedGpu } from "../../lib/gpu_advice.ts";
+import { sentence, unusedGpu } from "../doctor/gpu_advice.ts";
 import { VERSION } from "../../lib/version.ts";
 import { groups } from "../../native/bundle/embedded.ts";
 import { configFile, exposedSecrets, sayExposed } from "../../platform/config/config.ts";

@@ -1,6 +1,6 @@
 import { existsSync, statSync } from "node:fs";
 import { join, relative, sep } from "node:path";
-import { evaluate, type Sample } from "../../lib/detection/evaluation.ts";
+import { evaluate, type Sample } from "./evaluation.ts";
 import { UsageError } from "../../lib/errors.ts";
 import { command, EXIT, JSON_FLAG } from "../args.ts";
 import { note, print, printJson } from "../output.ts";

@@ -1,4 +1,4 @@
-import type { Evaluation } from "../../lib/detection/evaluation.ts";
+import type { Evaluation } from "./evaluation.ts";
 import { PREDICTIONS } from "../../lib/detection/tiers.ts";
 import { columns } from "../output.ts";
 import { oneLine } from "./report.ts";

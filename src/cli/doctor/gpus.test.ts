@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import type { GpuFacts } from "../../lib/gpu_advice.ts";
+import type { GpuFacts } from "./gpu_advice.ts";
 import type { ProbeReport } from "../../native/probe.ts";
 import { parseGpus } from "../../platform/machine/hardware.ts";
 import { fail } from "./check.ts";

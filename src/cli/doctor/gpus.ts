@@ -2,7 +2,7 @@
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { formatBytes } from "../../lib/bytes.ts";
-import { type GpuFacts, unusedGpu } from "../../lib/gpu_advice.ts";
+import { type GpuFacts, unusedGpu } from "./gpu_advice.ts";
 import { groups } from "../../native/bundle/embedded.ts";
 import { platform } from "../../native/platform/index.ts";
 import type { ProbeReport } from "../../native/probe.ts";

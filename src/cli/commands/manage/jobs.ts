@@ -1,13 +1,13 @@
-import { type Command, command, EXIT, type Group, JSON_FLAG, SERVER_FLAGS } from "../args.ts";
-import { connect } from "../connect.ts";
-import { INTERRUPTED, interruptible } from "../interrupt.ts";
-import { create } from "../jobs/create.ts";
-import { allJobs, type Job, mustFind, pathOf } from "../jobs/find.ts";
-import { watchJob } from "../jobs/follow.ts";
-import { logs } from "../jobs/logs.ts";
-import { model } from "../jobs/model.ts";
-import { headlineOf, lastLine, plainLine, shortNumber, stepOf } from "../jobs/view.ts";
-import { note, print, printJson, printTable } from "../output.ts";
+import { type Command, command, EXIT, type Group, JSON_FLAG, SERVER_FLAGS } from "../../args.ts";
+import { connect } from "../../connect.ts";
+import { INTERRUPTED, interruptible } from "../../interrupt.ts";
+import { create } from "../../jobs/create.ts";
+import { allJobs, type Job, mustFind, pathOf } from "../../jobs/find.ts";
+import { watchJob } from "../../jobs/follow.ts";
+import { logs } from "../../jobs/logs.ts";
+import { model } from "../../jobs/model.ts";
+import { headlineOf, lastLine, plainLine, shortNumber, stepOf } from "../../jobs/view.ts";
+import { note, print, printJson, printTable } from "../../output.ts";
 
 const FLAGS = { ...SERVER_FLAGS, json: JSON_FLAG } as const;
 const NONE = { 1: "failed: there is no such job, or its state does not allow it" };

@@ -1,12 +1,12 @@
 import { resolve } from "node:path";
-import { formatBytes } from "../../lib/bytes.ts";
-import type { Model } from "../../resources/models/schema.ts";
-import { CONFIG_FLAG, command, DATA_FLAG, EXIT, type Group, JSON_FLAG, SERVER_FLAGS } from "../args.ts";
-import { connect } from "../connect.ts";
-import { INTERRUPTED } from "../interrupt.ts";
-import { note, print, printJson, printTable } from "../output.ts";
-import { createProgress } from "../progress.ts";
-import { settingsOf } from "../settings.ts";
+import { formatBytes } from "../../../lib/bytes.ts";
+import type { Model } from "../../../resources/models/schema.ts";
+import { CONFIG_FLAG, command, DATA_FLAG, EXIT, type Group, JSON_FLAG, SERVER_FLAGS } from "../../args.ts";
+import { connect } from "../../connect.ts";
+import { INTERRUPTED } from "../../interrupt.ts";
+import { note, print, printJson, printTable } from "../../output.ts";
+import { createProgress } from "../../progress.ts";
+import { settingsOf } from "../../settings.ts";
 
 const WORKSPACE = {
   type: "string",
@@ -21,7 +21,7 @@ const list = command({
   flags: { ...WHERE, workspace: WORKSPACE, json: JSON_FLAG },
   examples: ["verk models list", "verk models list --json"],
   async run({ workspace, json, ...where }) {
-    const { allOf, DEFAULT_WORKSPACE, models: registry, mustFindWorkspace, offline } = await import("../offline.ts");
+    const { allOf, DEFAULT_WORKSPACE, models: registry, mustFindWorkspace, offline } = await import("../../offline.ts");
     const found = await offline(settingsOf(where), (ctx) => {
       const { id } = mustFindWorkspace(ctx, workspace ?? DEFAULT_WORKSPACE);
       return allOf((query) => registry.list(ctx, id, query));
@@ -57,7 +57,7 @@ const importModel = command({
   examples: ["verk models import ./qwen2.5-0.5b-instruct-q8_0.gguf", "verk models import m.gguf --name team/m --move"],
   exits: { 1: "failed: the file cannot be used, or the name is taken" },
   async run({ name, move, replace, json, ...where }, file = "") {
-    const { imports, offline, presentModel } = await import("../offline.ts");
+    const { imports, offline, presentModel } = await import("../../offline.ts");
     const source = await imports.openSource(resolve(file)); // as whoever calls: root becomes the owner only after
     const progress = createProgress();
     try {

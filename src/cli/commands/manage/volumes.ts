@@ -1,12 +1,12 @@
-import { formatBytes } from "../../lib/bytes.ts";
-import { UsageError } from "../../lib/errors.ts";
-import type { Volume } from "../../resources/volumes/schema.ts";
-import { command, EXIT, type Group, JSON_FLAG, SERVER_FLAGS } from "../args.ts";
-import { connect } from "../connect.ts";
-import { listAll } from "../lists.ts";
-import { note, print, printJson, printTable } from "../output.ts";
-import { cp } from "../volumes/cp.ts";
-import { filesOf, pathOf, remoteOf } from "../volumes/places.ts";
+import { formatBytes } from "../../../lib/bytes.ts";
+import { UsageError } from "../../../lib/errors.ts";
+import type { Volume } from "../../../resources/volumes/schema.ts";
+import { command, EXIT, type Group, JSON_FLAG, SERVER_FLAGS } from "../../args.ts";
+import { connect } from "../../connect.ts";
+import { listAll } from "../../lists.ts";
+import { note, print, printJson, printTable } from "../../output.ts";
+import { cp } from "../../volumes/cp.ts";
+import { filesOf, pathOf, remoteOf } from "../../volumes/places.ts";
 
 const FLAGS = { ...SERVER_FLAGS, json: JSON_FLAG } as const;
 const NONE = { 1: "failed: there is no such volume" };

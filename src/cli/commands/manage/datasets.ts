@@ -1,14 +1,14 @@
-import { formatBytes } from "../../lib/bytes.ts";
-import { UsageError } from "../../lib/errors.ts";
-import { nearest } from "../../lib/nearest.ts";
-import { FORMATS } from "../../lib/rows/format.ts";
-import { command, EXIT, type Group, JSON_FLAG, SERVER_FLAGS, wholeOf } from "../args.ts";
-import { connect } from "../connect.ts";
-import { append } from "../datasets/append.ts";
-import { allDatasets, type Dataset, mustFind, type Snapshot } from "../datasets/find.ts";
-import { pull } from "../datasets/pull.ts";
-import { push } from "../datasets/push.ts";
-import { columns, note, print, printJson, printTable } from "../output.ts";
+import { formatBytes } from "../../../lib/bytes.ts";
+import { UsageError } from "../../../lib/errors.ts";
+import { nearest } from "../../../lib/nearest.ts";
+import { FORMATS } from "../../../lib/rows/format.ts";
+import { command, EXIT, type Group, JSON_FLAG, SERVER_FLAGS, wholeOf } from "../../args.ts";
+import { connect } from "../../connect.ts";
+import { append } from "../../datasets/append.ts";
+import { allDatasets, type Dataset, mustFind, type Snapshot } from "../../datasets/find.ts";
+import { pull } from "../../datasets/pull.ts";
+import { push } from "../../datasets/push.ts";
+import { columns, note, print, printJson, printTable } from "../../output.ts";
 import { labelOf } from "./keys.ts";
 
 const FLAGS = { ...SERVER_FLAGS, json: JSON_FLAG } as const;

@@ -1,14 +1,14 @@
 import { basename } from "node:path";
 import { z } from "zod";
-import { LIBRARY } from "../../lib/rewards/library.ts";
-import type { RewardFunction } from "../../resources/reward_functions/schema.ts";
-import { command, EXIT, type Group, JSON_FLAG, SERVER_FLAGS } from "../args.ts";
-import { connect } from "../connect.ts";
-import { listAll } from "../lists.ts";
-import { note, print, printJson, printTable } from "../output.ts";
-import { readCode } from "../rewards/input.ts";
-import { rejectionText } from "../rewards/report.ts";
-import { test } from "../rewards/test.ts";
+import { LIBRARY } from "../../../lib/rewards/library.ts";
+import type { RewardFunction } from "../../../resources/reward_functions/schema.ts";
+import { command, EXIT, type Group, JSON_FLAG, SERVER_FLAGS } from "../../args.ts";
+import { connect } from "../../connect.ts";
+import { listAll } from "../../lists.ts";
+import { note, print, printJson, printTable } from "../../output.ts";
+import { readCode } from "../../rewards/input.ts";
+import { rejectionText } from "../../rewards/report.ts";
+import { test } from "../../rewards/test.ts";
 
 const FLAGS = { ...SERVER_FLAGS, json: JSON_FLAG } as const;
 

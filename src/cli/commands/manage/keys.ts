@@ -1,8 +1,8 @@
-import { UsageError } from "../../lib/errors.ts";
-import { nearest } from "../../lib/nearest.ts";
-import { CONFIG_FLAG, command, DATA_FLAG, EXIT, type Group, JSON_FLAG, momentOf } from "../args.ts";
-import { note, print, printJson, printTable } from "../output.ts";
-import { settingsOf } from "../settings.ts";
+import { UsageError } from "../../../lib/errors.ts";
+import { nearest } from "../../../lib/nearest.ts";
+import { CONFIG_FLAG, command, DATA_FLAG, EXIT, type Group, JSON_FLAG, momentOf } from "../../args.ts";
+import { note, print, printJson, printTable } from "../../output.ts";
+import { settingsOf } from "../../settings.ts";
 
 const WORKSPACE = { type: "string", value: "NAME", doc: 'Workspace of the key (default "default")' } as const;
 const WHERE = { data: DATA_FLAG, config: CONFIG_FLAG, workspace: WORKSPACE } as const;
@@ -26,7 +26,7 @@ const create = command({
     "verk keys create --workspace research --scope read --expires 30d --json",
   ],
   async run({ workspace, name, scope, expires, json, ...where }) {
-    const { audited, SCOPES, DEFAULT_WORKSPACE, keys, mustFindWorkspace, offline } = await import("../offline.ts");
+    const { audited, SCOPES, DEFAULT_WORKSPACE, keys, mustFindWorkspace, offline } = await import("../../offline.ts");
     const scopes = scope.length === 0 ? (["*"] as const) : [...new Set(scope)].map((each) => scopeOf(each, SCOPES));
     const label = labelOf("name", name ?? "cli");
     const expires_at = expires === undefined ? null : momentOf("expires", expires, Date.now());
@@ -53,7 +53,7 @@ const list = command({
   flags: { ...WHERE, json: JSON_FLAG },
   examples: ["verk keys list", "verk keys list --workspace research --json"],
   async run({ workspace, json, ...where }) {
-    const { allOf, DEFAULT_WORKSPACE, keys, mustFindWorkspace, offline } = await import("../offline.ts");
+    const { allOf, DEFAULT_WORKSPACE, keys, mustFindWorkspace, offline } = await import("../../offline.ts");
     const found = await offline(settingsOf(where), (ctx) => {
       const { id } = mustFindWorkspace(ctx, workspace ?? DEFAULT_WORKSPACE);
       return allOf((query) => keys.list(ctx, id, query));
@@ -85,7 +85,7 @@ const revoke = command({
   examples: ["verk keys revoke key_01j9…", "verk keys revoke key_01j9… --workspace research"],
   exits: { 1: "failed: no such key in the workspace (choose the workspace with --workspace)" },
   async run({ workspace, json, ...where }, id = "") {
-    const { audited, DEFAULT_WORKSPACE, keys, mustFindWorkspace, offline } = await import("../offline.ts");
+    const { audited, DEFAULT_WORKSPACE, keys, mustFindWorkspace, offline } = await import("../../offline.ts");
     await offline(settingsOf(where), (ctx) => {
       const { id: workspaceId } = mustFindWorkspace(ctx, workspace ?? DEFAULT_WORKSPACE);
       keys.revoke(ctx, workspaceId, id);

@@ -1,7 +1,7 @@
-import { type Command, command, EXIT, type Group, JSON_FLAG, SERVER_FLAGS } from "../args.ts";
-import { connect } from "../connect.ts";
-import { allDeployments, type Deployment, mustFind } from "../deployments.ts";
-import { columns, note, print, printJson, printTable } from "../output.ts";
+import { type Command, command, EXIT, type Group, JSON_FLAG, SERVER_FLAGS } from "../../args.ts";
+import { connect } from "../../connect.ts";
+import { allDeployments, type Deployment, mustFind } from "../../deployments.ts";
+import { columns, note, print, printJson, printTable } from "../../output.ts";
 
 const FLAGS = { ...SERVER_FLAGS, json: JSON_FLAG } as const;
 

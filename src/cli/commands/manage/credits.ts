@@ -1,8 +1,8 @@
-import { UsageError } from "../../lib/errors.ts";
-import { usdOf } from "../../lib/money.ts";
-import { CONFIG_FLAG, command, DATA_FLAG, EXIT, type Group, JSON_FLAG } from "../args.ts";
-import { note, print, printJson, printTable } from "../output.ts";
-import { settingsOf } from "../settings.ts";
+import { UsageError } from "../../../lib/errors.ts";
+import { usdOf } from "../../../lib/money.ts";
+import { CONFIG_FLAG, command, DATA_FLAG, EXIT, type Group, JSON_FLAG } from "../../args.ts";
+import { note, print, printJson, printTable } from "../../output.ts";
+import { settingsOf } from "../../settings.ts";
 import { labelOf } from "./keys.ts";
 
 const WORKSPACE = { type: "string", value: "NAME", doc: 'Workspace (default "default")' } as const;
@@ -14,7 +14,7 @@ const show = command({
   flags: WHERE,
   examples: ["verk credits show", "verk credits show --workspace research --json"],
   async run({ workspace, json, ...where }) {
-    const { billing, DEFAULT_WORKSPACE, mustFindWorkspace, offline } = await import("../offline.ts");
+    const { billing, DEFAULT_WORKSPACE, mustFindWorkspace, offline } = await import("../../offline.ts");
     const seen = await offline(settingsOf(where), (ctx) => {
       billing.begin(ctx);
       const { id, paymentCustomerId } = mustFindWorkspace(ctx, workspace ?? DEFAULT_WORKSPACE);
@@ -46,7 +46,7 @@ const grant = command({
   async run({ workspace, json, note: words, "take-back": back, ...where }, amount = "") {
     const usd = amountOf(amount) * (back ? -1 : 1);
     const description = words === undefined ? undefined : labelOf("note", words);
-    const { audited, billing, DEFAULT_WORKSPACE, mustFindWorkspace, offline } = await import("../offline.ts");
+    const { audited, billing, DEFAULT_WORKSPACE, mustFindWorkspace, offline } = await import("../../offline.ts");
     const made = await offline(settingsOf(where), (ctx) => {
       const { id } = mustFindWorkspace(ctx, workspace ?? DEFAULT_WORKSPACE);
       const entry = billing.grant(ctx, { workspaceId: id, usd, description });

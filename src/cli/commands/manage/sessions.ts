@@ -1,15 +1,15 @@
 import { basename } from "node:path";
-import { UsageError } from "../../lib/errors.ts";
-import type { Exec, Session } from "../../resources/sessions/schema.ts";
-import { command, EXIT, type Group, JSON_FLAG, SERVER_FLAGS, wholeOf } from "../args.ts";
-import { ApiError, type Client } from "../client.ts";
-import { connect } from "../connect.ts";
-import { INTERRUPTED, interruptible } from "../interrupt.ts";
-import { listAll } from "../lists.ts";
-import { note, print, printJson, printTable } from "../output.ts";
-import { streamOf } from "../transfer/form.ts";
-import { toFile, toOutput } from "../transfer/sink.ts";
-import { openSource } from "../transfer/source.ts";
+import { UsageError } from "../../../lib/errors.ts";
+import type { Exec, Session } from "../../../resources/sessions/schema.ts";
+import { command, EXIT, type Group, JSON_FLAG, SERVER_FLAGS, wholeOf } from "../../args.ts";
+import { ApiError, type Client } from "../../client.ts";
+import { connect } from "../../connect.ts";
+import { INTERRUPTED, interruptible } from "../../interrupt.ts";
+import { listAll } from "../../lists.ts";
+import { note, print, printJson, printTable } from "../../output.ts";
+import { streamOf } from "../../transfer/form.ts";
+import { toFile, toOutput } from "../../transfer/sink.ts";
+import { openSource } from "../../transfer/source.ts";
 
 const FLAGS = { ...SERVER_FLAGS, json: JSON_FLAG } as const;
 const NONE = { 1: "failed: there is no such session, or it has ended" };

@@ -1,10 +1,10 @@
-import type { WebhookEndpoint } from "../../resources/webhooks/schema.ts";
-import { command, EXIT, type Group, JSON_FLAG, SERVER_FLAGS } from "../args.ts";
-import { connect } from "../connect.ts";
-import { listAll } from "../lists.ts";
-import { note, print, printJson, printTable } from "../output.ts";
-import { listen } from "../webhooks/listen.ts";
-import { verifyDelivery } from "../webhooks/verify.ts";
+import type { WebhookEndpoint } from "../../../resources/webhooks/schema.ts";
+import { command, EXIT, type Group, JSON_FLAG, SERVER_FLAGS } from "../../args.ts";
+import { connect } from "../../connect.ts";
+import { listAll } from "../../lists.ts";
+import { note, print, printJson, printTable } from "../../output.ts";
+import { listen } from "../../webhooks/listen.ts";
+import { verifyDelivery } from "../../webhooks/verify.ts";
 
 const FLAGS = { ...SERVER_FLAGS, json: JSON_FLAG } as const;
 

@@ -8,7 +8,7 @@ import {
   evened,
   precisionFrom,
 } from "./figures.ts";
-import { PREDICTIONS, type Prediction, tierOf } from "./tiers.ts";
+import { PREDICTIONS, type Prediction, tierOf } from "../../lib/detection/tiers.ts";
 
 export type Sample = {
   isAi: boolean;

@@ -1,6 +1,6 @@
-import { CONFIG_FLAG, type Command, command, DATA_FLAG, EXIT, type Group, JSON_FLAG } from "../args.ts";
-import { note, print, printJson, printTable } from "../output.ts";
-import { settingsOf } from "../settings.ts";
+import { CONFIG_FLAG, type Command, command, DATA_FLAG, EXIT, type Group, JSON_FLAG } from "../../args.ts";
+import { note, print, printJson, printTable } from "../../output.ts";
+import { settingsOf } from "../../settings.ts";
 import { labelOf } from "./keys.ts";
 
 const WHERE = { data: DATA_FLAG, config: CONFIG_FLAG, json: JSON_FLAG } as const;
@@ -12,7 +12,7 @@ const create = command({
   examples: ["verk workspaces create research"],
   exits: { 1: "failed: the name is taken" },
   async run({ json, ...where }, name = "") {
-    const { audited, offline, presentWorkspace, workspaces } = await import("../offline.ts");
+    const { audited, offline, presentWorkspace, workspaces } = await import("../../offline.ts");
     const label = labelOf("name", name);
     const made = await offline(settingsOf(where), (ctx) => {
       const row = workspaces.create(ctx, { name: label, metadata: {} });
@@ -30,7 +30,7 @@ const list = command({
   flags: WHERE,
   examples: ["verk workspaces list --json"],
   async run({ json, ...where }) {
-    const { allOf, offline, workspaces } = await import("../offline.ts");
+    const { allOf, offline, workspaces } = await import("../../offline.ts");
     const found = await offline(settingsOf(where), (ctx) => allOf((query) => workspaces.list(ctx, query)));
     if (json) printJson({ object: "list", data: found, has_more: false });
     else {
@@ -60,7 +60,7 @@ const move = (name: string, action: keyof typeof moves): Command =>
     examples: [`verk workspaces ${name} research`],
     exits: { 1: "failed: the workspace is in another state" },
     async run({ json, ...where }, target = "") {
-      const { audited, mustFindWorkspace, offline, presentWorkspace, workspaces } = await import("../offline.ts");
+      const { audited, mustFindWorkspace, offline, presentWorkspace, workspaces } = await import("../../offline.ts");
       const row = await offline(settingsOf(where), (ctx) => {
         const moved = workspaces[action](ctx, mustFindWorkspace(ctx, target).id);
         audited(ctx, `verk workspaces ${name}`, moved.id);
