@@ -7,7 +7,7 @@ import { listensFor } from "./http/connection.ts";
 import { createHandler, type Handler } from "./http/server.ts";
 import { serviceErrorResponse } from "./http/answer/service_errors.ts";
 import { UsageError } from "./lib/errors.ts";
-import { formatListen, type Listen, parseListen } from "./lib/listen.ts";
+import { formatListen, type Listen, parseListen } from "./lib/net/listen.ts";
 import { VERSION } from "./lib/version.ts";
 import { loops } from "./loops.ts";
 import { groups } from "./native/bundle/embedded.ts";

@@ -1,7 +1,7 @@
 import { eq } from "drizzle-orm";
 import type { Ctx } from "../src/context.ts";
 import { AppError } from "../src/lib/errors.ts";
-import { openRandom, type Random } from "../src/lib/training/random.ts";
+import { openRandom, type Random } from "../src/lib/random.ts";
 import { loadConfig } from "../src/platform/config/config.ts";
 import { closeDb, durable, write } from "../src/platform/db/db.ts";
 import { failpoints } from "../src/platform/failpoint.ts";

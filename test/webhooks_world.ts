@@ -6,7 +6,7 @@
 import { asc } from "drizzle-orm";
 import { emit } from "../src/events/emit.ts";
 import { events } from "../src/events/table.ts";
-import { openRandom, type Random } from "../src/lib/training/random.ts";
+import { openRandom, type Random } from "../src/lib/random.ts";
 import { DialError } from "../src/platform/network/address.ts";
 import { openCommit, write } from "../src/platform/db/db.ts";
 import { failpoint } from "../src/platform/failpoint.ts";

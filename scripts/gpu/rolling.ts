@@ -1,5 +1,5 @@
 /** The sampler has what the trainer learned: an adapter that is synced and taken away, and whole weights. */
-import { openRandom } from "../../src/lib/training/random.ts";
+import { openRandom } from "../../src/lib/random.ts";
 import type { TrainPlan } from "../../src/workers/protocol_trainer.ts";
 import { createSync } from "../../src/workers/trainer/learned.ts";
 import { adapterBytes } from "../../src/workers/trainer/results/adapter_gguf.ts";

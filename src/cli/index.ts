@@ -1,5 +1,5 @@
 import { AppError, UsageError } from "../lib/errors.ts";
-import { nearest } from "../lib/nearest.ts";
+import { nearest } from "../lib/text/nearest.ts";
 import { StorageError } from "../platform/files.ts";
 import { type Command, EXIT, type Group, isGroup, parse } from "./args.ts";
 import { ApiError } from "./client.ts";

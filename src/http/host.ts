@@ -5,8 +5,8 @@
 import { hostname } from "node:os";
 import type { Ctx } from "../context.ts";
 import { AppError } from "../lib/errors.ts";
-import { parseIp } from "../lib/ip.ts";
-import { parseListen } from "../lib/listen.ts";
+import { parseIp } from "../lib/net/ip.ts";
+import { parseListen } from "../lib/net/listen.ts";
 import { listenerOf } from "./connection.ts";
 
 /** A name or an IPv4 address, or an IPv6 address in brackets; and a port. One of them: two headers come with a comma. */

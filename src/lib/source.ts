@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { isSecretName } from "./redact.ts";
+import { isSecretName } from "./text/redact.ts";
 import { Label } from "./schema.ts";
 
 /** Where the rows of a connected dataset come from. docs/connectors.md says it for people. */

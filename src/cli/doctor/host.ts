@@ -1,5 +1,5 @@
 import { readFileSync } from "node:fs";
-import { formatListen, type Listen, parseListen } from "../../lib/listen.ts";
+import { formatListen, type Listen, parseListen } from "../../lib/net/listen.ts";
 import { BUILT_AT } from "../../lib/version.ts";
 import { exposedSecrets, sayExposed } from "../../platform/config/config.ts";
 import { isHeld } from "../../platform/db/data_lock.ts";

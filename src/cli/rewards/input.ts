@@ -2,7 +2,7 @@
 import { existsSync } from "node:fs";
 import { basename } from "node:path";
 import { UsageError } from "../../lib/errors.ts";
-import { nearest } from "../../lib/nearest.ts";
+import { nearest } from "../../lib/text/nearest.ts";
 import { LANGUAGES, type Language, MAX_SOURCE_BYTES, type Sample } from "../../lib/rewards/contract.ts";
 import { detectLanguage, languageOfFile } from "../../lib/rewards/language.ts";
 import { sampleFault, sampleOf } from "../../lib/rewards/samples.ts";

@@ -2,7 +2,7 @@ import { accessSync, constants, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { UsageError } from "../../lib/errors.ts";
-import { nearest } from "../../lib/nearest.ts";
+import { nearest } from "../../lib/text/nearest.ts";
 import { summarize } from "../../lib/rewards/combine.ts";
 import { LAYERS, type Layer, STDOUT_BYTES } from "../../lib/rewards/contract.ts";
 import { LIBRARY, type LibraryReward } from "../../lib/rewards/library.ts";

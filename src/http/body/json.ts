@@ -1,8 +1,8 @@
 import type { z } from "zod";
 import type { Ctx } from "../../context.ts";
 import { AppError } from "../../lib/errors.ts";
-import { ListExcess, parseWithList } from "../../lib/json_list.ts";
-import { jsonExcess } from "../../lib/json_scan.ts";
+import { ListExcess, parseWithList } from "../../lib/json/list.ts";
+import { jsonExcess } from "../../lib/json/scan.ts";
 import { hasOddNumbers, parseExact, parseWithExact } from "../../lib/rows/json.ts";
 import { callerOf } from "../audit.ts";
 import { deepest, type Issue, schemaError } from "../answer/issues.ts";

@@ -3,7 +3,7 @@ import * as crypto from "node:crypto";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { Webhook } from "standardwebhooks";
-import { openRandom } from "../training/random.ts";
+import { openRandom } from "../random.ts";
 import { bodyOf } from "../../resources/webhooks/delivery/payload.ts";
 import { rotate, type Secrets, signingSecrets } from "../../resources/webhooks/rotation.ts";
 import { deliveryHeaders, keyOf, macOf, maskSecret, mintSecret, sign, verify } from "./signature.ts";

@@ -2,7 +2,7 @@ import { accessSync, constants, existsSync, readFileSync, statSync } from "node:
 import { join, resolve } from "node:path";
 import type { z } from "zod";
 import { UsageError } from "../../lib/errors.ts";
-import { nearest } from "../../lib/nearest.ts";
+import { nearest } from "../../lib/text/nearest.ts";
 import { ConfigTree } from "./schema.ts";
 import { type Leaf, leaves, readText, renderToml, sections, type Tree } from "./walk.ts";
 

@@ -1,6 +1,6 @@
 import { z } from "zod";
-import { normalizeHost, parseCidr } from "../../lib/ip.ts";
-import { parseListen } from "../../lib/listen.ts";
+import { normalizeHost, parseCidr } from "../../lib/net/ip.ts";
+import { parseListen } from "../../lib/net/listen.ts";
 import { milliseconds, section } from "./section.ts";
 import { audit, billing, detect, publicRuns, quotas, sandbox, sessions, training, webhooks } from "./work.ts";
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { parseIp } from "../../lib/ip.ts";
+import { parseIp } from "../../lib/net/ip.ts";
 import { DialError, judgeAddress, judgeName, judgeUrl, networkPolicy, PUBLIC_ONLY, resolveChecked } from "./address.ts";
 
 const words = (text: string) => text.trim().split(/\s+/);

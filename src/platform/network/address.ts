@@ -1,6 +1,6 @@
 import { lookup as systemLookup } from "node:dns/promises";
 import { networkInterfaces } from "node:os";
-import { type Cidr, formatIp, inCidr, normalizeHost, parseCidr, parseIp } from "../../lib/ip.ts";
+import { type Cidr, formatIp, inCidr, normalizeHost, parseCidr, parseIp } from "../../lib/net/ip.ts";
 import type { Tier } from "./address_ranges.ts";
 import * as ranges from "./address_ranges.ts";
 

@@ -1,4 +1,4 @@
-import { type Cidr, parseCidr } from "../../lib/ip.ts";
+import { type Cidr, parseCidr } from "../../lib/net/ip.ts";
 
 /**
  * Where an outbound call must not go, from the IANA special-purpose address registries (RFC 6890 and successors) plus

@@ -1,4 +1,4 @@
-import { formatIp } from "../../lib/ip.ts";
+import { formatIp } from "../../lib/net/ip.ts";
 import { oncePer } from "../../lib/once_per.ts";
 import { DialError, judgeUrl, type Policy, unmapped } from "./address.ts";
 

@@ -5,8 +5,8 @@
  */
 import type { ZodError } from "zod";
 import { newId } from "../../lib/ids.ts";
-import { redactText } from "../../lib/redact.ts";
-import { createTail } from "../../lib/tail.ts";
+import { redactText } from "../../lib/text/redact.ts";
+import { createTail } from "../../lib/text/tail.ts";
 import { failpoint } from "../failpoint.ts";
 import type { Log } from "../log.ts";
 import { killMarked } from "./orphans.ts";

@@ -3,7 +3,7 @@ import type { Ctx, Principal } from "../../context.ts";
 import { emit } from "../../events/emit.ts";
 import { transition } from "../../events/lifecycle.ts";
 import { type PageQuery, page } from "../../http/answer/pagination.ts";
-import { hashKey, mintKey, prefixOf } from "../../lib/api_key.ts";
+import { hashKey, mintKey, prefixOf } from "./key_text.ts";
 import { AppError } from "../../lib/errors.ts";
 import { newId } from "../../lib/ids.ts";
 import { microsOf, usdOf } from "../../lib/money.ts";

@@ -4,7 +4,7 @@
  */
 import { and, type Column, eq, isNull, or, sql } from "drizzle-orm";
 import { emit } from "../../events/emit.ts";
-import { alertsOf } from "../../lib/billing/alerts.ts";
+import { alertsOf } from "./alerts.ts";
 import { newId } from "../../lib/ids.ts";
 import { usdOf } from "../../lib/money.ts";
 import { prepared, type Tx } from "../../platform/db/db.ts";

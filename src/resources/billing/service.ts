@@ -2,7 +2,7 @@
 import { eq } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { type PageQuery, page } from "../../http/answer/pagination.ts";
-import { costOf, priceOf } from "../../lib/billing/charge.ts";
+import { costOf, priceOf } from "./charge.ts";
 import { AppError } from "../../lib/errors.ts";
 import { microsOf, usdOf } from "../../lib/money.ts";
 import { nextMonthStart } from "../../lib/months.ts";

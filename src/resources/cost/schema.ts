@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { usdOf } from "../../lib/money.ts";
-import { DEFAULTS, type Estimate, type Month, type Wish } from "../../lib/pricing/estimate.ts";
+import { DEFAULTS, type Estimate, type Month, type Wish } from "./estimate.ts";
 import { later } from "../../lib/schema.ts";
 
 /** Text of a query; an empty one is no number. */

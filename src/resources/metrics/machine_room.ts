@@ -1,7 +1,7 @@
 /** Devices, memory that is held, deliveries under way, credit, and the process itself. */
 import type { Ctx } from "../../context.ts";
 import { usdOf } from "../../lib/money.ts";
-import { type Family, labelText } from "../../lib/prometheus.ts";
+import { type Family, labelText } from "./prometheus.ts";
 import { COMMIT, VERSION } from "../../lib/version.ts";
 import { freeBytes } from "../../platform/machine/disk.ts";
 import * as gpu from "../gpu/service.ts";

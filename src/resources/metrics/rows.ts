@@ -1,5 +1,5 @@
 import type { SQLQueryBindings } from "bun:sqlite";
-import type { Family } from "../../lib/prometheus.ts";
+import type { Family } from "./prometheus.ts";
 import { type Db, prepared } from "../../platform/db/db.ts";
 
 /** Whose series: of one workspace, or, where it is null, of all. */

@@ -4,7 +4,7 @@
  */
 import type { Ctx, Principal } from "../../context.ts";
 import { oncePer } from "../../lib/once_per.ts";
-import { type Family, familyText, labelText, type Sample } from "../../lib/prometheus.ts";
+import { type Family, familyText, labelText, type Sample } from "./prometheus.ts";
 import type { Db } from "../../platform/db/db.ts";
 import { allFamilies, allSeries, type Series } from "../../platform/metrics.ts";
 import * as gpu from "../gpu/service.ts";

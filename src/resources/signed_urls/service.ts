@@ -10,7 +10,7 @@ import { underWayOf } from "../../http/limits/under_way.ts";
 import { rateLimiterOf } from "../../http/limits/rate_limit.ts";
 import { AppError } from "../../lib/errors.ts";
 import { oncePer } from "../../lib/once_per.ts";
-import { isSigned, readSignedQuery, type SignedUse, signedQuery } from "../../lib/signed_url.ts";
+import { isSigned, readSignedQuery, type SignedUse, signedQuery } from "./signed_url.ts";
 import { isoTime } from "../../lib/time.ts";
 import { prepared } from "../../platform/db/db.ts";
 import type { SecretBox } from "../../platform/secrets.ts";

@@ -4,7 +4,7 @@ import { emit } from "../../events/emit.ts";
 import { type PageQuery, page } from "../../http/answer/pagination.ts";
 import { AppError } from "../../lib/errors.ts";
 import { newId } from "../../lib/ids.ts";
-import { isPair, parsePrivateKey, parsePublicKey, SshKeyError, type SshPublicKey } from "../../lib/ssh.ts";
+import { isPair, parsePrivateKey, parsePublicKey, SshKeyError, type SshPublicKey } from "./key.ts";
 import { write } from "../../platform/db/db.ts";
 import { isUniqueViolation } from "../../platform/db/errors.ts";
 import { preparedRow } from "../../platform/db/row.ts";

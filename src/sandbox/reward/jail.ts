@@ -1,5 +1,5 @@
 /** A reward process in namespaces of its own: no network, no other process, a root that holds the executable alone. */
-import { createTail } from "../../lib/tail.ts";
+import { createTail } from "../../lib/text/tail.ts";
 import { jailPath } from "../../native/jail/jail.ts";
 import { compiled } from "../../platform/workers/self.ts";
 import { type Jail, jailOwner, prepareJail, spawnPrepared } from "../jail/jail.ts";

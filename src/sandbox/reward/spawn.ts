@@ -1,5 +1,5 @@
 /** How the process behind one reward is started: with pipes, next to nothing in its environment, and no directory. */
-import { createTail } from "../../lib/tail.ts";
+import { createTail } from "../../lib/text/tail.ts";
 import { self } from "../../platform/workers/self.ts";
 import type { RewardEnd } from "./types.ts";
 

@@ -1,4 +1,4 @@
-import { parseIp } from "../../lib/ip.ts";
+import { parseIp } from "../../lib/net/ip.ts";
 import {
   DialError,
   judgeAddress,

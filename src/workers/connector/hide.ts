@@ -1,5 +1,5 @@
 /** Texts of others, less every credential that was given. */
-import { REDACTED, redactText } from "../../lib/redact.ts";
+import { REDACTED, redactText } from "../../lib/text/redact.ts";
 import type { Credentials } from "../../lib/source.ts";
 
 export type Hide = (text: string) => string;

@@ -1,5 +1,5 @@
 import { UsageError } from "../../../lib/errors.ts";
-import { nearest } from "../../../lib/nearest.ts";
+import { nearest } from "../../../lib/text/nearest.ts";
 import { CONFIG_FLAG, command, DATA_FLAG, EXIT, type Group, JSON_FLAG, momentOf } from "../../args.ts";
 import { note, print, printJson, printTable } from "../../output.ts";
 import { settingsOf } from "../../settings.ts";

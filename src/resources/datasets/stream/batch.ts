@@ -3,7 +3,7 @@ import type { Ctx } from "../../../context.ts";
 import { callerOf } from "../../../http/audit.ts";
 import { readBytes } from "../../../http/body/read_bytes.ts";
 import { AppError } from "../../../lib/errors.ts";
-import { ListExcess, parseWithList } from "../../../lib/json_list.ts";
+import { ListExcess, parseWithList } from "../../../lib/json/list.ts";
 import { type Format, isRow, type Row } from "../../../lib/rows/format.ts";
 import {
   hasOddNumbers,

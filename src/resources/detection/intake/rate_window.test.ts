@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { openRandom } from "../../../lib/training/random.ts";
+import { openRandom } from "../../../lib/random.ts";
 import { enter } from "./rate_window.ts";
 
 const SECOND = { most: 10, lengthMs: 1_000 };

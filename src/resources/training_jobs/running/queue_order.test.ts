@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { openRandom } from "../../../lib/training/random.ts";
+import { openRandom } from "../../../lib/random.ts";
 import { compareTurns, inOrder, type Waiting } from "./queue_order.ts";
 
 const waiting = (id: string, more: Partial<Waiting> = {}): Waiting => ({

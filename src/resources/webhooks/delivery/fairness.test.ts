@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { randomFor, SEED, sweep } from "../../../../test/sweep.ts";
-import { openRandom } from "../../../lib/training/random.ts";
+import { openRandom } from "../../../lib/random.ts";
 import {
   chooseStarts,
   FIRST_TURN,

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { SEED, seedFor, sweep } from "../../../../test/sweep.ts";
-import { openRandom, type Random } from "../../../lib/training/random.ts";
+import { openRandom, type Random } from "../../../lib/random.ts";
 import {
   type Delivery,
   dueAction,

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { openRandom } from "../../../lib/training/random.ts";
+import { openRandom } from "../../../lib/random.ts";
 import { bodyOf, type Recorded } from "./payload.ts";
 
 const event: Recorded = {

@@ -1,4 +1,4 @@
-import { openRandom } from "../../../lib/training/random.ts";
+import { openRandom } from "../../../lib/random.ts";
 
 /**
  * When a delivery is attempted. Pure: an attempt's time follows from when the one before it ended, so a restart

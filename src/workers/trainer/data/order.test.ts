@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { openRandom, permutation, seedOf } from "../../../lib/training/random.ts";
+import { openRandom, permutation, seedOf } from "../../../lib/random.ts";
 import { epochOrder, epochsPassed, newSift, openOrder, promptsToDraw, sift } from "./order.ts";
 
 const start = { seed: 42, epoch: 0, position: 0 };

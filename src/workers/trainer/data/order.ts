@@ -2,7 +2,7 @@
  * In what order rows are taken. The whole state is (seed, epoch, position): written into a checkpoint, it continues
  * with the very row that would have come next.
  */
-import { openRandom, permutation } from "../../../lib/training/random.ts";
+import { openRandom, permutation } from "../../../lib/random.ts";
 
 export type OrderState = { seed: number; epoch: number; position: number };
 export type OrderOptions = {

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { openRandom } from "../../../lib/training/random.ts";
+import { openRandom } from "../../../lib/random.ts";
 import { type LossScope, lossMask, type Segment, sftMetrics, weighSequence } from "./sft.ts";
 
 const scope: LossScope = { completionOnly: true, assistantOnly: false, maxLength: 100 };

@@ -2,7 +2,7 @@
  * Warnings from the history of metrics. An alarm is raised once when its condition begins to hold, and can be raised
  * again after it has ceased; `raised` is the state between two calls.
  */
-import { spreadOf } from "../../../lib/training/advantages.ts";
+import { spreadOf } from "../../../lib/training/loss/advantages.ts";
 
 export const ALARMS = ["reward_collapse", "kl_blow_up", "truncation", "entropy_collapse", "same_rewards"] as const;
 export type AlarmCode = (typeof ALARMS)[number];

@@ -1,7 +1,7 @@
 /** Direct preference optimization: pairs, and what the model thought of them before the training. */
-import { type DpoTally, dpoMetrics, type Preference, weighPreference } from "../../../lib/training/dpo.ts";
+import { type DpoTally, dpoMetrics, type Preference, weighPreference } from "../../../lib/training/loss/dpo.ts";
 import { dpoOptions, stepsOf } from "../../../lib/training/plan.ts";
-import { seedOf } from "../../../lib/training/random.ts";
+import { seedOf } from "../../../lib/random.ts";
 import type { Resolved } from "../../../lib/training/resolve.ts";
 import { epochsPassed, openOrder } from "../data/order.ts";
 import type { Examples, Pair } from "../data/examples.ts";

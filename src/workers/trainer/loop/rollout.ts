@@ -1,7 +1,7 @@
 /** Prompts → completions with their rewards. */
-import { cleaned } from "../../../lib/training/advantages.ts";
+import { cleaned } from "../../../lib/training/loss/advantages.ts";
 import { judgeRewards } from "./guards.ts";
-import { seedOf } from "../../../lib/training/random.ts";
+import { seedOf } from "../../../lib/random.ts";
 import type { Resolved } from "../../../lib/training/resolve.ts";
 import type { TrainSample } from "../../protocol_trainer.ts";
 import type { Examples, Prompt } from "../data/examples.ts";

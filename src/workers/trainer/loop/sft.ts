@@ -1,6 +1,6 @@
 /** Supervised fine-tuning: the tokens of a step's rows that count, each with the same weight. */
 import { stepsOf } from "../../../lib/training/plan.ts";
-import { seedOf } from "../../../lib/training/random.ts";
+import { seedOf } from "../../../lib/random.ts";
 import type { Resolved } from "../../../lib/training/resolve.ts";
 import { epochsPassed, openOrder } from "../data/order.ts";
 import { type SftTally, sftMetrics, weighSequence } from "../data/sft.ts";

@@ -1,5 +1,5 @@
 import { closeSync } from "node:fs";
-import { seedOf } from "../../../lib/training/random.ts";
+import { seedOf } from "../../../lib/random.ts";
 import { memoryFile } from "../../../native/jail/jail.ts";
 import { weightPlaces } from "../../../native/llama/weights.ts";
 import { closeEngines, openEngines } from "../../serving/engine/engine.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { openRandom } from "../../../lib/training/random.ts";
+import { openRandom } from "../../../lib/random.ts";
 import { batchOf, type MicroBatch, microBatches, roundUp, weightsOf } from "./batches.ts";
 import type { Piece } from "./types.ts";
 

@@ -3,7 +3,7 @@
  * the sequences of a batch are of about one length. Pure.
  */
 import { pack } from "./pack.ts";
-import { seedOf } from "../../../lib/training/random.ts";
+import { seedOf } from "../../../lib/random.ts";
 import type { Batch } from "../engine/inputs.ts";
 import { type Member, type Parcel, parcelsOf, type Room } from "./spans.ts";
 import type { Piece, Scores } from "./types.ts";

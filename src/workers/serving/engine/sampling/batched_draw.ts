@@ -7,7 +7,7 @@
  * The graph stays as it is while temperatures and seeds change: they are inputs.
  */
 import { type Pointer, ptr, toArrayBuffer } from "bun:ffi";
-import { openRandom, type Random } from "../../../../lib/training/random.ts";
+import { openRandom, type Random } from "../../../../lib/random.ts";
 import {
   F32,
   type GraphSamplers,

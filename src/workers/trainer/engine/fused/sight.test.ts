@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { openRandom } from "../../../../lib/training/random.ts";
+import { openRandom } from "../../../../lib/random.ts";
 import { ATTENTION } from "../../../../native/cuda/kernels.ts";
 import { isUneven, keyTilesOf, SEEN, seenOf, TILE, tilesOf } from "./sight.ts";
 

@@ -1,4 +1,4 @@
-import { takingTurns } from "./turns.ts";
+import { takingTurns } from "../turns.ts";
 
 const [QUOTE, COMMA, BACKSLASH, OPEN_LIST, CLOSE_LIST, OPEN_OBJECT, CLOSE_OBJECT] = [34, 44, 92, 91, 93, 123, 125];
 const COLON = 58;

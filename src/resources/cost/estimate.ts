@@ -1,5 +1,5 @@
 /** What something would cost: sums over the price file. All parts are whole micro-dollars before they are added. */
-import { microsOf } from "../money.ts";
+import { microsOf } from "../../lib/money.ts";
 import { mustKnow, mustOffer, type Offers } from "./rates.ts";
 
 export const DEFAULTS = { gpuType: "A100-80GB", gpuCount: 1, minutes: 60, markup: 1.3, days: 30, jobsPerDay: 1 };

@@ -1,4 +1,4 @@
-import { takingTurns } from "./turns.ts";
+import { takingTurns } from "../turns.ts";
 
 const QUOTE = 34;
 const COMMA = 44;

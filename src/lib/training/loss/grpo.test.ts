@@ -12,7 +12,7 @@ import {
 } from "./grpo.ts";
 import { grpoMetrics, joinTallies } from "./grpo_metrics.ts";
 import { CORRECTION_MODES, type Correction } from "./importance.ts";
-import { openRandom, type Random } from "./random.ts";
+import { openRandom, type Random } from "../../random.ts";
 
 const plain: GrpoOptions = {
   epsilon: 0.2,

@@ -1,4 +1,4 @@
-import { ArchiveError, type Ledger, nameOf, refuseKind } from "./entries.ts";
+import { ArchiveError, type Ledger, nameOf, refuseKind } from "../../lib/archive/entries.ts";
 
 /**
  * Reads the directory of a zip archive. It stands at the end and repeats what stands before each entry; where the two

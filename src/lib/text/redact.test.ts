@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { cpuMsOf } from "../../test/cost.ts";
+import { cpuMsOf } from "../../../test/cost.ts";
 import { isSecretName, redactText, redactValue } from "./redact.ts";
 
 const KEY = `vk_${"aB3dE6gH9k".repeat(4)}xyz`;

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { createJsonScan, jsonExcess } from "./json_scan.ts";
+import { createJsonScan, jsonExcess } from "./scan.ts";
 
 const bytesOf = (text: string) => new TextEncoder().encode(text);
 const scanned = (text: string, maxDepth: number, maxValues: number) =>

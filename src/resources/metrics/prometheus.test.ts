@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { numberIn, parsePrometheus } from "../../test/prometheus.ts";
+import { numberIn, parsePrometheus } from "../../../test/prometheus.ts";
 import { type Family, familyText, labelText } from "./prometheus.ts";
 
 const gauge = (samples: Family["samples"], help = "h"): Family => ({ name: "g", help, type: "gauge", samples });

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { hashKey, looksLikeKey, mintKey, prefixOf } from "./api_key.ts";
+import { hashKey, looksLikeKey, mintKey, prefixOf } from "./key_text.ts";
 
 test("a key is vk_ and 43 base62 characters, and every one is another", () => {
   const keys = Array.from({ length: 200 }, mintKey);

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
-import { MUST_ACCEPT, MUST_REFUSE } from "../../test/json_suite.ts";
-import { ListExcess, type ListOptions, parseWithList } from "./json_list.ts";
+import { MUST_ACCEPT, MUST_REFUSE } from "../../../test/json_suite.ts";
+import { ListExcess, type ListOptions, parseWithList } from "./list.ts";
 
 const wide = { name: "rows", maxElements: 1e6, maxElementBytes: 1e6, maxRestBytes: 1e6 };
 const parse = (text: string, options: Partial<ListOptions> = {}) =>

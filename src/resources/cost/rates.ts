@@ -1,7 +1,7 @@
 /** From the price file and what was measured here to the price of an hour, by provider, plan and GPU type. */
-import { AppError } from "../errors.ts";
-import { microsOf } from "../money.ts";
-import { LOCAL, type Pricing } from "./pricing.ts";
+import { AppError } from "../../lib/errors.ts";
+import { microsOf } from "../../lib/money.ts";
+import { LOCAL, type Pricing } from "../../lib/pricing/pricing.ts";
 
 /** What only this machine knows. */
 export type Here = {

@@ -3,7 +3,7 @@ import { generateKeyPairSync, type KeyObject } from "node:crypto";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { isPair, parsePrivateKey, parsePublicKey } from "./ssh.ts";
+import { isPair, parsePrivateKey, parsePublicKey } from "./key.ts";
 
 /** Made for these tests alone; it opens nothing. */
 const TEST_ONLY = {
