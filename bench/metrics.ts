@@ -2,8 +2,8 @@
 import { openOffline } from "../src/app.ts";
 import { loadConfig } from "../src/platform/config/config.ts";
 import { write } from "../src/platform/db/db.ts";
-import { silentLog } from "../src/platform/log.ts";
 import { preparedInsert } from "../src/platform/db/row.ts";
+import { silentLog } from "../src/platform/log.ts";
 import { trainingJobs } from "../src/resources/training_jobs/table.ts";
 import * as workspaces from "../src/resources/workspaces/service.ts";
 import { jobRow } from "../test/fake_trainers.ts";

@@ -11,7 +11,7 @@ import { silentLog } from "../src/platform/log.ts";
 import { mount } from "../src/routes.ts";
 
 const root = dirname(import.meta.dir);
-const MIGRATIONS = "src/platform/migrations";
+const MIGRATIONS = "src/platform/db/migrations";
 
 /** The routes need a context to be mounted on; nothing is ever asked of this one. */
 async function openapiJson(): Promise<string> {

@@ -1,8 +1,8 @@
 import type { Clock } from "./platform/clock.ts";
 import type { Config } from "./platform/config/config.ts";
 import type { Db } from "./platform/db/db.ts";
-import type { Dial } from "./platform/network/http_client.ts";
 import type { Log } from "./platform/log.ts";
+import type { Dial } from "./platform/network/http_client.ts";
 import type { Pricing } from "./platform/pricing.ts";
 import type { SecretBox } from "./platform/secrets.ts";
 import type { Storage } from "./platform/storage/storage.ts";

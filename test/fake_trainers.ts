@@ -6,9 +6,9 @@ import { write } from "../src/platform/db/db.ts";
 import type { Supervisor } from "../src/platform/workers/supervisor.ts";
 import * as gpu from "../src/resources/gpu/service.ts";
 import { register } from "../src/resources/models/files/folder.ts";
-import { current } from "../src/resources/training_jobs/state/moves.ts";
-import { begin } from "../src/resources/training_jobs/running/reconcile.ts";
 import { NO_REWARDS } from "../src/resources/training_jobs/admission/rewards.ts";
+import { begin } from "../src/resources/training_jobs/running/reconcile.ts";
+import { current } from "../src/resources/training_jobs/state/moves.ts";
 import {
   type JobRow,
   type Rewards,

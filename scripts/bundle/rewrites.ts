@@ -86,7 +86,7 @@ export function nativePlugin({ root, target, embedded, groups, seen }: PluginOpt
     name: "verk-native",
     setup(build) {
       const exactly = (path: string) => new RegExp(`${path.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")}$`);
-      build.onLoad({ filter: exactly("/src/native/embedded.ts") }, () => {
+      build.onLoad({ filter: exactly("/src/native/bundle/embedded.ts") }, () => {
         seen();
         return { contents: embedded, loader: "ts" };
       });

@@ -3,8 +3,8 @@ import { afterAll, afterEach, beforeAll, expect, setDefaultTimeout, test } from 
 import { newId } from "../../src/lib/ids.ts";
 import { write } from "../../src/platform/db/db.ts";
 import { store } from "../../src/resources/metrics/store.ts";
-import { liveOf, type Run } from "../../src/resources/training_jobs/state/live.ts";
 import { reconcile } from "../../src/resources/training_jobs/running/reconcile.ts";
+import { liveOf, type Run } from "../../src/resources/training_jobs/state/live.ts";
 import { trainingJobs } from "../../src/resources/training_jobs/table.ts";
 import { workspaces } from "../../src/resources/workspaces/table.ts";
 import { jobRow } from "../fake_trainers.ts";

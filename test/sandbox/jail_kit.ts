@@ -3,8 +3,8 @@ import { chmodSync, chownSync, mkdirSync, readdirSync, readFileSync } from "node
 import { join, resolve } from "node:path";
 import { buildJail } from "../../scripts/bundle/jail.ts";
 import { type JailIo, startJailed } from "../../src/sandbox/jail/jail.ts";
-import type { JailEnd, JailLimits, JailSpec, Mount } from "../../src/sandbox/jail/types.ts";
 import { sessionMounts } from "../../src/sandbox/jail/session_root.ts";
+import type { JailEnd, JailLimits, JailSpec, Mount } from "../../src/sandbox/jail/types.ts";
 import { tempDir } from "../harness.ts";
 import { asNobody, isRoot, NOBODY } from "./nobody.ts";
 

@@ -2,8 +2,8 @@ import { afterEach, expect, jest, test } from "bun:test";
 import type { Sample } from "../../src/lib/rewards/contract.ts";
 import { createFrames, encodeFrame } from "../../src/lib/rewards/frames.ts";
 import { createRewardPool } from "../../src/sandbox/reward/pool.ts";
-import type { SpawnedReward } from "../../src/sandbox/reward/spawn.ts";
 import { openScorer } from "../../src/sandbox/reward/scorer.ts";
+import type { SpawnedReward } from "../../src/sandbox/reward/spawn.ts";
 
 afterEach(() => void jest.useRealTimers());
 

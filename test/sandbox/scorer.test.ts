@@ -1,6 +1,9 @@
 /** Several rewards over one batch, over a fake pool whose processes do what the test says, on a clock of the test's own. */
 import { describe, expect, test } from "bun:test";
 import type { Entrypoint, Outcome, Sample } from "../../src/lib/rewards/contract.ts";
+import { openScorer } from "../../src/sandbox/reward/scorer.ts";
+import { MOST_FRESH } from "../../src/sandbox/reward/scorer_part.ts";
+import { type RewardPart, RewardRejected } from "../../src/sandbox/reward/scorer_types.ts";
 import type {
   Called,
   CallLimits,
@@ -9,9 +12,6 @@ import type {
   RewardPool,
   RewardProcess,
 } from "../../src/sandbox/reward/types.ts";
-import { openScorer } from "../../src/sandbox/reward/scorer.ts";
-import { MOST_FRESH } from "../../src/sandbox/reward/scorer_part.ts";
-import { type RewardPart, RewardRejected } from "../../src/sandbox/reward/scorer_types.ts";
 
 type Call = { part: string; entry: string; whole: boolean; completions: unknown[]; limits: CallLimits };
 /** What a process does when it is called: outcomes, then perhaps an end. */

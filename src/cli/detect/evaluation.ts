@@ -1,4 +1,6 @@
 /** All figures of a set of labelled files. Pure; a set without one of the labels has no AUROC, and so on. */
+
+import { PREDICTIONS, type Prediction, tierOf } from "../../lib/detection/tiers.ts";
 import {
   auroc,
   type Bin,
@@ -8,7 +10,6 @@ import {
   evened,
   precisionFrom,
 } from "./figures.ts";
-import { PREDICTIONS, type Prediction, tierOf } from "../../lib/detection/tiers.ts";
 
 export type Sample = {
   isAi: boolean;

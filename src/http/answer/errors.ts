@@ -4,8 +4,8 @@ import type { Ctx } from "../../context.ts";
 import { AppError } from "../../lib/errors.ts";
 import { StorageError } from "../../platform/files.ts";
 import { NO_BODY } from "../body/json.ts";
-import { deepest, type Issue, schemaError } from "./issues.ts";
 import { pathOf, requestIdOf } from "../request_log.ts";
+import { deepest, type Issue, schemaError } from "./issues.ts";
 import { isServicePath, serviceErrorResponse } from "./service_errors.ts";
 
 export const ErrorEnvelope = z

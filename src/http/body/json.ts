@@ -4,8 +4,8 @@ import { AppError } from "../../lib/errors.ts";
 import { ListExcess, parseWithList } from "../../lib/json/list.ts";
 import { jsonExcess } from "../../lib/json/scan.ts";
 import { hasOddNumbers, parseExact, parseWithExact } from "../../lib/rows/json.ts";
-import { callerOf } from "../audit.ts";
 import { deepest, type Issue, schemaError } from "../answer/issues.ts";
+import { callerOf } from "../audit.ts";
 import type { BodyLimits } from "../limits/body_limits.ts";
 import { readBytes } from "./read_bytes.ts";
 

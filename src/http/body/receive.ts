@@ -1,7 +1,7 @@
 import type { Ctx } from "../../context.ts";
 import { AppError } from "../../lib/errors.ts";
-import { leavingSpace } from "../../platform/machine/disk.ts";
 import { type Chunks, ContentError, type StreamOptions, type Written } from "../../platform/files.ts";
+import { leavingSpace } from "../../platform/machine/disk.ts";
 import { keepOpen } from "../connection.ts";
 
 /** What was announced of the content: its size and hash where they are known. */

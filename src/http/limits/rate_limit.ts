@@ -1,7 +1,7 @@
 import type { Ctx } from "../../context.ts";
 import { AppError } from "../../lib/errors.ts";
-import { gcra, type Rate } from "./gcra.ts";
 import { oncePer } from "../../lib/once_per.ts";
+import { gcra, type Rate } from "./gcra.ts";
 
 export type RateLimiter = {
   /** Throws when it is too often. */

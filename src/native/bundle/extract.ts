@@ -20,8 +20,8 @@ import {
 } from "node:fs";
 import { dirname, join } from "node:path";
 import { UsageError } from "../../lib/errors.ts";
-import { type EmbeddedFile, type EmbeddedGroup, groups } from "./embedded.ts";
 import { lockExclusive } from "../libc.ts";
+import { type EmbeddedFile, type EmbeddedGroup, groups } from "./embedded.ts";
 import { createInflate, slicesOf } from "./parts.ts";
 
 const MANIFEST = "manifest.json";

@@ -3,9 +3,9 @@ import { afterAll, expect, spyOn, test } from "bun:test";
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import type { Ptr } from "../llama/symbols.ts";
 import { Arguments } from "./driver.ts";
 import { KERNELS_FILE, openKernels, SIGNATURES } from "./kernels.ts";
-import type { Ptr } from "../llama/symbols.ts";
 
 const dir = mkdtempSync(join(tmpdir(), "verk-kernels-"));
 afterAll(() => rmSync(dir, { recursive: true, force: true }));

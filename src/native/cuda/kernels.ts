@@ -1,9 +1,9 @@
 /** The trainer's own kernels for NVIDIA GPUs. A build without their file, and a GPU that is too old, do without. */
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
+import { OutOfMemory } from "../ggml/out_of_memory.ts";
 import { Arguments, cudaDriver, type Grid } from "./driver.ts";
 import { openProducts, type Products } from "./kernel_products.ts";
-import { OutOfMemory } from "../ggml/out_of_memory.ts";
 
 export const KERNELS_FILE = "verk-kernels.fatbin";
 const OLDEST_MAJOR = 8; // the first with BF16 on its tensor cores

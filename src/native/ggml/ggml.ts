@@ -1,10 +1,10 @@
 /** Devices, memory and tensors of ggml, for the trainer. */
 import { CFunction, ptr } from "bun:ffi";
-import { type Ggml, openGgml, type Shape, typeOf } from "./symbols.ts";
 import { type Kernels, openKernels } from "../cuda/kernels.ts";
 import { llamaLibraries } from "../llama/libraries.ts";
 import { cstr, must, type Ptr, text } from "../llama/symbols.ts";
 import { OutOfMemory } from "./out_of_memory.ts";
+import { type Ggml, openGgml, type Shape, typeOf } from "./symbols.ts";
 
 export const TYPE = { F32: 0, F16: 1, Q8_0: 8, I32: 26, BF16: 30 } as const;
 export const isQuantized = (type: number) => type !== TYPE.F32 && type !== TYPE.F16 && type !== TYPE.BF16;

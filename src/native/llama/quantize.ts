@@ -4,9 +4,9 @@
  */
 import { dlopen, ptr } from "bun:ffi";
 import { basename } from "node:path";
+import { DEFAULTS_WORDS } from "../shim/shim.ts";
 import { llamaLibraries } from "./libraries.ts";
 import { cstr, openLlama, text } from "./symbols.ts";
-import { DEFAULTS_WORDS } from "../shim/shim.ts";
 
 const SYMBOLS = {
   llama_model_quantize: { args: ["ptr", "ptr", "ptr"], returns: "u32" },

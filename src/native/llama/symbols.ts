@@ -5,10 +5,10 @@
 import { CString, dlopen, FFIType, type Pointer, ptr } from "bun:ffi";
 import { explainLoad } from "../bundle/addon.ts";
 import { setNativeEnv } from "../libc.ts";
+import { ggmlCalls, llamaCalls, openShim } from "../shim/shim.ts";
 import { llamaLibraries } from "./libraries.ts";
 import { keepOnlyErrors } from "./log.ts";
 import { checkLayouts } from "./params.ts";
-import { ggmlCalls, llamaCalls, openShim } from "../shim/shim.ts";
 
 export type Ptr = Pointer;
 /** What bun:ffi says that a call returns; a pointer of this process is always a number. */

@@ -3,6 +3,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { AppError } from "../../lib/errors.ts";
+import { failpoints } from "../failpoint.ts";
 import {
   afterCommit,
   closeDb,
@@ -17,7 +18,6 @@ import {
   watchWrites,
   write,
 } from "./db.ts";
-import { failpoints } from "../failpoint.ts";
 
 const dirs: string[] = [];
 const open: Db[] = [];

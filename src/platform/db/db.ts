@@ -13,9 +13,9 @@ import { dirname } from "node:path";
 import { promisify } from "node:util";
 import { type BunSQLiteDatabase, drizzle } from "drizzle-orm/bun-sqlite";
 import { oncePer } from "../../lib/once_per.ts";
-import { storageError } from "./errors.ts";
 import { failpoint } from "../failpoint.ts";
 import { syncDirSync } from "../files.ts";
+import { storageError } from "./errors.ts";
 
 export type Db = BunSQLiteDatabase<Record<string, never>> & { $client: Database };
 

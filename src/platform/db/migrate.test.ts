@@ -4,8 +4,8 @@ import { existsSync, mkdtempSync, readdirSync, rmSync, statSync } from "node:fs"
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { UsageError } from "../../lib/errors.ts";
-import { closeDb, type Db, openDb } from "./db.ts";
 import { failpoints } from "../failpoint.ts";
+import { closeDb, type Db, openDb } from "./db.ts";
 import { migrate, requireCurrentSchema, schemaVersion } from "./migrate.ts";
 import { MIGRATIONS, type Migration } from "./migrations/index.ts";
 

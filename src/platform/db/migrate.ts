@@ -1,9 +1,9 @@
 import { chmodSync, closeSync, fsyncSync, mkdirSync, openSync, renameSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { UsageError } from "../../lib/errors.ts";
-import type { Db } from "./db.ts";
 import { failpoint } from "../failpoint.ts";
 import { syncDirSync } from "../files.ts";
+import type { Db } from "./db.ts";
 import { MIGRATIONS, type Migration } from "./migrations/index.ts";
 
 export const schemaVersion = (db: Db) =>

@@ -1,5 +1,5 @@
-import type { DialError } from "./address.ts";
 import type { Log } from "../log.ts";
+import type { DialError } from "./address.ts";
 
 const QUIET_MS = 60_000;
 const MOST_HOSTS = 1_000;

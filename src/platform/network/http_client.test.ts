@@ -1,8 +1,8 @@
 import { afterAll, afterEach, describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { DialError, networkPolicy, PUBLIC_ONLY } from "./address.ts";
 import { failpoints } from "../failpoint.ts";
+import { DialError, networkPolicy, PUBLIC_ONLY } from "./address.ts";
 import { type GuardedRequest, guardedFetch, guardedOpen, readCaFile } from "./http_client.ts";
 
 const TLS = join(import.meta.dir, "../../../test/fixtures/tls");

@@ -1,12 +1,12 @@
 import { readFileSync } from "node:fs";
 import { UsageError } from "../../lib/errors.ts";
-import { DialError, type Lookup, networkPolicy, type Policy, resolveChecked } from "./address.ts";
 import type { Config } from "../config/config.ts";
-import { logRefusal } from "./dial_log.ts";
-import { type Pinned, pin, type Target, targetOf } from "./dial_target.ts";
 import { failpoint } from "../failpoint.ts";
 import { errorCode } from "../files.ts";
 import { type Log, silentLog } from "../log.ts";
+import { DialError, type Lookup, networkPolicy, type Policy, resolveChecked } from "./address.ts";
+import { logRefusal } from "./dial_log.ts";
+import { type Pinned, pin, type Target, targetOf } from "./dial_target.ts";
 import { trusting } from "./trust.ts";
 
 /**

@@ -9,6 +9,8 @@ import { redactText } from "../../lib/text/redact.ts";
 import { createTail } from "../../lib/text/tail.ts";
 import { failpoint } from "../failpoint.ts";
 import type { Log } from "../log.ts";
+import { marks, workerEnv } from "./env.ts";
+import { makeFolder, type WorkerFolder } from "./folder.ts";
 import { killMarked } from "./orphans.ts";
 import { self } from "./self.ts";
 import {
@@ -20,8 +22,6 @@ import {
   type WorkerMessage,
   type WorkerOptions,
 } from "./types.ts";
-import { marks, workerEnv } from "./env.ts";
-import { makeFolder, type WorkerFolder } from "./folder.ts";
 
 const SILENCE_STEPS = 4;
 const DRAIN_MS = 1_000;

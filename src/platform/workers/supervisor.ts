@@ -4,10 +4,10 @@ import { join } from "node:path";
 import { isId } from "../../lib/ids.ts";
 import type { Clock } from "../clock.ts";
 import type { Log } from "../log.ts";
-import { killMarked } from "./orphans.ts";
-import type { Confine, Worker, WorkerMessage, WorkerOptions } from "./types.ts";
 import { marks } from "./env.ts";
+import { killMarked } from "./orphans.ts";
 import { spawnWorker } from "./process.ts";
+import type { Confine, Worker, WorkerMessage, WorkerOptions } from "./types.ts";
 
 type Limits = "silenceMs" | "readyTimeoutMs" | "graceMs" | "tailBytes";
 type Given = "log" | "clock" | "socketDir" | "givenDir" | "confine" | "env" | "program";

@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import { AppError } from "../../lib/errors.ts";
-import { compare, estimate, monthOf } from "./estimate.ts";
 import { parsePricing } from "../../lib/pricing/pricing.ts";
+import { compare, estimate, monthOf } from "./estimate.ts";
 import { NOTHING_MEASURED, offersOf, rateMicros } from "./rates.ts";
 
 const PRICING = parsePricing(

@@ -1,22 +1,22 @@
 import { Elysia } from "elysia";
 import { z } from "zod";
 import type { Ctx } from "../../context.ts";
+import { listOf, PageQuery } from "../../http/answer/pagination.ts";
 import { area } from "../../http/auth.ts";
 import { readBody } from "../../http/body/json.ts";
+import { isMultipart } from "../../http/body/multipart.ts";
+import { keepOpen } from "../../http/connection.ts";
 import { creates, createsLater } from "../../http/idempotency.ts";
 import { bodyLimits } from "../../http/limits/body_limits.ts";
-import { isMultipart } from "../../http/body/multipart.ts";
 import { describe } from "../../http/openapi.ts";
-import { listOf, PageQuery } from "../../http/answer/pagination.ts";
-import { keepOpen } from "../../http/connection.ts";
 import { asks } from "../../http/query.ts";
 import { Deleted, Label } from "../../lib/schema.ts";
-import { append } from "./stream/append.ts";
-import { readBatch } from "./stream/batch.ts";
-import * as reading from "./stream/reading.ts";
 import * as schema from "./schema.ts";
 import { present, presentSnapshot } from "./schema.ts";
 import * as datasets from "./service.ts";
+import { append } from "./stream/append.ts";
+import { readBatch } from "./stream/batch.ts";
+import * as reading from "./stream/reading.ts";
 import * as snapshots from "./stream/snapshots.ts";
 import { upload } from "./stream/upload.ts";
 

@@ -11,8 +11,8 @@ import { preparedInsert, preparedRow } from "../../platform/db/row.ts";
 import { type CreateDataset, present, type UpdateDataset } from "./schema.ts";
 import { type DatasetRow, datasetPins, datasetResolutions, datasetSnapshots, datasets } from "./table.ts";
 
-export { hold as holdRows, pathFor } from "./stream/files.ts";
 export { claim } from "./connected/resolve.ts";
+export { hold as holdRows, pathFor } from "./stream/files.ts";
 export { named as snapshotOf, newest as newestSnapshot, type Pinned, unpin, unpinLost } from "./stream/snapshots.ts";
 
 const byId = preparedRow(

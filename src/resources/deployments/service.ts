@@ -14,11 +14,11 @@ import * as models from "../models/service.ts";
 import { modelFor, mustFit, type Place } from "./admission.ts";
 import { allLive, inflightOf, liveOf, readyOf, seenLoad } from "./fleet/fleet.ts";
 import { halt } from "./fleet/halt.ts";
-import { machine } from "./machine.ts";
 import * as moves from "./fleet/moves.ts";
 import { partsOf } from "./fleet/parts.ts";
-import { desiredReplicas, type Hardware } from "./policy.ts";
 import { reload, trafficOf } from "./fleet/reconcile.ts";
+import { machine } from "./machine.ts";
+import { desiredReplicas, type Hardware } from "./policy.ts";
 import { type CreateDeployment, type Deployment, present, presentRequest, type UpdateDeployment } from "./schema.ts";
 import { type DeploymentRow, deploymentRequests, deployments } from "./table.ts";
 

@@ -5,8 +5,8 @@ import { durable } from "../../platform/db/db.ts";
 import type { Gpu } from "../../platform/machine/hardware.ts";
 import * as cost from "../cost/service.ts";
 import * as gpu from "../gpu/service.ts";
-import * as moves from "../training_jobs/state/moves.ts";
 import * as jobs from "../training_jobs/service.ts";
+import * as moves from "../training_jobs/state/moves.ts";
 import * as energy from "./service.ts";
 import { powerReadings } from "./table.ts";
 

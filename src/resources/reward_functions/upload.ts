@@ -1,11 +1,11 @@
 /** A new version: read, checked in the sandbox, and kept with what the check found, good or bad. */
 import type { z } from "zod";
 import type { Ctx } from "../../context.ts";
-import { readBody } from "../../http/body/json.ts";
-import { type Creation, createsLater, type Once } from "../../http/idempotency.ts";
 import { deepest, type Issue } from "../../http/answer/issues.ts";
-import { bodyLimits } from "../../http/limits/body_limits.ts";
+import { readBody } from "../../http/body/json.ts";
 import { isMultipart, readMultipart } from "../../http/body/multipart.ts";
+import { type Creation, createsLater, type Once } from "../../http/idempotency.ts";
+import { bodyLimits } from "../../http/limits/body_limits.ts";
 import { AppError } from "../../lib/errors.ts";
 import { type Language, MAX_SOURCE_BYTES, type Rejection } from "../../lib/rewards/contract.ts";
 import { languageOfFile } from "../../lib/rewards/language.ts";

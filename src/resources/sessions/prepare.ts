@@ -15,12 +15,12 @@ import * as volumes from "../volumes/service.ts";
 import type { VolumeRow } from "../volumes/table.ts";
 import { type Live, liveOf } from "./live.ts";
 import { machine } from "./machine.ts";
-import { isInWorkspace } from "./workspace/mount_paths.ts";
-import { dirOf, sessionsDir } from "./workspace/paths.ts";
 import type { CreateSession, Session } from "./schema.ts";
 import * as sessions from "./service.ts";
 import { requireSupport } from "./support.ts";
 import type { Mounted, SessionRow } from "./table.ts";
+import { isInWorkspace } from "./workspace/mount_paths.ts";
+import { dirOf, sessionsDir } from "./workspace/paths.ts";
 import { quotaOf } from "./workspace/usage.ts";
 import { remember } from "./workspace/write_back.ts";
 

@@ -11,9 +11,9 @@ import { preparedInsert, preparedRow } from "../../platform/db/row.ts";
 import * as volumes from "../volumes/service.ts";
 import { lastUse, liveOf, quiet } from "./live.ts";
 import { machine, report } from "./machine.ts";
-import { collision } from "./workspace/mount_paths.ts";
 import { type CreateSession, present } from "./schema.ts";
 import { type Mounted, type SessionRow, type STATUSES, sessions } from "./table.ts";
+import { collision } from "./workspace/mount_paths.ts";
 
 export const LOOP = "sessions.reconcile";
 const ACTIVE = ["creating", "ready", "stopping"] as const;

@@ -4,10 +4,10 @@ import { emit } from "../../events/emit.ts";
 import { type PageQuery, page } from "../../http/answer/pagination.ts";
 import { AppError } from "../../lib/errors.ts";
 import { newId } from "../../lib/ids.ts";
-import { isPair, parsePrivateKey, parsePublicKey, SshKeyError, type SshPublicKey } from "./key.ts";
 import { write } from "../../platform/db/db.ts";
 import { isUniqueViolation } from "../../platform/db/errors.ts";
 import { preparedRow } from "../../platform/db/row.ts";
+import { isPair, parsePrivateKey, parsePublicKey, SshKeyError, type SshPublicKey } from "./key.ts";
 import { type CreateSshKey, present } from "./schema.ts";
 import { type SshKeyRow, sshKeys } from "./table.ts";
 

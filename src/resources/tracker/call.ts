@@ -1,11 +1,11 @@
 import type { Ctx } from "../../context.ts";
 import { AppError } from "../../lib/errors.ts";
-import { type Answer, type Call, type Tracker, TrackerError, type TrackerType } from "./contract.ts";
-import { mlflow } from "./mlflow.ts";
-import { wandb } from "./wandb.ts";
 import { DialError } from "../../platform/network/address.ts";
 import * as secrets from "../secrets/service.ts";
+import { type Answer, type Call, type Tracker, TrackerError, type TrackerType } from "./contract.ts";
+import { mlflow } from "./mlflow.ts";
 import type { IntegrationRow } from "./table.ts";
+import { wandb } from "./wandb.ts";
 
 const TIMEOUT_MS = 10_000;
 const MOST_BYTES = 4 * 1024 * 1024;

@@ -1,6 +1,6 @@
 import type { Ctx } from "../../context.ts";
-import { TrackerError } from "./contract.ts";
 import { callOf, TRACKERS } from "./call.ts";
+import { TrackerError } from "./contract.ts";
 import type { TrackerTest } from "./schema.ts";
 import type { IntegrationRow } from "./table.ts";
 

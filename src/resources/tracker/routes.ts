@@ -1,8 +1,8 @@
 import { Elysia } from "elysia";
 import type { Ctx } from "../../context.ts";
 import { area } from "../../http/auth.ts";
-import { describe } from "../../http/openapi.ts";
 import { keepOpen } from "../../http/connection.ts";
+import { describe } from "../../http/openapi.ts";
 import { Deleted } from "../../lib/schema.ts";
 import { tryOut } from "./check.ts";
 import { ID, PutTracker, TrackerIntegration, TrackerTest } from "./schema.ts";

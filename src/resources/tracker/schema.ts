@@ -1,8 +1,8 @@
 import { z } from "zod";
 import { DateTime, Label, later } from "../../lib/schema.ts";
 import { isoTime } from "../../lib/time.ts";
-import { TRACKER_TYPES } from "./contract.ts";
 import { NAME } from "../secrets/schema.ts";
+import { TRACKER_TYPES } from "./contract.ts";
 import type { IntegrationRow } from "./table.ts";
 
 export const ID = "tracker";

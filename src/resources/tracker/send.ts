@@ -1,8 +1,8 @@
 /** The loop that tells trackers. A tick starts what may start and does not wait for it. */
 import { and, asc, eq, lte, min } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
-import { pauseAfter } from "./plan.ts";
 import { type Lane, type Live, liveOf } from "./live.ts";
+import { pauseAfter } from "./plan.ts";
 import { trackerRuns } from "./table.ts";
 import { tell } from "./tell.ts";
 

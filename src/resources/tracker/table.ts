@@ -1,7 +1,7 @@
 import { integer, sqliteTable, text } from "drizzle-orm/sqlite-core";
-import { type Place, TRACKER_TYPES } from "./contract.ts";
 import { trainingJobs } from "../training_jobs/table.ts";
 import { workspaces } from "../workspaces/table.ts";
+import { type Place, TRACKER_TYPES } from "./contract.ts";
 
 const destination = {
   type: text("type", { enum: TRACKER_TYPES }).notNull(),

@@ -6,14 +6,14 @@
 import { and, asc, eq, gt, sql } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { newId } from "../../lib/ids.ts";
-import { type Point, TrackerError } from "./contract.ts";
-import { missing } from "./mlflow.ts";
-import * as plan from "./plan.ts";
 import { durable, isDirty, type Tx, write } from "../../platform/db/db.ts";
 import { preparedRow } from "../../platform/db/row.ts";
 import { type JobRow, trainingEvents, trainingJobs, trainingMetrics } from "../training_jobs/table.ts";
 import { callOf, TRACKERS } from "./call.ts";
+import { type Point, TrackerError } from "./contract.ts";
 import type { Live } from "./live.ts";
+import { missing } from "./mlflow.ts";
+import * as plan from "./plan.ts";
 import { type TrackerRunRow, trackerRuns } from "./table.ts";
 
 const POLL_MS = 2_000;

@@ -11,8 +11,8 @@ import { datasetPins } from "../datasets/table.ts";
 import { looseKeys } from "../loose_keys/table.ts";
 import { purge } from "../workspaces/purge.ts";
 import { admittingOf } from "./admission/create.ts";
-import * as jobs from "./service.ts";
 import { sweep } from "./running/sweep.ts";
+import * as jobs from "./service.ts";
 import { trainingCheckpoints, trainingEvents, trainingJobs, trainingMetrics } from "./table.ts";
 
 const PATH = "/v1/training_jobs";

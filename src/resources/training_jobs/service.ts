@@ -11,13 +11,13 @@ import * as billing from "../billing/service.ts";
 import * as datasets from "../datasets/service.ts";
 import * as looseKeys from "../loose_keys/service.ts";
 import { mustBeOpen } from "../storage_usage/service.ts";
-import { charge, settle } from "./state/account.ts";
-import { isAtWork } from "./state/live.ts";
-import { changed } from "./state/change_signals.ts";
 import { machine, report } from "./machine.ts";
-import { note } from "./state/notes.ts";
 import { positionOf, reasonOf } from "./running/queue.ts";
 import { present, type TrainingJob } from "./schema.ts";
+import { charge, settle } from "./state/account.ts";
+import { changed } from "./state/change_signals.ts";
+import { isAtWork } from "./state/live.ts";
+import { note } from "./state/notes.ts";
 import { type JobRow, trainingCheckpoints, trainingExports, trainingJobs } from "./table.ts";
 
 export const RECONCILE = "training_jobs.reconcile";

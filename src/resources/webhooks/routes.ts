@@ -1,12 +1,12 @@
 import { Elysia } from "elysia";
 import type { Ctx, Principal } from "../../context.ts";
+import { listOf, PageQuery } from "../../http/answer/pagination.ts";
 import { auditReveal } from "../../http/audit.ts";
 import { area } from "../../http/auth.ts";
 import { readBody } from "../../http/body/json.ts";
 import { type Creation, creates, createsLater } from "../../http/idempotency.ts";
 import { bodyLimits } from "../../http/limits/body_limits.ts";
 import { describe } from "../../http/openapi.ts";
-import { listOf, PageQuery } from "../../http/answer/pagination.ts";
 import { asks } from "../../http/query.ts";
 import { AppError } from "../../lib/errors.ts";
 import { Deleted } from "../../lib/schema.ts";

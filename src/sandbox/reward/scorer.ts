@@ -1,9 +1,9 @@
 /** Several named rewards over the samples of one job: the parts work side by side, each in a process of its own. */
 import { combine, type Judged, summarize } from "../../lib/rewards/combine.ts";
 import { type Sample, STDOUT_BYTES } from "../../lib/rewards/contract.ts";
-import type { RewardPool } from "./types.ts";
 import { type Clock, type PartLimits, ScorerPart } from "./scorer_part.ts";
 import type { RewardPart, ScoredBatch, Scorer } from "./scorer_types.ts";
+import type { RewardPool } from "./types.ts";
 
 export type ScorerOptions = {
   parts: readonly RewardPart[];

@@ -4,8 +4,8 @@
  * judges, by the time alone: that a sample ends it is the sample's doing.
  */
 import { type Entrypoint, type Fault, LOAD_MS, type Outcome, type Sample } from "../../lib/rewards/contract.ts";
-import type { RewardEnd, RewardPool, RewardProcess } from "./types.ts";
 import { type RewardPart, RewardRejected } from "./scorer_types.ts";
+import type { RewardEnd, RewardPool, RewardProcess } from "./types.ts";
 
 /** Fresh processes for one batch of one part. Code that ends one sample after the other must not start them for ever. */
 export const MOST_FRESH = 3;

@@ -1,5 +1,13 @@
 /** Processes that run reward code, and what their users see of them. */
-import type { Entrypoint, Language, Layer, Outcome, Rejection, RewardCode, Sample } from "../../lib/rewards/contract.ts";
+import type {
+  Entrypoint,
+  Language,
+  Layer,
+  Outcome,
+  Rejection,
+  RewardCode,
+  Sample,
+} from "../../lib/rewards/contract.ts";
 
 /** How a process ended. Whatever it held is lost with it; the pool gives a fresh one. */
 export type RewardEnd = { kind: "timeout" | "memory" | "crashed" | "closed"; message: string };

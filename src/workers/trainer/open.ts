@@ -15,6 +15,8 @@ import {
   type Prompt,
   type Sequence,
 } from "./data/examples.ts";
+import { openRowSource, type RowSource } from "./data/rows.ts";
+import { openTokenizer } from "./data/tokenizer.ts";
 import { createSync } from "./learned.ts";
 import { openDpo } from "./loop/dpo.ts";
 import { openGrpo } from "./loop/grpo.ts";
@@ -22,8 +24,6 @@ import { openSft } from "./loop/sft.ts";
 import type { OpenMethod, Reference } from "./loop/types.ts";
 import { openRoller } from "./rollouts/roller.ts";
 import type { Roller } from "./rollouts/types.ts";
-import { openRowSource, type RowSource } from "./data/rows.ts";
-import { openTokenizer } from "./data/tokenizer.ts";
 import { openTrainee } from "./trainee/trainee.ts";
 import type { Trainee } from "./trainee/types.ts";
 import { Trouble } from "./trouble.ts";

@@ -1,5 +1,5 @@
 /**
- * The kernels of src/native/kernels in plain loops, on memory of this process: what each has to compute, without a GPU.
+ * The kernels of src/native/cuda/kernels in plain loops, on memory of this process: what each has to compute, without a GPU.
  * With them the fused passes run on the CPU, and everything but the kernels themselves is what runs on the device.
  */
 import { type Pointer, toArrayBuffer } from "bun:ffi";

@@ -1,6 +1,7 @@
 /** A tiny model that learns, on the CPU. */
-import type { LoraSettings } from "../../../src/lib/training/lora.ts";
+
 import { openRandom } from "../../../src/lib/random.ts";
+import type { LoraSettings } from "../../../src/lib/training/lora.ts";
 import type { Step } from "../../../src/workers/trainer/engine/optimizer.ts";
 import { openTrainee } from "../../../src/workers/trainer/trainee/trainee.ts";
 import type { Piece, Scores, Trainee, TraineeOptions } from "../../../src/workers/trainer/trainee/types.ts";

@@ -1,7 +1,7 @@
 import { formatBytes } from "../../../lib/bytes.ts";
 import { UsageError } from "../../../lib/errors.ts";
-import { nearest } from "../../../lib/text/nearest.ts";
 import { FORMATS } from "../../../lib/rows/format.ts";
+import { nearest } from "../../../lib/text/nearest.ts";
 import { command, EXIT, type Group, JSON_FLAG, SERVER_FLAGS, wholeOf } from "../../args.ts";
 import { connect } from "../../connect.ts";
 import { append } from "../../datasets/append.ts";

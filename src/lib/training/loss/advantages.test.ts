@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
-import { advantagesOf, metricsByFunction, type Reward, SCALE_REWARDS, spreadOf } from "./advantages.ts";
 import { openRandom } from "../../random.ts";
+import { advantagesOf, metricsByFunction, type Reward, SCALE_REWARDS, spreadOf } from "./advantages.ts";
 
 const of = (rewards: Reward[], numGenerations: number, scaleRewards: (typeof SCALE_REWARDS)[number] = "group") =>
   advantagesOf(rewards, { numGenerations, scaleRewards });

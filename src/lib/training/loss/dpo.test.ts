@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
-import { DPO_LOSSES, type DpoOptions, dpoMetrics, type Preference, weighPreference } from "./dpo.ts";
 import { openRandom } from "../../random.ts";
+import { DPO_LOSSES, type DpoOptions, dpoMetrics, type Preference, weighPreference } from "./dpo.ts";
 
 const all = (length: number) => new Uint8Array(length).fill(1);
 const pair: Preference = {

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "bun:test";
+import { openRandom, type Random } from "../../random.ts";
 import {
   activeTokens,
   clippedLoss,
@@ -12,7 +13,6 @@ import {
 } from "./grpo.ts";
 import { grpoMetrics, joinTallies } from "./grpo_metrics.ts";
 import { CORRECTION_MODES, type Correction } from "./importance.ts";
-import { openRandom, type Random } from "../../random.ts";
 
 const plain: GrpoOptions = {
   epsilon: 0.2,

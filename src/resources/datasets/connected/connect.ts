@@ -2,8 +2,8 @@
 import type { Ctx } from "../../../context.ts";
 import { AppError } from "../../../lib/errors.ts";
 import { type Credentials, faultOf, type Source, splitSecrets } from "../../../lib/source.ts";
-import { type Refusal, runTask } from "./connector.ts";
 import type { ConnectDataset, SourceValidation } from "../schema.ts";
+import { type Refusal, runTask } from "./connector.ts";
 
 type Given = Source & { credentials?: Credentials | null | undefined };
 

@@ -8,8 +8,8 @@ import { cuttingProxy } from "../../../../test/servers/proxy.ts";
 import { describeWith, minio } from "../../../../test/servers/servers.ts";
 import { events } from "../../../events/table.ts";
 import { sha256Bytes } from "../../../platform/files.ts";
-import { claim, interrupted } from "./resolve.ts";
 import { sweep } from "../stream/sweep.ts";
+import { claim, interrupted } from "./resolve.ts";
 
 const FLAGS = { "network.allow": ["127.0.0.1"] };
 

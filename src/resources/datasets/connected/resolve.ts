@@ -14,16 +14,21 @@ import { oncePer } from "../../../lib/once_per.ts";
 import type { Format } from "../../../lib/rows/format.ts";
 import type { Credentials } from "../../../lib/source.ts";
 import { durable, write } from "../../../platform/db/db.ts";
-import { lacksSpace } from "../../../platform/machine/disk.ts";
 import { renameDurably } from "../../../platform/files.ts";
+import { lacksSpace } from "../../../platform/machine/disk.ts";
 import { lacksRoom, mustBeOpen } from "../../storage_usage/service.ts";
-import { type Outcome, type Progress, runTask } from "./connector.ts";
-import { discardPart, makingOf, partPath, pathOf } from "../stream/files.ts";
 import { machine } from "../machine.ts";
 import { presentResolution } from "../schema.ts";
 import * as datasets from "../service.ts";
+import { discardPart, makingOf, partPath, pathOf } from "../stream/files.ts";
 import * as snapshots from "../stream/snapshots.ts";
-import { type DatasetRow, datasets as datasetTable, type ResolutionRow, datasetResolutions as table } from "../table.ts";
+import {
+  type DatasetRow,
+  datasets as datasetTable,
+  type ResolutionRow,
+  datasetResolutions as table,
+} from "../table.ts";
+import { type Outcome, type Progress, runTask } from "./connector.ts";
 
 const TELL_MS = 1_000;
 const EVENT_MS = 10_000;

@@ -1,15 +1,13 @@
 import { Elysia } from "elysia";
 import type { Ctx } from "../../../context.ts";
+import { listOf, PageQuery } from "../../../http/answer/pagination.ts";
 import { area } from "../../../http/auth.ts";
 import { readBody } from "../../../http/body/json.ts";
+import { keepOpen } from "../../../http/connection.ts";
 import { creates } from "../../../http/idempotency.ts";
 import { bodyLimits } from "../../../http/limits/body_limits.ts";
 import { describe } from "../../../http/openapi.ts";
-import { listOf, PageQuery } from "../../../http/answer/pagination.ts";
-import { keepOpen } from "../../../http/connection.ts";
 import { asks } from "../../../http/query.ts";
-import { checkSource, validate } from "./connect.ts";
-import * as resolve from "./resolve.ts";
 import {
   ConnectDataset,
   Dataset,
@@ -21,6 +19,8 @@ import {
   ValidateSource,
 } from "../schema.ts";
 import * as datasets from "../service.ts";
+import { checkSource, validate } from "./connect.ts";
+import * as resolve from "./resolve.ts";
 
 export const routes = (ctx: Ctx) => {
   const { authed, takes } = area(ctx, "training");

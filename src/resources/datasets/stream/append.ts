@@ -11,15 +11,15 @@ import { AppError } from "../../../lib/errors.ts";
 import { newId } from "../../../lib/ids.ts";
 import { oncePer } from "../../../lib/once_per.ts";
 import { openCommit, write } from "../../../platform/db/db.ts";
-import { mustLeaveSpace } from "../../../platform/machine/disk.ts";
 import { failpoint } from "../../../platform/failpoint.ts";
+import { mustLeaveSpace } from "../../../platform/machine/disk.ts";
 import type { Change, RowsFile } from "../../../platform/rows/file.ts";
 import { mustHaveRoom } from "../../storage_usage/service.ts";
-import type { Batch } from "./batch.ts";
-import { type Held, hold, mustHold, pathOf } from "./files.ts";
 import type { Append } from "../schema.ts";
 import * as datasets from "../service.ts";
 import { type DatasetRow, datasets as table } from "../table.ts";
+import type { Batch } from "./batch.ts";
+import { type Held, hold, mustHold, pathOf } from "./files.ts";
 
 type Waiting = { batch: Batch; once: Once | undefined; done: (answer: Append) => void; fail: (error: unknown) => void };
 type Line = { waiting: Waiting[]; busy: boolean };

@@ -5,12 +5,12 @@ import { AppError } from "../../../lib/errors.ts";
 import { isoTime } from "../../../lib/time.ts";
 import { takingTurns } from "../../../lib/turns.ts";
 import { type Entry, liveBytes, liveRows, logEntries, type Page } from "../../../platform/rows/live.ts";
-import { csvOf } from "./csv.ts";
-import { type Held, hold, mustHold, pathFor } from "./files.ts";
 import { snapshotId } from "../schema.ts";
 import * as datasets from "../service.ts";
-import * as snapshots from "./snapshots.ts";
 import type { DatasetRow, SnapshotRow } from "../table.ts";
+import { csvOf } from "./csv.ts";
+import { type Held, hold, mustHold, pathFor } from "./files.ts";
+import * as snapshots from "./snapshots.ts";
 
 /** A file of rows and how much of it counts. */
 type View = { held: Held | undefined; head: number };

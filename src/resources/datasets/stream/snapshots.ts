@@ -2,14 +2,13 @@
 import { and, desc, eq, gte, isNotNull, lt, sql } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import { emit } from "../../../events/emit.ts";
-import type { Once } from "../../../http/idempotency.ts";
 import type { PageQuery } from "../../../http/answer/pagination.ts";
+import type { Once } from "../../../http/idempotency.ts";
 import { AppError } from "../../../lib/errors.ts";
 import { oncePer } from "../../../lib/once_per.ts";
 import { openCommit, type Tx, write } from "../../../platform/db/db.ts";
 import { failpoint } from "../../../platform/failpoint.ts";
 import type { Digest } from "../../../platform/rows/hash.ts";
-import { mustHold, pathOf } from "./files.ts";
 import { presentSnapshot, type Snapshot, snapshotNumber } from "../schema.ts";
 import * as datasets from "../service.ts";
 import {
@@ -20,6 +19,7 @@ import {
   type Trigger,
   datasets as table,
 } from "../table.ts";
+import { mustHold, pathOf } from "./files.ts";
 
 export type Cut = { trigger: Trigger; jobId?: string | null; note?: string | null };
 type Asked = Cut & { once?: Once | undefined };

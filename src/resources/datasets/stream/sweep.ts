@@ -4,9 +4,9 @@ import type { Ctx } from "../../../context.ts";
 import { isId } from "../../../lib/ids.ts";
 import { durable } from "../../../platform/db/db.ts";
 import { cleanTemp } from "../../../platform/files.ts";
-import { discard, discardPart, folderOf, makingOf } from "./files.ts";
 import { endAbandoned, interrupted } from "../connected/resolve.ts";
 import * as datasets from "../service.ts";
+import { discard, discardPart, folderOf, makingOf } from "./files.ts";
 
 const ABANDONED_MS = 24 * 3_600_000; // an upload that a crash cut off
 

@@ -6,8 +6,8 @@
 import { rm } from "node:fs/promises";
 import { and, eq } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
-import { type Creation, creates } from "../../../http/idempotency.ts";
 import { type FilePart, readMultipart } from "../../../http/body/multipart.ts";
+import { type Creation, creates } from "../../../http/idempotency.ts";
 import { AppError } from "../../../lib/errors.ts";
 import { newId } from "../../../lib/ids.ts";
 import type { Format } from "../../../lib/rows/format.ts";
@@ -15,10 +15,10 @@ import { createLineReader, type Piece, RowError } from "../../../lib/rows/lines.
 import { renameDurably, tempPath } from "../../../platform/files.ts";
 import { openRows } from "../../../platform/rows/file.ts";
 import { mustHaveRoom, withinQuota } from "../../storage_usage/service.ts";
-import { folderOf, makingOf, pathOf } from "./files.ts";
 import { present, UploadFields } from "../schema.ts";
 import * as datasets from "../service.ts";
 import { type DatasetRow, datasets as table } from "../table.ts";
+import { folderOf, makingOf, pathOf } from "./files.ts";
 
 type Built = { path: string; rows: number; bytes: number; format: Format; sha256: string };
 type Call = Omit<Creation, "body">;

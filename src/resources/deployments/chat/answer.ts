@@ -4,17 +4,17 @@
  */
 import type { Ctx } from "../../../context.ts";
 import { callerOf } from "../../../http/audit.ts";
-import { openStream } from "../../../http/limits/streams.ts";
 import { keepOpen, promisesNothing } from "../../../http/connection.ts";
+import { openStream } from "../../../http/limits/streams.ts";
 import { AppError } from "../../../lib/errors.ts";
 import { counter } from "../../../platform/metrics.ts";
 import * as billing from "../../billing/service.ts";
 import { hold, type Live, liveOf, type Replica, seenLoad } from "../fleet/fleet.ts";
 import * as moves from "../fleet/moves.ts";
-import { CLIENT_LEFT, type Outcome, type Recorder, record } from "./records.ts";
-import { chunksOf, comment, dataEvent, EVENT_STREAM, LEFT, relay } from "./relay.ts";
 import { take } from "../fleet/replica.ts";
 import type { DeploymentRow } from "../table.ts";
+import { CLIENT_LEFT, type Outcome, type Recorder, record } from "./records.ts";
+import { chunksOf, comment, dataEvent, EVENT_STREAM, LEFT, relay } from "./relay.ts";
 
 /** `keyId`: of the key that asks; it pays where it wakes the deployment. */
 export type Ask = {

@@ -3,8 +3,8 @@ import { eq, sql } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import { newId } from "../../../lib/ids.ts";
 import { afterCommit, prepared, write } from "../../../platform/db/db.ts";
-import { histogram } from "../../../platform/metrics.ts";
 import { preparedInsert } from "../../../platform/db/row.ts";
+import { histogram } from "../../../platform/metrics.ts";
 import type { Live, Replica, Usage } from "../fleet/fleet.ts";
 import { type DeploymentRow, deploymentRequests, deployments } from "../table.ts";
 

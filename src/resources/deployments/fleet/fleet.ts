@@ -8,8 +8,8 @@ import { oncePer } from "../../../lib/once_per.ts";
 import type { Db } from "../../../platform/db/db.ts";
 import type { FromServing, STAGES } from "../../../workers/protocol.ts";
 import type { Load } from "../schema.ts";
-import type { ServingWorker } from "./spare.ts";
 import type { DeploymentRow } from "../table.ts";
+import type { ServingWorker } from "./spare.ts";
 
 export type Usage = Extract<FromServing, { type: "served" }>;
 

@@ -2,10 +2,10 @@
 import type { Ctx } from "../../../context.ts";
 import { AppError } from "../../../lib/errors.ts";
 import * as billing from "../../billing/service.ts";
+import type { DeploymentRow } from "../table.ts";
 import { inflightOf, type Live, liveOf, turnAway } from "./fleet.ts";
 import * as moves from "./moves.ts";
 import { retire, unqueue } from "./replica.ts";
-import type { DeploymentRow } from "../table.ts";
 
 export function endAll(ctx: Ctx, live: Live, reason: string): Promise<unknown> {
   unqueue(ctx, live);

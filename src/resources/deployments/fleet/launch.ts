@@ -5,14 +5,14 @@ import { AppError } from "../../../lib/errors.ts";
 import type { ToServing } from "../../../workers/protocol.ts";
 import * as gpu from "../../gpu/service.ts";
 import * as models from "../../models/service.ts";
+import { loadDeadlineMs } from "../policy.ts";
+import type { DeploymentRow } from "../table.ts";
 import { type Host, type Live, liveOf, type Replica } from "./fleet.ts";
 import * as hosts from "./hosts.ts";
 import * as moves from "./moves.ts";
 import { adapterBytes, bytesOf, keyOf, type Parts, sizeOf } from "./parts.ts";
-import { loadDeadlineMs } from "../policy.ts";
 import { bury, gone, hear, settle } from "./replica.ts";
 import { obtain } from "./spare.ts";
-import type { DeploymentRow } from "../table.ts";
 
 const WAITS_FOR_OTHER = "waits for its model, which another deployment is about to load";
 

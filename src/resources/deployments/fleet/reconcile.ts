@@ -9,16 +9,16 @@ import { followClock } from "../../billing/service.ts";
 import * as gpu from "../../gpu/service.ts";
 import * as models from "../../models/service.ts";
 import type { ModelRow } from "../../models/table.ts";
+import { desiredReplicas, isParkable, mayPark, type Traffic } from "../policy.ts";
+import { type DeploymentRow, deployments } from "../table.ts";
 import { allLive, inflightOf, type Live, liveOf, type Replica, readyOf, startingOf, turnAway } from "./fleet.ts";
 import { endAll, keepToBudget, park } from "./halt.ts";
 import { payerOf } from "./hosts.ts";
 import { launch } from "./launch.ts";
 import * as moves from "./moves.ts";
 import { type Parts, partsOf } from "./parts.ts";
-import { desiredReplicas, isParkable, mayPark, type Traffic } from "../policy.ts";
 import { gone, prove, reapHung, retire, unqueue } from "./replica.ts";
 import { keepSpare } from "./spare.ts";
-import { type DeploymentRow, deployments } from "../table.ts";
 
 /** Once, at the start: nothing runs yet, whatever the rows say. */
 export function begin(ctx: Ctx) {

@@ -8,10 +8,10 @@ import { durable, write } from "../../../platform/db/db.ts";
 import { register } from "../../models/files/folder.ts";
 import { machine as modelMachine } from "../../models/machine.ts";
 import * as models from "../../models/service.ts";
-import { liveOf, type Replica, readyOf } from "./fleet.ts";
-import * as moves from "./moves.ts";
 import { record } from "../chat/records.ts";
 import type { DeploymentRow } from "../table.ts";
+import { liveOf, type Replica, readyOf } from "./fleet.ts";
+import * as moves from "./moves.ts";
 
 const CHAT = { model: "d", messages: [{ role: "user", content: "hi" }] };
 const { open: app, apps, closeAll } = manyDeploying();

@@ -6,8 +6,8 @@ import { eventsOf } from "../../../../test/fake_replicas.ts";
 import { until } from "../../../../test/harness.ts";
 import { startReceiver } from "../../../../test/receiver.ts";
 import { accountOf } from "../accounts.ts";
-import { batchFile } from "./batches.ts";
 import { prune } from "../service.ts";
+import { batchFile } from "./batches.ts";
 
 const { open, closeAll } = manyDetecting();
 afterEach(closeAll);

@@ -12,12 +12,12 @@ import { serviceCodeOf } from "../../../http/answer/service_errors.ts";
 import { AppError, type ErrorCode } from "../../../lib/errors.ts";
 import { durable, prepared, write } from "../../../platform/db/db.ts";
 import { cleanTemp, errorCode, StorageError } from "../../../platform/files.ts";
-import { batchesDir, batchFile, endIfDone, liveOf, unfinished } from "./batches.ts";
 import { fetchFile } from "../intake/files.ts";
 import { machine } from "../machine.ts";
 import { countFailed } from "../metrics.ts";
 import { examine, type Finding, keep } from "../service.ts";
 import { type BatchRow, detectionBatches, detectionItems, type ItemRow } from "../table.ts";
+import { batchesDir, batchFile, endIfDone, liveOf, unfinished } from "./batches.ts";
 
 const TEMP_MS = 3_600_000;
 const PAUSE_MS = 1_000;

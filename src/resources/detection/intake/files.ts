@@ -1,9 +1,9 @@
 /** Files as callers give them: as text, or by an address, of which every hop is judged anew. */
 import type { Ctx } from "../../../context.ts";
-import { decodeBase64 } from "./base64.ts";
 import { AppError } from "../../../lib/errors.ts";
 import { DialError } from "../../../platform/network/address.ts";
 import type { GuardedResponse } from "../../../platform/network/http_client.ts";
+import { decodeBase64 } from "./base64.ts";
 
 const DEADLINE_MS = 10_000;
 const MOST_REDIRECTS = 3;

@@ -1,10 +1,10 @@
 import type { Ctx } from "../../../context.ts";
-import { enter } from "./rate_window.ts";
 import { AppError } from "../../../lib/errors.ts";
 import { oncePer } from "../../../lib/once_per.ts";
 import type { Db } from "../../../platform/db/db.ts";
 import { planFor } from "../accounts.ts";
 import { allowanceOf } from "../policy.ts";
+import { enter } from "./rate_window.ts";
 
 const FORGET_ABOVE = 10_000;
 const SECOND_MS = 1_000;

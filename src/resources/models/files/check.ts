@@ -4,9 +4,9 @@ import { join } from "node:path";
 import { eq } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import { durable, write } from "../../../platform/db/db.ts";
-import { inspect } from "./inspect.ts";
 import * as models from "../service.ts";
 import { type ModelRow, models as table } from "../table.ts";
+import { inspect } from "./inspect.ts";
 
 type Known = { sha256?: string | null };
 

@@ -11,13 +11,13 @@ import { oncePer } from "../../../lib/once_per.ts";
 import { durable, write } from "../../../platform/db/db.ts";
 import { cleanTemp } from "../../../platform/files.ts";
 import { BUILTIN_NAME, ensureBuiltin } from "../builtin.ts";
-import { settleFile } from "./check.ts";
 import { machine } from "../machine.ts";
 import { removeStrayResults } from "../results.ts";
 import * as models from "../service.ts";
-import { noticeLost, removeUnused } from "./sweep.ts";
 import { type ModelRow, models as table } from "../table.ts";
 import { removeStray } from "../upload/files.ts";
+import { settleFile } from "./check.ts";
+import { noticeLost, removeUnused } from "./sweep.ts";
 
 export const FOLDER = "models";
 export const HUB = "hub"; // below it lies what was downloaded: rows of their own

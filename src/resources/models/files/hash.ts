@@ -4,8 +4,8 @@ import { join } from "node:path";
 import { and, eq, isNull } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import { write } from "../../../platform/db/db.ts";
-import { inspect } from "./inspect.ts";
 import { type ModelRow, models as table } from "../table.ts";
+import { inspect } from "./inspect.ts";
 
 export async function hashNew(ctx: Ctx, signal?: AbortSignal) {
   const due = ctx.db

@@ -14,10 +14,10 @@ import { durable, write } from "../../../platform/db/db.ts";
 import { asStorageError, errorCode, renameDurably, syncDir, tempPath } from "../../../platform/files.ts";
 import type { ModelShape } from "../../../workers/protocol.ts";
 import { BUILTIN_NAME } from "../builtin.ts";
-import { FOLDER, HUB } from "./folder.ts";
 import { machine } from "../machine.ts";
 import * as models from "../service.ts";
 import { type ModelRow, models as table } from "../table.ts";
+import { FOLDER, HUB } from "./folder.ts";
 
 const COPY_BYTES = 8 * 2 ** 20;
 const NAME = /^[A-Za-z0-9][\w.-]{0,99}(\/[A-Za-z0-9][\w.-]{0,99})?$/;

@@ -8,9 +8,9 @@ import type { Ctx } from "../../../context.ts";
 import { formatBytes } from "../../../lib/bytes.ts";
 import { asStorageError, renameDurably, sha256Bytes } from "../../../platform/files.ts";
 import type { ModelShape } from "../../../workers/protocol.ts";
-import { fileUrl, type Got, get, HubError, type HubFile, refusal } from "./hub.ts";
 import { inspect } from "../files/inspect.ts";
 import { PARTS } from "../files/sweep.ts";
+import { fileUrl, type Got, get, HubError, type HubFile, refusal } from "./hub.ts";
 
 const FIRST_CHUNK_BYTES = 4 * 2 ** 20; // of one request: what a broken connection costs at most
 const LAST_CHUNK_BYTES = 32 * 2 ** 20;

@@ -7,9 +7,9 @@ import { makeModel } from "../../../../test/models.ts";
 import { systemClock } from "../../../platform/clock.ts";
 import { durable } from "../../../platform/db/db.ts";
 import { scan } from "../files/folder.ts";
+import * as models from "../service.ts";
 import { chooseFile } from "./hub.ts";
 import { pullAll } from "./pull.ts";
-import * as models from "../service.ts";
 
 const hurried = { ...systemClock, sleep: (ms: number, s?: AbortSignal) => systemClock.sleep(ms / 100, s) };
 const stops: (() => unknown)[] = [];

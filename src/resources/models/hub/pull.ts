@@ -9,14 +9,14 @@ import type { Ctx } from "../../../context.ts";
 import { write } from "../../../platform/db/db.ts";
 import { StorageError } from "../../../platform/files.ts";
 import { lacksRoom } from "../../storage_usage/service.ts";
-import { checkWhole, download, type Fetched, partPath, type Wanted } from "./download.ts";
 import { FOLDER, HUB } from "../files/folder.ts";
+import { otherAt, removeStaleParts } from "../files/sweep.ts";
+import * as models from "../service.ts";
+import { type ModelRow, models as table } from "../table.ts";
+import { checkWhole, download, type Fetched, partPath, type Wanted } from "./download.ts";
 import { chooseFile, HubError, type HubFile, listFiles } from "./hub.ts";
 import { parseHubName } from "./name.ts";
 import { hubTokenOf } from "./token.ts";
-import * as models from "../service.ts";
-import { otherAt, removeStaleParts } from "../files/sweep.ts";
-import { type ModelRow, models as table } from "../table.ts";
 
 const AT_ONCE = 2;
 const LOOK_MS = 1_000;

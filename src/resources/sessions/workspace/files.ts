@@ -11,10 +11,10 @@ import { type Beneath, incomingPath, openWorkspace } from "../../../sandbox/file
 import { discard, makeTheirs } from "../../../sandbox/files/stage.ts";
 import { sessionOwner } from "../../../sandbox/jail/session_jail.ts";
 import { during, type Live, liveOf } from "../live.ts";
-import { isInWorkspace } from "./mount_paths.ts";
-import { dirOf } from "./paths.ts";
 import * as sessions from "../service.ts";
 import type { SessionRow } from "../table.ts";
+import { isInWorkspace } from "./mount_paths.ts";
+import { dirOf } from "./paths.ts";
 import { addUsage, noRoom, roomFor } from "./usage.ts";
 import { writeBack } from "./write_back.ts";
 

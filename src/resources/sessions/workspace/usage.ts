@@ -5,8 +5,8 @@ import { AppError } from "../../../lib/errors.ts";
 import { usageOf as measureWorkspace, type Usage } from "../../../sandbox/files/sandbox_dir.ts";
 import type { JailLimits } from "../../../sandbox/jail/types.ts";
 import { type Live, liveOf } from "../live.ts";
-import { dirOf } from "./paths.ts";
 import type { SessionRow } from "../table.ts";
+import { dirOf } from "./paths.ts";
 
 const MIB = 1_048_576;
 const SPARE_BYTES = MIB;

@@ -12,11 +12,11 @@ import { type Scan, scanFiles } from "../../../sandbox/files/collect.ts";
 import { type Beneath, openWorkspace } from "../../../sandbox/files/sandbox_dir.ts";
 import * as volumes from "../../volumes/service.ts";
 import type { VolumeRow } from "../../volumes/table.ts";
-import { keepKnown, readKnown } from "./known.ts";
 import { liveOf } from "../live.ts";
-import { dirOf } from "./paths.ts";
 import type { VolumeErrors } from "../schema.ts";
 import type { Mounted, SessionRow } from "../table.ts";
+import { keepKnown, readKnown } from "./known.ts";
+import { dirOf } from "./paths.ts";
 
 type Place = { ctx: Ctx; row: SessionRow; beneath: Beneath; mounted: Mounted; errors: VolumeErrors };
 

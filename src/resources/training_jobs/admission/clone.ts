@@ -1,10 +1,10 @@
 /** A request with what it leaves out taken from another job. */
 import type { Ctx } from "../../../context.ts";
 import { usdOf } from "../../../lib/money.ts";
-import type { CreateTrainingJob } from "./create_schema.ts";
 import { priorityOf } from "../schema.ts";
 import * as jobs from "../service.ts";
 import type { JobRow } from "../table.ts";
+import type { CreateTrainingJob } from "./create_schema.ts";
 
 /** `dataset_id` is folded into `dataset`. */
 export type Wanted = Omit<CreateTrainingJob, "dataset_id" | "dry_run">;

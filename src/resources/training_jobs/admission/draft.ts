@@ -10,14 +10,14 @@ import type { Given, Method } from "../../../lib/training/hyperparameters.ts";
 import type { LoraSettings } from "../../../lib/training/lora.ts";
 import * as billing from "../../billing/service.ts";
 import type { ModelRow } from "../../models/table.ts";
+import type { Rewards } from "../table.ts";
 import { type Wanted, wantedOf } from "./clone.ts";
 import { type CreateTrainingJob, MAX_SEED } from "./create_schema.ts";
 import { Faults } from "./faults.ts";
+import { readGiven, readLora, type Settled, settle } from "./hyperparameters.ts";
 import * as references from "./references.ts";
 import { admitRewards } from "./rewards.ts";
-import { readGiven, readLora, type Settled, settle } from "./hyperparameters.ts";
 import * as sizing from "./sizing.ts";
-import type { Rewards } from "../table.ts";
 
 export type Asker = { workspaceId: string; keyId: string; scopes: readonly string[]; signal: AbortSignal };
 

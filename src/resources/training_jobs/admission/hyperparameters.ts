@@ -1,7 +1,7 @@
 /** Hyperparameters and LoRA settings of a request: read strictly, then resolved with what is known of model and rows. */
 import type { ModelShape } from "../../../lib/gguf/shape.ts";
-import { nearest } from "../../../lib/text/nearest.ts";
 import type { Format } from "../../../lib/rows/format.ts";
+import { nearest } from "../../../lib/text/nearest.ts";
 import {
   type Given,
   type Method,

@@ -3,9 +3,9 @@ import type { Ctx } from "../../../context.ts";
 import type { Exit, Worker } from "../../../platform/workers/types.ts";
 import { FromTrainer, type PreviewTask, type ToTrainer, type TrainSample } from "../../../workers/protocol_trainer.ts";
 import * as gpu from "../../gpu/service.ts";
+import { judgeEnd, type Trouble, UNTOLD } from "../policy.ts";
 import { grantsOf, holdFiles } from "../running/grants.ts";
 import { baseModelOf, deviceOf, planOf, startFault } from "../running/plan.ts";
-import { judgeEnd, type Trouble, UNTOLD } from "../policy.ts";
 import { type Scoring, scoringFor } from "../running/scoring.ts";
 import type { JobError, JobRow } from "../table.ts";
 

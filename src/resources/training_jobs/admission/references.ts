@@ -13,10 +13,10 @@ import * as models from "../../models/service.ts";
 import type { ModelRow } from "../../models/table.ts";
 import * as secrets from "../../secrets/service.ts";
 import * as volumes from "../../volumes/service.ts";
-import type { Wanted } from "./clone.ts";
-import type { Faults } from "./faults.ts";
 import * as jobs from "../service.ts";
 import { type CheckpointRow, type JobRow, trainingCheckpoints } from "../table.ts";
+import type { Wanted } from "./clone.ts";
+import type { Faults } from "./faults.ts";
 
 const ARCHITECTURES = ["llama", "qwen2", "qwen3"];
 

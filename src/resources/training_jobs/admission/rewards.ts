@@ -3,9 +3,9 @@ import type { Ctx } from "../../../context.ts";
 import { AppError } from "../../../lib/errors.ts";
 import type { RewardPart } from "../../../sandbox/reward/scorer_types.ts";
 import * as rewardFunctions from "../../reward_functions/service.ts";
+import type { Rewards } from "../table.ts";
 import type { Wanted } from "./clone.ts";
 import type { Faults } from "./faults.ts";
-import type { Rewards } from "../table.ts";
 
 export const NO_REWARDS: Rewards = { source: null, language: null, functions: [], parts: [] };
 const NAMES = { "/language": "/reward_language" };

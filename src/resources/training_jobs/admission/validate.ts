@@ -9,11 +9,11 @@ import type { TrainSample } from "../../../workers/protocol_trainer.ts";
 import * as billing from "../../billing/service.ts";
 import * as datasets from "../../datasets/service.ts";
 import * as rewardFunctions from "../../reward_functions/service.ts";
-import { type Asker, type Draft, draft, type Rows, type Sized, sized } from "./draft.ts";
+import type { JobRow } from "../table.ts";
 import { admittingOf, type JobRows, rowOf } from "./create.ts";
 import type { CreateTrainingJob } from "./create_schema.ts";
+import { type Asker, type Draft, draft, type Rows, type Sized, sized } from "./draft.ts";
 import { preview } from "./preview.ts";
-import type { JobRow } from "../table.ts";
 import type { JobValidation } from "./validation_schema.ts";
 
 export async function validate(ctx: Ctx, asker: Asker, body: CreateTrainingJob): Promise<JobValidation> {

@@ -9,10 +9,9 @@ import { isoTime } from "../../../lib/time.ts";
 import { durable, write } from "../../../platform/db/db.ts";
 import { LostKeyError } from "../../../platform/storage/storage.ts";
 import * as signed from "../../signed_urls/service.ts";
-import { keptOf } from "../state/checkpoint_files.ts";
-import { find, type Wanted, want } from "./exports.ts";
-import { nextChange } from "../state/change_signals.ts";
 import * as jobs from "../service.ts";
+import { nextChange } from "../state/change_signals.ts";
+import { keptOf } from "../state/checkpoint_files.ts";
 import {
   type CheckpointRow,
   type ExportRow,
@@ -21,6 +20,7 @@ import {
   trainingExports,
   VARIANTS,
 } from "../table.ts";
+import { find, type Wanted, want } from "./exports.ts";
 
 const MERGED = ["F16", "BF16", "F32", "Q8_0"] as const;
 const GGUF = ["Q4_K_M", "Q5_K_M", "Q6_K", "Q8_0", "F16", "BF16", "F32"] as const;

@@ -4,9 +4,9 @@ import { join } from "node:path";
 import { manyTrainings, scoredBy, type TrainingApp } from "../../../../test/fake_trainers.ts";
 import { until } from "../../../../test/harness.ts";
 import * as models from "../../models/service.ts";
-import { keptOf } from "../state/checkpoint_files.ts";
 import { preview } from "../admission/preview.ts";
 import { reconcile } from "../running/reconcile.ts";
+import { keptOf } from "../state/checkpoint_files.ts";
 
 setDefaultTimeout(120_000);
 const { app, close, closeAll } = manyTrainings();

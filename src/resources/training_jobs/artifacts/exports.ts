@@ -14,14 +14,14 @@ import * as looseKeys from "../../loose_keys/service.ts";
 import * as models from "../../models/service.ts";
 import type { ModelRow } from "../../models/table.ts";
 import { mustBeOpen, mustHaveRoom } from "../../storage_usage/service.ts";
-import { machine } from "./export_machine.ts";
 import { grantsOf } from "../running/grants.ts";
-import { liveOf } from "../state/live.ts";
+import { baseModelOf, deviceOf } from "../running/plan.ts";
 import { changed } from "../state/change_signals.ts";
+import { liveOf } from "../state/live.ts";
 import { current } from "../state/moves.ts";
 import { checkpointDir, placesOf } from "../state/paths.ts";
-import { baseModelOf, deviceOf } from "../running/plan.ts";
 import { type CheckpointRow, type ExportRow, type JobRow, trainingCheckpoints, trainingExports } from "../table.ts";
+import { machine } from "./export_machine.ts";
 
 const AGAIN_MS = 30_000; // one that failed is not tried at once by whoever asks again and again
 

@@ -4,8 +4,8 @@ import { area } from "../../../http/auth.ts";
 import { describe } from "../../../http/openapi.ts";
 import { asks } from "../../../http/query.ts";
 import { SignedQuery } from "../../signed_urls/schema.ts";
-import { download, ModelDownload, ModelQuery, send } from "./download.ts";
 import * as jobs from "../service.ts";
+import { download, ModelDownload, ModelQuery, send } from "./download.ts";
 
 const TAGS = ["Training jobs"];
 const PREFIX = "/v1/training_jobs";

@@ -5,12 +5,12 @@ import { manyTrainings, type TrainingApp } from "../../../../test/fake_trainers.
 import { jobPaths } from "../../../../test/foreign_paths.ts";
 import { until } from "../../../../test/harness.ts";
 import { startJailed } from "../../../sandbox/jail/jail.ts";
-import { jailSupport } from "../../../sandbox/jail/support.ts";
 import { sessionJail } from "../../../sandbox/jail/session_jail.ts";
-import { linesOf, pointOf } from "./output.ts";
-import { liveOf } from "../state/live.ts";
+import { jailSupport } from "../../../sandbox/jail/support.ts";
 import * as jobs from "../service.ts";
+import { liveOf } from "../state/live.ts";
 import type { JobRow } from "../table.ts";
+import { linesOf, pointOf } from "./output.ts";
 
 setDefaultTimeout(120_000);
 const support = await jailSupport(sessionJail("/tmp")).catch((error) => ({

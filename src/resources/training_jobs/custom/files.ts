@@ -11,8 +11,8 @@ import { removeTree } from "../../../sandbox/files/trees.ts";
 import { sessionOwner } from "../../../sandbox/jail/session_jail.ts";
 import * as artifacts from "../../code_artifacts/service.ts";
 import * as volumes from "../../volumes/service.ts";
-import { placesOf } from "../state/paths.ts";
 import { rowsOf } from "../running/plan.ts";
+import { placesOf } from "../state/paths.ts";
 import type { JobRow, JobVolume } from "../table.ts";
 
 export const OUTPUT = "output";

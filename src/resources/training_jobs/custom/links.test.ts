@@ -5,11 +5,11 @@ import { join } from "node:path";
 import { manyTrainings, type TrainingApp } from "../../../../test/fake_trainers.ts";
 import { jobFile, jobPaths } from "../../../../test/foreign_paths.ts";
 import { newId } from "../../../lib/ids.ts";
-import { jailSupport } from "../../../sandbox/jail/support.ts";
 import { sessionJail } from "../../../sandbox/jail/session_jail.ts";
+import { jailSupport } from "../../../sandbox/jail/support.ts";
 import * as models from "../../models/service.ts";
-import { align, removeFiles } from "../state/checkpoint_files.ts";
 import { sweep } from "../running/sweep.ts";
+import { align, removeFiles } from "../state/checkpoint_files.ts";
 import type { JobRow } from "../table.ts";
 
 setDefaultTimeout(120_000);

@@ -7,8 +7,8 @@ import { StorageError } from "../../../platform/files.ts";
 import { type Collection, openCollection, type Scan } from "../../../sandbox/files/collect.ts";
 import type { ForeignDir } from "../../../sandbox/files/foreign_dir.ts";
 import * as volumes from "../../volumes/service.ts";
-import { type Copied, OUTPUT } from "./files.ts";
 import type { JobRow, JobVolume } from "../table.ts";
+import { type Copied, OUTPUT } from "./files.ts";
 
 const MOST_FAULTS = 20; // lines of the log
 const HIDDEN = "some directories cannot be read, or lie too deep: their files are not taken";

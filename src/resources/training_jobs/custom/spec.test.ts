@@ -1,7 +1,7 @@
 import { afterEach, expect, test } from "bun:test";
 import { manyTrainings } from "../../../../test/fake_trainers.ts";
-import { nodesOf, specOf } from "./spec.ts";
 import { placesOf } from "../state/paths.ts";
+import { nodesOf, specOf } from "./spec.ts";
 
 const { app, closeAll } = manyTrainings();
 afterEach(closeAll);

@@ -3,11 +3,11 @@ import type { Ctx } from "../../../context.ts";
 import { AppError } from "../../../lib/errors.ts";
 import { type Driver, gpuNodes, readDriver } from "../../../platform/machine/gpu_nodes.ts";
 import { volumeOf, workspaceOf } from "../../../sandbox/files/sandbox_dir.ts";
-import type { JailSpec } from "../../../sandbox/jail/types.ts";
 import { SESSION_ENV, sessionMounts } from "../../../sandbox/jail/session_root.ts";
-import { type Built, DATASET, OUTPUT } from "./files.ts";
+import type { JailSpec } from "../../../sandbox/jail/types.ts";
 import { runtimeMs } from "../policy.ts";
 import type { JobRow } from "../table.ts";
+import { type Built, DATASET, OUTPUT } from "./files.ts";
 
 const MIB = 1_048_576;
 const OPEN_FILES = 4096;

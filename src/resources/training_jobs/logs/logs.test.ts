@@ -3,8 +3,8 @@ import { appendFileSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { manyTrainings, type TrainingApp } from "../../../../test/fake_trainers.ts";
 import { jobPaths } from "../../../../test/foreign_paths.ts";
 import { until } from "../../../../test/harness.ts";
-import { LINE_BYTES, openLog } from "./file.ts";
 import * as jobs from "../service.ts";
+import { LINE_BYTES, openLog } from "./file.ts";
 
 setDefaultTimeout(120_000);
 const { app, closeAll } = manyTrainings();

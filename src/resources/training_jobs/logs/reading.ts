@@ -6,12 +6,12 @@ import type { SseMessage } from "../../../http/answer/sse.ts";
 import { newId } from "../../../lib/ids.ts";
 import { takingTurns } from "../../../lib/turns.ts";
 import * as looseKeys from "../../loose_keys/service.ts";
-import { isAtWork, liveOf } from "../state/live.ts";
-import { nextChange } from "../state/change_signals.ts";
-import { type LogLine, lastLf, lastSeq, lineAt, openForReading } from "./file.ts";
-import { current } from "../state/moves.ts";
 import * as jobs from "../service.ts";
+import { nextChange } from "../state/change_signals.ts";
+import { isAtWork, liveOf } from "../state/live.ts";
+import { current } from "../state/moves.ts";
 import { type JobRow, trainingJobs } from "../table.ts";
+import { type LogLine, lastLf, lastSeq, lineAt, openForReading } from "./file.ts";
 
 const CHUNK = 262_144;
 const LF = 10;

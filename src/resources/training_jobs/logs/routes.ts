@@ -1,18 +1,18 @@
 import { Elysia } from "elysia";
 import { z } from "zod";
 import type { Ctx } from "../../../context.ts";
-import { area } from "../../../http/auth.ts";
 import { fileResponse } from "../../../http/answer/file_response.ts";
-import { describe } from "../../../http/openapi.ts";
-import { keepOpen } from "../../../http/connection.ts";
-import { asks } from "../../../http/query.ts";
 import { streamFor } from "../../../http/answer/sse.ts";
+import { area } from "../../../http/auth.ts";
+import { keepOpen } from "../../../http/connection.ts";
+import { describe } from "../../../http/openapi.ts";
+import { asks } from "../../../http/query.ts";
 import { AppError } from "../../../lib/errors.ts";
 import { LostKeyError } from "../../../platform/storage/storage.ts";
-import { nextChange } from "../state/change_signals.ts";
-import { follow } from "./reading.ts";
 import * as jobs from "../service.ts";
+import { nextChange } from "../state/change_signals.ts";
 import type { JobRow } from "../table.ts";
+import { follow } from "./reading.ts";
 
 const count = z.string().regex(/^\d{1,15}$/, "must be a whole number");
 

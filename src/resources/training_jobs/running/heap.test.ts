@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
-import { Heap } from "./heap.ts";
 import { openRandom } from "../../../lib/random.ts";
+import { Heap } from "./heap.ts";
 
 test("a heap gives its items in order, whatever order they came in", () => {
   const random = openRandom(1);

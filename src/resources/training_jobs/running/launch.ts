@@ -4,14 +4,14 @@ import { lacksSpace } from "../../../platform/machine/disk.ts";
 import * as gpu from "../../gpu/service.ts";
 import type { ModelRow } from "../../models/table.ts";
 import { lacksRoom } from "../../storage_usage/service.ts";
-import { align } from "../state/checkpoint_files.ts";
 import { startCustom } from "../custom/run.ts";
+import { UNTOLD } from "../policy.ts";
+import { align } from "../state/checkpoint_files.ts";
 import { isAtWork, liveOf } from "../state/live.ts";
 import * as moves from "../state/moves.ts";
-import { baseModelOf, startFault, taskOf } from "./plan.ts";
-import { UNTOLD } from "../policy.ts";
-import { finishOr, start } from "./run.ts";
 import type { CheckpointRow, JobRow } from "../table.ts";
+import { baseModelOf, startFault, taskOf } from "./plan.ts";
+import { finishOr, start } from "./run.ts";
 
 /** Returns when it runs, or cannot be run now. */
 export async function launch(ctx: Ctx, job: JobRow): Promise<void> {

@@ -1,6 +1,7 @@
 /** The order in which queued jobs start. Pure. */
-import { Heap } from "./heap.ts";
+
 import type { JobRow } from "../table.ts";
+import { Heap } from "./heap.ts";
 
 export type Waiting = Pick<JobRow, "id" | "workspaceId" | "priority" | "queuedAt" | "notBefore">;
 

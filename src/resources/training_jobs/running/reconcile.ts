@@ -6,17 +6,17 @@ import { and, desc, inArray, isNotNull, isNull } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import { costOf, followClock } from "../../billing/service.ts";
 import * as gpu from "../../gpu/service.ts";
-import { keepToCredit } from "../state/credit.ts";
 import { exportDue } from "../artifacts/exports.ts";
-import { launch, leaveQueue } from "./launch.ts";
-import { isAtWork, liveOf, type Run } from "../state/live.ts";
 import { storeLog } from "../logs/reading.ts";
-import * as moves from "../state/moves.ts";
 import { overdrawn, UNTOLD } from "../policy.ts";
+import * as jobs from "../service.ts";
+import { keepToCredit } from "../state/credit.ts";
+import { isAtWork, liveOf, type Run } from "../state/live.ts";
+import * as moves from "../state/moves.ts";
+import { type JobRow, trainingJobs } from "../table.ts";
+import { launch, leaveQueue } from "./launch.ts";
 import { MOST_TRIED, queuedJobs } from "./queue.ts";
 import { inOrder } from "./queue_order.ts";
-import * as jobs from "../service.ts";
-import { type JobRow, trainingJobs } from "../table.ts";
 
 const SAVE_MS = 900_000; // a step and a checkpoint; who takes longer is ended
 

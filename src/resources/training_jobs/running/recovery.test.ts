@@ -8,12 +8,12 @@ import { atEveryFailpoint, fakeClock, until } from "../../../../test/harness.ts"
 import { randomFor } from "../../../../test/sweep.ts";
 import { durable } from "../../../platform/db/db.ts";
 import * as models from "../../models/service.ts";
+import * as jobs from "../service.ts";
 import { align, keptOf } from "../state/checkpoint_files.ts";
 import { liveOf } from "../state/live.ts";
 import * as moves from "../state/moves.ts";
 import { reconcile } from "./reconcile.ts";
 import { finish } from "./results.ts";
-import * as jobs from "../service.ts";
 
 setDefaultTimeout(120_000); // each starts several processes
 const { app, close, closeAll } = manyTrainings();

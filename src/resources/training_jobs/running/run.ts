@@ -5,17 +5,17 @@ import type { Exit, Worker } from "../../../platform/workers/types.ts";
 import { makeDir } from "../../../sandbox/files/trees.ts";
 import { FromTrainer, type ToTrainer, type TrainTask } from "../../../workers/protocol_trainer.ts";
 import * as gpu from "../../gpu/service.ts";
-import { grantsOf, holdFiles } from "./grants.ts";
-import { liveOf, type Run } from "../state/live.ts";
 import { type JobLog, openLog } from "../logs/file.ts";
+import { type RunEnd, UNTOLD } from "../policy.ts";
+import * as jobs from "../service.ts";
+import { liveOf, type Run } from "../state/live.ts";
 import * as moves from "../state/moves.ts";
 import { placesOf } from "../state/paths.ts";
-import { type RunEnd, UNTOLD } from "../policy.ts";
+import type { JobRow } from "../table.ts";
+import { grantsOf, holdFiles } from "./grants.ts";
 import * as progress from "./progress.ts";
 import { finish } from "./results.ts";
 import { type Scoring, scoringFor } from "./scoring.ts";
-import * as jobs from "../service.ts";
-import type { JobRow } from "../table.ts";
 
 export type Start = { job: JobRow; task: TrainTask; cards: readonly string[] };
 

@@ -8,8 +8,8 @@ import * as gpu from "../../gpu/service.ts";
 import * as models from "../../models/service.ts";
 import { keptOf } from "../state/checkpoint_files.ts";
 import { liveOf } from "../state/live.ts";
-import { reconcile } from "./reconcile.ts";
 import { trainingSamples } from "../table.ts";
+import { reconcile } from "./reconcile.ts";
 
 setDefaultTimeout(120_000); // each starts several processes
 const { app, closeAll } = manyTrainings();

@@ -7,10 +7,10 @@ import { namesIn, removeTree } from "../../../sandbox/files/trees.ts";
 import * as datasets from "../../datasets/service.ts";
 import { workspaces } from "../../workspaces/table.ts";
 import { admittingOf } from "../admission/create.ts";
-import { isAtWork } from "../state/live.ts";
 import { machine } from "../machine.ts";
-import { jobsDir } from "../state/paths.ts";
 import * as jobs from "../service.ts";
+import { isAtWork } from "../state/live.ts";
+import { jobsDir } from "../state/paths.ts";
 import { trainingJobs } from "../table.ts";
 
 export async function sweep(ctx: Ctx, signal?: AbortSignal) {

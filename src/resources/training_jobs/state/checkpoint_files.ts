@@ -9,9 +9,9 @@ import { newId } from "../../../lib/ids.ts";
 import { type Tx, write } from "../../../platform/db/db.ts";
 import type { ForeignDir } from "../../../sandbox/files/foreign_dir.ts";
 import { bytesIn, makeDir, namesIn, readText, removeTree, renameTree } from "../../../sandbox/files/trees.ts";
-import { checkpointDir, checkpointPath, placesOf } from "./paths.ts";
 import { bestOf, headlineOf, superfluous } from "../policy.ts";
 import { type CheckpointRow, type JobRow, trainingCheckpoints, trainingJobs, trainingMetrics } from "../table.ts";
+import { checkpointDir, checkpointPath, placesOf } from "./paths.ts";
 
 const NAME = /^step-(\d{1,12})$/;
 const State = z.looseObject({ step: z.int().min(0) });

@@ -5,13 +5,13 @@ import { atEveryFailpoint, fakeClock, until } from "../../../../test/harness.ts"
 import { events } from "../../../events/table.ts";
 import { durable } from "../../../platform/db/db.ts";
 import * as billing from "../../billing/service.ts";
-import { keptOf } from "./checkpoint_files.ts";
-import { liveOf } from "./live.ts";
-import * as moves from "./moves.ts";
 import { judgeCredit } from "../policy.ts";
 import { reconcile } from "../running/reconcile.ts";
 import * as jobs from "../service.ts";
 import type { JobRow } from "../table.ts";
+import { keptOf } from "./checkpoint_files.ts";
+import { liveOf } from "./live.ts";
+import * as moves from "./moves.ts";
 
 setDefaultTimeout(60_000); // each starts several processes
 const { app, close, closeAll } = manyTrainings();

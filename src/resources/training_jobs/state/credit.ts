@@ -5,9 +5,9 @@
 import type { Ctx } from "../../../context.ts";
 import { prepared } from "../../../platform/db/db.ts";
 import * as billing from "../../billing/service.ts";
-import * as moves from "./moves.ts";
 import { judgeCredit } from "../policy.ts";
 import type { JobRow } from "../table.ts";
+import * as moves from "./moves.ts";
 
 type Group = billing.Payer & Pick<JobRow, "status" | "pauseReason">;
 

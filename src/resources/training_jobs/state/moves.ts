@@ -7,10 +7,7 @@ import type { TrainSample } from "../../../workers/protocol_trainer.ts";
 import type { Shortage } from "../../billing/service.ts";
 import * as datasets from "../../datasets/service.ts";
 import * as energy from "../../energy/service.ts";
-import { charge, lastSeen, type Patch, type Settled, settle } from "./account.ts";
-import { changed } from "./change_signals.ts";
 import { type Action, machine } from "../machine.ts";
-import { type Note, note } from "./notes.ts";
 import { isShortage, judgeEnd, type RunEnd, type Verdict } from "../policy.ts";
 import * as jobs from "../service.ts";
 import {
@@ -21,6 +18,9 @@ import {
   trainingMetrics,
   trainingSamples,
 } from "../table.ts";
+import { charge, lastSeen, type Patch, type Settled, settle } from "./account.ts";
+import { changed } from "./change_signals.ts";
+import { type Note, note } from "./notes.ts";
 
 export const current = (db: Ctx["db"] | Tx, id: string): JobRow | undefined => jobs.current({ db }, id);
 

@@ -3,8 +3,8 @@ import { and, asc, eq, gt, isNull, max } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import { type PageQuery, page } from "../../../http/answer/pagination.ts";
 import { AppError } from "../../../lib/errors.ts";
-import { presentCheckpoint, presentEvent, presentSample, type SamplesQuery } from "./schema.ts";
 import { type JobRow, trainingCheckpoints, trainingEvents, trainingSamples } from "../table.ts";
+import { presentCheckpoint, presentEvent, presentSample, type SamplesQuery } from "./schema.ts";
 
 export const events = (ctx: Ctx, job: JobRow, query: PageQuery) =>
   page(ctx.db, trainingEvents, eq(trainingEvents.jobId, job.id), query, presentEvent);

@@ -3,8 +3,8 @@ import { and, asc, eq, gt, lte } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import { isoTime } from "../../../lib/time.ts";
 import { type MetricPoint, thin } from "../../../lib/training/metrics.ts";
-import type { JobMetrics, MetricsQuery } from "./schema.ts";
 import { type JobRow, trainingMetrics as table } from "../table.ts";
+import type { JobMetrics, MetricsQuery } from "./schema.ts";
 
 const BITE = 1_000; // rows at once; others have their turn in between
 

@@ -1,8 +1,8 @@
 import { eq, sql } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import { prepared, type Tx, write } from "../../../platform/db/db.ts";
-import { note } from "../state/notes.ts";
 import { mustGet } from "../service.ts";
+import { note } from "../state/notes.ts";
 import { type JobRow, trainingJobs } from "../table.ts";
 
 const at = prepared((db) =>

@@ -4,11 +4,11 @@ import { fakeClock, type TestApp, testApp } from "../../../../test/harness.ts";
 import { addEndpoint, emitCompleted, startTlsReceiver, TLS_FLAGS } from "../../../../test/webhooks_kit.ts";
 import { isDirty, write } from "../../../platform/db/db.ts";
 import { failpoints } from "../../../platform/failpoint.ts";
+import { webhookDeliveries } from "../table.ts";
 import { deliver } from "./deliver.ts";
 import { DELIVER_LOOP } from "./enqueue.ts";
 import { fanOut } from "./fan_out.ts";
 import { close, liveOf, quiet } from "./live.ts";
-import { webhookDeliveries } from "../table.ts";
 
 const clock = fakeClock(Date.now());
 const never = new AbortController().signal;

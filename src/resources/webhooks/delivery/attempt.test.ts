@@ -12,13 +12,13 @@ import {
   TLS_FLAGS,
   TLS_SERVER,
 } from "../../../../test/webhooks_kit.ts";
-import { rotate } from "../rotation.ts";
 import { mintSecret, verify } from "../../../lib/webhooks/signature.ts";
 import { DialError } from "../../../platform/network/address.ts";
 import { type Dial, guardedDial } from "../../../platform/network/http_client.ts";
+import { rotate } from "../rotation.ts";
+import { openSecrets, sealSecrets } from "../sealing.ts";
 import { type Parcel, tryOnce } from "./attempt.ts";
 import { endpointById } from "./due.ts";
-import { openSecrets, sealSecrets } from "../sealing.ts";
 
 const never = new AbortController().signal;
 const clock = fakeClock(Date.now());

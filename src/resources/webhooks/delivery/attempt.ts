@@ -1,13 +1,13 @@
 import type { Ctx } from "../../../context.ts";
-import { signingSecrets } from "../rotation.ts";
-import { parseRetryAfter } from "./schedule.ts";
 import { deliveryHeaders, serviceHeaders } from "../../../lib/webhooks/signature.ts";
-import type { Outcome } from "./verdict.ts";
-import { DialError } from "../../../platform/network/address.ts";
 import { errorCode } from "../../../platform/files.ts";
+import { DialError } from "../../../platform/network/address.ts";
 import type { GuardedResponse } from "../../../platform/network/http_client.ts";
+import { signingSecrets } from "../rotation.ts";
 import { openSecrets } from "../sealing.ts";
 import type { EndpointRow } from "../table.ts";
+import { parseRetryAfter } from "./schedule.ts";
+import type { Outcome } from "./verdict.ts";
 
 const TIMEOUT_MS = 10_000;
 const READ_BYTES = 65_536;

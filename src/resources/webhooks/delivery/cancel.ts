@@ -3,9 +3,9 @@ import type { Ctx } from "../../../context.ts";
 import { transition } from "../../../events/lifecycle.ts";
 import type { Tx } from "../../../platform/db/db.ts";
 import { gradually } from "../../../platform/db/gradually.ts";
-import { CANCELLED } from "./enqueue.ts";
 import { deliveryMachine } from "../machine.ts";
 import { nextAt, webhookDeliveries, webhookEndpoints } from "../table.ts";
+import { CANCELLED } from "./enqueue.ts";
 
 const FIRST_ROWS = 1_000; // in the commit that disables; the loop does the rest
 

@@ -4,12 +4,12 @@ import { fakeClock, type TestApp, testApp, until } from "../../../../test/harnes
 import { addEndpoint, emitCompleted, startTlsReceiver, TLS_FLAGS } from "../../../../test/webhooks_kit.ts";
 import { verify } from "../../../lib/webhooks/signature.ts";
 import { failpoints } from "../../../platform/failpoint.ts";
+import { webhookAttempts, webhookBodies, webhookDeliveries, webhookEndpoints } from "../table.ts";
 import { deliver } from "./deliver.ts";
 import { readLanes } from "./due.ts";
 import { fanOut } from "./fan_out.ts";
 import { close, liveOf, quiet } from "./live.ts";
 import { prune } from "./prune.ts";
-import { webhookAttempts, webhookBodies, webhookDeliveries, webhookEndpoints } from "../table.ts";
 
 const clock = fakeClock(Date.now());
 const never = new AbortController().signal;

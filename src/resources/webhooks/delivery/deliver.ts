@@ -4,8 +4,6 @@
  * may start and does not wait for it: a receiver that hangs holds one place of its own and nothing else.
  */
 import type { Ctx } from "../../../context.ts";
-import { chooseStarts, paceAfter } from "./fairness.ts";
-import { dueAction, type Trigger } from "./verdict.ts";
 import { systemClock } from "../../../platform/clock.ts";
 import { type Db, durable, generationOf, isDirty, shareSnapshot } from "../../../platform/db/db.ts";
 import { tryOnce } from "./attempt.ts";
@@ -13,8 +11,10 @@ import { cancelRest } from "./cancel.ts";
 import { laneOf, readLanes } from "./due.ts";
 import { DELIVER_LOOP } from "./enqueue.ts";
 import { type Facts, parcelOf, type Sealed } from "./facts.ts";
+import { chooseStarts, paceAfter } from "./fairness.ts";
 import { land } from "./land.ts";
 import { type Lane, type Live, liveOf, type Next } from "./live.ts";
+import { dueAction, type Trigger } from "./verdict.ts";
 
 const SWEEP_MS = 1_000;
 const CHEAP_MS = 2; // a look that costs more is followed by a rest of four times its length

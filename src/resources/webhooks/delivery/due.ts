@@ -1,12 +1,12 @@
 import { eq, sql } from "drizzle-orm";
 import { transition } from "../../../events/lifecycle.ts";
-import { type Lane as FairLane, firstPace, roomOf } from "./fairness.ts";
 import { type Db, prepared, write } from "../../../platform/db/db.ts";
 import { preparedRow } from "../../../platform/db/row.ts";
-import { EXPIRED } from "./enqueue.ts";
-import { type Lane, type Live, type Next, paceNow } from "./live.ts";
 import { deliveryMachine } from "../machine.ts";
 import { webhookDeliveries, webhookEndpoints } from "../table.ts";
+import { EXPIRED } from "./enqueue.ts";
+import { type Lane as FairLane, firstPace, roomOf } from "./fairness.ts";
+import { type Lane, type Live, type Next, paceNow } from "./live.ts";
 
 export const deliveryById = preparedRow(webhookDeliveries, eq(webhookDeliveries.id, sql.placeholder("id")));
 export const endpointById = preparedRow(webhookEndpoints, eq(webhookEndpoints.id, sql.placeholder("id")));

@@ -1,11 +1,11 @@
 import type { EventRow } from "../../../events/table.ts";
 import { newId } from "../../../lib/ids.ts";
-import { bodyOf } from "./payload.ts";
-import { expiryOf } from "./schedule.ts";
-import { newDelivery, settled } from "./verdict.ts";
 import { prepared, type Tx } from "../../../platform/db/db.ts";
 import { preparedInsert } from "../../../platform/db/row.ts";
 import { type DeliveryRow, type EndpointRow, webhookDeliveries } from "../table.ts";
+import { bodyOf } from "./payload.ts";
+import { expiryOf } from "./schedule.ts";
+import { newDelivery, settled } from "./verdict.ts";
 
 /** What is queued is sent soon after it is woken. */
 export const DELIVER_LOOP = "webhooks.deliver";

@@ -1,6 +1,6 @@
-import type { Delivery, Endpoint, Trigger } from "./verdict.ts";
 import { type Db, prepared } from "../../../platform/db/db.ts";
 import type { EndpointRow } from "../table.ts";
+import type { Delivery, Endpoint, Trigger } from "./verdict.ts";
 
 /** What decides about an attempt, and what its end changes: of a delivery and its endpoint, in one read. */
 export type Facts = {

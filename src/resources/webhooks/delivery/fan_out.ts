@@ -4,9 +4,9 @@ import { consumer } from "../../../events/consume.ts";
 import { onEvents } from "../../../events/emit.ts";
 import { type EventRow, events } from "../../../events/table.ts";
 import { prepared, type Tx } from "../../../platform/db/db.ts";
-import { DELIVER_LOOP, enqueueAll } from "./enqueue.ts";
 import { isFannedOut, wants } from "../kinds.ts";
 import { webhookEndpoints } from "../table.ts";
+import { DELIVER_LOOP, enqueueAll } from "./enqueue.ts";
 
 /** Its place in the outbox, and the loop. */
 export const FAN_OUT_LOOP = "webhooks.fan_out";

@@ -3,10 +3,10 @@ import { fakeClock, type TestApp, testApp } from "../../../../test/harness.ts";
 import { addEndpoint, emitCompleted } from "../../../../test/webhooks_kit.ts";
 import { write } from "../../../platform/db/db.ts";
 import { failpoints } from "../../../platform/failpoint.ts";
+import { webhookAttempts, webhookDeliveries, webhookEndpoints } from "../table.ts";
 import type { Tried } from "./attempt.ts";
 import { fanOut } from "./fan_out.ts";
 import { land } from "./land.ts";
-import { webhookAttempts, webhookDeliveries, webhookEndpoints } from "../table.ts";
 
 const clock = fakeClock();
 let app: TestApp;

@@ -1,11 +1,11 @@
 import type { Ctx } from "../../../context.ts";
 import { oncePer } from "../../../lib/once_per.ts";
-import type { Trigger } from "./verdict.ts";
 import { type Db, durable, generationOf, openCommit, type Tx, write } from "../../../platform/db/db.ts";
 import type { Tried } from "./attempt.ts";
 import { factsOf } from "./facts.ts";
 import { liveOf } from "./live.ts";
 import { record } from "./record.ts";
+import type { Trigger } from "./verdict.ts";
 
 /** Of an attempt. */
 export type End = { id: string; trigger: Trigger; tried: Tried };

@@ -1,8 +1,8 @@
 /** What only this process knows of deliveries: those under way, and how their endpoints answer. */
 import type { Ctx } from "../../../context.ts";
 import { oncePer } from "../../../lib/once_per.ts";
-import { FIRST_TURN, LIMITS, type Limits, type Pace, paceDuring, type Turn } from "./fairness.ts";
 import type { Db } from "../../../platform/db/db.ts";
+import { FIRST_TURN, LIMITS, type Limits, type Pace, paceDuring, type Turn } from "./fairness.ts";
 
 export type Lane = {
   pace: Pace;

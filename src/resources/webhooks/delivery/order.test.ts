@@ -4,11 +4,11 @@ import { addEndpoint, answerOf, emitCompleted } from "../../../../test/webhooks_
 import { durable } from "../../../platform/db/db.ts";
 import { failpoints } from "../../../platform/failpoint.ts";
 import { purge } from "../../workspaces/purge.ts";
+import { webhookDeliveries } from "../table.ts";
 import { deliver } from "./deliver.ts";
 import { fanOut } from "./fan_out.ts";
 import { liveOf, quiet } from "./live.ts";
 import { prune } from "./prune.ts";
-import { webhookDeliveries } from "../table.ts";
 
 const HOUR = 3_600_000;
 const DAY = 24 * HOUR;

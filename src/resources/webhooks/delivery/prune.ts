@@ -2,8 +2,8 @@ import { and, inArray, isNotNull, lt, notExists, sql } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import type { Tx } from "../../../platform/db/db.ts";
 import { gradually } from "../../../platform/db/gradually.ts";
-import { liveOf } from "./live.ts";
 import { nextAt, webhookBodies, webhookDeliveries, webhookEndpoints } from "../table.ts";
+import { liveOf } from "./live.ts";
 
 const DAY_MS = 86_400_000;
 

@@ -1,14 +1,14 @@
 import { eq } from "drizzle-orm";
 import { advance, transition } from "../../../events/lifecycle.ts";
-import { type DeliveryStatus, type Endpoint, judge, type Trigger } from "./verdict.ts";
 import { afterCommit, type Tx } from "../../../platform/db/db.ts";
-import { counter } from "../../../platform/metrics.ts";
 import { preparedInsert } from "../../../platform/db/row.ts";
+import { counter } from "../../../platform/metrics.ts";
+import { deliveryMachine, machine } from "../machine.ts";
+import { webhookAttempts, webhookDeliveries, webhookEndpoints } from "../table.ts";
 import type { Tried } from "./attempt.ts";
 import { cancelWaiting } from "./cancel.ts";
 import type { Facts } from "./facts.ts";
-import { deliveryMachine, machine } from "../machine.ts";
-import { webhookAttempts, webhookDeliveries, webhookEndpoints } from "../table.ts";
+import { type DeliveryStatus, type Endpoint, judge, type Trigger } from "./verdict.ts";
 
 const STEPS = {
   pending: "retry",

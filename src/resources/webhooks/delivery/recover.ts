@@ -5,14 +5,14 @@
 import { and, asc, eq, gt, gte, inArray, lte, or, sql } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import { type EventRow, eventCursors, events } from "../../../events/table.ts";
-import { expiryOf } from "./schedule.ts";
 import { prepared, type Tx, write } from "../../../platform/db/db.ts";
 import { asked } from "../deliveries.ts";
-import { DELIVER_LOOP, enqueue } from "./enqueue.ts";
-import { FAN_OUT_LOOP } from "./fan_out.ts";
 import { isFannedOut, wants } from "../kinds.ts";
 import * as endpoints from "../service.ts";
 import { type DeliveryRow, type EndpointRow, webhookDeliveries } from "../table.ts";
+import { DELIVER_LOOP, enqueue } from "./enqueue.ts";
+import { FAN_OUT_LOOP } from "./fan_out.ts";
+import { expiryOf } from "./schedule.ts";
 
 const PAGE_ROWS = 1_000; // a few milliseconds
 const CLOCK_MS = 3_600_000; // by which it may have been set back, and order and times still agree

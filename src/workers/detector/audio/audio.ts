@@ -1,13 +1,14 @@
 /** A recording's bytes → what the detector hears: one channel, 16 kHz, windows of three seconds. */
+
+import { type AudioFormat, sniff } from "../../../lib/detection/sniff.ts";
+import type { Heard } from "../messages.ts";
+import { Refusal } from "../refusal.ts";
 import { AudioError, type Clip } from "./clip.ts";
 import { readFlac } from "./flac.ts";
+import { readMp3 } from "./mp3.ts";
 import { resample, resampledLength } from "./resample.ts";
-import { type AudioFormat, sniff } from "../../../lib/detection/sniff.ts";
 import { readWav } from "./wav.ts";
 import { planWindows, RATE, WINDOW } from "./windows.ts";
-import type { Heard } from "../messages.ts";
-import { readMp3 } from "./mp3.ts";
-import { Refusal } from "../refusal.ts";
 
 const LEAST_SAMPLES = RATE / 4;
 

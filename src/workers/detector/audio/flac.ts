@@ -1,9 +1,10 @@
 /** FLAC (RFC 9639), native streams. Every frame's checksum is verified; what follows the last whole frame is left. */
+
+import { afterId3, hasText } from "../../../lib/detection/sniff.ts";
+import { viewOf } from "../containers.ts";
 import { Bits } from "./bits.ts";
 import { AudioError, type Clip, checkShape, Recorder } from "./clip.ts";
-import { viewOf } from "../containers.ts";
 import { readSubframe } from "./flac_subframe.ts";
-import { afterId3, hasText } from "../../../lib/detection/sniff.ts";
 
 type Stream = { sampleRate: number; channels: number; bits: number; firstFrame: number };
 type Frame = { size: number; channels: number; bits: number; assignment: number };

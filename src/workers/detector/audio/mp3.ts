@@ -1,6 +1,7 @@
 /** MP3 by libmpg123 in WebAssembly. A file that makes it go round for ever is ended with the lane's time. */
-import { AudioError, type Clip, checkShape, Recorder } from "./clip.ts";
+
 import { afterId3 } from "../../../lib/detection/sniff.ts";
+import { AudioError, type Clip, checkShape, Recorder } from "./clip.ts";
 
 const CHUNK_BYTES = 64 << 10;
 const MONO = 3; // the mode of an MPEG frame

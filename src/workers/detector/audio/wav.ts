@@ -1,6 +1,7 @@
 /** WAV: whole numbers of 8 to 32 bits, floats of 32 and 64, A-law and µ-law; any number of channels up to 8. */
-import { AudioError, type Clip, checkShape, Recorder } from "./clip.ts";
+
 import { riffChunks, viewOf } from "../containers.ts";
+import { AudioError, type Clip, checkShape, Recorder } from "./clip.ts";
 
 type Form = { tag: number; channels: number; sampleRate: number; bits: number };
 type ReadSample = (view: DataView, at: number) => number;

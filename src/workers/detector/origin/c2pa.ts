@@ -3,10 +3,11 @@
  * hash the manifest names. Not covered: signatures, certificates, who signed, hashes of the assertions themselves,
  * ingredients, manifests that lie elsewhere.
  */
-import { type Cbor, readCbor } from "./cbor.ts";
-import { jpegSegments, latin, pngChunks, riffChunks, viewOf } from "../containers.ts";
-import { type Box, readBoxes } from "./jumbf.ts";
+
 import type { ImageFormat } from "../../../lib/detection/sniff.ts";
+import { jpegSegments, latin, pngChunks, riffChunks, viewOf } from "../containers.ts";
+import { type Cbor, readCbor } from "./cbor.ts";
+import { type Box, readBoxes } from "./jumbf.ts";
 
 export type Credentials = {
   present: boolean;

@@ -1,6 +1,7 @@
 /** The few EXIF fields that say where an image comes from. Offsets are a stranger's: directories may loop or lie. */
-import { viewOf } from "../containers.ts";
+
 import { hasText } from "../../../lib/detection/sniff.ts";
+import { viewOf } from "../containers.ts";
 
 export type Exif = Partial<Record<"make" | "model" | "software" | "description" | "artist" | "comment", string>>;
 

@@ -3,10 +3,10 @@
  * up to where an answer begins is tokenized by itself, because that is what the model sees before it answers.
  */
 import type { ChatMessage, Tool } from "../../../lib/chat/messages.ts";
-import type { Segment } from "./sft.ts";
 import type { ModelFacts } from "../../serving/engine/types.ts";
 import { createQuoting } from "../../serving/prompt.ts";
 import { createChatTemplate } from "../../serving/template.ts";
+import type { Segment } from "./sft.ts";
 import type { Tokenizer } from "./tokenizer.ts";
 
 export type Part = { tokens: Int32Array; role: Segment["role"] };

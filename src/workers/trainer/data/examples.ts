@@ -5,11 +5,11 @@
 import type { ChatMessage, Tool } from "../../../lib/chat/messages.ts";
 import type { Row } from "../../../lib/rows/format.ts";
 import { pack } from "../trainee/pack.ts";
-import { type LossScope, lossMask } from "./sft.ts";
-import type { Encoder, Part, Said } from "./encode.ts";
-import { growing, type RowSource } from "./rows.ts";
 import type { Piece } from "../trainee/types.ts";
 import { Trouble } from "../trouble.ts";
+import type { Encoder, Part, Said } from "./encode.ts";
+import { growing, type RowSource } from "./rows.ts";
+import { type LossScope, lossMask } from "./sft.ts";
 
 export type Prompt = { tokens: Int32Array; prompt: unknown; row: string };
 /** `mask` is of tokens[from], tokens[from + 1] … */

@@ -4,7 +4,15 @@
  * activations, and the way back looks them up again instead of keeping them.
  */
 import { openRandom, seedOf } from "../../../lib/random.ts";
-import { allocate, type Backend, type Context, newContext, newTensor, putBytes, TYPE } from "../../../native/ggml/ggml.ts";
+import {
+  allocate,
+  type Backend,
+  type Context,
+  newContext,
+  newTensor,
+  putBytes,
+  TYPE,
+} from "../../../native/ggml/ggml.ts";
 import { shapeOf } from "../../../native/ggml/symbols.ts";
 import { must } from "../../../native/llama/symbols.ts";
 import type { Tape, Tensor } from "./tape.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
-import { type AlarmCode, newAlarms, type StepMetrics } from "./alarms.ts";
 import { openRandom } from "../../../lib/random.ts";
+import { type AlarmCode, newAlarms, type StepMetrics } from "./alarms.ts";
 
 const history = (key: string, values: number[]): StepMetrics[] =>
   values.map((value, step) => ({ step, values: { [key]: value } }));

@@ -1,10 +1,11 @@
 /** Direct preference optimization: pairs, and what the model thought of them before the training. */
+
+import { seedOf } from "../../../lib/random.ts";
 import { type DpoTally, dpoMetrics, type Preference, weighPreference } from "../../../lib/training/loss/dpo.ts";
 import { dpoOptions, stepsOf } from "../../../lib/training/plan.ts";
-import { seedOf } from "../../../lib/random.ts";
 import type { Resolved } from "../../../lib/training/resolve.ts";
-import { epochsPassed, openOrder } from "../data/order.ts";
 import type { Examples, Pair } from "../data/examples.ts";
+import { epochsPassed, openOrder } from "../data/order.ts";
 import type { Scores } from "../trainee/types.ts";
 import { leftOutWords, spread } from "./held_out.ts";
 import type { Gathered, Method, Resumed, World } from "./types.ts";

@@ -2,9 +2,10 @@
  * Sequences into micro-batches: rows of one length, several sequences to a row where they fit. Longest first, so that
  * the sequences of a batch are of about one length. Pure.
  */
-import { pack } from "./pack.ts";
+
 import { seedOf } from "../../../lib/random.ts";
 import type { Batch } from "../engine/inputs.ts";
+import { pack } from "./pack.ts";
 import { type Member, type Parcel, parcelsOf, type Room } from "./spans.ts";
 import type { Piece, Scores } from "./types.ts";
 

@@ -1,6 +1,10 @@
 /** What a training has learnt, to safetensors files and back, one tensor at a time: a model may be larger than memory. */
 import { closeSync, fstatSync, openSync, readSync } from "node:fs";
 import { join } from "node:path";
+import { getFloats, putBytes } from "../../../native/ggml/ggml.ts";
+import { writeStreamAtomic } from "../../../platform/files.ts";
+import type { Moments, Optimizer } from "../engine/optimizer.ts";
+import type { Trainable, Weights } from "../engine/weights.ts";
 import {
   encodeSafetensorsHeader,
   type PlacedTensor,
@@ -8,10 +12,6 @@ import {
   SafetensorsError,
   type TensorSpec,
 } from "../results/safetensors.ts";
-import { getFloats, putBytes } from "../../../native/ggml/ggml.ts";
-import { writeStreamAtomic } from "../../../platform/files.ts";
-import type { Moments, Optimizer } from "../engine/optimizer.ts";
-import type { Trainable, Weights } from "../engine/weights.ts";
 
 export const WEIGHTS_FILE = "weights.safetensors";
 export const MOMENTS_FILE = "moments.safetensors";

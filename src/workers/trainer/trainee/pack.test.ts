@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
-import { pack } from "./pack.ts";
 import { openRandom } from "../../../lib/random.ts";
+import { pack } from "./pack.ts";
 
 test("first fit, longest first: 6 4 3 3 2 into rows of 10", () => {
   // 6 → row 0; 4 → row 0 (full); 3 and 3 → row 1; 2 → row 1

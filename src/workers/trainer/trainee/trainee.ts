@@ -1,8 +1,8 @@
 /** Puts the engine together: one model on one device, its adapters or all of it trainable. */
 import { open } from "node:fs/promises";
 import { readHeader } from "../../../lib/gguf/read.ts";
-import { ggufTargets, type LoraSettings } from "../../../lib/training/lora.ts";
 import { openRandom } from "../../../lib/random.ts";
+import { ggufTargets, type LoraSettings } from "../../../lib/training/lora.ts";
 import { type Backend, openBackend, putBytes } from "../../../native/ggml/ggml.ts";
 import { architectureOf } from "../engine/architecture.ts";
 import { openPatterns, type Patterns } from "../engine/dropout.ts";

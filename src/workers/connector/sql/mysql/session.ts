@@ -9,9 +9,9 @@ import type { Dialer } from "../../dialer.ts";
 import { type Limits, SourceError } from "../../types.ts";
 import type { Hide } from "../fault.ts";
 import { tooLong } from "../lines.ts";
+import { modeFor, type Server, type SslMode, trusted } from "../server.ts";
 import { mysqlFault } from "./fault.ts";
 import type { Column } from "./values.ts";
-import { modeFor, type Server, type SslMode, trusted } from "../server.ts";
 
 export type Place = { server: Server; dialer: Dialer; limits: Limits; hide: Hide };
 /** The bytes that the server sent, one for each column. */

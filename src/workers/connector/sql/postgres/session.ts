@@ -7,8 +7,8 @@ import type { Dialer } from "../../dialer.ts";
 import type { Limits } from "../../types.ts";
 import { SourceError } from "../../types.ts";
 import type { Hide } from "../fault.ts";
-import { postgresFault } from "./fault.ts";
 import { modeFor, type Server, type SslMode, trusted } from "../server.ts";
+import { postgresFault } from "./fault.ts";
 
 export type Place = { server: Server; dialer: Dialer; limits: Limits; hide: Hide };
 export type Field = { name: string; type: number };

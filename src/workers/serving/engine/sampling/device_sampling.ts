@@ -7,9 +7,9 @@
 
 import { type GraphSamplers, openGraphSamplers } from "../../../../native/llama/graph_sampler.ts";
 import { type Llama, must, type Ptr } from "../../../../native/llama/symbols.ts";
+import type { Sequence } from "../sequence.ts";
 import { BatchedDraw } from "./batched_draw.ts";
 import { type Choice, type Drawer, GREEDY_BELOW, openChain, Sampler, type SamplerNative } from "./sampler.ts";
-import type { Sequence } from "../sequence.ts";
 
 type Attached = { chain: Ptr; settings: string };
 /** What is to be said of each token: alternatives, and of logits divided by what. -1 = nothing. */

@@ -5,8 +5,7 @@
  * The same seed gives the same tokens: each sample draws from its own generator. What runs beside it changes only the
  * order of additions inside the batch, so two tokens whose logits are equal to the last bits may still change places.
  */
-import { type Counters, readFrame } from "./frame.ts";
-import type { FromThread, Question, ToThread } from "./messages.ts";
+
 import { ActiveRun } from "../run.ts";
 import {
   BadGrammar,
@@ -19,6 +18,8 @@ import {
   type TokenLogprob,
 } from "../types.ts";
 import type { Vocab } from "../vocab.ts";
+import { type Counters, readFrame } from "./frame.ts";
+import type { FromThread, Question, ToThread } from "./messages.ts";
 
 type Place = { run: ActiveRun; sample: number; started: boolean };
 type Answered = Extract<FromThread, { type: "answer" }>;

@@ -1,9 +1,9 @@
 /** Where adapters are copied to before a pass, and where their gradients are added after it. */
 import type { Backend, Ptr } from "../../../../native/ggml/ggml.ts";
 import { must } from "../../../../native/llama/symbols.ts";
+import { loraNames, loraScale, type Weights } from "../weights.ts";
 import { past } from "./memory.ts";
 import type { Planned } from "./weights.ts";
-import { loraNames, loraScale, type Weights } from "../weights.ts";
 
 export const addressOf = ({ ggml }: Backend, tensor: Ptr) => Number(must(ggml.ggml_get_data(tensor), "memory"));
 

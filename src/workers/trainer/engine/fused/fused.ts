@@ -3,11 +3,16 @@
  * the table of T × T shares, adapters inside the products of their weights, and no work between kernels but their start.
  * What cannot be done here is done by the tape.
  */
+
+import { isHeadLength, type Kernels } from "../../../../native/cuda/kernels.ts";
 import { getFloats, OutOfMemory, type Ptr, putBytes, TYPE } from "../../../../native/ggml/ggml.ts";
 import { shapeOf, typeOf } from "../../../../native/ggml/symbols.ts";
-import { isHeadLength, type Kernels } from "../../../../native/cuda/kernels.ts";
 import { must } from "../../../../native/llama/symbols.ts";
 import { type Architecture, usesHeadNorms } from "../architecture.ts";
+import type { Graph } from "../graph.ts";
+import { type GraphShape, scoredOf } from "../inputs.ts";
+import type { Model } from "../transformer.ts";
+import type { Weights } from "../weights.ts";
 import { type Constants, dxStride, type Kept, type Size, wantKept, wantScratch } from "./buffers.ts";
 import { decodesToBf16 } from "./decode.ts";
 import { type Head, wantHead } from "./head.ts";
@@ -16,10 +21,6 @@ import { addNorm, layerBackward, layerForward } from "./layer.ts";
 import { Arena, type Buffer } from "./memory.ts";
 import { type On, rowThreads } from "./project.ts";
 import { type FusedWeights, fusedWeights, matricesOf } from "./weights.ts";
-import type { Graph } from "../graph.ts";
-import { type GraphShape, scoredOf } from "../inputs.ts";
-import type { Model } from "../transformer.ts";
-import type { Weights } from "../weights.ts";
 
 const MOST_WIDTH = 12_288; // a row in shared memory
 

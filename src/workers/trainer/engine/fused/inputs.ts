@@ -3,13 +3,13 @@ import { putBytes } from "../../../../native/ggml/ggml.ts";
 import { must } from "../../../../native/llama/symbols.ts";
 import type { Architecture } from "../architecture.ts";
 import { choices, type Patterns } from "../dropout.ts";
+import { type Batch, type GraphShape, scoredOf } from "../inputs.ts";
+import type { Weights } from "../weights.ts";
 import type { Shared } from "./buffers.ts";
 import type { Head } from "./head.ts";
 import { type Arena, past } from "./memory.ts";
 import type { Dropping } from "./project.ts";
 import { isUneven, keyTilesOf, SEEN, seenOf, TILE, tilesOf } from "./sight.ts";
-import { type Batch, type GraphShape, scoredOf } from "../inputs.ts";
-import type { Weights } from "../weights.ts";
 
 type Of = { architecture: Architecture; weights: Weights };
 

@@ -2,14 +2,15 @@
  * What was learned, into the weights of the engine that samples: with the adapter beside them it reads each of them
  * again for every token. Always from the frozen weights, so that nothing adds up over the steps.
  */
+
+import type { Kernels } from "../../../../native/cuda/kernels.ts";
 import { TYPE } from "../../../../native/ggml/ggml.ts";
 import { typeOf } from "../../../../native/ggml/symbols.ts";
-import type { Kernels } from "../../../../native/cuda/kernels.ts";
 import type { WeightPlace, WeightPlaces } from "../../../../native/llama/weights.ts";
 import type { Architecture } from "../architecture.ts";
+import type { Weights } from "../weights.ts";
 import { past } from "./memory.ts";
 import { type FusedWeights, fusedWeights, type Group } from "./weights.ts";
-import type { Weights } from "../weights.ts";
 
 const THREADS = 128;
 const COLUMNS = 8; // of a thread

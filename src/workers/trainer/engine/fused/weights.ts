@@ -7,14 +7,15 @@
  *     A₁                   adapters cost no pass over memory of their own.
  *     A₂
  */
+
+import type { Kernels } from "../../../../native/cuda/kernels.ts";
 import { putBytes, TYPE } from "../../../../native/ggml/ggml.ts";
 import { shapeOf, typeOf } from "../../../../native/ggml/symbols.ts";
-import type { Kernels } from "../../../../native/cuda/kernels.ts";
 import type { Architecture } from "../architecture.ts";
+import { loraNames, type Weights } from "../weights.ts";
 import { addressOf, COPY_INTS, copiesOf, packed } from "./adapters.ts";
 import { decodeRows } from "./decode.ts";
 import { Arena, type Buffer, past } from "./memory.ts";
-import { loraNames, type Weights } from "../weights.ts";
 
 const EXTRA = 16; // columns of adapters are a multiple of it, so that rows begin at multiples of 32 bytes
 
