@@ -11,6 +11,7 @@ import { makeSandboxDir } from "../../sandbox/files/sandbox_dir.ts";
 import { openStage } from "../../sandbox/files/stage.ts";
 import { syncTree } from "../../sandbox/files/trees.ts";
 import { sessionOwner } from "../../sandbox/jail/session_jail.ts";
+import * as mounting from "../volumes/materialize.ts";
 import * as volumes from "../volumes/service.ts";
 import type { VolumeRow } from "../volumes/table.ts";
 import { type Live, liveOf } from "./live.ts";
@@ -112,9 +113,9 @@ async function fill(ctx: Ctx, { dir, mounted, at, share, live }: Filling): Promi
   const stage = openStage(dir, at, sessionOwner(ctx.config.data_dir));
   const mode = mounted.readOnly ? 0o444 : 0o644;
   try {
-    for (const file of volumes.mounting.filesOf(ctx, volume)) {
+    for (const file of mounting.filesOf(ctx, volume)) {
       live.ending.signal.throwIfAborted();
-      const copyOut = (temp: string) => volumes.mounting.copyOut(ctx, file, temp, { share });
+      const copyOut = (temp: string) => mounting.copyOut(ctx, file, temp, { share });
       if ((await stage.put(file.path, mode, copyOut)) !== "gone") hashes.set(file.path, file.sha256);
     }
     return hashes;

@@ -4,7 +4,8 @@
  */
 import { and, desc, inArray, isNotNull, isNull } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
-import { costOf, followClock } from "../../billing/service.ts";
+import { followClock } from "../../billing/clock.ts";
+import { costOf } from "../../billing/service.ts";
 import * as gpu from "../../gpu/service.ts";
 import { exportDue } from "../artifacts/exports.ts";
 import { storeLog } from "../logs/reading.ts";
