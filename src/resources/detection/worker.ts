@@ -17,7 +17,7 @@ import { createGate } from "./gate.ts";
 /** What is needed of a server; the command line has as much. */
 export type Room = Pick<Ctx, "config" | "clock" | "log" | "supervisor" | "closing">;
 export type Versions = Partial<Record<ModelName, string>>;
-type Child = { worker: Worker<FromDetector, ToDetector>; opened: Promise<Versions> };
+export type Child = { worker: Worker<FromDetector, ToDetector>; opened: Promise<Versions> };
 type State = {
   permits: Semaphore | undefined;
   child: Child | undefined;
