@@ -22,7 +22,7 @@ import type { Batch } from "./batch.ts";
 import { type Held, hold, mustHold, pathOf } from "./files.ts";
 
 type Waiting = { batch: Batch; once: Once | undefined; done: (answer: Append) => void; fail: (error: unknown) => void };
-type Line = { waiting: Waiting[]; busy: boolean };
+export type Line = { waiting: Waiting[]; busy: boolean };
 type Planned = { wait: Waiting; answer: Append; changes: Change[] };
 /** The dataset as it will be once what is planned so far has landed. */
 type Standing = Pick<DatasetRow, "headRow" | "liveRows" | "bytes" | "format" | "snapshotHeadRow">;
