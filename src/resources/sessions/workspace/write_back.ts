@@ -15,8 +15,8 @@ import type { VolumeRow } from "../../volumes/table.ts";
 import { liveOf } from "../live.ts";
 import type { VolumeErrors } from "../schema.ts";
 import type { Mounted, SessionRow } from "../table.ts";
-import { keepKnown, readKnown } from "./known.ts";
 import { dirOf } from "./paths.ts";
+import { keepKnown, readKnown } from "./volume_record.ts";
 
 type Place = { ctx: Ctx; row: SessionRow; beneath: Beneath; mounted: Mounted; errors: VolumeErrors };
 
