@@ -102,7 +102,7 @@ describe("a stream", () => {
       append(id, [{ _op: "tombstone", _row_id: 5 }]),
     ]);
     expect(together.map(({ status }) => status)).toEqual([201, 201, 201, 422]);
-    expect(together[3]?.body.error.message).toContain("Entry 5 is a tombstone");
+    expect(together[3]?.body.error.message).toContain("entry 5 is a tombstone");
     expect(await exported(id)).toBe('{"prompt":"AA"}\n');
     expect(await get(id)).toMatchObject({ head_row: 5, num_rows: 1 });
   });
@@ -127,7 +127,7 @@ describe("a stream", () => {
     const refusal = async (row: object) => (await append(id, [row])).body.error?.message;
     expect(await refusal({ _op: "tombstone", _row_id: 9 })).toContain("there is no row 9: the newest row is 5");
     expect(await refusal({ _op: "supersede", _row_id: 3, prompt: "x" })).toContain("row 3 was removed by entry 5");
-    expect(await refusal({ _op: "supersede", _row_id: 5, prompt: "x" })).toContain("Entry 5 is a tombstone");
+    expect(await refusal({ _op: "supersede", _row_id: 5, prompt: "x" })).toContain("entry 5 is a tombstone");
     expect(await refusal({ _op: "supersede", prompt: "x" })).toContain("_row_id must name the row");
     expect(await refusal({ _op: "delete", _row_id: 1 })).toContain("_op must be one of");
     expect(await refusal({ _row_id: 1, prompt: "x" })).toContain("_row_id needs _op");

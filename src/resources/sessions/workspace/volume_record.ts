@@ -1,26 +1,28 @@
-/** What a writable volume held when it was last written back: by comparing with it, changes are found. */
+/** The record of a writable volume: its files at the last write-back. Changes are found by comparing with it. */
 import { z } from "zod";
 import type { ForeignDir } from "../../../sandbox/files/foreign_dir.ts";
 import { readNote, writeNote } from "../../../sandbox/files/notes.ts";
 
-/** Path, stamp (another one where the content may be another), hash. */
+/** Path, stamp, hash. The stamp differs if the content may have changed. */
 const Line = z.tuple([z.string(), z.string(), z.string()]);
-/** All of them in one line, as earlier versions wrote it. */
+/** Earlier versions wrote all files into one line. */
 const Former = z.array(Line);
 
-export type Known = Map<string, { stamp: string; sha256: string }>;
+/** By path. */
+export type VolumeRecord = Map<string, { stamp: string; sha256: string }>;
 
-export const keepKnown = (dir: ForeignDir, n: number, known: Known) => writeNote(dir, n, linesOf(known));
+export const writeVolumeRecord = (dir: ForeignDir, n: number, record: VolumeRecord) =>
+  writeNote(dir, n, linesOf(record));
 
-function* linesOf(known: Known) {
-  for (const [path, { stamp, sha256 }] of known) yield JSON.stringify([path, stamp, sha256]);
+function* linesOf(record: VolumeRecord) {
+  for (const [path, { stamp, sha256 }] of record) yield JSON.stringify([path, stamp, sha256]);
 }
 
-export async function readKnown(dir: ForeignDir, n: number): Promise<Known> {
-  const known: Known = new Map();
+export async function readVolumeRecord(dir: ForeignDir, n: number): Promise<VolumeRecord> {
+  const record: VolumeRecord = new Map();
   for await (const text of readNote(dir, n))
-    for (const [path, stamp, sha256] of tuplesOf(text, n)) known.set(path, { stamp, sha256 });
-  return known;
+    for (const [path, stamp, sha256] of tuplesOf(text, n)) record.set(path, { stamp, sha256 });
+  return record;
 }
 
 function tuplesOf(text: string, n: number): z.infer<typeof Former> {
