@@ -1,6 +1,6 @@
 import { Semaphore } from "../../platform/semaphore.ts";
 import type { Running } from "./connected/resolve.ts";
-import type { Line } from "./stream/append.ts";
+import type { Queue } from "./stream/append.ts";
 import type { Opened } from "./stream/files.ts";
 
 const MOST_AT_ONCE = 4;
@@ -14,7 +14,7 @@ export class DatasetsState {
   /** Dataset → the snapshot that is being cut: one at a time. */
   readonly cutting = new Map<string, Promise<unknown>>();
   /** Dataset → batches of rows that wait to be appended. */
-  readonly lines = new Map<string, Line>();
+  readonly appends = new Map<string, Queue>();
   readonly resolving = new Map<string, Running>();
   /** Connector processes. Readings take hours, so tests of a source have permits of their own. */
   readonly looks = new Semaphore({ permits: MOST_AT_ONCE });
