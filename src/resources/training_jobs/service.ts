@@ -14,12 +14,12 @@ import * as snapshots from "../datasets/stream/snapshots.ts";
 import * as looseKeys from "../loose_keys/service.ts";
 import { mustBeOpen } from "../storage_usage/service.ts";
 import { machine, report } from "./machine.ts";
-import { positionOf, reasonOf } from "./running/queue.ts";
 import { present, type TrainingJob } from "./schema.ts";
 import { charge, settle } from "./state/account.ts";
 import { changed } from "./state/change_signals.ts";
 import { isAtWork } from "./state/live.ts";
 import { note } from "./state/notes.ts";
+import { positionOf, reasonOf } from "./state/queue.ts";
 import { type JobRow, trainingCheckpoints, trainingExports, trainingJobs } from "./table.ts";
 
 export const RECONCILE = "training_jobs.reconcile";

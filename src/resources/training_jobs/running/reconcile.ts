@@ -14,10 +14,10 @@ import * as jobs from "../service.ts";
 import { keepToCredit } from "../state/credit.ts";
 import { isAtWork, liveOf, type Run } from "../state/live.ts";
 import * as moves from "../state/moves.ts";
+import { MOST_TRIED, queuedJobs } from "../state/queue.ts";
+import { inOrder } from "../state/queue_order.ts";
 import { type JobRow, trainingJobs } from "../table.ts";
 import { launch, leaveQueue } from "./launch.ts";
-import { MOST_TRIED, queuedJobs } from "./queue.ts";
-import { inOrder } from "./queue_order.ts";
 
 const SAVE_MS = 900_000; // a step and a checkpoint; who takes longer is ended
 
