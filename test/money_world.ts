@@ -6,6 +6,7 @@ import { loadConfig } from "../src/platform/config/config.ts";
 import { closeDb, durable, write } from "../src/platform/db/db.ts";
 import { failpoints } from "../src/platform/failpoint.ts";
 import { createLog } from "../src/platform/log.ts";
+import * as meterClock from "../src/resources/billing/clock.ts";
 import * as billing from "../src/resources/billing/service.ts";
 import * as deploying from "../src/resources/deployments/fleet/moves.ts";
 import { type DeploymentRow, deployments } from "../src/resources/deployments/table.ts";
@@ -123,12 +124,12 @@ export class World {
         open.since += by;
         open.heard += by;
       }
-    billing.followClock(this.ctx);
+    meterClock.followClock(this.ctx);
     await durable(this.ctx.db);
   }
 
   private async loops() {
-    billing.followClock(this.ctx);
+    meterClock.followClock(this.ctx);
     const account = (seen: Seen): Deed["does"] =>
       seen.kind === "job"
         ? (ctx) => training.seen(ctx, this.rowOf(seen) as JobRow)

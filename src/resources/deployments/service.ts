@@ -8,6 +8,7 @@ import { write } from "../../platform/db/db.ts";
 import { isUniqueViolation } from "../../platform/db/errors.ts";
 import { gradually } from "../../platform/db/gradually.ts";
 import { preparedInsert, preparedRow } from "../../platform/db/row.ts";
+import type * as budgets from "../billing/budget.ts";
 import * as billing from "../billing/service.ts";
 import * as gpu from "../gpu/service.ts";
 import * as models from "../models/service.ts";
@@ -95,7 +96,7 @@ function loadOf(ctx: Ctx, row: DeploymentRow, live: Live): Load {
 
 const isActive = ({ status }: DeploymentRow) => status !== "stopped" && status !== "failed";
 
-export function create(ctx: Ctx, payer: billing.Payer, input: CreateDeployment, place: Place): DeploymentRow {
+export function create(ctx: Ctx, payer: budgets.Payer, input: CreateDeployment, place: Place): DeploymentRow {
   const { workspaceId } = payer;
   const now = ctx.clock.now();
   const row = naming(input.name, () =>
@@ -241,7 +242,7 @@ export function stopAll(ctx: Ctx, workspaceId: string) {
 }
 
 /** From here on the key of `payer` pays. */
-export function start(ctx: Ctx, payer: billing.Payer, id: string): DeploymentRow {
+export function start(ctx: Ctx, payer: budgets.Payer, id: string): DeploymentRow {
   const before = mustGet(ctx, payer.workspaceId, id);
   const costPerHourMicros = rateOf(ctx, before); // as it is now
   const anew = {

@@ -16,20 +16,8 @@ import { mustBeOpen } from "../storage_usage/service.ts";
 import * as uploads from "../uploads/service.ts";
 import { fileMatches, parseHubName } from "./hub/name.ts";
 import { INSTALLATION, machine } from "./machine.ts";
-import { adaptersOf } from "./results.ts";
 import { present } from "./schema.ts";
 import { type ModelRow, type ModelSource, models } from "./table.ts";
-
-export {
-  addResult,
-  baseOf,
-  byCheckpoint,
-  byJob,
-  type PlacedResult,
-  placeResult,
-  type Result,
-  registerResult,
-} from "./results.ts";
 
 const here = ne(models.status, "deleted");
 const visible = (workspaceId: string) => and(or(isNull(models.workspaceId), eq(models.workspaceId, workspaceId)), here);
@@ -188,6 +176,21 @@ export function removeAll(ctx: Ctx, workspaceId: string) {
     .all();
   for (const row of rows) drop(ctx, row);
 }
+
+/** The model that an adapter is added to. Undefined: its name is unknown, or the model was deleted. */
+export function baseOf(ctx: Ctx, workspaceId: string, { baseModelId, baseModel }: ModelRow): ModelRow | undefined {
+  const name = baseModelId ?? baseModel;
+  return name === null ? undefined : find(ctx, workspaceId, name);
+}
+
+/** Adapters of the workspace that cannot be served without this model of its own. Uploaded ones know its name only. */
+const adaptersOf = (ctx: Ctx, workspaceId: string, baseModelId: string): ModelRow[] =>
+  ctx.db
+    .select()
+    .from(models)
+    .where(and(eq(models.workspaceId, workspaceId), here))
+    .all()
+    .filter((row) => row.shape?.type === "adapter" && baseOf(ctx, workspaceId, row)?.id === baseModelId);
 
 function mustBeUnused(ctx: Ctx, { id, name }: ModelRow, workspaceId: string) {
   const refuse = (why: string) => {

@@ -1,4 +1,4 @@
-/** Whether there can be sessions: the operator allows them, and the host can make them. */
+/** Sessions need the permission of the operator and a host that can isolate processes. */
 import type { Ctx } from "../../context.ts";
 import { AppError, UsageError } from "../../lib/errors.ts";
 import { oncePer } from "../../lib/once_per.ts";
@@ -7,13 +7,13 @@ import { sessionJail } from "../../sandbox/jail/session_jail.ts";
 import { jailSupport } from "../../sandbox/jail/support.ts";
 import type { JailSupport } from "../../sandbox/jail/types.ts";
 
-const ASK_AGAIN_MS = 60_000;
+const PROBE_AGAIN_MS = 60_000;
 type Asked = { at: number; answer: Promise<JailSupport> } | undefined;
 const askedOf = oncePer((_db: Db) => ({ asked: undefined as Asked }));
 
 export function requireEnabled(ctx: Pick<Ctx, "config">) {
   if (!ctx.config.sessions.enabled)
-    throw disabled("the operator has switched them off. Set sessions.enabled = true to allow them");
+    throw disabled("sessions.enabled is false. Set sessions.enabled = true to allow them");
 }
 
 /** For what needs the sandbox. A host that can, can for good; one that cannot is asked again each minute. */
@@ -32,7 +32,7 @@ async function ask(ctx: Ctx): Promise<JailSupport> {
     return await jailSupport(sessionJail(ctx.config.data_dir));
   } catch (error) {
     if (!(error instanceof UsageError)) throw error;
-    return { ok: false, reason: "the helper of sessions is missing", fix: error.message };
+    return { ok: false, reason: "the executable verk-jail is missing", fix: error.message };
   }
 }
 

@@ -9,7 +9,7 @@ import { describeWith, minio } from "../../../../test/servers/servers.ts";
 import { events } from "../../../events/table.ts";
 import { sha256Bytes } from "../../../platform/files.ts";
 import { sweep } from "../stream/sweep.ts";
-import { claim, interrupted } from "./resolve.ts";
+import { claim, failInterrupted } from "./resolve.ts";
 
 const FLAGS = { "network.allow": ["127.0.0.1"] };
 
@@ -197,7 +197,7 @@ describeWith("a connected source in MinIO", minio, (server) => {
     const { body } = await app.call("POST", `/v1/datasets/${id}/resolutions`, { credentials });
     await app.close();
     app = testApp({ dir: app.dir, flags: FLAGS });
-    interrupted(app.ctx);
+    failInterrupted(app.ctx);
     const now = (await app.call("GET", `/v1/datasets/${id}/resolutions/${body.id}`)).body;
     expect(now).toMatchObject({ status: "failed", error: { code: "interrupted" } });
     expect(await resolve(id)).toMatchObject({ status: "completed", rows: 2 });

@@ -5,7 +5,7 @@
 import { notInArray } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import { AppError } from "../../../lib/errors.ts";
-import { followClock } from "../../billing/service.ts";
+import { followClock } from "../../billing/clock.ts";
 import * as gpu from "../../gpu/service.ts";
 import { desiredReplicas, isParkable, mayPark, type Traffic } from "../policy.ts";
 import { type DeploymentRow, deployments } from "../table.ts";

@@ -4,9 +4,9 @@ import type { Exit, Worker } from "../../../platform/workers/types.ts";
 import { FromTrainer, type PreviewTask, type ToTrainer, type TrainSample } from "../../../workers/protocol_trainer.ts";
 import * as gpu from "../../gpu/service.ts";
 import { judgeEnd, type Trouble, UNTOLD } from "../policy.ts";
-import { grantsOf, holdFiles } from "../running/grants.ts";
 import { baseModelOf, deviceOf, planOf, startFault } from "../running/plan.ts";
 import { type Scoring, scoringFor } from "../running/scoring.ts";
+import { grantsOf, holdFiles } from "../state/grants.ts";
 import type { JobError, JobRow } from "../table.ts";
 
 export type Preview = { memoryBytes: number; stepMs: number | null; samples: TrainSample[]; latenciesMs: number[] };

@@ -9,6 +9,7 @@ import type { LoraSettings } from "../../../lib/training/lora.ts";
 import * as codeArtifacts from "../../code_artifacts/service.ts";
 import * as datasets from "../../datasets/service.ts";
 import type { DatasetRow } from "../../datasets/table.ts";
+import * as modelResults from "../../models/results.ts";
 import * as models from "../../models/service.ts";
 import type { ModelRow } from "../../models/table.ts";
 import * as secrets from "../../secrets/service.ts";
@@ -22,7 +23,7 @@ const ARCHITECTURES = ["llama", "qwen2", "qwen3"];
 
 /** A model that is here and can be trained. By a job's id: what that job made. */
 export function modelFor(ctx: Ctx, workspaceId: string, name: string): ModelRow {
-  const model = isId(name, "job") ? models.byJob(ctx, workspaceId, name) : models.find(ctx, workspaceId, name);
+  const model = isId(name, "job") ? modelResults.byJob(ctx, workspaceId, name) : models.find(ctx, workspaceId, name);
   if (!model)
     throw new AppError(
       "resource_not_found",

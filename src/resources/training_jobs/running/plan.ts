@@ -1,4 +1,5 @@
 /** From a job's row to what its trainer is told. */
+
 import { availableParallelism } from "node:os";
 import { and, eq } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
@@ -6,6 +7,8 @@ import { AppError } from "../../../lib/errors.ts";
 import { pathForWorker } from "../../../sandbox/files/foreign_dir.ts";
 import type { TrainPlan, TrainTask } from "../../../workers/protocol_trainer.ts";
 import * as datasets from "../../datasets/service.ts";
+import * as rowFiles from "../../datasets/stream/files.ts";
+import * as snapshots from "../../datasets/stream/snapshots.ts";
 import * as models from "../../models/service.ts";
 import type { ModelRow } from "../../models/table.ts";
 import { checkpointDir, placesOf } from "../state/paths.ts";
@@ -29,10 +32,10 @@ type Rows = TrainPlan["rows"];
 /** `number` null: as they are now, which is for a preview alone. */
 export function rowsOf(ctx: Ctx, job: JobRow, id: string, number: number | null, param = "/dataset"): Rows {
   const dataset = datasets.find(ctx, job.workspaceId, id);
-  const snapshot = number === null || !dataset ? dataset : datasets.snapshotOf(ctx, dataset, `@snap-${number}`);
+  const snapshot = number === null || !dataset ? dataset : snapshots.named(ctx, dataset, `@snap-${number}`);
   if (!dataset || !snapshot) throw unstartable("dataset_error", `The dataset ${id} is gone`, param);
   if (!dataset.format) throw unstartable("dataset_error", `The dataset ${id} has no rows`, param);
-  return { path: datasets.pathFor(ctx, dataset, number ?? 0), head_row: snapshot.headRow, format: dataset.format };
+  return { path: rowFiles.pathFor(ctx, dataset, number ?? 0), head_row: snapshot.headRow, format: dataset.format };
 }
 
 type BaseModel = { ready: ModelRow } | { waits: string };

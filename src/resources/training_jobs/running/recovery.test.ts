@@ -7,7 +7,7 @@ import { jobPaths } from "../../../../test/foreign_paths.ts";
 import { atEveryFailpoint, fakeClock, until } from "../../../../test/harness.ts";
 import { randomFor } from "../../../../test/sweep.ts";
 import { durable } from "../../../platform/db/db.ts";
-import * as models from "../../models/service.ts";
+import * as modelResults from "../../models/results.ts";
 import * as jobs from "../service.ts";
 import { align, keptOf } from "../state/checkpoint_files.ts";
 import { liveOf } from "../state/live.ts";
@@ -146,7 +146,7 @@ test("wherever it crashes, a completed job and its model exist together or not a
     await durable(on.ctx.db);
     await attempt(() => finish(on.ctx, id).then(() => durable(on.ctx.db)));
     const isComplete = on.row(id).status === "completed";
-    expect(models.byJob(on.ctx, on.workspaceA, id) !== undefined).toBe(isComplete);
+    expect(modelResults.byJob(on.ctx, on.workspaceA, id) !== undefined).toBe(isComplete);
     await close(on);
     const after = await app({ dir: on.dir, loop: false });
     await until("it to be complete", async () => {
@@ -154,7 +154,7 @@ test("wherever it crashes, a completed job and its model exist together or not a
       return after.row(id).status === "completed";
     });
     expect(eventsOf(after, id).filter((type) => type === "job.completed")).toHaveLength(1);
-    expect(models.byJob(after.ctx, after.workspaceA, id)).toMatchObject({ status: "ready", checkpointStep: 5 });
+    expect(modelResults.byJob(after.ctx, after.workspaceA, id)).toMatchObject({ status: "ready", checkpointStep: 5 });
     expect(after.starts()).toEqual([]);
   });
 }, 300_000);
