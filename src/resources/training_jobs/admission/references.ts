@@ -30,15 +30,17 @@ export function modelFor(ctx: Ctx, workspaceId: string, name: string): ModelRow 
       `No model ${JSON.stringify(name.slice(0, 120))} here: GET /v1/models shows what there is, and POST /v1/models/pull brings one of the hub`,
       { param: "/base_model" },
     );
-  const why = whyUntrainable(model);
+  const why = whyUntrainable(ctx, model);
   if (why !== undefined) throw new AppError("schema", `base_model: ${model.name} ${why}`, { param: "/base_model" });
   return model;
 }
 
-function whyUntrainable({ status, error, progress, shape }: ModelRow): string | undefined {
-  if (status === "downloading" || status === "pending")
-    return `is not here yet (${status}${progress === null ? "" : `, ${Math.floor(progress * 100)} %`}): try again when it is ready`;
-  if (status !== "ready" || !shape) return `is ${status}${error ? `: ${error}` : ""}`;
+/** A file that is checked again does not matter here: the job waits for the check before it starts. */
+function whyUntrainable(ctx: Ctx, model: ModelRow): string | undefined {
+  const use = models.usability(ctx, model);
+  if ("never" in use) return use.reason;
+  if ("waits" in use && use.waits !== "recheck") return `${use.reason}: try again when it is ready`;
+  const shape = models.shapeOf(model);
   if (shape.type === "adapter")
     return "is an adapter: give the model it belongs to, and the checkpoint to begin with as resume_from";
   if (!ARCHITECTURES.includes(shape.architecture))

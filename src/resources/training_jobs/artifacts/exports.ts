@@ -114,9 +114,9 @@ async function make(ctx: Ctx, row: ExportRow) {
     const adapter = { dir: checkpointDir(ctx, checkpoint.path), name: "adapter.gguf" };
     const from = row.variant === "adapter" ? adapter : out;
     if (row.variant !== "adapter") {
-      const model = baseModelOf(ctx, job);
-      if (typeof model === "string") return; // it is tried again in the next round
-      await work(ctx, job, { row, checkpoint, out, model });
+      const base = baseModelOf(ctx, job);
+      if ("waits" in base) return; // it is tried again in the next round
+      await work(ctx, job, { row, checkpoint, out, model: base.ready });
     }
     await keep(ctx, { job, row, checkpoint, from });
   } finally {
