@@ -44,6 +44,7 @@ import { close as closeWebhooks } from "./resources/webhooks/delivery/live.ts";
 import { mount, mountDetection } from "./routes.ts";
 import { createConfinement } from "./sandbox/confinement/confine.ts";
 import { createRewardPool } from "./sandbox/reward/pool.ts";
+import { newState } from "./state.ts";
 
 const canUseGpus = groups["llama-cuda"] !== undefined;
 
@@ -212,6 +213,7 @@ export function openContext(config: Config, db: Db, log: Log, clock: Clock): Ope
     wake: (loop) => running.get(loop)?.wake(),
     closing: closing.signal,
     dial: guardedDial(config.network, log),
+    state: newState({ config, clock }),
   };
   return { ctx, loops: running, closing };
 }

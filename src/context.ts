@@ -8,6 +8,7 @@ import type { SecretBox } from "./platform/secrets.ts";
 import type { Storage } from "./platform/storage/storage.ts";
 import type { Supervisor } from "./platform/workers/supervisor.ts";
 import type { RewardPool } from "./sandbox/reward/types.ts";
+import type { State } from "./state.ts";
 
 export const SCOPES = ["*", "read", "inference", "training", "detect", "metrics", "admin"] as const;
 export type Scope = (typeof SCOPES)[number];
@@ -36,4 +37,6 @@ export type Ctx = {
   readonly dial: Dial;
   /** Aborts when the server begins to shut down: long responses end themselves on it. */
   readonly closing: AbortSignal;
+  /** Everything that lives only in this process, by owner. */
+  readonly state: State;
 };

@@ -64,7 +64,7 @@ const tooMany = (who: string, most: number, isAll: boolean) =>
   });
 
 /** Looks at the descriptors now and then: with many open, counting them takes a millisecond. */
-function recounting(count: () => number | undefined): () => number | undefined {
+export function recounting(count: () => number | undefined): () => number | undefined {
   let at = Number.NEGATIVE_INFINITY;
   let since = 0;
   let last: number | undefined;

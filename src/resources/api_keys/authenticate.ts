@@ -25,7 +25,7 @@ const byHash = prepared((db) =>
 );
 
 type Known = Principal & { status: string; workspace: string; expiresAt: number | null };
-type Seen = { known: Known; generation: number; at: number };
+export type Seen = { known: Known; generation: number; at: number };
 
 /**
  * A key that was just let in is let in again without a query, as long as this process has written nothing

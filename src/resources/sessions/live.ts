@@ -1,8 +1,11 @@
 /** Live state of a session. It ends with the process; rows and files stay. */
 import type { Ctx } from "../../context.ts";
 import { oncePer } from "../../lib/once_per.ts";
+import type { Config } from "../../platform/config/config.ts";
 import type { Db } from "../../platform/db/db.ts";
+import { Semaphore } from "../../platform/semaphore.ts";
 import type { Usage } from "../../sandbox/files/sandbox_dir.ts";
+import type { JailSupport } from "../../sandbox/jail/types.ts";
 import type { SessionRow } from "./table.ts";
 
 export type Live = {
@@ -70,5 +73,20 @@ export async function during<T>(ctx: Pick<Ctx, "clock">, live: Live, work: () =>
     live.usedAt = ctx.clock.now();
     live.operations.delete(over.promise);
     over.resolve();
+  }
+}
+
+/** The state of sessions that lives in this process (`ctx.state.sessions`). */
+export class SessionsState {
+  readonly live = new Map<string, Live>();
+  /** The last answer of the host to whether it can run sessions. */
+  support: { at: number; answer: Promise<JailSupport> } | undefined;
+  straysAt = Number.NEGATIVE_INFINITY;
+  started = false;
+  /** Commands at the same time, in all sessions. */
+  readonly execs: Semaphore;
+
+  constructor({ sessions }: Pick<Config, "sessions">) {
+    this.execs = new Semaphore({ permits: sessions.execs, maxWaiting: 1_000, keepsOne: true });
   }
 }

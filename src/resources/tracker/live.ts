@@ -28,3 +28,13 @@ export async function close(ctx: Pick<Ctx, "db">): Promise<void> {
   live.closing.abort(new Error("the server is stopping"));
   await quiet(live);
 }
+
+/** The state of trackers that lives in this process (`ctx.state.tracker`). */
+export class TrackerState {
+  /** One lane for each workspace and address, so a tracker that hangs holds up no other. */
+  readonly lanes = new Map<string, Lane>();
+  readonly flights = new Set<Promise<void>>();
+  /** Job → the newest step of each metric that its tracker had. */
+  readonly known = new Map<string, Map<string, number>>();
+  readonly closing = new AbortController();
+}

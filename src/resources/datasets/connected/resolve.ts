@@ -34,7 +34,7 @@ const RECORD_MS = 1_000;
 const EVENT_MS = 10_000;
 const live = inArray(table.status, ["pending", "running"]);
 
-type Running = { datasetId: string; abort: AbortController; ended: Promise<ResolutionRow> };
+export type Running = { datasetId: string; abort: AbortController; ended: Promise<ResolutionRow> };
 const runningOf = oncePer((_db: Ctx["db"]) => new Map<string, Running>());
 
 export type ReadOptions = { credentials: Credentials; jobId?: string | null };

@@ -22,7 +22,7 @@ import type { Batch } from "./batch.ts";
 import { hold, mustHold, pathOf, type RowsHandle } from "./files.ts";
 
 type Pending = { batch: Batch; once: Once | undefined; done: (answer: Append) => void; fail: (error: unknown) => void };
-type Queue = { pending: Pending[]; busy: boolean };
+export type Queue = { pending: Pending[]; busy: boolean };
 type Planned = { pending: Pending; answer: Append; changes: Change[] };
 /** The dataset as it will be after the batches that are planned so far. */
 type StreamState = Pick<DatasetRow, "headRow" | "liveRows" | "bytes" | "format" | "snapshotHeadRow">;

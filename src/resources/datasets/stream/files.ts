@@ -11,7 +11,7 @@ import type { DatasetRow } from "../table.ts";
 
 const MOST_OPEN = 64;
 
-type Opened = {
+export type Opened = {
   file: RowsFile;
   hashing: ReturnType<typeof createHashing>;
   users: number;

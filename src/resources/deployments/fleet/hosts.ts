@@ -9,7 +9,7 @@ import { type Db, write } from "../../../platform/db/db.ts";
 import * as gpu from "../../gpu/service.ts";
 import type { Host, Live, Replica } from "./fleet.ts";
 
-type Guest = { key: string; live: Live; bare: boolean };
+export type Guest = { key: string; live: Live; bare: boolean };
 
 const stateOf = oncePer((_db: Db) => ({ hosts: new Set<Host>(), coming: new Set<Guest>() }));
 

@@ -13,7 +13,7 @@ export type ServingWorker = Worker<FromServing, ToServing>;
 export type Owner = { hear: (message: FromServing) => unknown; bury: (exit: Exit) => unknown };
 
 type Kept = { current: Spare | undefined; notBefore: number };
-type Spare = { worker: ServingWorker; cards: string; owner: Owner | undefined };
+export type Spare = { worker: ServingWorker; cards: string; owner: Owner | undefined };
 
 const spares = oncePer((_db: Db): Kept => ({ current: undefined, notBefore: 0 }));
 

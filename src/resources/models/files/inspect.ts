@@ -36,6 +36,8 @@ export async function placeBuiltin(ctx: Ctx, path: string, sha256: string) {
   if ("ok" in answer) throw new Error(`The built-in model could not be copied to ${path}: ${answer.error}`);
 }
 
+export type InspectorLine = ReturnType<typeof createLine>;
+
 function createLine(supervisor: Supervisor) {
   const queue: Waiting[] = [];
   let worker: Worker<FromInspector, ToInspector> | undefined;

@@ -4,7 +4,7 @@ import { AppError } from "../../../lib/errors.ts";
 import { usdOf } from "../../../lib/money.ts";
 import { oncePer } from "../../../lib/once_per.ts";
 import type { Db } from "../../../platform/db/db.ts";
-import { createPlaces, takeWithin } from "../../../platform/semaphore.ts";
+import { Semaphore } from "../../../platform/semaphore.ts";
 import type { TrainSample } from "../../../workers/protocol_trainer.ts";
 import * as billing from "../../billing/service.ts";
 import * as datasets from "../../datasets/service.ts";
@@ -54,13 +54,11 @@ function seenRows(ctx: Ctx, { workspaceId }: Asker, { wanted, faults }: Draft): 
 const PREVIEWS = 2; // at the same time: each loads a model
 const MAX_WAITING = 64;
 const PATIENCE_MS = 120_000;
-const placesOf = oncePer((_db: Db) => createPlaces({ total: PREVIEWS, maxWaiting: MAX_WAITING }));
+const previewsOf = oncePer((_db: Db) => new Semaphore({ permits: PREVIEWS, maxWaiting: MAX_WAITING }));
 
 async function triedOut(ctx: Ctx, asker: Asker, row: JobRow) {
-  const patience = { clock: ctx.clock, ms: PATIENCE_MS };
-  const giveBack = await takeWithin(patience, placesOf(ctx.db), asker, 1);
-  if (!giveBack)
-    throw new AppError("no_capacity", "Other dry runs are under way: try again", { retryAfterSeconds: 10 });
+  const release = await previewsOf(ctx.db).acquire(asker, { timeout: { clock: ctx.clock, ms: PATIENCE_MS } });
+  if (!release) throw new AppError("no_capacity", "Other dry runs are under way: try again", { retryAfterSeconds: 10 });
   const admitting = admittingOf(ctx.db);
   admitting.add(row.id);
   try {
@@ -69,7 +67,7 @@ async function triedOut(ctx: Ctx, asker: Asker, row: JobRow) {
     throw rewardFunctions.gone(ctx, asker.signal, error);
   } finally {
     admitting.delete(row.id);
-    giveBack();
+    release();
   }
 }
 

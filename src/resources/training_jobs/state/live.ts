@@ -2,6 +2,7 @@
 import type { Ctx } from "../../../context.ts";
 import { oncePer } from "../../../lib/once_per.ts";
 import type { Db } from "../../../platform/db/db.ts";
+import { Semaphore } from "../../../platform/semaphore.ts";
 
 /** A process, or a command in a jail, that works for a job. */
 export type Run = {
@@ -45,3 +46,25 @@ export const isAtWork = (ctx: Pick<Ctx, "db">, id: string): boolean => {
   const { runs, launching } = liveOf(ctx.db);
   return runs.has(id) || launching.has(id);
 };
+
+/** The state of training jobs that lives in this process (`ctx.state.trainingJobs`). */
+export class TrainingJobsState {
+  readonly runs = new Map<string, Run>();
+  /** Jobs that hold memory and have no process yet. */
+  readonly launching = new Set<string>();
+  /** Jobs that wait in the memory ledger's queue. */
+  readonly queued = new Set<string>();
+  /** Set while the queue of jobs is worked through, so that no memory is given twice. */
+  filling: Promise<void> | undefined;
+  exporting: Promise<void> | undefined;
+  /** Jobs whose logs are on their way into the storage. */
+  readonly storing = new Set<string>();
+  /** Jobs whose rows are not written yet: the sweep leaves their files alone. */
+  readonly admitting = new Set<string>();
+  /** Job → functions to call when its log or its status has changed. */
+  readonly readers = new Map<string, Set<() => void>>();
+  /** Positions in the queue, valid until this process writes again. */
+  positions: { generation: number; of: ReadonlyMap<string, number> } | undefined;
+  /** Dry runs at the same time: each loads a model. */
+  readonly previews = new Semaphore({ permits: 2, maxWaiting: 64 });
+}

@@ -2,7 +2,9 @@
 import type { Ctx } from "../../../context.ts";
 import { oncePer } from "../../../lib/once_per.ts";
 import type { Db } from "../../../platform/db/db.ts";
+import type { Secrets } from "../rotation.ts";
 import { FIRST_TURN, LIMITS, type Limits, type Pace, paceDuring, type Turn } from "./fairness.ts";
+import type { End } from "./land.ts";
 
 export type Lane = {
   pace: Pace;
@@ -73,4 +75,25 @@ export async function close(ctx: Pick<Ctx, "db" | "clock">, signal: AbortSignal)
   over.abort();
   live.closing.abort(new Error("the server is stopping"));
   await quiet(live);
+}
+
+/** The state of deliveries that lives in this process (`ctx.state.webhooks`). */
+export class WebhooksState {
+  readonly lanes = new Map<string, Lane>();
+  readonly flights = new Set<Promise<void>>();
+  /** Aborts what is under way when the server stops. */
+  readonly closing = new AbortController();
+  turn: Turn = FIRST_TURN;
+  looks = 0;
+  lookedTo = "";
+  limits: Limits = LIMITS;
+  landed = 0;
+  flushed = -1;
+  restUntil = 0;
+  sweptAt = 0;
+  /** Ends of attempts that share the next commit. */
+  readonly ends: End[] = [];
+  landing: Promise<Map<End, unknown>> | undefined;
+  /** Endpoint → its opened secrets, with the sealed text they came from. */
+  readonly opened = new Map<string, { sealed: string; secrets: Secrets }>();
 }
