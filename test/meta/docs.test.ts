@@ -1,8 +1,8 @@
 import { afterAll, expect, test } from "bun:test";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
-import { tomlValue } from "../../src/platform/config/toml.ts";
 import { ConfigTree } from "../../src/platform/config/schema.ts";
+import { tomlValue } from "../../src/platform/config/toml.ts";
 import { leaves } from "../../src/platform/config/walk.ts";
 import { someSealed } from "../../src/platform/db/sealed.ts";
 import { manyApps } from "../harness.ts";
