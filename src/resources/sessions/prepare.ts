@@ -69,7 +69,7 @@ async function make(ctx: Ctx, row: SessionRow, live: Live) {
     const message = words ?? (known ? error.message : "The session could not be made; the log has the details");
     const now = ctx.clock.now();
     write(ctx.db, (tx) => transition(tx, machine, "fail", { id, now }, { error: message, endedAt: now, env: "" }));
-    ctx.wake(sessions.LOOP);
+    ctx.wake("sessions.reconcile");
   }
 }
 

@@ -6,7 +6,6 @@ import { afterCommit, type Tx, write } from "../../../platform/db/db.ts";
 import type { TrainSample } from "../../../workers/protocol_trainer.ts";
 import type { Shortage } from "../../billing/service.ts";
 import * as datasets from "../../datasets/service.ts";
-import * as energy from "../../energy/service.ts";
 import { type Action, machine } from "../machine.ts";
 import { isShortage, judgeEnd, type RunEnd, type Verdict } from "../policy.ts";
 import * as jobs from "../service.ts";
@@ -68,7 +67,7 @@ export function place(ctx: Ctx, job: JobRow, checkpoint: CheckpointRow | undefin
       note: { level: "info", type: "job.provisioning", message: words },
     });
     if (!row) return undefined;
-    afterCommit(tx, () => ctx.wake(energy.SAMPLE)); // a short run is measured too
+    afterCommit(tx, () => ctx.wake("energy.sample")); // a short run is measured too
     tx.delete(trainingMetrics)
       .where(and(eq(trainingMetrics.jobId, job.id), gt(trainingMetrics.step, step)))
       .run();
