@@ -14,6 +14,7 @@ import { keepToCredit } from "../src/resources/training_jobs/state/credit.ts";
 import * as training from "../src/resources/training_jobs/state/moves.ts";
 import { type JobRow, trainingJobs } from "../src/resources/training_jobs/table.ts";
 import * as workspaces from "../src/resources/workspaces/service.ts";
+import { newState } from "../src/state.ts";
 import { jobRow } from "./fake_trainers.ts";
 import { Crash } from "./harness.ts";
 import { type Deed, type Dice, deploymentDeed, deploymentRow, jobDeed, RATES } from "./money_deeds.ts";
@@ -66,7 +67,8 @@ export class World {
     const clock = { now: () => this.now, steady, sleep: () => new Promise<void>(() => {}) };
     const log = createLog({ level: "error", write: () => {} });
     const config = loadConfig({ env: { HOME: this.dir }, flags });
-    return { config, db, clock, log, wake: () => {}, closing: new AbortController().signal } as unknown as Ctx; // all that is reached
+    const state = newState({ config, clock });
+    return { config, db, clock, log, state, wake: () => {}, closing: new AbortController().signal } as unknown as Ctx; // all that is reached
   }
 
   private readonly below = (limit: number) => Math.floor(this.random() * limit);

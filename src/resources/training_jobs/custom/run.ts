@@ -52,7 +52,7 @@ export function startCustom(ctx: Ctx, job: JobRow, cards: readonly string[]) {
     .finally(() => {
       runs.delete(job.id);
       over.resolve();
-      ctx.wake(jobs.RECONCILE);
+      ctx.wake("training_jobs.reconcile");
     });
 }
 

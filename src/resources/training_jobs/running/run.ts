@@ -39,7 +39,7 @@ export function start(ctx: Ctx, { job, task, cards }: Start) {
     release();
     runs.delete(job.id);
     over.resolve();
-    ctx.wake(jobs.RECONCILE);
+    ctx.wake("training_jobs.reconcile");
   });
   const run: Run = {
     jobId: job.id,
