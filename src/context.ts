@@ -1,13 +1,13 @@
 import type { Clock } from "./platform/clock.ts";
-import type { Config } from "./platform/config.ts";
-import type { Db } from "./platform/db.ts";
-import type { Dial } from "./platform/http_client.ts";
+import type { Config } from "./platform/config/config.ts";
+import type { Db } from "./platform/db/db.ts";
 import type { Log } from "./platform/log.ts";
+import type { Dial } from "./platform/network/http_client.ts";
 import type { Pricing } from "./platform/pricing.ts";
 import type { SecretBox } from "./platform/secrets.ts";
 import type { Storage } from "./platform/storage/storage.ts";
-import type { Supervisor } from "./platform/supervisor.ts";
-import type { RewardPool } from "./sandbox/reward_types.ts";
+import type { Supervisor } from "./platform/workers/supervisor.ts";
+import type { RewardPool } from "./sandbox/reward/types.ts";
 
 export const SCOPES = ["*", "read", "inference", "training", "detect", "metrics", "admin"] as const;
 export type Scope = (typeof SCOPES)[number];

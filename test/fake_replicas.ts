@@ -1,9 +1,9 @@
 import { existsSync, mkdirSync, renameSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import type { Clock } from "../src/platform/clock.ts";
-import type { Supervisor } from "../src/platform/supervisor.ts";
-import { begin } from "../src/resources/deployments/reconcile.ts";
-import { register } from "../src/resources/models/folder.ts";
+import type { Supervisor } from "../src/platform/workers/supervisor.ts";
+import { begin } from "../src/resources/deployments/fleet/reconcile.ts";
+import { register } from "../src/resources/models/files/folder.ts";
 import type { Life } from "../src/workers/fake/serving.ts";
 import { startsOf } from "./fake_starts.ts";
 import { type TestApp, tempDir, testApp, until } from "./harness.ts";

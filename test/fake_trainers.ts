@@ -2,13 +2,13 @@ import { existsSync, mkdirSync, renameSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { newId } from "../src/lib/ids.ts";
 import type { Clock } from "../src/platform/clock.ts";
-import { write } from "../src/platform/db.ts";
-import type { Supervisor } from "../src/platform/supervisor.ts";
+import { write } from "../src/platform/db/db.ts";
+import type { Supervisor } from "../src/platform/workers/supervisor.ts";
 import * as gpu from "../src/resources/gpu/service.ts";
-import { register } from "../src/resources/models/folder.ts";
-import { current } from "../src/resources/training_jobs/moves.ts";
-import { begin } from "../src/resources/training_jobs/reconcile.ts";
-import { NO_REWARDS } from "../src/resources/training_jobs/rewards.ts";
+import { register } from "../src/resources/models/files/folder.ts";
+import { NO_REWARDS } from "../src/resources/training_jobs/admission/rewards.ts";
+import { begin } from "../src/resources/training_jobs/running/reconcile.ts";
+import { current } from "../src/resources/training_jobs/state/moves.ts";
 import {
   type JobRow,
   type Rewards,

@@ -1,13 +1,13 @@
 /** What may happen to jobs and deployments, allowed or not: the deeds of `money_world.ts`. */
 import type { Ctx } from "../src/context.ts";
 import { newId } from "../src/lib/ids.ts";
-import { write } from "../src/platform/db.ts";
-import * as deploying from "../src/resources/deployments/moves.ts";
+import { write } from "../src/platform/db/db.ts";
+import * as deploying from "../src/resources/deployments/fleet/moves.ts";
 import type { DeploymentRow } from "../src/resources/deployments/table.ts";
-import * as training from "../src/resources/training_jobs/moves.ts";
 import { UNTOLD } from "../src/resources/training_jobs/policy.ts";
-import { step } from "../src/resources/training_jobs/progress.ts";
+import { step } from "../src/resources/training_jobs/running/progress.ts";
 import * as jobs from "../src/resources/training_jobs/service.ts";
+import * as training from "../src/resources/training_jobs/state/moves.ts";
 
 /** Micro-dollars for an hour: free, less than can be counted in a minute, usual, dear and odd. */
 export const RATES = [null, 7, 58_000, 36_000_000, 999_999_937];

@@ -9,8 +9,8 @@ import { integer, primaryKey, sqliteTable, text } from "drizzle-orm/sqlite-core"
 import type { Ctx, Principal } from "../context.ts";
 import { newId } from "../lib/ids.ts";
 import { isOfRoute } from "../lib/route_names.ts";
-import { durable, isBroken, isClosed, joinCommit } from "../platform/db.ts";
-import { preparedInsert } from "../platform/row.ts";
+import { durable, isBroken, isClosed, joinCommit } from "../platform/db/db.ts";
+import { preparedInsert } from "../platform/db/row.ts";
 import { addressOf } from "./client.ts";
 import { pathOf, requestIdOf } from "./request_log.ts";
 

@@ -4,10 +4,10 @@ import type { Ctx, Principal } from "../context.ts";
 import { AppError, type ErrorCode } from "../lib/errors.ts";
 import { type Area, allows } from "../lib/scopes.ts";
 import { actsFor, type Caller, isRead } from "./audit.ts";
-import { type Reading as BodyReading, readJson } from "./body.ts";
+import { type Reading as BodyReading, readJson } from "./body/json.ts";
 import { type BodyKind, bodyLimits } from "./limits/body_limits.ts";
+import { type RateLimiter, rateLimiterOf, refusedKeyLimiterOf } from "./limits/rate_limit.ts";
 import { type UnderWay, underWayOf } from "./limits/under_way.ts";
-import { type RateLimiter, rateLimiterOf, refusedKeyLimiterOf } from "./rate_limit.ts";
 import { type Arrival, arrivalOf } from "./request_metrics.ts";
 
 const SCHEME = /^Bearer +(\S+)$/i;

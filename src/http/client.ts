@@ -1,9 +1,9 @@
 import type { Ctx } from "../context.ts";
-import { clientAddress } from "../lib/client_address.ts";
-import { type Cidr, parseCidr } from "../lib/ip.ts";
+import { clientAddress } from "../lib/net/client_address.ts";
+import { type Cidr, parseCidr } from "../lib/net/ip.ts";
 import { oncePer } from "../lib/once_per.ts";
-import type { Config } from "../platform/config.ts";
-import { listenerOf } from "./patience.ts";
+import type { Config } from "../platform/config/config.ts";
+import { listenerOf } from "./connection.ts";
 
 const proxiesOf = oncePer((config: Config) =>
   config.http.trusted_proxies.map(parseCidr).filter((cidr): cidr is Cidr => cidr !== undefined),

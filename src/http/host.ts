@@ -5,9 +5,9 @@
 import { hostname } from "node:os";
 import type { Ctx } from "../context.ts";
 import { AppError } from "../lib/errors.ts";
-import { parseIp } from "../lib/ip.ts";
-import { parseListen } from "../lib/listen.ts";
-import { listenerOf } from "./patience.ts";
+import { parseIp } from "../lib/net/ip.ts";
+import { parseListen } from "../lib/net/listen.ts";
+import { listenerOf } from "./connection.ts";
 
 /** A name or an IPv4 address, or an IPv6 address in brackets; and a port. One of them: two headers come with a comma. */
 const HOST = /^(?:[A-Za-z0-9._-]{1,255}|\[[0-9A-Fa-f:.]{2,45}\])(?::\d{1,5})?$/;

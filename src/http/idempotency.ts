@@ -3,8 +3,8 @@ import { integer, primaryKey, sqliteTable, text } from "drizzle-orm/sqlite-core"
 import type { Ctx, Principal } from "../context.ts";
 import { AppError } from "../lib/errors.ts";
 import { oncePer } from "../lib/once_per.ts";
-import { type Db, prepared, type Tx, write } from "../platform/db.ts";
-import { gradually } from "../platform/gradually.ts";
+import { type Db, prepared, type Tx, write } from "../platform/db/db.ts";
+import { gradually } from "../platform/db/gradually.ts";
 import { hasMade } from "./audit.ts";
 import { pathOf } from "./request_log.ts";
 

@@ -132,7 +132,7 @@ describeWith("postgres", postgres, (server) => {
   test("a second statement that our own reading lets pass is refused by the server", async () => {
     await admin.unsafe("DROP TABLE IF EXISTS kept2; CREATE TABLE kept2 AS SELECT 1 AS a");
     const sneaky = "SELECT 1 AS a) q LIMIT $1; DELETE FROM kept2; SELECT * FROM (SELECT 1 AS a";
-    const { PostgresSession } = await import("../../src/workers/connector/sql/postgres_session.ts");
+    const { PostgresSession } = await import("../../src/workers/connector/sql/postgres/session.ts");
     const { readServer } = await import("../../src/workers/connector/sql/server.ts");
     const dialer = createDialer({ allow_private: true, allow: ["127.0.0.1/32"], ca_file: "" }, LIMITS);
     const opening = { source: { ...source, db_query: "" }, credentials, dialer, limits: LIMITS, hubEndpoint: "" };

@@ -1,10 +1,10 @@
 import { afterAll, expect, test } from "bun:test";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
-import { tomlValue } from "../../src/lib/toml.ts";
-import { ConfigTree } from "../../src/platform/config_schema.ts";
-import { leaves } from "../../src/platform/config_walk.ts";
-import { someSealed } from "../../src/platform/sealed.ts";
+import { ConfigTree } from "../../src/platform/config/schema.ts";
+import { tomlValue } from "../../src/platform/config/toml.ts";
+import { leaves } from "../../src/platform/config/walk.ts";
+import { someSealed } from "../../src/platform/db/sealed.ts";
 import { manyApps } from "../harness.ts";
 import { BANNED_FUNCTIONS, BANNED_TYPES, BANNED_WORDS, type BannedName } from "./banned_names.ts";
 
@@ -45,6 +45,13 @@ test("every link of a page leads to a file, and to a heading of it", () => {
     }
   }
   expect(broken).toEqual([]);
+});
+
+test("every path that CONTRIBUTING.md names exists", () => {
+  const EXAMPLES = /monitors|gopher|NAME/;
+  const named = read("CONTRIBUTING.md").matchAll(/`((?:src|test|scripts|bench|docs)\/[\w./-]+)`/g);
+  const missing = [...named].map(([, path = ""]) => path).filter((path) => !existsSync(join(ROOT, path)));
+  expect(missing.filter((path) => !EXAMPLES.test(path))).toEqual([]);
 });
 
 test("docs/settings.md has every setting with its default, and no other", () => {

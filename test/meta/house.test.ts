@@ -2,8 +2,8 @@ import { describe, expect, test } from "bun:test";
 import { join, resolve } from "node:path";
 import { getTableColumns, getTableName, is } from "drizzle-orm";
 import { SQLiteTable } from "drizzle-orm/sqlite-core";
-import { ConfigTree } from "../../src/platform/config_schema.ts";
-import { leaves } from "../../src/platform/config_walk.ts";
+import { ConfigTree } from "../../src/platform/config/schema.ts";
+import { leaves } from "../../src/platform/config/walk.ts";
 import { testApp } from "../harness.ts";
 
 const ROOT = resolve(import.meta.dir, "../..");
@@ -26,8 +26,8 @@ const MAY: Record<string, string[]> = {
     "workers",
     "platform/log",
     "platform/files",
-    "platform/address",
-    "platform/http_client",
+    "platform/network/address",
+    "platform/network/http_client",
     "platform/rows",
     "sandbox",
   ],
@@ -48,7 +48,7 @@ const MAY: Record<string, string[]> = {
     "platform",
     "cli",
     "app",
-    "native/embedded",
+    "native/bundle/embedded",
     "native/platform",
     "sandbox",
     // `verk detect` asks the detector as the server does, without the server

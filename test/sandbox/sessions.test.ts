@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, test } from "bun:test";
 import { existsSync, mkdirSync, readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import { durable, write } from "../../src/platform/db.ts";
+import { durable, write } from "../../src/platform/db/db.ts";
 import { reconcile } from "../../src/resources/sessions/reconcile.ts";
 import { CreateSession } from "../../src/resources/sessions/schema.ts";
 import * as sessions from "../../src/resources/sessions/service.ts";

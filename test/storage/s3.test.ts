@@ -3,7 +3,7 @@ import { ListMultipartUploadsCommand, ListObjectsV2Command } from "@aws-sdk/clie
 import { examine } from "../../src/cli/doctor/check.ts";
 import { storageChecks } from "../../src/cli/doctor/storage.ts";
 import { UsageError } from "../../src/lib/errors.ts";
-import { loadConfig } from "../../src/platform/config.ts";
+import { loadConfig } from "../../src/platform/config/config.ts";
 import { ContentError, StorageError } from "../../src/platform/files.ts";
 import { openStorage } from "../../src/platform/storage/open.ts";
 import { openS3Storage } from "../../src/platform/storage/s3.ts";

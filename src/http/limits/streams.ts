@@ -6,7 +6,7 @@
 import type { Ctx, Principal } from "../../context.ts";
 import { AppError } from "../../lib/errors.ts";
 import { oncePer } from "../../lib/once_per.ts";
-import { descriptorsLeft } from "../../platform/descriptors.ts";
+import { descriptorsLeft } from "../../platform/machine/descriptors.ts";
 
 export type StreamLimits = { key: number; workspace: number; all: number };
 type Holder = Pick<Principal, "keyId" | "workspaceId">;

@@ -5,9 +5,9 @@ import { join } from "node:path";
 import { fakeClock, type TestApp, testApp } from "../../../test/harness.ts";
 import { SCOPES } from "../../context.ts";
 import { events } from "../../events/table.ts";
-import { mintKey } from "../../lib/api_key.ts";
-import { durable } from "../../platform/db.ts";
+import { durable } from "../../platform/db/db.ts";
 import { recordUses } from "./authenticate.ts";
+import { mintKey } from "./key_text.ts";
 
 const clock = fakeClock();
 let app: TestApp;

@@ -1,11 +1,11 @@
 import { eq, sql } from "drizzle-orm";
 import type { Ctx, Principal } from "../../context.ts";
 import { RefusedKey } from "../../http/auth.ts";
-import { hashKey, looksLikeKey } from "../../lib/api_key.ts";
 import { AppError } from "../../lib/errors.ts";
 import { oncePer } from "../../lib/once_per.ts";
-import { type Db, freshSnapshot, generationOf, prepared, write } from "../../platform/db.ts";
+import { type Db, freshSnapshot, generationOf, prepared, write } from "../../platform/db/db.ts";
 import { workspaces } from "../workspaces/table.ts";
+import { hashKey, looksLikeKey } from "./key_text.ts";
 import { apiKeys } from "./table.ts";
 
 const byHash = prepared((db) =>

@@ -1,6 +1,6 @@
 import { afterEach, expect, test } from "bun:test";
 import { atEveryFailpoint, fakeClock, manyApps, type TestApp, until } from "../../../test/harness.ts";
-import { listensFor } from "../../http/patience.ts";
+import { listensFor } from "../../http/connection.ts";
 import { createHandler } from "../../http/server.ts";
 import { mount } from "../../routes.ts";
 import { prune } from "./service.ts";

@@ -5,8 +5,8 @@
 import { and, eq, sql } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { byMonth, monthOf } from "../../lib/months.ts";
-import { type Db, prepared, type Tx } from "../../platform/db.ts";
-import { preparedRow } from "../../platform/row.ts";
+import { type Db, prepared, type Tx } from "../../platform/db/db.ts";
+import { preparedRow } from "../../platform/db/row.ts";
 import { type ApiKeyRow, apiKeys } from "../api_keys/table.ts";
 import { apiKeySpending } from "./table.ts";
 import { type Meter, metersOf } from "./usage.ts";

@@ -3,10 +3,10 @@ import { eq } from "drizzle-orm";
 import { jobRow } from "../../../test/fake_trainers.ts";
 import { fakeClock, manyApps, type TestApp } from "../../../test/harness.ts";
 import { deploymentRow } from "../../../test/money_deeds.ts";
-import { write } from "../../platform/db.ts";
-import * as deploymentMoves from "../deployments/moves.ts";
+import { write } from "../../platform/db/db.ts";
+import * as deploymentMoves from "../deployments/fleet/moves.ts";
 import { deployments } from "../deployments/table.ts";
-import * as jobMoves from "../training_jobs/moves.ts";
+import * as jobMoves from "../training_jobs/state/moves.ts";
 import { trainingJobs } from "../training_jobs/table.ts";
 import * as billing from "./service.ts";
 

@@ -5,7 +5,7 @@
 import { isNotNull, sql } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { oncePer } from "../../lib/once_per.ts";
-import { type Db, write } from "../../platform/db.ts";
+import { type Db, write } from "../../platform/db/db.ts";
 import { deployments } from "../deployments/table.ts";
 import { trainingJobs } from "../training_jobs/table.ts";
 

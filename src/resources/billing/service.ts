@@ -1,15 +1,15 @@
 /** What things cost and what a workspace has left: the sum of its ledger. */
 import { eq } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
-import { type PageQuery, page } from "../../http/pagination.ts";
-import { costOf, priceOf } from "../../lib/billing/charge.ts";
+import { type PageQuery, page } from "../../http/answer/pagination.ts";
 import { AppError } from "../../lib/errors.ts";
 import { microsOf, usdOf } from "../../lib/money.ts";
 import { nextMonthStart } from "../../lib/months.ts";
 import { formatDuration, isoTime } from "../../lib/time.ts";
-import { afterCommit, type Tx, write } from "../../platform/db.ts";
+import { afterCommit, type Tx, write } from "../../platform/db/db.ts";
 import * as cost from "../cost/service.ts";
 import { leftOf, type Payer, spend, tightestBudget } from "./budget.ts";
+import { costOf, priceOf } from "./charge.ts";
 import { accountOf, append, openAccount, unopened } from "./ledger.ts";
 import { type BurnRate, presentEntry, presentMeter } from "./schema.ts";
 import { type EntryRow, ledgerEntries, type SUBJECT_KINDS } from "./table.ts";

@@ -1,10 +1,10 @@
 /** What runs now and is not charged yet: jobs since their run began, deployments since the last minute that was. */
 import { and, eq, isNotNull } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
-import { costOf } from "../../lib/billing/charge.ts";
 import { monthStart } from "../../lib/months.ts";
 import { deployments } from "../deployments/table.ts";
 import { trainingJobs } from "../training_jobs/table.ts";
+import { costOf } from "./charge.ts";
 
 type Reading = Pick<Ctx, "db" | "clock">;
 

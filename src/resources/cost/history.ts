@@ -2,9 +2,9 @@
 import { and, eq, gte, isNotNull, isNull, or } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { usdOf } from "../../lib/money.ts";
-import { sumOf, sumsBy, type Use } from "../../lib/pricing/history.ts";
 import { costMicrosOf } from "../training_jobs/schema.ts";
 import { trainingJobs } from "../training_jobs/table.ts";
+import { sumOf, sumsBy, type Use } from "./sums.ts";
 
 const DAY_MS = 86_400_000;
 

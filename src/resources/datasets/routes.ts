@@ -1,24 +1,24 @@
 import { Elysia } from "elysia";
 import { z } from "zod";
 import type { Ctx } from "../../context.ts";
+import { listOf, PageQuery } from "../../http/answer/pagination.ts";
 import { area } from "../../http/auth.ts";
-import { readBody } from "../../http/body.ts";
+import { readBody } from "../../http/body/json.ts";
+import { isMultipart } from "../../http/body/multipart.ts";
+import { keepOpen } from "../../http/connection.ts";
 import { creates, createsLater } from "../../http/idempotency.ts";
 import { bodyLimits } from "../../http/limits/body_limits.ts";
-import { isMultipart } from "../../http/multipart.ts";
 import { describe } from "../../http/openapi.ts";
-import { listOf, PageQuery } from "../../http/pagination.ts";
-import { keepOpen } from "../../http/patience.ts";
 import { asks } from "../../http/query.ts";
 import { Deleted, Label } from "../../lib/schema.ts";
-import { append } from "./append.ts";
-import { readBatch } from "./batch.ts";
-import * as reading from "./reading.ts";
 import * as schema from "./schema.ts";
 import { present, presentSnapshot } from "./schema.ts";
 import * as datasets from "./service.ts";
-import * as snapshots from "./snapshots.ts";
-import { upload } from "./upload.ts";
+import { append } from "./stream/append.ts";
+import { readBatch } from "./stream/batch.ts";
+import * as reading from "./stream/reading.ts";
+import * as snapshots from "./stream/snapshots.ts";
+import { upload } from "./stream/upload.ts";
 
 const flag = z.enum(["true", "false", "1", "0", ""]).transform((text) => text !== "false" && text !== "0");
 const RowsQuery = PageQuery.extend({

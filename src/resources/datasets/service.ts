@@ -2,18 +2,18 @@
 import { and, eq, sql } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { emit } from "../../events/emit.ts";
-import { type PageQuery, page } from "../../http/pagination.ts";
+import { type PageQuery, page } from "../../http/answer/pagination.ts";
 import { AppError } from "../../lib/errors.ts";
 import { newId } from "../../lib/ids.ts";
 import type { Source } from "../../lib/source.ts";
-import { afterCommit, type Tx, write } from "../../platform/db.ts";
-import { preparedInsert, preparedRow } from "../../platform/row.ts";
+import { afterCommit, type Tx, write } from "../../platform/db/db.ts";
+import { preparedInsert, preparedRow } from "../../platform/db/row.ts";
 import { type CreateDataset, present, type UpdateDataset } from "./schema.ts";
 import { type DatasetRow, datasetPins, datasetResolutions, datasetSnapshots, datasets } from "./table.ts";
 
-export { hold as holdRows, pathFor } from "./files.ts";
-export { claim } from "./resolve.ts";
-export { named as snapshotOf, newest as newestSnapshot, type Pinned, unpin, unpinLost } from "./snapshots.ts";
+export { claim } from "./connected/resolve.ts";
+export { hold as holdRows, pathFor } from "./stream/files.ts";
+export { named as snapshotOf, newest as newestSnapshot, type Pinned, unpin, unpinLost } from "./stream/snapshots.ts";
 
 const byId = preparedRow(
   datasets,

@@ -5,7 +5,7 @@ import { isId } from "../../lib/ids.ts";
 import * as gpu from "../gpu/service.ts";
 import * as models from "../models/service.ts";
 import type { ModelRow } from "../models/table.ts";
-import { bytesOf, isAdapter, type Parts, partsOf } from "./parts.ts";
+import { bytesOf, isAdapter, type Parts, partsOf } from "./fleet/parts.ts";
 import { type Hardware, whyNever } from "./policy.ts";
 import { resultOf } from "./results.ts";
 import type { CreateDeployment } from "./schema.ts";

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { type TrainingApp, training } from "../../../test/fake_trainers.ts";
 import { jobFile } from "../../../test/foreign_paths.ts";
 import { newId } from "../../lib/ids.ts";
-import { write } from "../../platform/db.ts";
+import { write } from "../../platform/db/db.ts";
 import * as models from "../models/service.ts";
 import { type JobRow, trainingCheckpoints, trainingJobs } from "../training_jobs/table.ts";
 

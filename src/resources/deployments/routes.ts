@@ -1,10 +1,10 @@
 import { Elysia } from "elysia";
 import { z } from "zod";
 import type { Ctx } from "../../context.ts";
+import { listOf, PageQuery } from "../../http/answer/pagination.ts";
 import { area } from "../../http/auth.ts";
 import { creates } from "../../http/idempotency.ts";
 import { describe } from "../../http/openapi.ts";
-import { listOf, PageQuery } from "../../http/pagination.ts";
 import { asks } from "../../http/query.ts";
 import { ChatCompletion, ChatCompletionRequest } from "../../lib/chat/chat_completion.ts";
 import { Completion, CompletionRequest } from "../../lib/chat/completion.ts";
@@ -12,7 +12,7 @@ import { EmbeddingList, EmbeddingRequest } from "../../lib/chat/embedding.ts";
 import { AppError } from "../../lib/errors.ts";
 import { isoOrNull } from "../../lib/schema.ts";
 import { hardwareFor } from "./admission.ts";
-import { answer } from "./chat.ts";
+import { answer } from "./chat/answer.ts";
 import { bringCheckpoint } from "./results.ts";
 import {
   CreateDeployment,

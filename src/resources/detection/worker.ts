@@ -8,9 +8,9 @@ import { resolve } from "node:path";
 import type { Ctx } from "../../context.ts";
 import { AppError } from "../../lib/errors.ts";
 import { oncePer } from "../../lib/once_per.ts";
-import { createPlaces, type Places, takeWithin } from "../../platform/places.ts";
-import type { Supervisor } from "../../platform/supervisor.ts";
-import type { Exit, Grants, Worker } from "../../platform/worker.ts";
+import { createPlaces, type Places, takeWithin } from "../../platform/semaphore.ts";
+import type { Supervisor } from "../../platform/workers/supervisor.ts";
+import type { Exit, Grants, Worker } from "../../platform/workers/types.ts";
 import { FromDetector, type ModelName, Refused, Scored, type ToDetector } from "../../workers/protocol_detector.ts";
 import { createGate } from "./gate.ts";
 

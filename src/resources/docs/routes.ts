@@ -1,7 +1,7 @@
 import { type AnyElysia, Elysia } from "elysia";
 import type { Ctx } from "../../context.ts";
+import { page } from "../../http/answer/html_page.ts";
 import { openapi } from "../../http/openapi.ts";
-import { page } from "../../http/page.ts";
 import html from "./docs.html" with { type: "text" };
 
 type Document = { body: string; etag: string };

@@ -5,7 +5,7 @@
 import { and, eq, isNotNull, ne, sql } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { closed, meanWatts, read } from "../../lib/pricing/energy.ts";
-import { type Tx, write } from "../../platform/db.ts";
+import { type Tx, write } from "../../platform/db/db.ts";
 import * as gpu from "../gpu/service.ts";
 import { type JobRow, trainingJobs } from "../training_jobs/table.ts";
 import { powerReadings } from "./table.ts";

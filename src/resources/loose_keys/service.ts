@@ -6,7 +6,7 @@
 import { eq } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { oncePer } from "../../lib/once_per.ts";
-import { type Db, durable, type Tx, write } from "../../platform/db.ts";
+import { type Db, durable, type Tx, write } from "../../platform/db/db.ts";
 import type { Written } from "../../platform/files.ts";
 import { looseKeys } from "./table.ts";
 

@@ -2,7 +2,7 @@
 import { eq } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { oncePer } from "../../lib/once_per.ts";
-import { type Db, durable, prepared, write } from "../../platform/db.ts";
+import { type Db, durable, prepared, write } from "../../platform/db/db.ts";
 import { allFamilies, allSeries, forget, isDirty, restore, type Series } from "../../platform/metrics.ts";
 import { counters } from "./table.ts";
 

@@ -5,8 +5,8 @@ import { jobFile } from "../../../test/foreign_paths.ts";
 import { fakeClock, manyApps, type TestApp } from "../../../test/harness.ts";
 import { makeAdapter, makeModel } from "../../../test/models.ts";
 import { newId } from "../../lib/ids.ts";
-import { write } from "../../platform/db.ts";
-import { register, scan } from "./folder.ts";
+import { write } from "../../platform/db/db.ts";
+import { register, scan } from "./files/folder.ts";
 import * as models from "./service.ts";
 
 setDefaultTimeout(120_000); // each starts processes

@@ -7,11 +7,11 @@ import { join } from "node:path";
 import { and, desc, eq, inArray, isNull, ne, or, sql } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { newId } from "../../lib/ids.ts";
-import { durable, type Tx, write } from "../../platform/db.ts";
+import { durable, type Tx, write } from "../../platform/db/db.ts";
 import { asStorageError, syncDir } from "../../platform/files.ts";
 import type { ForeignDir } from "../../sandbox/files/foreign_dir.ts";
 import { linkFile } from "../../sandbox/files/trees.ts";
-import { inspect } from "./inspect.ts";
+import { inspect } from "./files/inspect.ts";
 import * as models from "./service.ts";
 import { type ModelRow, models as table } from "./table.ts";
 

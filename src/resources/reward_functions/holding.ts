@@ -2,7 +2,7 @@
 import type { Ctx } from "../../context.ts";
 import { AppError } from "../../lib/errors.ts";
 import { oncePer } from "../../lib/once_per.ts";
-import { type Asker, createPlaces, takeWithin } from "../../platform/places.ts";
+import { type Asker, createPlaces, takeWithin } from "../../platform/semaphore.ts";
 
 const MAX_WAITING = 256;
 const PATIENCE_MS = 60_000;

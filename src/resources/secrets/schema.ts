@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { formatIp, normalizeHost, parseIp } from "../../lib/ip.ts";
+import { formatIp, normalizeHost, parseIp } from "../../lib/net/ip.ts";
 import { DateTime, later } from "../../lib/schema.ts";
 import { isoTime } from "../../lib/time.ts";
 import type { SecretRow } from "./table.ts";

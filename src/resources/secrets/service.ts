@@ -1,11 +1,11 @@
 import { and, eq, sql } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { emit } from "../../events/emit.ts";
-import { type PageQuery, page } from "../../http/pagination.ts";
+import { type PageQuery, page } from "../../http/answer/pagination.ts";
 import { AppError } from "../../lib/errors.ts";
 import { newId } from "../../lib/ids.ts";
-import { write } from "../../platform/db.ts";
-import { preparedRow } from "../../platform/row.ts";
+import { write } from "../../platform/db/db.ts";
+import { preparedRow } from "../../platform/db/row.ts";
 import { hostOf, NAME, type PutSecret, present } from "./schema.ts";
 import { type SecretRow, secrets } from "./table.ts";
 

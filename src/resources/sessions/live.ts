@@ -1,7 +1,7 @@
 /** What only this process knows of a session. It dies with the process; the rows and the files do not. */
 import type { Ctx } from "../../context.ts";
 import { oncePer } from "../../lib/once_per.ts";
-import type { Db } from "../../platform/db.ts";
+import type { Db } from "../../platform/db/db.ts";
 import type { Usage } from "../../sandbox/files/sandbox_dir.ts";
 import type { SessionRow } from "./table.ts";
 

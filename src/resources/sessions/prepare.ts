@@ -4,25 +4,25 @@ import { transition } from "../../events/lifecycle.ts";
 import type { Once } from "../../http/idempotency.ts";
 import { formatBytes } from "../../lib/bytes.ts";
 import { AppError } from "../../lib/errors.ts";
-import { durable, write } from "../../platform/db.ts";
+import { durable, write } from "../../platform/db/db.ts";
 import { StorageError } from "../../platform/files.ts";
 import type { ForeignDir } from "../../sandbox/files/foreign_dir.ts";
 import { makeSandboxDir } from "../../sandbox/files/sandbox_dir.ts";
 import { openStage } from "../../sandbox/files/stage.ts";
 import { syncTree } from "../../sandbox/files/trees.ts";
-import { sessionOwner } from "../../sandbox/session_jail.ts";
+import { sessionOwner } from "../../sandbox/jail/session_jail.ts";
 import * as volumes from "../volumes/service.ts";
 import type { VolumeRow } from "../volumes/table.ts";
 import { type Live, liveOf } from "./live.ts";
 import { machine } from "./machine.ts";
-import { isInWorkspace } from "./mount_paths.ts";
-import { dirOf, sessionsDir } from "./places.ts";
 import type { CreateSession, Session } from "./schema.ts";
 import * as sessions from "./service.ts";
 import { requireSupport } from "./support.ts";
 import type { Mounted, SessionRow } from "./table.ts";
-import { quotaOf } from "./usage.ts";
-import { remember } from "./write_back.ts";
+import { isInWorkspace } from "./workspace/mount_paths.ts";
+import { dirOf, sessionsDir } from "./workspace/paths.ts";
+import { quotaOf } from "./workspace/usage.ts";
+import { remember } from "./workspace/write_back.ts";
 
 const ANSWER_MS = 5_000; // large volumes take longer; then the answer says `creating`
 

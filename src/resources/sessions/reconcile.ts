@@ -5,14 +5,14 @@
 import { and, eq, isNull } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { oncePer } from "../../lib/once_per.ts";
-import { type Db, durable, write } from "../../platform/db.ts";
+import { type Db, durable, write } from "../../platform/db/db.ts";
 import { cleanIncoming } from "../../sandbox/files/sandbox_dir.ts";
 import { namesIn, removeTree } from "../../sandbox/files/trees.ts";
 import { forget, isBusy, liveOf } from "./live.ts";
-import { dirOf, sessionsDir } from "./places.ts";
 import { prepare } from "./prepare.ts";
 import * as sessions from "./service.ts";
 import { type SessionRow, sessions as table } from "./table.ts";
+import { dirOf, sessionsDir } from "./workspace/paths.ts";
 
 const STRAYS_MS = 600_000;
 const sweptOf = oncePer((_db: Db) => ({ straysAt: Number.NEGATIVE_INFINITY, started: false }));

@@ -1,22 +1,22 @@
 import { Elysia } from "elysia";
 import type { Ctx, Principal } from "../../context.ts";
+import { listOf, PageQuery } from "../../http/answer/pagination.ts";
+import { sse } from "../../http/answer/sse.ts";
 import { area } from "../../http/auth.ts";
+import { keepOpen } from "../../http/connection.ts";
 import { createsLater } from "../../http/idempotency.ts";
 import { openStream } from "../../http/limits/streams.ts";
 import { describe } from "../../http/openapi.ts";
-import { listOf, PageQuery } from "../../http/pagination.ts";
-import { keepOpen } from "../../http/patience.ts";
 import { asks } from "../../http/query.ts";
-import { sse } from "../../http/sse.ts";
 import { AppError } from "../../lib/errors.ts";
 import { hasWorkspace } from "../../sandbox/files/sandbox_dir.ts";
-import * as exec from "./exec.ts";
-import * as files from "./files.ts";
-import { dirOf } from "./places.ts";
+import * as exec from "./exec/exec.ts";
 import { open } from "./prepare.ts";
 import * as schema from "./schema.ts";
 import * as sessions from "./service.ts";
 import { requireEnabled, requireSupport } from "./support.ts";
+import * as files from "./workspace/files.ts";
+import { dirOf } from "./workspace/paths.ts";
 
 const TAGS = ["Sessions"];
 const PREFIX = "/v1/sessions";

@@ -1,8 +1,8 @@
 import { z } from "zod";
 import { DateTime, isoOrNull, Label, later, Metadata } from "../../lib/schema.ts";
 import { isoTime } from "../../lib/time.ts";
-import { isInWorkspace, mountPathFault } from "./mount_paths.ts";
 import { type SessionRow, STATUSES } from "./table.ts";
+import { isInWorkspace, mountPathFault } from "./workspace/mount_paths.ts";
 
 const MOST_VARIABLES = 100;
 const MOST_ENV_BYTES = 65_536;

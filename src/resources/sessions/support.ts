@@ -2,10 +2,10 @@
 import type { Ctx } from "../../context.ts";
 import { AppError, UsageError } from "../../lib/errors.ts";
 import { oncePer } from "../../lib/once_per.ts";
-import type { Db } from "../../platform/db.ts";
-import { jailSupport } from "../../sandbox/jail_support.ts";
-import type { JailSupport } from "../../sandbox/jail_types.ts";
-import { sessionJail } from "../../sandbox/session_jail.ts";
+import type { Db } from "../../platform/db/db.ts";
+import { sessionJail } from "../../sandbox/jail/session_jail.ts";
+import { jailSupport } from "../../sandbox/jail/support.ts";
+import type { JailSupport } from "../../sandbox/jail/types.ts";
 
 const ASK_AGAIN_MS = 60_000;
 type Asked = { at: number; answer: Promise<JailSupport> } | undefined;

@@ -1,10 +1,10 @@
 import { Elysia } from "elysia";
 import { z } from "zod";
 import type { Ctx } from "../../context.ts";
+import { page } from "../../http/answer/html_page.ts";
 import { actsFor } from "../../http/audit.ts";
-import { readJson } from "../../http/body.ts";
+import { readJson } from "../../http/body/json.ts";
 import { describe } from "../../http/openapi.ts";
-import { page } from "../../http/page.ts";
 import { CreatedApiKey } from "../api_keys/schema.ts";
 import * as keys from "../api_keys/service.ts";
 import * as setup from "./service.ts";

@@ -1,7 +1,7 @@
 import { eq } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { AppError } from "../../lib/errors.ts";
-import { type Db, type Tx, write } from "../../platform/db.ts";
+import { type Db, type Tx, write } from "../../platform/db/db.ts";
 import * as keys from "../api_keys/service.ts";
 import { apiKeys } from "../api_keys/table.ts";
 import * as workspaces from "../workspaces/service.ts";

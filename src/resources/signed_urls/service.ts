@@ -6,16 +6,16 @@ import { eq, sql } from "drizzle-orm";
 import type { Ctx, Principal } from "../../context.ts";
 import { actsFor, isRead } from "../../http/audit.ts";
 import { rootOf } from "../../http/host.ts";
+import { rateLimiterOf } from "../../http/limits/rate_limit.ts";
 import { underWayOf } from "../../http/limits/under_way.ts";
-import { rateLimiterOf } from "../../http/rate_limit.ts";
 import { AppError } from "../../lib/errors.ts";
 import { oncePer } from "../../lib/once_per.ts";
-import { isSigned, readSignedQuery, type SignedUse, signedQuery } from "../../lib/signed_url.ts";
 import { isoTime } from "../../lib/time.ts";
-import { prepared } from "../../platform/db.ts";
+import { prepared } from "../../platform/db/db.ts";
 import type { SecretBox } from "../../platform/secrets.ts";
 import { apiKeys } from "../api_keys/table.ts";
 import { workspaces } from "../workspaces/table.ts";
+import { isSigned, readSignedQuery, type SignedUse, signedQuery } from "./signed_url.ts";
 
 const signingKeyOf = oncePer((secrets: SecretBox) => secrets.derive("signed-urls"));
 

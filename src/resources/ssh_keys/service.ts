@@ -1,13 +1,13 @@
 import { and, eq, sql } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { emit } from "../../events/emit.ts";
-import { type PageQuery, page } from "../../http/pagination.ts";
+import { type PageQuery, page } from "../../http/answer/pagination.ts";
 import { AppError } from "../../lib/errors.ts";
 import { newId } from "../../lib/ids.ts";
-import { isPair, parsePrivateKey, parsePublicKey, SshKeyError, type SshPublicKey } from "../../lib/ssh.ts";
-import { write } from "../../platform/db.ts";
-import { isUniqueViolation } from "../../platform/db_errors.ts";
-import { preparedRow } from "../../platform/row.ts";
+import { write } from "../../platform/db/db.ts";
+import { isUniqueViolation } from "../../platform/db/errors.ts";
+import { preparedRow } from "../../platform/db/row.ts";
+import { isPair, parsePrivateKey, parsePublicKey, SshKeyError, type SshPublicKey } from "./key.ts";
 import { type CreateSshKey, present } from "./schema.ts";
 import { type SshKeyRow, sshKeys } from "./table.ts";
 

@@ -3,7 +3,7 @@ import type { Ctx } from "../../context.ts";
 import { formatBytes } from "../../lib/bytes.ts";
 import { AppError } from "../../lib/errors.ts";
 import { isoTime } from "../../lib/time.ts";
-import { write } from "../../platform/db.ts";
+import { write } from "../../platform/db/db.ts";
 import * as signed from "../signed_urls/service.ts";
 import * as uploads from "../uploads/service.ts";
 import type { UploadRow } from "../uploads/table.ts";

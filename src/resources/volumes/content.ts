@@ -2,11 +2,11 @@
 import { and, eq, gte, inArray, lt } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { emit } from "../../events/emit.ts";
-import { fileResponse } from "../../http/file_response.ts";
-import { contentLength, receive } from "../../http/receive.ts";
+import { fileResponse } from "../../http/answer/file_response.ts";
+import { contentLength, receive } from "../../http/body/receive.ts";
 import { AppError } from "../../lib/errors.ts";
 import { newId } from "../../lib/ids.ts";
-import type { Tx } from "../../platform/db.ts";
+import type { Tx } from "../../platform/db/db.ts";
 import type { Chunks, StreamOptions, Written } from "../../platform/files.ts";
 import { LostKeyError } from "../../platform/storage/storage.ts";
 import * as looseKeys from "../loose_keys/service.ts";

@@ -2,7 +2,7 @@ import { afterEach, expect, test } from "bun:test";
 import { atEveryFailpoint, fakeClock, manyApps, type Options, type TestApp } from "../../../test/harness.ts";
 import { describeWith, minio } from "../../../test/servers/servers.ts";
 import { freshBucket } from "../../../test/storage/buckets.ts";
-import { durable } from "../../platform/db.ts";
+import { durable } from "../../platform/db/db.ts";
 import { looseKeys } from "../loose_keys/table.ts";
 import { uploads } from "../uploads/table.ts";
 import { sweep } from "./sweep.ts";

@@ -2,7 +2,7 @@
 import { constants, copyFile, link } from "node:fs/promises";
 import { and, asc, eq, gt } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
-import { take } from "../../http/receive.ts";
+import { take } from "../../http/body/receive.ts";
 import { type Chunks, errorCode, writeStreamAtomic } from "../../platform/files.ts";
 import type { Filled } from "../../sandbox/files/stage.ts";
 import * as looseKeys from "../loose_keys/service.ts";

@@ -2,12 +2,12 @@
 import { and, asc, eq, gt, gte, isNull, lt, sql } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { emit } from "../../events/emit.ts";
-import { type PageQuery, page } from "../../http/pagination.ts";
+import { type PageQuery, page } from "../../http/answer/pagination.ts";
 import { AppError } from "../../lib/errors.ts";
 import { isId, newId } from "../../lib/ids.ts";
-import { type Tx, write } from "../../platform/db.ts";
-import { isUniqueViolation } from "../../platform/db_errors.ts";
-import { preparedInsert, preparedRow } from "../../platform/row.ts";
+import { type Tx, write } from "../../platform/db/db.ts";
+import { isUniqueViolation } from "../../platform/db/errors.ts";
+import { preparedInsert, preparedRow } from "../../platform/db/row.ts";
 import * as looseKeys from "../loose_keys/service.ts";
 import * as uploads from "../uploads/service.ts";
 import { type CreateVolume, type FilesQuery, pathFault, present, presentFile } from "./schema.ts";

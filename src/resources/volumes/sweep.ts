@@ -3,7 +3,7 @@ import { asc, eq, isNotNull } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { AppError } from "../../lib/errors.ts";
 import { oncePer } from "../../lib/once_per.ts";
-import { gradually } from "../../platform/gradually.ts";
+import { gradually } from "../../platform/db/gradually.ts";
 import * as looseKeys from "../loose_keys/service.ts";
 import * as uploads from "../uploads/service.ts";
 import * as volumes from "./service.ts";

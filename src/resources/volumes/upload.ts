@@ -1,9 +1,9 @@
 /** What happens when a file comes: at once, in parts, or past this server into the storage. */
 import type { Ctx } from "../../context.ts";
-import { receive, take } from "../../http/receive.ts";
+import { receive, take } from "../../http/body/receive.ts";
 import { AppError } from "../../lib/errors.ts";
 import { oncePer } from "../../lib/once_per.ts";
-import { type Db, type Tx, write } from "../../platform/db.ts";
+import { type Db, type Tx, write } from "../../platform/db/db.ts";
 import type { Written } from "../../platform/files.ts";
 import { LostKeyError } from "../../platform/storage/storage.ts";
 import * as looseKeys from "../loose_keys/service.ts";

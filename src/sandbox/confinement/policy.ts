@@ -2,7 +2,7 @@
  * Which files each kind of worker may reach, and whether it may dial. Pure: the facts about the machine and about one
  * worker are given. A kind that is not in the table is not confined: it parses nothing of strangers or confines itself.
  */
-import type { Grants } from "../../platform/worker.ts";
+import type { Grants } from "../../platform/workers/types.ts";
 
 export const ACCESSES = ["reads", "runs", "writes", "updates", "drives"] as const;
 export type Rule = readonly [access: (typeof ACCESSES)[number], path: string];

@@ -1,5 +1,5 @@
 /** Which layers this machine can put around a worker: by trying each in a process that then ends. */
-import { confinePath } from "../../native/confine.ts";
+import { confinePath } from "../../native/confine/confine.ts";
 import { WORKER_LAYERS, type WorkerLayer } from "./layers.ts";
 
 export type Support = {

@@ -6,7 +6,7 @@
 import { ZodError } from "zod";
 import type { Layer, Outcome, RewardCode, Sample, ToReward } from "../../lib/rewards/contract.ts";
 import { Entrypoint, Fault, type FromReward, Rejection } from "../../lib/rewards/contract.ts";
-import { readAsset } from "../../native/assets.ts";
+import { readAsset } from "../../native/bundle/assets.ts";
 import { dieWithParent } from "../../native/parent_death.ts";
 import { type HarnessReply, type Interpreter, Violation } from "./interpreter.ts";
 import { lockDown } from "./lockdown.ts";
