@@ -47,6 +47,13 @@ test("every link of a page leads to a file, and to a heading of it", () => {
   expect(broken).toEqual([]);
 });
 
+test("every path that CONTRIBUTING.md names exists", () => {
+  const EXAMPLES = /monitors|gopher|NAME/;
+  const named = read("CONTRIBUTING.md").matchAll(/`((?:src|test|scripts|bench|docs)\/[\w./-]+)`/g);
+  const missing = [...named].map(([, path = ""]) => path).filter((path) => !existsSync(join(ROOT, path)));
+  expect(missing.filter((path) => !EXAMPLES.test(path))).toEqual([]);
+});
+
 test("docs/settings.md has every setting with its default, and no other", () => {
   const rows = [...read("docs/settings.md").matchAll(/^\| `([a-z\d_.]+)` \| `([^`]*)` \| \S/gm)];
   const documented = rows.map(([, name, value]) => `${name} = ${value}`).sort();
