@@ -4,10 +4,9 @@
  */
 import { eq, sql } from "drizzle-orm";
 import type { Ctx, Principal } from "../../context.ts";
-import { actsFor, isRead } from "../../http/audit.ts";
+import { isRead } from "../../http/audit.ts";
 import { rootOf } from "../../http/host.ts";
-import { rateLimiterOf } from "../../http/limits/rate_limit.ts";
-import { underWayOf } from "../../http/limits/under_way.ts";
+import { setCaller } from "../../http/request_state.ts";
 import { AppError } from "../../lib/errors.ts";
 import { oncePer } from "../../lib/once_per.ts";
 import { isoTime } from "../../lib/time.ts";
@@ -46,9 +45,9 @@ export function admit(ctx: Ctx, request: Request, use: SignedUse | undefined) {
   const workspaceId = workspaceOf(ctx, given.keyId);
   if (workspaceId === undefined)
     throw new AppError("invalid_signature", "The API key that asked for this address no longer works");
-  rateLimiterOf(ctx).spend(given.keyId);
-  if (!isRead(request)) underWayOf(ctx).enter(request, given.keyId);
-  actsFor(request, { workspaceId, keyId: given.keyId });
+  ctx.state.http.rates.spend(given.keyId);
+  if (!isRead(request)) ctx.state.http.underWay.enter(request, given.keyId);
+  setCaller(request, { workspaceId, keyId: given.keyId });
 }
 
 const keyById = prepared((db) =>
