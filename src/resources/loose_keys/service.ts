@@ -10,7 +10,6 @@ import { type Db, durable, type Tx, write } from "../../platform/db/db.ts";
 import type { Written } from "../../platform/files.ts";
 import { looseKeys } from "./table.ts";
 
-const SWEEP = "volumes.sweep";
 const BITE = 1_000;
 
 /** Being written by this process: not to be swept. */
@@ -39,7 +38,7 @@ export async function store<T>(ctx: Ctx, { key, put, own }: Storing<T>): Promise
     return (owner as { row: T }).row; // write() cannot see through the type parameter
   } finally {
     busy.delete(key);
-    ctx.wake(SWEEP); // for what failed, and for what it replaced
+    ctx.wake("volumes.sweep"); // for what failed, and for what it replaced
   }
 }
 

@@ -68,7 +68,7 @@ async function make(ctx: Ctx, row: SessionRow, live: Live) {
     const message = failureText(error);
     const now = ctx.clock.now();
     write(ctx.db, (tx) => transition(tx, machine, "fail", { id, now }, { error: message, endedAt: now, env: "" }));
-    ctx.wake(sessions.LOOP);
+    ctx.wake("sessions.reconcile");
   }
 }
 

@@ -21,7 +21,7 @@ export async function requireSupport(ctx: Ctx) {
   requireEnabled(ctx);
   const state = askedOf(ctx.db);
   const now = ctx.clock.now();
-  if (!state.asked || now - state.asked.at >= ASK_AGAIN_MS) state.asked = { at: now, answer: ask(ctx) };
+  if (!state.asked || now - state.asked.at >= PROBE_AGAIN_MS) state.asked = { at: now, answer: ask(ctx) };
   const answer = await state.asked.answer;
   if (!answer.ok) throw disabled(`${answer.reason}. ${answer.fix}`);
   state.asked.at = Number.POSITIVE_INFINITY;

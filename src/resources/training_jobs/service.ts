@@ -23,9 +23,6 @@ import { note } from "./state/notes.ts";
 import { positionOf, reasonOf } from "./state/queue.ts";
 import { type JobRow, trainingCheckpoints, trainingExports, trainingJobs } from "./table.ts";
 
-export const RECONCILE = "training_jobs.reconcile";
-export const SWEEP = "training_jobs.sweep";
-
 const byId = preparedRow(trainingJobs, eq(trainingJobs.id, sql.placeholder("id")));
 
 export const isFinished = ({ status }: Pick<JobRow, "status">) => machine.terminal.includes(status);
@@ -124,7 +121,7 @@ function move(ctx: Ctx, before: JobRow, what: string, step: Step): JobRow {
     if (moved) afterCommit(tx, () => changed(ctx, moved.id));
     return moved;
   });
-  ctx.wake(RECONCILE);
+  ctx.wake("training_jobs.reconcile");
   if (row) return row;
   throw new AppError("unsupported_state", `Training job ${before.id} is ${before.status}: it cannot be ${what}`, {
     param: "id",
@@ -180,7 +177,7 @@ function erase(ctx: Ctx, tx: Tx, row: JobRow) {
   tx.delete(trainingJobs).where(eq(trainingJobs.id, row.id)).run();
   emit(tx, "job.deleted", { workspaceId: row.workspaceId, now }, report(row));
   afterCommit(tx, () => {
-    ctx.wake(SWEEP);
+    ctx.wake("training_jobs.sweep");
     ctx.wake("volumes.sweep");
   });
 }

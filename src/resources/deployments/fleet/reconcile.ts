@@ -22,23 +22,22 @@ export function begin(ctx: Ctx) {
   gpu.clear(ctx);
   moves.recover(ctx);
   gpu.onFreed(ctx, () => ctx.wake("deployments.reconcile"));
-  const broken = (error: unknown) => ctx.log.error("deployments did not close in order", { error });
-  ctx.closing.addEventListener("abort", () => void close(ctx).catch(broken));
   gpu.registerKind(ctx, "deployment", {
     idle: () => idleHolders(ctx),
     evict: (holder, why) => giveWay(ctx, holder, why),
   });
 }
 
-const CLOSING_MS = 5_000; // what is being answered may end well
+const CLOSING_MS = 5_000; // requests that are being answered may end well
 
-async function close(ctx: Ctx) {
+/** Rejects the requests that wait for a replica, and aborts those that take longer than `signal` allows. */
+export async function close(ctx: Ctx, signal: AbortSignal) {
   const closing = new AppError("shutting_down", "The server is shutting down", { retryAfterSeconds: 5 });
   moves.keepAllAccounts(ctx);
   for (const live of allLive(ctx)) turnAway(live, closing);
   const flying = () => allLive(ctx).flatMap(({ flights }) => [...flights]);
   const until = ctx.clock.now() + CLOSING_MS;
-  while (flying().length > 0 && ctx.clock.now() < until) await ctx.clock.sleep(50);
+  while (flying().length > 0 && ctx.clock.now() < until && !signal.aborted) await ctx.clock.sleep(50, signal);
   for (const flight of flying()) flight.abort(closing);
 }
 

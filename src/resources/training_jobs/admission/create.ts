@@ -107,7 +107,7 @@ function keep(ctx: Ctx, { faults }: Draft, row: JobRow, once: Once | undefined):
     once?.keep(tx, shown);
     return shown;
   });
-  ctx.wake(jobs.RECONCILE);
+  ctx.wake("training_jobs.reconcile");
   return answer;
 }
 

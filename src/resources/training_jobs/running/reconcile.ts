@@ -25,7 +25,7 @@ const SAVE_MS = 900_000; // a step and a checkpoint; who takes longer is ended
 export function begin(ctx: Ctx) {
   moves.interrupted(ctx);
   gpu.registerKind(ctx, "training_job", { idle: () => [], evict: async () => {} });
-  gpu.onFreed(ctx, () => ctx.wake(jobs.RECONCILE));
+  gpu.onFreed(ctx, () => ctx.wake("training_jobs.reconcile"));
 }
 
 /** The server stops: what runs saves and ends while there is time. Rows stay as they are; the next server goes on. */

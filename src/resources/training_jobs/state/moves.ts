@@ -71,7 +71,7 @@ export function place(ctx: Ctx, job: JobRow, checkpoint: CheckpointRow | undefin
     });
     if (!row) return undefined;
     beginRun(ctx, job.id);
-    afterCommit(tx, () => ctx.wake(energy.SAMPLE)); // a short run is measured too
+    afterCommit(tx, () => ctx.wake("energy.sample")); // a short run is measured too
     tx.delete(trainingMetrics)
       .where(and(eq(trainingMetrics.jobId, job.id), gt(trainingMetrics.step, step)))
       .run();
