@@ -97,7 +97,7 @@ export async function startServer(config: Config, options: Options = {}): Promis
     for (const spec of loops(ctx)) opened.loops.set(spec.name, startLoop(durably(db, spec), { log, clock, turn }));
     shutdown.add("loops", async () => {
       await Promise.all([...opened.loops.values()].map((loop) => loop.stop()));
-      recordUses(db);
+      recordUses(ctx);
     });
     const servers: Server[] = [];
     shutdown.add("http", async (signal) => {
@@ -191,6 +191,7 @@ export function openContext(config: Config, db: Db, log: Log, clock: Clock): Ope
   const closing = new AbortController();
   const socketDir = join(realpathSync(config.data_dir), "run"); // one name, however it was reached: orphans are known by it
   mkdirSync(socketDir, { recursive: true, mode: 0o700 });
+  const state = newState({ config, clock });
   const ctx: Ctx = {
     config,
     pricing: loadPricing(config.billing.pricing_file),
@@ -209,11 +210,11 @@ export function openContext(config: Config, db: Db, log: Log, clock: Clock): Ope
       ...config.workers,
     }),
     rewards: createRewardPool({ settings: config.sandbox, dataDir: config.data_dir }),
-    authenticate: (key) => authenticate({ db, clock }, key),
+    authenticate: (key) => authenticate({ db, clock, state }, key),
     wake: (loop) => running.get(loop)?.wake(),
     closing: closing.signal,
     dial: guardedDial(config.network, log),
-    state: newState({ config, clock }),
+    state,
   };
   return { ctx, loops: running, closing };
 }

@@ -33,7 +33,7 @@ const STORAGE_GRACE_MS = 24 * HOUR_MS; // an upload may take this long between i
 
 /** The table of background loops: name, schedule, tick. */
 export const loops = (ctx: Ctx): LoopSpec[] => [
-  { name: "api_keys.record_uses", schedule: { everyMs: 30_000 }, tick: () => recordUses(ctx.db) },
+  { name: "api_keys.record_uses", schedule: { everyMs: 30_000 }, tick: () => recordUses(ctx) },
   { name: "workspaces.purge", schedule: { everyMs: 10_000 }, tick: () => purge(ctx) },
   { name: "models.scan", schedule: { everyMs: 60_000 }, tick: (signal) => scan(ctx, signal) },
   { name: "models.download", schedule: { everyMs: 5_000 }, tick: (signal) => pullAll(ctx, signal) },
