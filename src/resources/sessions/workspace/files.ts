@@ -80,12 +80,12 @@ export const put = (ctx: Ctx, row: SessionRow, path: string, request: Request) =
       });
       await makeTheirs(temp, 0o644, sessionOwner(ctx.config.data_dir));
       requireStillReady(ctx, row);
-      const placed = beneath.place(temp, path);
-      if (placed.replaced) live.usage = undefined;
-      else addUsage(live, bytes, placed.path);
+      const { path: at, replaced } = beneath.moveIn(temp, path);
+      if (replaced) live.usage = undefined;
+      else addUsage(live, bytes, at);
       const volume_errors = await writeBack(ctx, row);
-      const written = { object: "session.file" as const, session_id: row.id, path: placed.path, size: bytes, sha256 };
-      return { replaced: placed.replaced, written: { ...written, volume_errors } };
+      const written = { object: "session.file" as const, session_id: row.id, path: at, size: bytes, sha256 };
+      return { replaced, written: { ...written, volume_errors } };
     } finally {
       meter.close();
       await discard(temp);
