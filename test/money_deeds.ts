@@ -5,9 +5,9 @@ import { write } from "../src/platform/db/db.ts";
 import * as deploying from "../src/resources/deployments/fleet/moves.ts";
 import type { DeploymentRow } from "../src/resources/deployments/table.ts";
 import { UNTOLD } from "../src/resources/training_jobs/policy.ts";
-import { step } from "../src/resources/training_jobs/running/progress.ts";
 import * as jobs from "../src/resources/training_jobs/service.ts";
 import * as training from "../src/resources/training_jobs/state/moves.ts";
+import { step } from "../src/resources/training_jobs/state/progress.ts";
 
 /** Micro-dollars for an hour: free, less than can be counted in a minute, usual, dear and odd. */
 export const RATES = [null, 7, 58_000, 36_000_000, 999_999_937];

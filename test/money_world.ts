@@ -6,6 +6,7 @@ import { loadConfig } from "../src/platform/config/config.ts";
 import { closeDb, durable, write } from "../src/platform/db/db.ts";
 import { failpoints } from "../src/platform/failpoint.ts";
 import { createLog } from "../src/platform/log.ts";
+import * as meterClock from "../src/resources/billing/clock.ts";
 import * as billing from "../src/resources/billing/service.ts";
 import * as deploying from "../src/resources/deployments/fleet/moves.ts";
 import { type DeploymentRow, deployments } from "../src/resources/deployments/table.ts";
@@ -13,6 +14,7 @@ import { keepToCredit } from "../src/resources/training_jobs/state/credit.ts";
 import * as training from "../src/resources/training_jobs/state/moves.ts";
 import { type JobRow, trainingJobs } from "../src/resources/training_jobs/table.ts";
 import * as workspaces from "../src/resources/workspaces/service.ts";
+import { newState } from "../src/state.ts";
 import { jobRow } from "./fake_trainers.ts";
 import { Crash } from "./harness.ts";
 import { type Deed, type Dice, deploymentDeed, deploymentRow, jobDeed, RATES } from "./money_deeds.ts";
@@ -65,7 +67,8 @@ export class World {
     const clock = { now: () => this.now, steady, sleep: () => new Promise<void>(() => {}) };
     const log = createLog({ level: "error", write: () => {} });
     const config = loadConfig({ env: { HOME: this.dir }, flags });
-    return { config, db, clock, log, wake: () => {}, closing: new AbortController().signal } as unknown as Ctx; // all that is reached
+    const state = newState({ config, clock });
+    return { config, db, clock, log, state, wake: () => {}, closing: new AbortController().signal } as unknown as Ctx; // all that is reached
   }
 
   private readonly below = (limit: number) => Math.floor(this.random() * limit);
@@ -123,12 +126,12 @@ export class World {
         open.since += by;
         open.heard += by;
       }
-    billing.followClock(this.ctx);
+    meterClock.followClock(this.ctx);
     await durable(this.ctx.db);
   }
 
   private async loops() {
-    billing.followClock(this.ctx);
+    meterClock.followClock(this.ctx);
     const account = (seen: Seen): Deed["does"] =>
       seen.kind === "job"
         ? (ctx) => training.seen(ctx, this.rowOf(seen) as JobRow)

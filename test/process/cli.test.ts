@@ -3,7 +3,8 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { userInfo } from "node:os";
 import { join } from "node:path";
-import { program, startBinary, tempDir, until } from "../harness.ts";
+import { runVerk, spawnVerk } from "../cli.ts";
+import { startBinary, tempDir, until } from "../harness.ts";
 
 const root = tempDir();
 afterAll(() => rmSync(root, { recursive: true, force: true }));
@@ -11,24 +12,8 @@ afterAll(() => rmSync(root, { recursive: true, force: true }));
 let count = 0;
 const freshDir = () => join(root, String(count++));
 
-const spawn = (args: string[], env: Record<string, string> = {}) =>
-  Bun.spawn([...program(), ...args], {
-    env: { HOME: root, PATH: process.env["PATH"] ?? "", ...env },
-    cwd: root,
-    stdin: "ignore",
-    stdout: "pipe",
-    stderr: "pipe",
-  });
-
-async function verk(args: string[], env: Record<string, string> = {}) {
-  const child = spawn(args, env);
-  const [out, err] = await Promise.all([
-    new Response(child.stdout).text(),
-    new Response(child.stderr).text(),
-    child.exited,
-  ]);
-  return { code: child.exitCode, out, err, json: () => JSON.parse(out) };
-}
+const spawn = (args: string[], env: Record<string, string> = {}) => spawnVerk(args, { cwd: root, env });
+const verk = (args: string[], env: Record<string, string> = {}) => runVerk(args, { cwd: root, env });
 
 describe("help", () => {
   test("verk alone lists the commands and the exit codes, and never the hidden one", async () => {

@@ -10,7 +10,7 @@ import { isoOrNull } from "../../lib/schema.ts";
 import { within } from "../../lib/scopes.ts";
 import { write } from "../../platform/db/db.ts";
 import { preparedInsert, preparedRow } from "../../platform/db/row.ts";
-import * as billing from "../billing/service.ts";
+import * as budgets from "../billing/budget.ts";
 import { hashKey, mintKey, prefixOf } from "./key_text.ts";
 import { machine, report } from "./machine.ts";
 import { type CreateApiKey, present } from "./schema.ts";
@@ -35,7 +35,7 @@ export const list = (ctx: Ctx, workspaceId: string, query: PageQuery) =>
   page(ctx.db, apiKeys, active(workspaceId), query, (row) => show(ctx, row));
 
 export const show = ({ db, clock }: Pick<Ctx, "db" | "clock">, row: ApiKeyRow) =>
-  present(row, { spentMicros: billing.chargedMicros(db, row.id, clock.now()) });
+  present(row, { spentMicros: budgets.chargedMicros(db, row.id, clock.now()) });
 
 /** True for workspaces of the operator. A tenant cannot make such a key: `createBy` grants no scope the maker lacks. */
 export function holdsAdminKey(ctx: Pick<Ctx, "db" | "clock">, workspaceId: string): boolean {
@@ -87,12 +87,12 @@ export function createBy(ctx: Ctx, who: Principal, input: CreateApiKey) {
  */
 function sharedBudget({ db }: Pick<Ctx, "db">, maker: ApiKeyRow): string | null {
   if (maker.monthlyBudgetMicros === null) return maker.budgetKeyId;
-  const [, above, ...more] = billing.chainOf(db, maker.id);
+  const [, above, ...more] = budgets.chainOf(db, maker.id);
   if (above?.monthlyBudgetMicros === maker.monthlyBudgetMicros) return above.id;
-  if (more.length + 2 < billing.MOST_LEVELS) return maker.id;
+  if (more.length + 2 < budgets.MOST_LEVELS) return maker.id;
   throw new AppError(
     "invalid_request",
-    `monthly_budget_usd: at most ${billing.MOST_LEVELS} keys may share a budget in a chain: create the key with one of the earlier keys`,
+    `monthly_budget_usd: at most ${budgets.MOST_LEVELS} keys may share a budget in a chain: create the key with one of the earlier keys`,
     { param: "/monthly_budget_usd" },
   );
 }

@@ -8,6 +8,7 @@ import * as deploymentMoves from "../deployments/fleet/moves.ts";
 import { deployments } from "../deployments/table.ts";
 import * as jobMoves from "../training_jobs/state/moves.ts";
 import { trainingJobs } from "../training_jobs/table.ts";
+import * as meterClock from "./clock.ts";
 import * as billing from "./service.ts";
 
 const HOUR = 3_600_000;
@@ -33,7 +34,7 @@ function atWork() {
   });
   const jobNow = () => jobMoves.current(ctx.db, job.id)!;
   const servedNow = () => ctx.db.select().from(deployments).where(eq(deployments.id, served.id)).get()!;
-  billing.followClock(ctx);
+  meterClock.followClock(ctx);
   return { ctx, clock, jobNow, servedNow, workspaceId };
 }
 
@@ -45,11 +46,11 @@ for (const [what, by] of [
     const { ctx, clock, jobNow, servedNow, workspaceId } = atWork();
     clock.advance(HOUR / 4);
     clock.set(by);
-    billing.followClock(ctx);
+    meterClock.followClock(ctx);
     expect(billing.leftMicros(ctx, workspaceId)).toBe(100_000_000 - RATE / 2);
     expect(billing.burnRate(ctx, workspaceId).active_jobs[0]?.elapsed_seconds).toBe(900);
     clock.advance((3 * HOUR) / 4);
-    billing.followClock(ctx);
+    meterClock.followClock(ctx);
     deploymentMoves.keepAccount(ctx, servedNow(), 1);
     jobMoves.fail(ctx, jobNow().id, { code: "timeout", message: "x", param: null });
     expect(jobNow()).toMatchObject({ runMs: HOUR, costMicros: RATE, energyJoules: 5 + 100 * 3600 });
@@ -63,7 +64,7 @@ test("a kill after the clock was set leaves what was seen before it", () => {
     clock.advance(20_000);
     jobMoves.seen(ctx, jobNow());
     clock.set(by);
-    billing.followClock(ctx);
+    meterClock.followClock(ctx);
     clock.advance(24 * HOUR); // nobody was at work
     jobMoves.interrupted(ctx);
     expect(jobNow()).toMatchObject({ status: "queued", runMs: 20_000 });
@@ -74,8 +75,8 @@ test("a clock that is corrected bit by bit is no news to the rows", () => {
   const { ctx, clock, jobNow } = atWork();
   const { runSince } = jobNow();
   clock.set(-400);
-  billing.followClock(ctx);
+  meterClock.followClock(ctx);
   clock.set(800);
-  billing.followClock(ctx);
+  meterClock.followClock(ctx);
   expect(jobNow().runSince).toBe(runSince);
 });

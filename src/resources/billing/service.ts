@@ -15,8 +15,6 @@ import { type BurnRate, presentEntry, presentMeter } from "./schema.ts";
 import { type EntryRow, ledgerEntries, type SUBJECT_KINDS } from "./table.ts";
 import { accruedMicros, runningJobs, servingDeployments } from "./usage.ts";
 
-export { chainOf, chargedMicros, leftOf, MOST_LEVELS, type Payer, tightestBudget } from "./budget.ts";
-export { followClock } from "./clock.ts";
 export { costOf };
 
 /** A stretch of use of a job or a deployment. Those of one of them follow each other without gap or overlap. */

@@ -11,10 +11,6 @@ import { preparedInsert, preparedRow } from "../../platform/db/row.ts";
 import { type CreateDataset, present, type UpdateDataset } from "./schema.ts";
 import { type DatasetRow, datasetPins, datasetResolutions, datasetSnapshots, datasets } from "./table.ts";
 
-export { claim } from "./connected/resolve.ts";
-export { hold as holdRows, pathFor } from "./stream/files.ts";
-export { named as snapshotOf, newest as newestSnapshot, type Pinned, unpin, unpinLost } from "./stream/snapshots.ts";
-
 const byId = preparedRow(
   datasets,
   and(eq(datasets.id, sql.placeholder("id")), eq(datasets.workspaceId, sql.placeholder("workspaceId"))),

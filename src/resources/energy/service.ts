@@ -10,8 +10,6 @@ import * as gpu from "../gpu/service.ts";
 import { type JobRow, trainingJobs } from "../training_jobs/table.ts";
 import { powerReadings } from "./table.ts";
 
-export const SAMPLE = "energy.sample";
-
 const onCards = and(isNotNull(trainingJobs.runSince), ne(trainingJobs.gpuType, "cpu"));
 
 /** One reading for every job that runs on a card. Nobody is asked where none does. */

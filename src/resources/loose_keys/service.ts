@@ -9,7 +9,6 @@ import { durable, type Tx, write } from "../../platform/db/db.ts";
 import type { Written } from "../../platform/files.ts";
 import { looseKeys } from "./table.ts";
 
-const SWEEP = "volumes.sweep";
 const BITE = 1_000;
 
 type NewContent<T> = {
@@ -35,7 +34,7 @@ export async function store<T>(ctx: Ctx, { key, put, own }: NewContent<T>): Prom
     return (owner as { row: T }).row; // write() rejects async results by type, and cannot check a type parameter.
   } finally {
     writing.delete(key);
-    ctx.wake(SWEEP); // There may be a failed or a replaced key to remove.
+    ctx.wake("volumes.sweep"); // There may be a failed or a replaced key to remove.
   }
 }
 

@@ -11,6 +11,7 @@ import { makeSandboxDir } from "../../sandbox/files/sandbox_dir.ts";
 import { openStage } from "../../sandbox/files/stage.ts";
 import { syncTree } from "../../sandbox/files/trees.ts";
 import { sessionOwner } from "../../sandbox/jail/session_jail.ts";
+import * as mounting from "../volumes/materialize.ts";
 import * as volumes from "../volumes/service.ts";
 import type { VolumeRow } from "../volumes/table.ts";
 import type { LiveSession } from "./live.ts";
@@ -67,7 +68,7 @@ async function make(ctx: Ctx, row: SessionRow, live: LiveSession) {
     const message = failureText(error);
     const now = ctx.clock.now();
     write(ctx.db, (tx) => transition(tx, machine, "fail", { id, now }, { error: message, endedAt: now, env: "" }));
-    ctx.wake(sessions.LOOP);
+    ctx.wake("sessions.reconcile");
   }
 }
 
@@ -116,9 +117,9 @@ async function fill(ctx: Ctx, { dir, mount, at, share, live }: MountCopy): Promi
   const stage = openStage(dir, at, sessionOwner(ctx.config.data_dir));
   const mode = mount.readOnly ? 0o444 : 0o644;
   try {
-    for (const file of volumes.mounting.filesOf(ctx, volume)) {
+    for (const file of mounting.filesOf(ctx, volume)) {
       live.ending.signal.throwIfAborted();
-      const copyOut = (temp: string) => volumes.mounting.copyOut(ctx, file, temp, { share });
+      const copyOut = (temp: string) => mounting.copyOut(ctx, file, temp, { share });
       if ((await stage.put(file.path, mode, copyOut)) !== "gone") hashes.set(file.path, file.sha256);
     }
     return hashes;

@@ -14,7 +14,6 @@ import { type CreateSession, present } from "./schema.ts";
 import { type Mount, type SessionRow, type STATUSES, sessions } from "./table.ts";
 import { collision } from "./workspace/mount_paths.ts";
 
-export const LOOP = "sessions.reconcile";
 const ACTIVE = ["creating", "ready", "stopping"] as const;
 
 const insert = preparedInsert(sessions);
@@ -141,7 +140,7 @@ export function begin(ctx: Ctx, id: string, action: "stop" | "expire"): SessionR
   const patch = action === "expire" ? { endedAt: now, env: "" } : {};
   const row = write(ctx.db, (tx) => transition(tx, machine, action, { id, now }, patch));
   if (row) ctx.state.sessions.of(row).ending.abort();
-  ctx.wake(LOOP);
+  ctx.wake("sessions.reconcile");
   return row;
 }
 

@@ -13,8 +13,6 @@ import * as uploads from "../uploads/service.ts";
 import { type CreateVolume, type FilesQuery, pathFault, present, presentFile } from "./schema.ts";
 import { type VolumeFileRow, type VolumeRow, volumeFiles, volumes } from "./table.ts";
 
-export * as mounting from "./materialize.ts";
-
 const insert = preparedInsert(volumes);
 const mine = and(eq(volumes.workspaceId, sql.placeholder("workspaceId")), isNull(volumes.deletedAt));
 const byName = preparedRow(volumes, and(eq(volumes.name, sql.placeholder("name")), mine));

@@ -10,6 +10,7 @@ import { StorageError } from "../../../platform/files.ts";
 import { chunksOf } from "../../../sandbox/files/chunks.ts";
 import { type Scan, scanFiles } from "../../../sandbox/files/collect.ts";
 import { type Beneath, openWorkspace } from "../../../sandbox/files/sandbox_dir.ts";
+import * as mounting from "../../volumes/materialize.ts";
 import * as volumes from "../../volumes/service.ts";
 import type { VolumeRow } from "../../volumes/table.ts";
 import type { VolumeErrors } from "../schema.ts";
@@ -119,7 +120,7 @@ async function send({ ctx, beneath, mount }: SyncContext, volume: VolumeRow, pat
     const sha256 = hasher.digest("hex");
     if (sha256 === before) return sha256;
     const body = chunksOf(fd, { offset: 0, length: stat.bytes });
-    const { row } = await volumes.mounting.takeIn(ctx, volume, { path, sizeBytes: stat.bytes, body });
+    const { row } = await mounting.takeIn(ctx, volume, { path, sizeBytes: stat.bytes, body });
     return row.sha256;
   } finally {
     closeSync(fd);

@@ -9,7 +9,6 @@ import { isoTime } from "../../../lib/time.ts";
 import { durable, write } from "../../../platform/db/db.ts";
 import { LostKeyError } from "../../../platform/storage/storage.ts";
 import * as signed from "../../signed_urls/service.ts";
-import * as jobs from "../service.ts";
 import { nextChange } from "../state/change_signals.ts";
 import { keptOf } from "../state/checkpoint_files.ts";
 import {
@@ -130,7 +129,7 @@ export async function download(ctx: Ctx, asker: signed.Call, job: JobRow, query:
 }
 
 async function patiently(ctx: Ctx, row: ExportRow): Promise<ExportRow> {
-  ctx.wake(jobs.RECONCILE);
+  ctx.wake("training_jobs.reconcile");
   const until = ctx.clock.now() + PATIENCE_MS;
   const over = AbortSignal.timeout(PATIENCE_MS);
   for (;;) {

@@ -19,10 +19,9 @@ import { own, wantFiles } from "../artifacts/exports.ts";
 import { type JobLog, openLog } from "../logs/file.ts";
 import { UNTOLD } from "../policy.ts";
 import { startFault } from "../running/plan.ts";
-import * as progress from "../running/progress.ts";
-import * as jobs from "../service.ts";
 import { liveOf, type Run } from "../state/live.ts";
 import * as moves from "../state/moves.ts";
+import * as progress from "../state/progress.ts";
 import type { JobError, JobRow } from "../table.ts";
 import { type Built, build, clear } from "./files.ts";
 import { gently, linesOf, type Point, pointOf } from "./output.ts";
@@ -52,7 +51,7 @@ export function startCustom(ctx: Ctx, job: JobRow, cards: readonly string[]) {
     .finally(() => {
       runs.delete(job.id);
       over.resolve();
-      ctx.wake(jobs.RECONCILE);
+      ctx.wake("training_jobs.reconcile");
     });
 }
 

@@ -81,7 +81,7 @@ async function full(ctx: Ctx, request: Request, job: JobRow): Promise<Response> 
 /** It has just ended: the text is on its way into the storage. */
 async function keyOf(ctx: Ctx, { id, logKey }: JobRow): Promise<string> {
   if (logKey !== null) return logKey;
-  ctx.wake(jobs.RECONCILE);
+  ctx.wake("training_jobs.reconcile");
   const over = AbortSignal.any([AbortSignal.timeout(PATIENCE_MS), ctx.closing]);
   while (!over.aborted) {
     const key = jobs.current(ctx, id)?.logKey;

@@ -4,7 +4,8 @@
  */
 import { and, desc, inArray, isNotNull, isNull } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
-import { costOf, followClock } from "../../billing/service.ts";
+import { followClock } from "../../billing/clock.ts";
+import { costOf } from "../../billing/service.ts";
 import * as gpu from "../../gpu/service.ts";
 import { exportDue } from "../artifacts/exports.ts";
 import { storeLog } from "../logs/reading.ts";
@@ -13,10 +14,10 @@ import * as jobs from "../service.ts";
 import { keepToCredit } from "../state/credit.ts";
 import { isAtWork, liveOf, type Run } from "../state/live.ts";
 import * as moves from "../state/moves.ts";
+import { MOST_TRIED, queuedJobs } from "../state/queue.ts";
+import { inOrder } from "../state/queue_order.ts";
 import { type JobRow, trainingJobs } from "../table.ts";
 import { launch, leaveQueue } from "./launch.ts";
-import { MOST_TRIED, queuedJobs } from "./queue.ts";
-import { inOrder } from "./queue_order.ts";
 
 const SAVE_MS = 900_000; // a step and a checkpoint; who takes longer is ended
 
@@ -24,7 +25,7 @@ const SAVE_MS = 900_000; // a step and a checkpoint; who takes longer is ended
 export function begin(ctx: Ctx) {
   moves.interrupted(ctx);
   gpu.registerKind(ctx, "training_job", { idle: () => [], evict: async () => {} });
-  gpu.onFreed(ctx, () => ctx.wake(jobs.RECONCILE));
+  gpu.onFreed(ctx, () => ctx.wake("training_jobs.reconcile"));
 }
 
 /** The server stops: what runs saves and ends while there is time. Rows stay as they are; the next server goes on. */

@@ -78,7 +78,7 @@ test("what is queued without credit is paused before it starts", async () => {
   expect(on.row(id)).toMatchObject({ status: "paused", pauseReason: "out of credit", runMs: 0 });
   expect(eventsOf(on, id)).toEqual(["job.paused"]);
   billing.grant(on.ctx, { workspaceId: on.workspaceA, usd: 1 });
-  expect(on.woken).toContain(jobs.RECONCILE);
+  expect(on.woken).toContain("training_jobs.reconcile");
   await ticking(on, "it to complete", () => on.row(id).status === "completed");
 });
 

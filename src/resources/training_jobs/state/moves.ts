@@ -1,11 +1,12 @@
 /** Every change of a job's state that is not a caller's, with its note and its cost in the same commit. */
+
 import { and, eq, gt, inArray, isNotNull } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import { transition } from "../../../events/lifecycle.ts";
 import { afterCommit, type Tx, write } from "../../../platform/db/db.ts";
 import type { TrainSample } from "../../../workers/protocol_trainer.ts";
 import type { Shortage } from "../../billing/service.ts";
-import * as datasets from "../../datasets/service.ts";
+import * as snapshots from "../../datasets/stream/snapshots.ts";
 import * as energy from "../../energy/service.ts";
 import { type Action, machine } from "../machine.ts";
 import { isShortage, judgeEnd, type RunEnd, type Verdict } from "../policy.ts";
@@ -34,7 +35,7 @@ function move(ctx: Ctx, tx: Tx, job: Pick<JobRow, "id">, action: Action, how: Mo
   if (!row) return undefined;
   if (how.settled) charge(tx, how.settled, now);
   note(tx, row, now, how.note);
-  if (row.completedAt !== null) datasets.unpin(tx, row.id);
+  if (row.completedAt !== null) snapshots.unpin(tx, row.id);
   afterCommit(tx, () => changed(ctx, row.id));
   return row;
 }
@@ -68,7 +69,7 @@ export function place(ctx: Ctx, job: JobRow, checkpoint: CheckpointRow | undefin
       note: { level: "info", type: "job.provisioning", message: words },
     });
     if (!row) return undefined;
-    afterCommit(tx, () => ctx.wake(energy.SAMPLE)); // a short run is measured too
+    afterCommit(tx, () => ctx.wake("energy.sample")); // a short run is measured too
     tx.delete(trainingMetrics)
       .where(and(eq(trainingMetrics.jobId, job.id), gt(trainingMetrics.step, step)))
       .run();

@@ -4,12 +4,12 @@ import type { Ctx } from "../../../context.ts";
 import { afterCommit, type Tx, write } from "../../../platform/db/db.ts";
 import type { FromTrainer } from "../../../workers/protocol_trainer.ts";
 import { lacksRoom } from "../../storage_usage/service.ts";
-import { changed } from "../state/change_signals.ts";
-import { add, prune, removeFiles } from "../state/checkpoint_files.ts";
-import { current, pauseForStorage } from "../state/moves.ts";
-import { note } from "../state/notes.ts";
-import { checkpointPath } from "../state/paths.ts";
 import { type JobRow, trainingJobs, trainingMetrics, trainingSamples } from "../table.ts";
+import { changed } from "./change_signals.ts";
+import { add, prune, removeFiles } from "./checkpoint_files.ts";
+import { current, pauseForStorage } from "./moves.ts";
+import { note } from "./notes.ts";
+import { checkpointPath } from "./paths.ts";
 
 type Step = Extract<FromTrainer, { type: "step" }>;
 type Checkpoint = Extract<FromTrainer, { type: "checkpoint" }>;
