@@ -217,7 +217,7 @@ test("the weights of another job are where a warm start begins; its steps and mo
     message: expect.stringContaining('"r":4'),
   });
   const seeded = await runTraining({ plan: { ...plan, seed: 9 }, dir, checkpoints: place(), resume: warmStart });
-  expect(seeded.error?.message).toContain("its seed is 7, the job's 9");
+  expect(seeded.error?.message).toContain("its seed is 7, but the job's is 9");
 }, 60_000);
 
 describe("what goes wrong", () => {
@@ -278,7 +278,7 @@ describe("what goes wrong", () => {
     const run = await runTraining({ plan, dir, checkpoints: place(), score });
     expect(run.error).toMatchObject({
       kind: "bad_reward",
-      message: expect.stringContaining("no function gave a number"),
+      message: expect.stringContaining("no function returned a number"),
     });
   }, 60_000);
 
@@ -294,6 +294,6 @@ describe("what goes wrong", () => {
     const plan = await planOf({ ...common, method: "grpo", rows, given: { ...GRPO, max_steps: 2 } });
     const run = await runTraining({ plan, dir, checkpoints: place(), score: loud });
     expect(run.steps.map(({ alarms }) => alarms.map(({ type }) => type))).toEqual([["rows_left_out"], []]);
-    expect(run.steps[0]!.alarms[0]!.message).toStartWith("1 of the rows are left out");
+    expect(run.steps[0]!.alarms[0]!.message).toStartWith("1 row is not used");
   }, 60_000);
 });

@@ -247,7 +247,7 @@ describe("what the engine is asked", () => {
     expect(answer.status).toBe(400);
     expect((await json(answer)).error).toMatchObject({
       code: "context_length_exceeded",
-      message: expect.stringContaining("600000 characters and the context holds 4096 tokens"),
+      message: expect.stringContaining("600000 characters, but the context holds 4096 tokens"),
     });
   });
 

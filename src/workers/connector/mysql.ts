@@ -1,4 +1,4 @@
-/** Rows of one query of MySQL or MariaDB, as the server sends them. docs/connectors.md says which type becomes what. */
+/** Reads the rows of one MySQL or MariaDB query, as the server sends them. docs/connectors.md lists the types. */
 import { PIECE_CHARACTERS, PIECE_ROWS } from "./formats/file.ts";
 import { hiding } from "./sql/fault.ts";
 import { checked, distinct, rowWriter } from "./sql/lines.ts";
@@ -32,8 +32,8 @@ export const open: Open = (opening) => {
 };
 
 /**
- * As a table within another query, and prepared but not run: the server refuses whatever is no plain query, such as
- * one that writes a file (INTO OUTFILE), which a read-only transaction would let pass.
+ * Prepares the query as a subquery, without running it. The server then rejects everything but a plain query, such as
+ * INTO OUTFILE, which writes a file and passes in a read-only transaction.
  */
 async function describe(session: MysqlSession, query: string): Promise<string[]> {
   const columns = await session.describe(`SELECT * FROM (${query}\n) verk_rows`);
@@ -50,7 +50,7 @@ async function* read(place: Place, query: string, signal: AbortSignal): AsyncIte
   let lines: string[] = [];
   let characters = 0;
   let row = 0;
-  // Not wrapped: within another query the servers forget ORDER BY.
+  // Not as a subquery: there the servers ignore ORDER BY.
   for await (const values of session.stream(query, onColumns)) {
     const line = checked(write(values), ++row, place.limits.rowBytes);
     lines.push(line);

@@ -1,4 +1,4 @@
-/** Rows of one query, through a cursor of the server's. docs/connectors.md says which type becomes what. */
+/** Reads the rows of one query through a server-side cursor. docs/connectors.md lists the types. */
 import { hiding } from "./sql/fault.ts";
 import { distinct, oneLine, tooLong } from "./sql/lines.ts";
 import { linesQuery } from "./sql/postgres/query.ts";
@@ -10,7 +10,7 @@ import type { Chunk, Open } from "./types.ts";
 const KIND = { schemes: ["postgres", "postgresql"], port: 5432, fields: ["schema"] };
 const FIRST_ROWS = 100;
 const MAX_ROWS = 1000;
-/** What one fetch aims at; the whole of it is in memory at once. */
+/** Target size of one fetch; all of it is in memory at once. */
 const FETCH_CHARACTERS = 4_000_000;
 
 export const open: Open = (opening) => {
@@ -34,7 +34,7 @@ export const open: Open = (opening) => {
   };
 };
 
-/** Runs nothing of it, yet the server has checked it whole: tables, columns, rights. */
+/** Does not run the query, but the server checks it completely: tables, columns, rights. */
 async function describe(session: PostgresSession, query: string): Promise<Field[]> {
   const { fields } = await session.run(`SELECT * FROM (${query}\n) q LIMIT $1`, [0]);
   distinct(fields.map(({ name }) => name));
@@ -63,7 +63,7 @@ async function* read(place: Place, query: string, signal: AbortSignal): AsyncIte
   }
 }
 
-/** Grows step by step, shrinks at once. */
+/** The size grows step by step and shrinks at once. */
 function next(size: number, charactersPerRow: number): number {
   const fitting = Math.floor(FETCH_CHARACTERS / Math.max(1, charactersPerRow));
   return Math.max(1, Math.min(fitting, size * 4, MAX_ROWS));

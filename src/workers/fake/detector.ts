@@ -1,7 +1,7 @@
 /**
- * A detector without models, for tests of everything around one. The script file holds a list of lives, one for each
- * start, the last for all further ones; every start adds a line to `<script>.starts`. What is done with a file the
- * file says itself: whatever follows its first bytes as JSON is a `Wish`.
+ * A detector without models, for tests. The script file holds a list of lives, one for each start; the last applies to
+ * all further starts. Every start adds a line to `<script>.starts`. A file under test carries its own instructions:
+ * JSON after its first bytes, of type `Instructions`.
  */
 import { appendFileSync, existsSync, readFileSync, rmSync } from "node:fs";
 import { runHosted } from "../host.ts";
@@ -17,21 +17,21 @@ import {
 } from "../protocol_detector.ts";
 
 export type DetectorLife = {
-  /** Instead of opening. */
+  /** Fails instead of opening. */
   fail?: "crash";
   version?: string;
 };
 export type Wish = {
-  /** Of all models, or of each. */
+  /** Score of all models, or of each. */
   score?: number | Partial<Record<ModelName, number>>;
-  /** These fail, with these words. */
+  /** These models fail with these messages. */
   errors?: Partial<Record<ModelName, string>>;
   refuse?: Refused;
-  /** Ends the process over it: always, or once, taking this file along. */
+  /** Ends the process: always, or once, and then deletes this file. */
   die?: true | string;
   /** Answers only when this file exists. */
   gate?: string;
-  /** Something outside the protocol. */
+  /** Answers outside the protocol. */
   lie?: true;
 };
 

@@ -1,6 +1,6 @@
 /**
- * `verk worker serving`: one model, served over HTTP on a unix socket until the server asks for the end. Adapters come
- * and go meanwhile: deployments of the same model share this process.
+ * `verk worker serving`: serves one model over HTTP on a unix socket until the server asks it to stop. Adapters are
+ * attached and detached meanwhile: deployments of the same model share this process.
  */
 import { type Host, runHosted } from "../host.ts";
 import { type FromServing, ToServing } from "../protocol.ts";
@@ -15,7 +15,7 @@ type Load = Extract<ToServing, { type: "load" }>;
 type Attach = Extract<ToServing, { type: "attach" }>;
 
 const PROGRESS_STEP = 0.01;
-const DRAIN_MS = 1_000; // cancelled requests get their last event
+const DRAIN_MS = 1_000; // time for cancelled requests to send their last event
 
 export const runServing = () => runHosted<ToServing, FromServing>(ToServing, serve);
 
@@ -33,7 +33,7 @@ async function serveModel(host: ServingHost, load: Load, prepared: Prepared | un
   host.send({ type: "loading", stage: "warming", progress: 0 });
   const decoded = decodeOne(engine);
   const served = toServed(engine);
-  rehearse(served); // on this thread, while the other one decodes
+  rehearse(served); // runs on this thread while the other one decodes
   await decoded;
   const door = createDoor(served, host.send, host.stopping);
   const server = listen(host.socketPath, door.fetch);
@@ -55,7 +55,7 @@ async function serveModel(host: ServingHost, load: Load, prepared: Prepared | un
   await engine.close();
 }
 
-/** The first request finds its way already trodden. A template that does not like it will say so to a client. */
+/** Renders once so that the first request is fast. A template that fails here will report it to a client later. */
 function rehearse({ template, newQuotes }: Served) {
   const { quote, tokenize } = newQuotes();
   try {
@@ -99,7 +99,7 @@ async function attach(engine: Engine, door: Door, { name, path }: Attach): Promi
   return { type: "attached", name };
 }
 
-/** The engine keeps it until its last sequence is over. */
+/** The engine keeps the adapter until its last sequence ends. */
 async function detach(engine: Engine, door: Door, name: string | null): Promise<void> {
   door.close(name);
   if (name !== null) await engine.detach(name);

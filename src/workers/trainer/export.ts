@@ -1,4 +1,4 @@
-/** Files that others read, made of one checkpoint. */
+/** Makes export files from one checkpoint. */
 import { copyFile, mkdtemp, open, readdir, rm, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { type TarEntry, tarChunks } from "../../lib/archive/tar_write.ts";
@@ -38,7 +38,7 @@ const mustLora = (lora: LoraSettings | null, variant: string): LoraSettings => {
   if (lora) return lora;
   throw new WorkerError(
     "config",
-    `All weights were trained: there is no adapter for the variant ${variant}. Take merged or gguf`,
+    `All weights were trained, so there is no adapter for the variant ${variant}. Use merged or gguf`,
   );
 };
 
@@ -76,12 +76,12 @@ async function entryOf(dir: string, name: string): Promise<TarEntry> {
   return { name, size, content: () => file.stream() as AsyncIterable<Uint8Array> };
 }
 
-/** `merged` in a plain type, F16 where none is named; `gguf` also in one of libllama's mixtures. */
+/** `merged` uses a plain type (default F16); `gguf` also supports libllama's mixed types. */
 async function writeModel(task: ExportTask, { tell, onTurn }: Report) {
   const wanted = task.quantization === "" ? "F16" : task.quantization;
   if (!isPlain(wanted) && !isMixed(wanted)) {
     const known = [...new Set([...PLAIN, ...Object.keys(QUANTIZATIONS)])].join(", ");
-    throw new WorkerError("config", `quantization ${wanted} is unknown: there are ${known}`);
+    throw new WorkerError("config", `quantization: ${wanted} is unknown. Use one of ${known}`);
   }
   const backend = openMerger(task);
   const learned = await readLearned(task);

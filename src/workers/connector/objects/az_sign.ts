@@ -2,7 +2,7 @@ import { createHmac } from "node:crypto";
 
 export type AzKey = { account: string; key: Buffer };
 
-/** Those that the signature has a place for, in its order. An absent one is an empty line. */
+/** The headers that the signature covers, in its order. An absent one is an empty line. */
 const PLACES = [
   "content-encoding",
   "content-language",
@@ -17,7 +17,9 @@ const PLACES = [
   "range",
 ];
 
-/** The header `Authorization` of a request without a body, by the account's key ("Shared Key" of Azure's REST pages). */
+/**
+ * Returns the header `Authorization` of a request without a body, signed with the account's key (Azure's "Shared Key").
+ */
 export function sharedKey({ account, key }: AzKey, method: string, url: URL, headers: Record<string, string>): string {
   const own = Object.keys(headers)
     .filter((name) => name.startsWith("x-ms-"))

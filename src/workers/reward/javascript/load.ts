@@ -1,4 +1,4 @@
-/** From the user's text to the functions that can be called, or why there is none. */
+/** Loads the user's text: returns the functions that can be called, or the reason why there are none. */
 import type { QuickJSHandle } from "quickjs-emscripten-core";
 import type { Entrypoint, Rejection } from "../../../lib/rewards/contract.ts";
 import type { HarnessRequest } from "../interpreter.ts";
@@ -55,7 +55,7 @@ export function loadCode(
 
 type Evaluated = { value: QuickJSHandle } | { error: Rejection };
 
-/** The module's namespace. One with `await` at its top is a promise of it. */
+/** Returns the module's namespace. For a module with top-level `await` it is a promise. */
 function evaluate(vm: Vm, prepared: Prepared & { ok: true }): Evaluated {
   const result = vm.context.evalCode(prepared.code, FILE, { type: "module" });
   if (result.error) return { error: thrown(vm, result.error, prepared) };
@@ -79,7 +79,7 @@ function thrown(vm: Vm, error: QuickJSHandle, prepared: Prepared & { ok: true })
   if (message === "out of memory") return rejection("memory", "the code ran out of memory while it was loaded");
   if (message === "interrupted") return rejection("timeout", "the code took too long to load");
   const place = innermost(String(stack));
-  // Nothing of the file runs before all of it is read: with no caller on the stack the engine could not read it.
+  // A syntax error stops the file before any of it runs, so its stack has no caller.
   const kind = name === "SyntaxError" && /^\s*at \S+:\d+:\d+\s*$/.test(String(stack)) ? "syntax" : "exception";
   const words = kind === "syntax" ? String(message) : `${String(name)}: ${String(message)}`;
   return rejection(kind, words.slice(0, 2000), place === null ? null : prepared.placeOf(place));
@@ -111,7 +111,7 @@ function nothing(source: string): LoadReply {
   return rejected("signature", message, first === null ? null : placeIn(source, first.index));
 }
 
-/** Of the export itself; of the default export where no name is found. */
+/** The location of the export, or of the default export if the name is not found. */
 function definition(source: string, name: string): Place | null {
   const escaped = name.replace(/\$/g, "\\$");
   const patterns = [

@@ -1,9 +1,8 @@
 /**
- * JavaScript and TypeScript by QuickJS in WebAssembly: no files, no network, no modules, no timers inside. What is
- * needed is loaded by `openJavaScript`; after it nothing is read any more, so that the process can be locked.
- *
- * Not covered here: QuickJS's own natives (a regular expression, a big multiplication) are not interrupted; the parent
- * kills the process at its deadline.
+ * Runs JavaScript and TypeScript in QuickJS in WebAssembly: no files, network, modules or timers inside.
+ * `openJavaScript` loads everything; afterwards nothing is read, so that the process can be locked. Not covered:
+ * QuickJS's own natives (a regular expression, a large multiplication) cannot be interrupted. The parent kills the
+ * process at its deadline.
  */
 import variant from "@jitl/quickjs-singlefile-mjs-release-sync";
 import {
@@ -20,12 +19,12 @@ import { openPreparer, type PlaceOf } from "./source.ts";
 import { ask, innermost, runJobs, type Vm } from "./vm.ts";
 
 const PAGE_BYTES = 65_536;
-const INITIAL_PAGES = 256; // as the module was built
+const INITIAL_PAGES = 256; // fixed when the module was built
 const STACK_BYTES = 512 * 1024;
-const LONGEST_MS = 3_600_000; // the parent's deadline comes long before
+const LONGEST_MS = 3_600_000; // the parent's deadline is much earlier
 
 export async function openJavaScript(limits: { memoryBytes: number }): Promise<Interpreter> {
-  // The engine's own limit counts a part of what it takes: eight times as much was used before it hit.
+  // The engine's own limit counts only a part of its memory: eight times as much was used before it took effect.
   const maximum = Math.max(INITIAL_PAGES, Math.floor(limits.memoryBytes / PAGE_BYTES));
   const wasmMemory = new WebAssembly.Memory({ initial: INITIAL_PAGES, maximum });
   const quickjs = await newQuickJSWASMModuleFromVariant(newVariant(variant, { wasmMemory }));
@@ -51,7 +50,7 @@ export async function openJavaScript(limits: { memoryBytes: number }): Promise<I
   return { exchange: (request) => contained(() => exchange(request)), printed: output.taken };
 }
 
-/** Whatever the engine itself throws has left it in a state that nobody knows. */
+/** After an error of the engine itself, its state is undefined. */
 function contained<T>(work: () => T): T {
   try {
     return work();
@@ -81,7 +80,7 @@ function answer(vm: Vm, request: string): unknown {
   return { ok: false, error: { kind: "exception", message, line: null } };
 }
 
-/** The inside tells a stack; outside it is a line of the user's text. */
+/** Replaces the stack of an inner error by a location in the user's text. */
 function placed(reply: unknown, placeOf: PlaceOf): unknown {
   const faultOf = (fault: unknown): unknown => {
     if (typeof fault !== "object" || fault === null || !("stack" in fault)) return fault;

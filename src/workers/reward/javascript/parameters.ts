@@ -1,23 +1,23 @@
 /**
- * How a function wants to be called, read off its text: JavaScript keeps no names of parameters. `completions` in the
- * parameters (or, for one object that is not taken apart, in the body) means all samples at once, `completion` one.
+ * Reads from a function's text how it must be called, because JavaScript does not keep parameter names. `completions`
+ * in the parameters means all samples at once, `completion` one. For a single undestructured object the body decides.
  */
 export type Calling = {
   form: "batch" | "sample";
-  /** `object`: the one object with everything in it. Else the name whose value goes to this place. */
+  /** `object`: the one object with everything in it. Otherwise the name of the value for this parameter. */
   places: readonly ({ kind: "object" } | { kind: "name"; name: string; required: boolean })[];
-  /** As written, at most 1000 characters. */
+  /** The text as written, at most 1000 characters. */
   text: string;
 };
 
 export const FORMS =
-  "`export function reward({ prompts, completions, rows })` returning one number for each completion, where every column " +
-  "of the rows is an array beside them, or `export function reward({ prompt, completion, row })` returning one number";
+  "`export function reward({ prompts, completions, rows })` that returns one number for each completion, where every column" +
+  "of the rows is an array beside them, or `export function reward({ prompt, completion, row })` that returns one number";
 
 const MANY = ["completions", "prompts", "rows"];
 const ONE = ["completion", "prompt", "row"];
 
-/** A string is what to tell the user. */
+/** Returns a string with the message for the user on failure. */
 export function callingOf(name: string, text: string): Calling | string {
   const source = withoutComments(text.slice(0, 65_536));
   if (/\{\s*\[native code\]\s*\}\s*$/.test(source))
@@ -55,7 +55,7 @@ function placeOf(part: string): Calling["places"][number] {
   return { kind: "name", name, required: !part.includes("=") };
 }
 
-/** The names that a parameter asks for. None for a single name of the user's own, which says nothing. */
+/** Returns the names that a parameter needs. A single name of the user's own gives none. */
 function namesIn(part: string): string[] {
   if (!part.startsWith("{")) {
     const place = placeOf(part);
@@ -90,7 +90,7 @@ function topLevel(text: string): string[] {
   return parts;
 }
 
-/** Where the bracket at `open` closes, or -1. */
+/** Returns the position where the bracket at `open` closes, or -1. */
 function closing(text: string, open: number): number {
   let depth = 0;
   for (let at = open; at < text.length; at++) {
@@ -102,7 +102,7 @@ function closing(text: string, open: number): number {
   return -1;
 }
 
-/** Past the bracket or the string that begins here; the same place where neither does. */
+/** Returns the position after the bracket or the string that begins here, or the same position. */
 function skipped(text: string, at: number): number {
   const char = text[at]!;
   if ("\"'`".includes(char)) return endOfString(text, at) + 1;
@@ -119,5 +119,5 @@ function endOfString(text: string, open: number): number {
   return text.length;
 }
 
-/** In front of and among the parameters; one that holds `//` in a string loses the rest of its line. */
+/** Removes comments before and among the parameters. A parameter with `//` in a string loses the rest of its line. */
 const withoutComments = (text: string): string => text.replace(/\/\*[\s\S]*?\*\/|(?<![:"'`\\])\/\/[^\n]*/g, " ").trim();

@@ -1,4 +1,7 @@
-/** The native cache of keys and values, slot by slot, and what this program knows of its content: the two never part. */
+/**
+ * The native cache of keys and values, slot by slot, together with a record of its content. Both always change
+ * together.
+ */
 import type { Llama, Ptr } from "../../../native/llama/symbols.ts";
 import { newSlots, type PlaceRules, place, type Slot } from "./slots.ts";
 
@@ -7,9 +10,9 @@ export type CacheOptions = {
   memory: Ptr;
   parallel: number;
   contextLength: number;
-  /** Keys and values in one pool: a copy between slots is free and may be partial. */
+  /** True if keys and values share one pool: a copy between slots is then free and may be partial. */
   unified: boolean;
-  /** Whether a sequence can be cut back to a prefix. */
+  /** True if a sequence can be cut back to a prefix. */
   reuse: boolean;
 };
 
@@ -28,7 +31,7 @@ export class Cache {
     this.#siblingRules = { ...this.#rules, copyMin: 1 };
   }
 
-  /** A free slot for the prompt, cut to what it shares with it: `keep` tokens. Null when every slot is busy. */
+  /** Takes a free slot for the prompt and cuts it to the `keep` tokens that both share. Null if every slot is busy. */
   take(prompt: Int32Array, adapter: number, sibling: boolean): { at: number; keep: number } | null {
     const placement = place(prompt, adapter, this.slots, sibling ? this.#siblingRules : this.#rules);
     if (!placement) return null;
@@ -43,7 +46,7 @@ export class Cache {
     return { at, keep };
   }
 
-  /** What an idle slot holds and whose it is, of the one unused for longest; undefined when nothing can be used again. */
+  /** Returns the tokens and the adapter of the idle slot unused for longest. Undefined if no slot can be reused. */
   idle(): { prompt: Int32Array; adapter: number } | undefined {
     let found: Slot | undefined;
     if (!this.#options.reuse) return undefined;
@@ -56,7 +59,7 @@ export class Cache {
     this.slots[at]!.busy = false;
   }
 
-  /** The token is about to be decoded; returns its position. */
+  /** Records a token that is about to be decoded and returns its position. */
   append(at: number, token: number, step: number): number {
     const slot = this.slots[at]!;
     const position = slot.length++;
@@ -65,14 +68,14 @@ export class Cache {
     return position;
   }
 
-  /** Room for one token that is not meant to stay. */
+  /** Makes room for one token that will be removed again. */
   spare(at: number): number {
     const slot = this.slots[at]!;
     if (slot.length === slot.tokens.length) this.cut(at, slot.length - 1);
     return slot.length;
   }
 
-  /** Takes out what `spare` made room for. */
+  /** Removes the token that `spare` made room for. */
   unspare(at: number) {
     this.#remove(at, this.slots[at]!.length);
   }
@@ -90,7 +93,7 @@ export class Cache {
   #copy(from: number, to: number, keep: number) {
     const { llama, memory, unified } = this.#options;
     llama.llama_memory_seq_rm(memory, to, -1, -1);
-    // Between separate caches only a whole one can be copied; the rest is cut off.
+    // Separate caches can only be copied whole; the rest is cut off.
     llama.llama_memory_seq_cp(memory, from, to, unified ? 0 : -1, unified ? keep : -1);
   }
 

@@ -1,7 +1,7 @@
 /**
- * Log-probabilities of given tokens, and the way back from one weight for each token: the gradient of Σ w · -log p,
- * which every method reduces to. Tokens go in chunks, so that the table of all probabilities never exists at once; with
- * more than one chunk the probabilities are computed again on the way back.
+ * Log-probabilities of given tokens, and the gradient of Σ w · -log p with one weight per token, which every method
+ * reduces to. Tokens are processed in chunks, so that the table of all probabilities never exists at once. With several
+ * chunks the backward pass computes the probabilities again.
  */
 import { shapeOf, stridesOf } from "../../../native/ggml/symbols.ts";
 import { must } from "../../../native/llama/symbols.ts";
@@ -9,13 +9,13 @@ import { scale } from "./ops.ts";
 import { Tape, type Tensor } from "./tape.ts";
 
 export type Targets = {
-  /** Tokens of a chunk; the last may be shorter. */
+  /** Tokens of a chunk; the last chunk may be shorter. */
   readonly chunk: number;
-  /** For each chunk [tokens]: place of the target in the chunk's table, token · vocabulary + target. */
+  /** For each chunk [tokens]: index of the target in the chunk's table, token · vocabulary + target. */
   readonly places: readonly Tensor[];
   /** For each chunk [1, tokens]. */
   readonly weights: readonly Tensor[];
-  /** Which tokens have targets, and for every token its row among those, or one behind the last. Null: all have. */
+  /** The tokens with targets, and for every token its row among those, or one past the last. Null: all have targets. */
   readonly chosen: { readonly places: Tensor; readonly back: Tensor } | null;
 };
 
@@ -27,10 +27,11 @@ export type Head = { project: Project; temperature: number; entropies: boolean }
 /** One [1, tokens] for each chunk. */
 export type TokenScores = { logps: Tensor[]; entropies: Tensor[] };
 
-/** x [width, tokens]. The gradient begins here. */
+/** x [width, tokens]. The backward pass begins here. */
 export function tokenScores(tape: Tape, x: Tensor, targets: Targets, head: Head): TokenScores {
   const seen = targets.chosen ? gather(tape, x, targets.chosen) : x;
-  const scaled = head.temperature === 1 ? seen : scale(tape, seen, 1 / head.temperature); // narrower than the logits
+  // x is narrower than the logits
+  const scaled = head.temperature === 1 ? seen : scale(tape, seen, 1 / head.temperature);
   const scores: TokenScores = { logps: [], entropies: [] };
   if (targets.places.length === 1) wholeTable(tape, scaled, targets, { head, scores });
   else inChunks(tape, scaled, targets, { head, scores });
@@ -49,7 +50,8 @@ function wholeTable(tape: Tape, x: Tensor, targets: Targets, { head, scores }: I
 function inChunks(tape: Tape, x: Tensor, targets: Targets, { head, scores }: Into) {
   const { ggml, context } = tape;
   const count = shapeOf(x)[1];
-  // All of them before the first table: a small tensor in a table's place, and the next table would not fit there.
+  // Create all of them before the first table. A small tensor in a table's memory would leave no room for the next
+  // table.
   const chunks = targets.places.map((places, i) => {
     const some = part(tape, x, i * targets.chunk, Math.min(targets.chunk, count - i * targets.chunk));
     return { some, places, weights: targets.weights[i] as Tensor };
@@ -71,7 +73,7 @@ function inChunks(tape: Tape, x: Tensor, targets: Targets, { head, scores }: Int
   });
 }
 
-/** Rows of x; the way back finds for every token its own gradient, or the zero behind the last. */
+/** Selects rows of x. The backward pass returns each token's gradient, or the zero past the last. */
 function gather(tape: Tape, x: Tensor, { places, back }: NonNullable<Targets["chosen"]>): Tensor {
   const { ggml, context } = tape;
   return tape.record(ggml.ggml_get_rows(context, x, places), [x], (gradient) => {
@@ -89,7 +91,7 @@ function part(tape: Tape, x: Tensor, from: number, count: number): Tensor {
   return tape.emit(ggml.ggml_cont(context, view));
 }
 
-/** The chunk's logits once more, on a tape of their own, and from their gradient on to `x` and the weights. */
+/** Computes the chunk's logits again on their own tape, and continues from their gradient to `x` and the weights. */
 function again(tape: Tape, x: Tensor, project: Project, gradientOf: (logits: Tensor) => Tensor) {
   const fresh = new Tape(tape.plan, true);
   return fresh.through(x, (alias) => {
@@ -110,8 +112,8 @@ function scored(tape: Tape, logits: Tensor, places: Tensor, { head, scores }: In
 }
 
 /**
- * -Σ p·log p, as log Σ exp z - Σ p·z with log Σ exp z = z - log p of the target: no logarithm of the whole table.
- * Wrong where the target's p is none in F32.
+ * -Σ p·log p, computed as log Σ exp z - Σ p·z, where log Σ exp z = z - log p of the target. It avoids a logarithm of
+ * the whole table. The result is wrong if the target's p underflows in F32.
  */
 function entropy(tape: Tape, logits: Tensor, of: Parts & { places: Tensor; logp: Tensor }): Tensor {
   const { ggml, context } = tape;

@@ -1,4 +1,4 @@
-/** What the host puts into a graph for one batch, and what it reads back. */
+/** Writes one batch into a graph and reads the results. */
 import {
   allocate,
   type Context,
@@ -18,37 +18,39 @@ import type { Inputs } from "./transformer.ts";
 import type { Weights } from "./weights.ts";
 
 export type GraphShape = {
-  /** Tokens of a row, rows. */
+  /** Tokens of a row, and number of rows. */
   tokens: number;
   rows: number;
   trains: boolean;
   checkpoints: boolean;
-  /** Queries that attend at once. */
+  /** Queries per attention block. */
   attentionBlock: number;
   /** Tokens whose probabilities exist at once. */
   headChunk: number;
-  /** Places that can have a target; absent: all. The others are no work for the output layer. */
+  /** Maximum number of positions with a target; absent: all. The output layer skips the others. */
   scored?: number;
   /** Logits are divided by it. */
   temperature?: number;
   entropies?: boolean;
-  /** As the model was before its adapters. */
+  /** Compute the model without its adapters. */
   reference?: boolean;
-  /** Of what adapters read. */
+  /** Dropout of adapter inputs. */
   dropout?: Patterns;
 };
 
-/** All of `tokens · rows`, row by row. */
+/** All `tokens · rows` positions, row by row. */
 export type Batch = {
   ids: Int32Array;
   positions: Int32Array;
-  /** Which sequence a token belongs to, counted in its row; -1: padding. Tokens see their own sequence. */
+  /** The sequence of each token, counted in its row; -1: padding. Tokens attend to their own sequence. */
   sequences: Int32Array;
-  /** Where a sequence branches: 0 is seen by all of it, what belongs to another branch is not. Absent: it does not. */
+  /**
+   * Branch of each token: all of the sequence sees branch 0, and no other branch sees this one. Absent: no branches.
+   */
   branches?: Int32Array;
-  /** The token that is to be scored at each place; -1: none. */
+  /** The token to score at each position; -1: none. */
   targets: Int32Array;
-  /** Of each place, for its dropout; only where the graph has one. */
+  /** Dropout seed of each position, if the graph has dropout. */
   dropSeeds?: Uint32Array;
 };
 
@@ -67,8 +69,8 @@ export function newInputs({ architecture, weights }: Of, shape: GraphShape) {
   const [count, scored] = [tokens * rows, scoredOf(shape)];
   const made = makeTensors(weights, shape, architecture.vocab);
   const { inputs, targets, choice, names } = made;
-  let masksOf: Seen | undefined; // they are T² numbers: made anew only for another packing
-  let places: Int32Array = new Int32Array(); // of the batch, for each scored one
+  let masksOf: Seen | undefined; // masks have T² numbers and are rebuilt only when the packing changes
+  let places: Int32Array = new Int32Array(); // batch position of each scored row
   const inChunks = <T extends Int32Array | Float32Array>(values: T, to: readonly Tensor[]) =>
     to.forEach((tensor, i) => {
       putBytes(ggml, tensor, values.subarray(i * headChunk, (i + 1) * headChunk));
@@ -94,12 +96,12 @@ export function newInputs({ architecture, weights }: Of, shape: GraphShape) {
       inChunks(placesOfTargets(places, batch.targets, { headChunk, vocab: architecture.vocab }), targets.places);
       if (choice) putBytes(ggml, choice, choices(batch.dropSeeds ?? new Uint32Array(count), names.length));
     },
-    /** One for each place of the batch. */
+    /** One weight for each position of the batch. */
     putWeights(values: Float32Array) {
       const chosen = Float32Array.from(places, (place) => (place < 0 ? 0 : (values[place] as number)));
       inChunks(chosen, targets.weights);
     },
-    /** Of each place of the batch; 0 where there is no target. */
+    /** Returns a value for each position of the batch; 0 without a target. */
     read({ targets: wanted }: Batch, from: readonly Tensor[]): Float32Array {
       const found = new Float32Array(scored);
       for (const [i, each] of from.entries())
@@ -178,20 +180,20 @@ type Seen = Pick<Batch, "sequences" | "branches">;
 const isSame = (a: Seen, b: Seen) =>
   a.sequences.every((value, i) => value === b.sequences[i] && (a.branches?.[i] ?? 0) === (b.branches?.[i] ?? 0));
 
-/** Places of the batch that the output layer sees, in order; -1: none. All of them where all can be seen. */
+/** Returns the positions that the output layer sees, in order; -1: none. If all can be scored, returns all. */
 function placesOf(targets: Int32Array, scored: number): Int32Array {
   if (scored === targets.length) return Int32Array.from(targets.keys());
   const places = new Int32Array(scored).fill(-1);
   let next = 0;
   targets.forEach((target, place) => {
     if (target < 0) return;
-    if (next === scored) throw new RangeError(`More than ${scored} places of a batch have targets`);
+    if (next === scored) throw new RangeError(`More than ${scored} positions of a batch have targets`);
     places[next++] = place;
   });
   return places;
 }
 
-/** For each place of the batch, its row among the scored; one behind the last where it has none. */
+/** Returns for each position its row among the scored ones, or one past the last. */
 function wayBack(places: Int32Array, count: number): Int32Array {
   const back = new Int32Array(count).fill(places.length);
   places.forEach((place, i) => {
@@ -200,13 +202,13 @@ function wayBack(places: Int32Array, count: number): Int32Array {
   return back;
 }
 
-/** [keys, queries, 1, rows]. Padding sees itself: a row of nothing but -∞ has no softmax. */
+/** [keys, queries, 1, rows]. Padding attends to itself: a row of only -∞ has no softmax. */
 function maskOf({ sequences, branches }: Seen, { tokens, rows, attentionBlock }: GraphShape, from: number) {
   const queries = Math.min(attentionBlock, tokens - from);
   const mask = new Float32Array(tokens * queries * rows).fill(Number.NEGATIVE_INFINITY);
   for (let row = 0; row < rows; row++) {
     const branchOf = (place: number) => branches?.[row * tokens + place] ?? 0;
-    let [start, end, branch] = [0, 0, 0]; // of what all of the query's sequence sees; where its branch begins
+    let [start, end, branch] = [0, 0, 0]; // the common part of the query's sequence, and the start of its branch
     for (let query = 0; query < from + queries; query++) {
       const own = sequences[row * tokens + query] as number;
       const isNew = own < 0 || own !== sequences[row * tokens + start];

@@ -1,4 +1,4 @@
-/** The tensors of a model on a device: frozen ones as the file has them, trainable ones in F32 with their gradients. */
+/** The tensors of a model on a device: frozen ones in the file's type, trainable ones in F32 with their gradients. */
 import type { Header, Tensor as Stored } from "../../../lib/gguf/parse.ts";
 import { holdsTurned } from "../../../lib/training/memory.ts";
 import {
@@ -30,9 +30,9 @@ export type Weights = {
   readonly backend: Backend;
   get: (name: string) => Tensor;
   has: (name: string) => boolean;
-  /** In the order of the file, so that two runs add up in the same order. */
+  /** Kept in the file's order, so that two runs sum in the same order. */
   readonly trainable: readonly Trainable[];
-  /** Of frozen matrices, where the device gains from it; made when they are first asked for. */
+  /** Transposed copies of frozen matrices, if the device gains from them; made on first use. */
   readonly transposed: ReadonlyMap<Tensor, Tensor>;
   readonly lora: Lora | null;
   readonly bytes: number;
@@ -69,7 +69,7 @@ export function loadWeights(backend: Backend, file: ModelFile, lora: Lora | null
   const held = allocate(backend, main);
   const gradients = planned.length === 0 ? { bytes: 0, clear() {}, free() {} } : allocate(backend, sums);
   fillWeights(backend, file, places);
-  let turned: Copies | undefined; // the passes of our own kernels need none
+  let turned: Copies | undefined; // our own kernels need no transposed copies
   const isWorth = holdsTurned(backend.kind, file.header.dataBytes);
   const turn = () => (isWorth ? transposedCopies(backend, frozenMatrices(file, places, trainable)) : NONE);
   return {
@@ -96,7 +96,7 @@ export function loadWeights(backend: Backend, file: ModelFile, lora: Lora | null
   };
 }
 
-/** Factors of the rotation are constants. */
+/** Rotation factors are constants. */
 const isTrained = (name: string) => name !== "rope_freqs.weight";
 
 const isTarget = ({ name, dims }: Stored, { targets }: Lora) => {
@@ -130,7 +130,7 @@ function frozenMatrices({ header }: ModelFile, places: ReadonlyMap<string, Tenso
     .filter(({ tensor }) => !isQuantized(typeOf(tensor)));
 }
 
-/** Made once. Turning a matrix on every way back takes longer than multiplying by it. */
+/** Made once: transposing a matrix in every backward pass takes longer than the product itself. */
 function transposedCopies(backend: Backend, matrices: readonly { tensor: Tensor; dims: readonly number[] }[]): Copies {
   if (matrices.length === 0) return NONE;
   const { ggml } = backend;
@@ -149,7 +149,7 @@ function transposedCopies(backend: Backend, matrices: readonly { tensor: Tensor;
     ggml.ggml_build_forward_expand(graph, must(ggml.ggml_cpy(work.at, turned, copy), "copy"));
     const failed = ggml.ggml_backend_graph_compute(backend.at, graph) !== 0;
     work.free();
-    if (failed) throw new Error("The device could not turn a matrix");
+    if (failed) throw new Error("The device could not transpose a matrix");
   }
   return {
     copies,

@@ -1,4 +1,4 @@
-/** Prompts → completions with their rewards. */
+/** Samples completions for prompts and scores them. */
 
 import { seedOf } from "../../../lib/random.ts";
 import { cleaned } from "../../../lib/training/loss/advantages.ts";
@@ -10,11 +10,11 @@ import { Trouble } from "../trouble.ts";
 import { judgeRewards } from "./guards.ts";
 import type { ScoreAnswer, World } from "./types.ts";
 
-/** One completion. Arrays of log-probabilities have an element for each of its tokens. */
+/** One completion. Arrays of log-probabilities have one element per completion token. */
 export type Drawn = {
-  /** Which of the prompts. */
+  /** Index of the prompt. */
   prompt: number;
-  /** The prompt's first. */
+  /** Tokens of the prompt and the completion. */
   tokens: Int32Array;
   from: number;
   text: string;
@@ -40,7 +40,7 @@ export type Draw = {
   prompts: Examples<Prompt>;
   indices: readonly number[];
   samples: number;
-  /** Beside the job's seed and the prompt's place, what the draw is a function of. */
+  /** Numbers that select the draw, in addition to the job's seed and the prompt's index. */
   salt: readonly number[];
   step: number;
 };
@@ -84,16 +84,19 @@ export const samplingOf = (values: Resolved<"grpo">): RolloutSampling => ({
   maxTokens: values.max_completion_length,
 });
 
-/** Of what reward code printed for one batch. */
+/** Limit of printed lines of the reward code for one batch. */
 const MOST_LINES = 100;
 
 function take({ world }: Kit, drawn: Drawn[], answer: ScoreAnswer, promptOf: (i: number) => unknown) {
   const lines = answer.stdout === "" ? [] : answer.stdout.replace(/\n$/, "").split("\n");
   for (const line of lines.slice(0, MOST_LINES)) world.tell({ type: "log", stream: "stdout", line: `reward: ${line}` });
   if (lines.length > MOST_LINES)
-    world.tell({ type: "log", stream: "stdout", line: `reward: … ${lines.length - MOST_LINES} lines more` });
+    world.tell({ type: "log", stream: "stdout", line: `reward: … ${lines.length - MOST_LINES} more lines` });
   if (answer.results.length !== drawn.length)
-    throw new Trouble("bad_reward", `${drawn.length} completions were scored with ${answer.results.length} results`);
+    throw new Trouble(
+      "bad_reward",
+      `${drawn.length} completions were scored, but ${answer.results.length} results came back`,
+    );
   answer.results.forEach(({ reward, sub_rewards, error }, i) => {
     const each = drawn[i]!;
     each.reward = cleaned(reward);
@@ -106,14 +109,14 @@ function take({ world }: Kit, drawn: Drawn[], answer: ScoreAnswer, promptOf: (i:
   const example = drawn[bad]!.error;
   const verdict = judgeRewards({ samples: drawn.length, errored, example });
   if (verdict) throw new Trouble("bad_reward", verdict.message, { sample: toldSample(drawn[bad]!, promptOf(bad)) });
-  const line = `reward: ${errored} of ${drawn.length} completions got none: ${example}`;
+  const line = `reward: ${errored} of ${drawn.length} completions got no reward: ${example}`;
   world.tell({ type: "log", stream: "stderr", line });
 }
 
-/** A sample without a reward counts as failed, also where every function answered None. */
+/** A sample without a reward counts as failed, even if every function returned None. */
 function faultOf(kept: number | null, given: number | null): string | null {
   if (kept !== null) return null;
-  return given === null ? "no function gave a number" : `the reward ${given} is too large to compute with`;
+  return given === null ? "no function returned a number" : `the reward ${given} is too large to compute with`;
 }
 
 export const toldSample = (drawn: Drawn, prompt: unknown, learned = false): TrainSample => ({

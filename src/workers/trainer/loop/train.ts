@@ -1,6 +1,6 @@
 /**
- * The loop that every method shares: gather gradients, step, tell, look, save. It is read from top to bottom. Whatever
- * it draws is a function of (seed, step, index), so that a run which goes on from a checkpoint tells the same numbers.
+ * The loop that all methods share: gather gradients, step, report, check, save. Every draw is a function of (seed,
+ * step, index), so that a run resumed from a checkpoint reports the same numbers.
  */
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
@@ -28,7 +28,7 @@ export type TrainOptions = Pick<
   "plan" | "checkpoint_dir" | "save_steps" | "save_seconds" | "resume" | "warm_start"
 > & {
   device: string;
-  /** Into a checkpoint: what can be served. `last`: no step comes after it. */
+  /** Writes files to serve into a checkpoint. `last`: no step follows. */
   writeResult: (dir: string, last: boolean) => Promise<void>;
   rows: string;
 };
@@ -44,8 +44,8 @@ export async function train(world: World, openMethod: OpenMethod, options: Train
   const total = method.totalSteps;
   const log = (line: string) => tell({ type: "log", stream: "stdout", line });
   log(beginLine(plan, total, options.rows));
-  if (from) log(`goes on from step ${from.state.step}`);
-  else if (options.warm_start !== null) log("begins with the weights of another job's checkpoint");
+  if (from) log(`resuming after step ${from.state.step}`);
+  else if (options.warm_start !== null) log("starting with the weights of another job's checkpoint");
   let step = from?.state.step ?? 0;
   tell({ type: "begun", step, total_steps: total, device: options.device, memory_bytes: world.memoryBytes() });
 
@@ -78,7 +78,7 @@ export async function train(world: World, openMethod: OpenMethod, options: Train
     else if (world.isEnding()) await save.write(state, values, false);
   }
   if (step < total) {
-    log(`stops after step ${step}, to go on later`);
+    log(`stopping after step ${step}; the job can be resumed`);
     tell({ type: "saved" });
     return "saved";
   }
@@ -104,7 +104,7 @@ async function load({ trainee }: World, { resume, warm_start, plan }: TrainOptio
   return null;
 }
 
-/** One step of the optimizer, and what it did. */
+/** Runs one optimizer step and returns its effect. */
 function createStep({ trainee, signal, tell }: World, method: Method, { plan }: TrainOptions) {
   const values = plan.hyperparameters as unknown as Resolved<MethodName>;
   const schedule = scheduleOf(values, method.totalSteps);
@@ -174,7 +174,10 @@ function createSaving(world: World, method: Method, options: TrainOptions) {
   };
 }
 
-/** A tenth of the way each, and wherever a checkpoint is due by the count: never by the clock, or runs would differ. */
+/**
+ * Evaluates every tenth of the way, and at checkpoints due by step count. The clock must not decide, or runs would
+ * differ.
+ */
 function isEvaluated(step: number, total: number, { save_steps: every }: TrainOptions): boolean {
   return step === total || step % Math.ceil(total / 10) === 0 || (every > 0 && step % every === 0);
 }
@@ -182,7 +185,7 @@ function isEvaluated(step: number, total: number, { save_steps: every }: TrainOp
 const finite = (values: Record<string, number>) =>
   Object.fromEntries(Object.entries(values).filter(([, value]) => Number.isFinite(value)));
 
-/** Steps whose mean tells how long the rest will take. */
+/** Number of steps whose mean predicts the remaining time. */
 const PACE_STEPS = 20;
 
 function createPace({ now, memoryBytes, isOnGpu }: World) {

@@ -1,9 +1,8 @@
 /**
- * The engine on the main thread of its process. Decoding happens on a thread of its own (thread.ts); here are the
- * requests, their text, and the vocabulary.
- *
- * The same seed gives the same tokens: each sample draws from its own generator. What runs beside it changes only the
- * order of additions inside the batch, so two tokens whose logits are equal to the last bits may still change places.
+ * The engine on the main thread of its process. Decoding runs on its own thread (thread.ts); this file holds the
+ * requests, their text, and the vocabulary. The same seed gives the same tokens, because each sample draws from its own
+ * generator. Other requests change only the order of additions inside the batch. Two tokens whose logits are equal to
+ * the last bits may therefore still swap.
  */
 
 import { ActiveRun } from "../run.ts";
@@ -84,7 +83,7 @@ export class ThreadedEngine implements Engine {
     const { contextLength } = this.facts;
     if (this.#broken) throw this.#broken;
     if (prompt.length === 0) throw new RangeError("the prompt has no tokens");
-    if (samples < 1 || maxTokens < 1) throw new RangeError("samples and maxTokens are 1 or more");
+    if (samples < 1 || maxTokens < 1) throw new RangeError("samples and maxTokens must be 1 or more");
     if (prompt.length >= contextLength) throw new ContextOverflow(prompt.length, maxTokens, contextLength);
     if (adapter !== undefined && !this.#adapters.has(adapter)) throw new Error(`no adapter "${adapter}" is attached`);
     if (grammar === undefined) return;
@@ -231,13 +230,13 @@ export class ThreadedEngine implements Engine {
     place.run.token(place.sample, token, scored);
   }
 
-  /** Requests of the same turn arrive together, so that they are read in one batch. */
+  /** Requests of the same event-loop turn arrive together, so that they are read in one batch. */
   #post(message: ToThread) {
     if (this.#outbox.push(message) > 1) return;
     queueMicrotask(() => this.#thread.postMessage(this.#outbox.splice(0)));
   }
 
-  /** From now on nothing works; whoever waits is told why. `spare` is the question that ends it. */
+  /** Fails all requests and every later call with this error. `spare` is the question that closes the engine. */
   #break(error: Error, spare?: number) {
     this.#broken = error;
     for (const { run } of [...this.#places.values()]) run.fail(error);
@@ -250,7 +249,7 @@ export class ThreadedEngine implements Engine {
   }
 }
 
-const DRAWN_BY_THE_LIBRARY = 0xffffffff; // this seed means "choose one yourself"
+const DRAWN_BY_THE_LIBRARY = 0xffffffff; // the library reads this seed as "choose one yourself"
 
 function seedOf(seed: number | undefined, sample: number): number {
   if (seed === undefined) return crypto.getRandomValues(new Uint32Array(1))[0]! % DRAWN_BY_THE_LIBRARY;

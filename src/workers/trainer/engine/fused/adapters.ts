@@ -1,4 +1,4 @@
-/** Where adapters are copied to before a pass, and where their gradients are added after it. */
+/** Copies adapters to the device before a pass, and adds their gradients after it. */
 import type { Backend, Ptr } from "../../../../native/ggml/ggml.ts";
 import { must } from "../../../../native/llama/symbols.ts";
 import { loraNames, loraScale, type Weights } from "../weights.ts";

@@ -1,7 +1,7 @@
 /**
- * The same passes as the tape's, by our own kernels, for adapters of a model on an NVIDIA GPU, in BF16: attention without
- * the table of T × T shares, adapters inside the products of their weights, and no work between kernels but their start.
- * What cannot be done here is done by the tape.
+ * The same passes as the tape's, with our own kernels, for LoRA on an NVIDIA GPU in BF16. Attention needs no T × T
+ * table, adapters are part of their weights' products, and there is no host work between kernels. Other cases use the
+ * tape.
  */
 
 import { isHeadLength, type Kernels } from "../../../../native/cuda/kernels.ts";
@@ -22,9 +22,9 @@ import { Arena, type Buffer } from "./memory.ts";
 import { type On, rowThreads } from "./project.ts";
 import { type FusedWeights, fusedWeights, matricesOf } from "./weights.ts";
 
-const MOST_WIDTH = 12_288; // a row in shared memory
+const MOST_WIDTH = 12_288; // limit of a row in shared memory
 
-/** Whether this model's passes can be computed by kernels. */
+/** True if kernels can compute this model's passes. */
 export function canFuse({ architecture, weights }: Model): boolean {
   const { headLength, width, forward } = architecture;
   if (!weights.backend.kernels || !weights.lora) return false;
@@ -72,11 +72,11 @@ export function buildFused(model: Model, shape: GraphShape): Graph {
       return read(planned.head.logps);
     },
     entropies() {
-      if (!planned.head.entropies || !hasRun) throw new Error("This graph has no entropies");
+      if (!planned.head.entropies || !hasRun) throw new Error("This graph computes no entropies");
       return read(planned.head.entropies);
     },
     backward(tokenWeights) {
-      if (!shape.trains) throw new Error("This graph does not train");
+      if (!shape.trains) throw new Error("This graph has no backward pass");
       kernels.enter();
       planned.inputs.putWeights(tokenWeights);
       passes.backward();

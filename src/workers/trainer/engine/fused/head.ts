@@ -1,6 +1,6 @@
 /**
  * Log-probabilities of the scored tokens, in chunks. The gradient of Σ w · -log p is w times a row that does not depend
- * on w: it is made here, on the way forward, while the probabilities exist, and multiplied on the way back.
+ * on w. The forward pass computes that row while the probabilities exist; the backward pass multiplies it.
  */
 import type { Kernels } from "../../../../native/cuda/kernels.ts";
 import { type Arena, type Buffer, past } from "./memory.ts";
@@ -9,7 +9,7 @@ import { rowThreads } from "./project.ts";
 export type HeadSize = {
   vocab: number;
   width: number;
-  /** Rows that are scored, and those of a chunk. */
+  /** Number of scored rows, and of rows in a chunk. */
   scored: number;
   chunk: number;
   temperature: number;
@@ -18,7 +18,7 @@ export type HeadSize = {
 export type Head = {
   /** [scored] */
   readonly targets: Buffer;
-  /** [scored]: which token each is; below zero: none. Null: all are scored, in their order. */
+  /** [scored]: the token of each row; below zero: none. Null: all tokens are scored, in order. */
   readonly places: Buffer | null;
   readonly logps: Buffer;
   readonly entropies: Buffer | null;
@@ -27,7 +27,7 @@ export type Head = {
   run: (kernels: Kernels, normed: Buffer, table: number) => void;
 };
 
-const MOST_CHUNK = 2048; // larger ones gain nothing, and logits are the largest thing there is
+const MOST_CHUNK = 2048; // larger chunks gain nothing, and logits are the largest buffer
 
 export function wantHead(
   arena: Arena,

@@ -1,4 +1,4 @@
-/** What the host puts into the fused passes for one batch, and how what it reads back is laid out. */
+/** Writes one batch into the fused passes and arranges their results. */
 import { putBytes } from "../../../../native/ggml/ggml.ts";
 import { must } from "../../../../native/llama/symbols.ts";
 import type { Architecture } from "../architecture.ts";
@@ -31,9 +31,9 @@ export function newFusedInputs(arena: Arena, shape: GraphShape, { architecture, 
   let uneven = false;
   return {
     ids,
-    /** For each token, its row among the scored; below zero: none. */
+    /** For each token its row among the scored ones; below zero: none. */
     rowOf,
-    /** For each scored row, what its gradient is multiplied by. */
+    /** For each scored row the factor of its gradient. */
     factors,
     shared: (): Shared => ({
       ...{ positions: positions.at, turns: turns.at, seen: seen.at, tiles: tiles.at },
@@ -66,14 +66,14 @@ export function newFusedInputs(arena: Arena, shape: GraphShape, { architecture, 
       if (names.length > 0)
         putBytes(ggml, choice.tensor, choices(batch.dropSeeds ?? new Uint32Array(count), names.length));
     },
-    /** One for each place of the batch. */
+    /** One weight for each position of the batch. */
     putWeights(values: Float32Array) {
       const own = new Float32Array(scored);
       for (let i = 0; i < scored; i++)
         if (hasTarget[places[i] as number]) own[i] = values[places[i] as number] as number;
       putBytes(ggml, factors.tensor, own);
     },
-    /** Values of the scored rows, each at its place of the batch; 0 where there is no target. */
+    /** Returns the values of the scored rows at their positions of the batch; 0 without a target. */
     spread(values: Float32Array): Float32Array {
       const all = new Float32Array(count);
       for (let i = 0; i < scored; i++)
@@ -86,14 +86,14 @@ export function newFusedInputs(arena: Arena, shape: GraphShape, { architecture, 
 const adapted = ({ trainable }: Weights) =>
   trainable.flatMap(({ name }) => (name.endsWith(".lora_a") ? [name.slice(0, -".lora_a".length)] : []));
 
-/** Places of the batch that the output layer sees, in order; -1: none. All of them where all can be seen. */
+/** Returns the positions that the output layer sees, in order; -1: none. If all can be scored, returns all. */
 function placesOf(targets: Int32Array, scored: number): Int32Array {
   const places = new Int32Array(scored).fill(-1);
   const takesAll = scored === targets.length;
   let found = 0;
   for (let place = 0; place < targets.length; place++) {
     if (!takesAll && (targets[place] as number) < 0) continue;
-    if (found === scored) throw new RangeError(`More than ${scored} places of a batch have targets`);
+    if (found === scored) throw new RangeError(`More than ${scored} positions of a batch have targets`);
     places[found++] = place;
   }
   return places;
@@ -109,7 +109,7 @@ function targetsAt(targets: Int32Array, places: Int32Array): Int32Array {
 function mustBePositions(positions: Int32Array, tokens: number) {
   for (let i = 0; i < positions.length; i++)
     if ((positions[i] as number) < 0 || (positions[i] as number) >= tokens)
-      throw new RangeError(`Positions go from 0 to ${tokens - 1}, the length of a row`);
+      throw new RangeError(`Positions must be from 0 to ${tokens - 1}, the length of a row`);
 }
 
 /** [tokens, pairs of a head]: cosine and sine. */
