@@ -1,9 +1,9 @@
 /** What a scrape costs with a thousand jobs that have begun, each with its metrics. */
 import { openOffline } from "../src/app.ts";
-import { loadConfig } from "../src/platform/config.ts";
-import { write } from "../src/platform/db.ts";
+import { loadConfig } from "../src/platform/config/config.ts";
+import { write } from "../src/platform/db/db.ts";
+import { preparedInsert } from "../src/platform/db/row.ts";
 import { silentLog } from "../src/platform/log.ts";
-import { preparedInsert } from "../src/platform/row.ts";
 import { trainingJobs } from "../src/resources/training_jobs/table.ts";
 import * as workspaces from "../src/resources/workspaces/service.ts";
 import { jobRow } from "../test/fake_trainers.ts";

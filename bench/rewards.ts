@@ -1,7 +1,7 @@
 import type { Entrypoint, Language, Sample } from "../src/lib/rewards/contract.ts";
-import { rewardSpawner } from "../src/sandbox/reward_jail.ts";
-import { createRewardPool } from "../src/sandbox/reward_pool.ts";
-import type { RewardProcess } from "../src/sandbox/reward_types.ts";
+import { rewardSpawner } from "../src/sandbox/reward/jail.ts";
+import { createRewardPool } from "../src/sandbox/reward/pool.ts";
+import type { RewardProcess } from "../src/sandbox/reward/types.ts";
 import { BINARY, median, type Row, remove, tempDir } from "./tools.ts";
 
 /**

@@ -64,7 +64,7 @@ async function build() {
     // a thread starts from a file
     entrypoints: [
       flags.entry,
-      ...["serving/engine/thread.ts", "detector/lane.ts"].map((file) => join(root, "src/workers", file)),
+      ...["serving/engine/thread/thread.ts", "detector/lane.ts"].map((file) => join(root, "src/workers", file)),
     ],
     root: join(root, "src"),
     compile: {

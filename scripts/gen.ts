@@ -6,12 +6,12 @@ import { parseArgs } from "node:util";
 import { openOffline } from "../src/app.ts";
 import { openapi } from "../src/http/openapi.ts";
 import { createHandler } from "../src/http/server.ts";
-import { defaultToml, loadConfig } from "../src/platform/config.ts";
+import { defaultToml, loadConfig } from "../src/platform/config/config.ts";
 import { silentLog } from "../src/platform/log.ts";
 import { mount } from "../src/routes.ts";
 
 const root = dirname(import.meta.dir);
-const MIGRATIONS = "src/platform/migrations";
+const MIGRATIONS = "src/platform/db/migrations";
 
 /** The routes need a context to be mounted on; nothing is ever asked of this one. */
 async function openapiJson(): Promise<string> {

@@ -1,13 +1,15 @@
+import type { LoopName } from "./loops.ts";
 import type { Clock } from "./platform/clock.ts";
-import type { Config } from "./platform/config.ts";
-import type { Db } from "./platform/db.ts";
-import type { Dial } from "./platform/http_client.ts";
+import type { Config } from "./platform/config/config.ts";
+import type { Db } from "./platform/db/db.ts";
 import type { Log } from "./platform/log.ts";
+import type { Dial } from "./platform/network/http_client.ts";
 import type { Pricing } from "./platform/pricing.ts";
 import type { SecretBox } from "./platform/secrets.ts";
 import type { Storage } from "./platform/storage/storage.ts";
-import type { Supervisor } from "./platform/supervisor.ts";
-import type { RewardPool } from "./sandbox/reward_types.ts";
+import type { Supervisor } from "./platform/workers/supervisor.ts";
+import type { RewardPool } from "./sandbox/reward/types.ts";
+import type { State } from "./state.ts";
 
 export const SCOPES = ["*", "read", "inference", "training", "detect", "metrics", "admin"] as const;
 export type Scope = (typeof SCOPES)[number];
@@ -31,9 +33,11 @@ export type Ctx = {
   /** Key text → principal; throws the 401 that fits. */
   readonly authenticate: (key: string | undefined) => Principal;
   /** Asks a background loop to run soon. A hint: losing it costs a delay, never work. */
-  readonly wake: (loop: string) => void;
+  readonly wake: (loop: LoopName) => void;
   /** The only way out: every outside address goes through the guard. */
   readonly dial: Dial;
   /** Aborts when the server begins to shut down: long responses end themselves on it. */
   readonly closing: AbortSignal;
+  /** Everything that lives only in this process, by owner. */
+  readonly state: State;
 };

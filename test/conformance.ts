@@ -1,8 +1,8 @@
 import { Ajv2020, type ValidateFunction } from "ajv/dist/2020";
 import addFormats from "ajv-formats";
 import type { AnyElysia } from "elysia";
+import { isServicePath } from "../src/http/answer/service_errors.ts";
 import { openapi } from "../src/http/openapi.ts";
-import { isServicePath } from "../src/http/service_errors.ts";
 
 type Validator = () => ValidateFunction;
 type Operation = { path: string; method: string; parts: string[]; answers: Map<string, Validator> };

@@ -1,6 +1,6 @@
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { Supervisor } from "../src/platform/supervisor.ts";
+import type { Supervisor } from "../src/platform/workers/supervisor.ts";
 import type { DetectorLife, Wish } from "../src/workers/fake/detector.ts";
 import { startsOf } from "./fake_starts.ts";
 import { many, type Options, tempDir, testApp } from "./harness.ts";

@@ -1,5 +1,5 @@
 import type { Entrypoint, Outcome, Sample } from "../src/lib/rewards/contract.ts";
-import type { RewardEnd, RewardPool, RewardProcess } from "../src/sandbox/reward_types.ts";
+import type { RewardEnd, RewardPool, RewardProcess } from "../src/sandbox/reward/types.ts";
 import type { TestApp } from "./harness.ts";
 
 const PRINTED = { stdout: "", stdoutBytes: 0 };

@@ -2,13 +2,12 @@ import { existsSync, mkdirSync, renameSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { newId } from "../src/lib/ids.ts";
 import type { Clock } from "../src/platform/clock.ts";
-import { write } from "../src/platform/db.ts";
-import type { Supervisor } from "../src/platform/supervisor.ts";
+import { write } from "../src/platform/db/db.ts";
+import type { Supervisor } from "../src/platform/workers/supervisor.ts";
 import * as gpu from "../src/resources/gpu/service.ts";
-import { register } from "../src/resources/models/folder.ts";
-import { current } from "../src/resources/training_jobs/moves.ts";
-import { begin } from "../src/resources/training_jobs/reconcile.ts";
-import { NO_REWARDS } from "../src/resources/training_jobs/rewards.ts";
+import { register } from "../src/resources/models/files/folder.ts";
+import { NO_REWARDS } from "../src/resources/training_jobs/admission/rewards.ts";
+import { current } from "../src/resources/training_jobs/state/moves.ts";
 import {
   type JobRow,
   type Rewards,
@@ -51,12 +50,12 @@ export async function training({ dir = tempDir(), clock, flags = {}, lives = [{}
   const app = testApp({
     dir,
     flags: { "workers.silence_ms": 86_400_000, ...flags },
+    parts: ["training_jobs"],
     loops: loop ? ["training_jobs.reconcile"] : [],
     supervise: fake,
     ...(clock ? { clock } : {}),
   });
   gpu.clear(app.ctx);
-  begin(app.ctx);
   await register(app.ctx, { name: "random", path: "models/random.gguf" });
   const dataset = await datasetOf(app);
   const row = (id: string): JobRow => {

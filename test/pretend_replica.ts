@@ -1,7 +1,7 @@
 import { rmSync } from "node:fs";
 import { join } from "node:path";
-import { type Host, liveOf, type Replica } from "../src/resources/deployments/fleet.ts";
-import * as moves from "../src/resources/deployments/moves.ts";
+import { type Host, liveOf, type Replica } from "../src/resources/deployments/fleet/fleet.ts";
+import * as moves from "../src/resources/deployments/fleet/moves.ts";
 import type { TestApp } from "./harness.ts";
 
 const usage = { prompt_tokens: 1, completion_tokens: 1, total_tokens: 2, prompt_tokens_details: { cached_tokens: 0 } };

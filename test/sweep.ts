@@ -2,7 +2,7 @@
  * Sizes and seeds of the random sweeps. A push runs the quick size with a new seed, so that every run tries other
  * histories. `./scripts/test --full` runs the full size. `VERK_TEST_SEED=N` repeats a run: a failure names the seed.
  */
-import { openRandom, type Random, seedOf } from "../src/lib/training/random.ts";
+import { openRandom, type Random, seedOf } from "../src/lib/random.ts";
 
 export const IS_FULL = process.env["VERK_TEST_FULL"] === "1";
 

@@ -1,8 +1,8 @@
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { closeDb, type Db, openDb } from "../src/platform/db.ts";
-import { migrate } from "../src/platform/migrate.ts";
+import { closeDb, type Db, openDb } from "../src/platform/db/db.ts";
+import { migrate } from "../src/platform/db/migrate.ts";
 
 let template: Uint8Array | undefined;
 

@@ -1,7 +1,7 @@
-import { write } from "../src/platform/db.ts";
-import { liveOf, quiet } from "../src/resources/settings/live.ts";
-import { track } from "../src/resources/settings/send.ts";
-import { follow } from "../src/resources/settings/service.ts";
+import { write } from "../src/platform/db/db.ts";
+import { liveOf, quiet } from "../src/resources/tracker/live.ts";
+import { track } from "../src/resources/tracker/send.ts";
+import { follow } from "../src/resources/tracker/service.ts";
 import { type JobRow, trainingJobs, trainingMetrics } from "../src/resources/training_jobs/table.ts";
 import { type FakeTracker, startFakeTracker } from "./fake_tracker.ts";
 import { jobRow } from "./fake_trainers.ts";

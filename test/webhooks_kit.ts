@@ -5,16 +5,17 @@ import { emit } from "../src/events/emit.ts";
 import { newId } from "../src/lib/ids.ts";
 import { mintSecret } from "../src/lib/webhooks/signature.ts";
 import type { Clock } from "../src/platform/clock.ts";
-import { loadConfig } from "../src/platform/config.ts";
-import { closeDb, write } from "../src/platform/db.ts";
+import { loadConfig } from "../src/platform/config/config.ts";
+import { closeDb, write } from "../src/platform/db/db.ts";
 import { failpoint, failpoints } from "../src/platform/failpoint.ts";
-import type { Dial } from "../src/platform/http_client.ts";
 import { createLog } from "../src/platform/log.ts";
+import type { Dial } from "../src/platform/network/http_client.ts";
 import { createSecretBox } from "../src/platform/secrets.ts";
-import { liveOf } from "../src/resources/webhooks/live.ts";
+import { liveOf } from "../src/resources/webhooks/delivery/live.ts";
 import { sealSecrets } from "../src/resources/webhooks/sealing.ts";
 import { type EndpointRow, webhookDeliveries, webhookEndpoints } from "../src/resources/webhooks/table.ts";
 import { workspaces } from "../src/resources/workspaces/table.ts";
+import { newState } from "../src/state.ts";
 import { Crash, type TestApp } from "./harness.ts";
 import { openMigrated } from "./template_db.ts";
 
@@ -28,7 +29,8 @@ export function openRig({ dir, clock, dial }: { dir: string; clock: Clock; dial:
   const log = createLog({ level: "error", write: () => {} });
   const secrets = createSecretBox(MASTER);
   const closing = new AbortController().signal;
-  const ctx = { config, db, clock, log, secrets, wake: () => {}, dial, closing } as unknown as Ctx; // all that webhooks reach
+  const state = newState({ config, clock });
+  const ctx = { config, db, clock, log, secrets, state, wake: () => {}, dial, closing } as unknown as Ctx; // all that webhooks reach
   const now = clock.now();
   const made = { createdAt: now, updatedAt: now };
   const workspace = {

@@ -1,6 +1,6 @@
 /** One history's script: what happens to a workspace and how its receivers answer, all of it from the seed's number. */
-import { openRandom, type Random } from "../src/lib/training/random.ts";
-import type { DialError } from "../src/platform/address.ts";
+import { openRandom, type Random } from "../src/lib/random.ts";
+import type { DialError } from "../src/platform/network/address.ts";
 
 export const SECOND = 1000;
 export const MINUTE = 60 * SECOND;

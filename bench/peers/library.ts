@@ -5,7 +5,7 @@
 import { dlopen, FFIType, type Pointer, ptr } from "bun:ffi";
 import { readdirSync, writeSync } from "node:fs";
 import { join } from "node:path";
-import { DEFAULTS_WORDS, llamaCalls, openShim } from "../../src/native/shim.ts";
+import { DEFAULTS_WORDS, llamaCalls, openShim } from "../../src/native/shim/shim.ts";
 
 export type Job = {
   /** Folder of libllama, libggml and the backends: the one that the server uses. */

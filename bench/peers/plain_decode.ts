@@ -3,8 +3,8 @@
  * engine, and nothing else. One round: read every prompt, then `tokens` steps of one batch.
  */
 import { ptr } from "bun:ffi";
-import { loadModel, openContext } from "../../src/native/llama_load.ts";
-import { type Llama, must, openLlama, type Ptr } from "../../src/native/llama_symbols.ts";
+import { loadModel, openContext } from "../../src/native/llama/load.ts";
+import { type Llama, must, openLlama, type Ptr } from "../../src/native/llama/symbols.ts";
 
 export type PlainOptions = {
   dataDir: string;

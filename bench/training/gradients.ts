@@ -2,10 +2,10 @@
 import { closeSync, openSync, readSync, statSync } from "node:fs";
 import { dirname } from "node:path";
 import { parseGguf } from "../../src/lib/gguf/parse.ts";
-import { type Device, getFloats, openBackend, putBytes } from "../../src/native/ggml.ts";
+import { type Device, getFloats, openBackend, putBytes } from "../../src/native/ggml/ggml.ts";
 import { architectureOf } from "../../src/workers/trainer/engine/architecture.ts";
 import { openPatterns } from "../../src/workers/trainer/engine/dropout.ts";
-import { canFuse } from "../../src/workers/trainer/engine/fused.ts";
+import { canFuse } from "../../src/workers/trainer/engine/fused/fused.ts";
 import { type Batch, buildGraph, type GraphShape } from "../../src/workers/trainer/engine/graph.ts";
 import { type Lora, loadWeights, loraScale } from "../../src/workers/trainer/engine/weights.ts";
 

@@ -1,8 +1,8 @@
 /** How long a step learns from answers that share their question, and from as many that do not. */
-import { openRandom } from "../../src/lib/training/random.ts";
-import type { Device } from "../../src/native/ggml.ts";
-import { openTrainee } from "../../src/workers/trainer/trainee.ts";
-import type { Piece } from "../../src/workers/trainer/trainee_types.ts";
+import { openRandom } from "../../src/lib/random.ts";
+import type { Device } from "../../src/native/ggml/ggml.ts";
+import { openTrainee } from "../../src/workers/trainer/trainee/trainee.ts";
+import type { Piece } from "../../src/workers/trainer/trainee/types.ts";
 import { LORA, STEP } from "../../test/ml/trainee/kit.ts";
 import { median } from "../tools.ts";
 

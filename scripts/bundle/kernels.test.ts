@@ -2,7 +2,7 @@ import { afterEach, beforeEach, expect, test } from "bun:test";
 import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { KERNELS_FILE } from "../../src/native/kernels.ts";
+import { KERNELS_FILE } from "../../src/native/cuda/kernels.ts";
 import { fatbinEntries, KERNELS_DIR, RECORD_FILE, readKernels, recordFaults, verifiedKernels } from "./kernels.ts";
 
 const ROOT = join(import.meta.dir, "../..");

@@ -1,6 +1,6 @@
 /**
  * Packages that look for their binaries beside their own source, which an executable does not have. Each is pointed at
- * src/native/addon.ts. A rewrite names a text that must be in the original: when a package changes shape, the build
+ * src/native/bundle/addon.ts. A rewrite names a text that must be in the original: when a package changes shape, the build
  * stops instead of shipping an executable that fails at run time.
  */
 import { readFileSync } from "node:fs";
@@ -63,7 +63,7 @@ export const defaultLlamaCppRelease = ${release};`,
 export type PluginOptions = {
   root: string;
   target: Platform;
-  /** The generated module that replaces src/native/embedded.ts. */
+  /** The generated module that replaces src/native/bundle/embedded.ts. */
   embedded: string;
   groups: readonly string[];
   /** Called when the module takes its place. */
@@ -72,7 +72,7 @@ export type PluginOptions = {
 
 export function nativePlugin({ root, target, embedded, groups, seen }: PluginOptions): BunPlugin {
   const modules = join(root, "node_modules");
-  const addon = join(root, "src/native/addon.ts");
+  const addon = join(root, "src/native/bundle/addon.ts");
   const table = rewrites(modules, addon, target).map((rewrite) => {
     const source = readFileSync(join(modules, rewrite.file), "utf8");
     if (!source.includes(rewrite.mustContain)) {
@@ -86,7 +86,7 @@ export function nativePlugin({ root, target, embedded, groups, seen }: PluginOpt
     name: "verk-native",
     setup(build) {
       const exactly = (path: string) => new RegExp(`${path.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")}$`);
-      build.onLoad({ filter: exactly("/src/native/embedded.ts") }, () => {
+      build.onLoad({ filter: exactly("/src/native/bundle/embedded.ts") }, () => {
         seen();
         return { contents: embedded, loader: "ts" };
       });

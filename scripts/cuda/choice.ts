@@ -1,5 +1,5 @@
 /** Which CUDA library a build on this machine takes. Pure: `here.ts` looks at the machine and acts. */
-import { OLDEST_DRIVER, oldDriver, sentence, unusedGpu } from "../../src/lib/gpu_advice.ts";
+import { OLDEST_DRIVER, oldDriver, sentence, unusedGpu } from "../../src/cli/doctor/gpu_advice.ts";
 
 export type Card = {
   name: string;

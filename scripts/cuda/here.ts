@@ -7,7 +7,7 @@ import { createHash } from "node:crypto";
 import { existsSync, readFileSync, rmSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { parseArgs } from "node:util";
-import { findGpus } from "../../src/platform/gpu_presence.ts";
+import { findGpus } from "../../src/platform/machine/gpu_presence.ts";
 import { afterTrouble, chooseLibrary, type Facts, parseCards, type Way } from "./choice.ts";
 
 const root = dirname(dirname(import.meta.dir));

@@ -3,9 +3,9 @@ import { dlopen, ptr } from "bun:ffi";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
-import { openGgml } from "../../src/native/ggml_symbols.ts";
-import { computeOnGpus } from "../../src/native/gpu_selftest.ts";
-import { llamaLibraries } from "../../src/native/llama.ts";
+import { computeOnGpus } from "../../src/native/cuda/selftest.ts";
+import { openGgml } from "../../src/native/ggml/symbols.ts";
+import { llamaLibraries } from "../../src/native/llama/libraries.ts";
 import { whyNoCuda } from "../../src/native/probe.ts";
 import { buildShim } from "../bundle/shim.ts";
 

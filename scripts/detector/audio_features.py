@@ -108,7 +108,7 @@ class Statistics(nn.Module):
 
 
 def windows(samples):
-    """[n, 48000]; the twin of src/lib/detection/windows.ts."""
+    """[n, 48000]; the twin of src/workers/detector/audio/windows.ts."""
     length = len(samples)
     if length < WINDOW:
         return np.tile(samples, -(-WINDOW // length))[None, :WINDOW].astype(np.float32)

@@ -1,7 +1,7 @@
 /** Gradients of the device against those of the CPU in F32, of the same numbers. */
 import { compare, gradientsOf, LORA } from "../../bench/training/gradients.ts";
 import type { ShapeOf } from "../../bench/training/model.ts";
-import type { Device } from "../../src/native/ggml.ts";
+import type { Device } from "../../src/native/ggml/ggml.ts";
 import type { GraphShape } from "../../src/workers/trainer/engine/graph.ts";
 import type { Lora } from "../../src/workers/trainer/engine/weights.ts";
 import { type FileType, modelPair, type Part, type Place } from "./place.ts";

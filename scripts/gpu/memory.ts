@@ -1,6 +1,6 @@
 /** What asks for more memory than there is fails in words, as a type that the server knows, and harms nothing. */
 import { openRoller } from "../../src/workers/trainer/rollouts/roller.ts";
-import type { Trainee } from "../../src/workers/trainer/trainee_types.ts";
+import type { Trainee } from "../../src/workers/trainer/trainee/types.ts";
 import { asTrouble } from "../../src/workers/trainer/trouble.ts";
 import { LORA } from "../../test/ml/trainee/kit.ts";
 import { smallModel } from "./learning.ts";

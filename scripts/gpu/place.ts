@@ -2,8 +2,8 @@
 import { join } from "node:path";
 import type { Row } from "../../bench/tools.ts";
 import { type ShapeOf, writeModel } from "../../bench/training/model.ts";
-import { type Device, openBackend } from "../../src/native/ggml.ts";
-import { type Quantization, quantizeModel } from "../../src/native/llama_quantize.ts";
+import { type Device, openBackend } from "../../src/native/ggml/ggml.ts";
+import { type Quantization, quantizeModel } from "../../src/native/llama/quantize.ts";
 import { type MergedType, writeMergedGguf } from "../../src/workers/trainer/results/merged_gguf.ts";
 
 export type Place = {

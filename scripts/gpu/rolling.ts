@@ -1,12 +1,12 @@
 /** The sampler has what the trainer learned: an adapter that is synced and taken away, and whole weights. */
-import { openRandom } from "../../src/lib/training/random.ts";
+import { openRandom } from "../../src/lib/random.ts";
 import type { TrainPlan } from "../../src/workers/protocol_trainer.ts";
 import { createSync } from "../../src/workers/trainer/learned.ts";
 import { adapterBytes } from "../../src/workers/trainer/results/adapter_gguf.ts";
 import { openRoller } from "../../src/workers/trainer/rollouts/roller.ts";
 import type { Roller } from "../../src/workers/trainer/rollouts/types.ts";
-import { openTrainee } from "../../src/workers/trainer/trainee.ts";
-import type { Piece, Trainee } from "../../src/workers/trainer/trainee_types.ts";
+import { openTrainee } from "../../src/workers/trainer/trainee/trainee.ts";
+import type { Piece, Trainee } from "../../src/workers/trainer/trainee/types.ts";
 import { alone, LORA, likelihood, STEP } from "../../test/ml/trainee/kit.ts";
 import { smallModel } from "./learning.ts";
 import type { FileType, Part, Place } from "./place.ts";

@@ -13,7 +13,7 @@ import {
   textValue,
   uint32Value,
 } from "../../src/lib/gguf/write.ts";
-import { openRandom, type Random } from "../../src/lib/training/random.ts";
+import { openRandom, type Random } from "../../src/lib/random.ts";
 import { writeStreamAtomic } from "../../src/platform/files.ts";
 
 export const SHAPE = { context: 1024, layers: 6, width: 192, heads: 6, keyHeads: 2, forward: 512 } as const;

@@ -11,10 +11,10 @@ import { cpus } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { learningRate } from "../../src/lib/training/schedule.ts";
-import { openBackend } from "../../src/native/ggml.ts";
+import { openBackend } from "../../src/native/ggml/ggml.ts";
 import { writeMergedGguf } from "../../src/workers/trainer/results/merged_gguf.ts";
-import { openTrainee } from "../../src/workers/trainer/trainee.ts";
-import type { Piece, Trainee } from "../../src/workers/trainer/trainee_types.ts";
+import { openTrainee } from "../../src/workers/trainer/trainee/trainee.ts";
+import type { Piece, Trainee } from "../../src/workers/trainer/trainee/types.ts";
 import { type Batch, openFeed } from "./feed.ts";
 import { writeInitial } from "./initial.ts";
 

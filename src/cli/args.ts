@@ -1,6 +1,6 @@
 import { parseArgs } from "node:util";
 import { UsageError } from "../lib/errors.ts";
-import { nearest } from "../lib/nearest.ts";
+import { nearest } from "../lib/text/nearest.ts";
 import { parseDuration } from "../lib/time.ts";
 
 /** The documented exit codes: scripts decide by them, so a number never changes its meaning. */

@@ -1,10 +1,10 @@
 import { chownSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { UsageError } from "../lib/errors.ts";
-import { ambientEnv, configFile, loadConfig } from "../platform/config.ts";
-import { isHeld } from "../platform/data_lock.ts";
+import { ambientEnv, configFile, loadConfig } from "../platform/config/config.ts";
+import { isHeld } from "../platform/db/data_lock.ts";
 import { writeFileAtomicSync } from "../platform/files.ts";
-import { self } from "../platform/self.ts";
+import { self } from "../platform/workers/self.ts";
 import { EXIT } from "./args.ts";
 import { ApiError, type Client, createClient } from "./client.ts";
 

@@ -1,7 +1,7 @@
 /** Deployments as the command line sees them. */
 
 import { UsageError } from "../lib/errors.ts";
-import { nearest } from "../lib/nearest.ts";
+import { nearest } from "../lib/text/nearest.ts";
 import type { Deployment } from "../resources/deployments/schema.ts";
 import { ApiError, type Client } from "./client.ts";
 import type { Progress } from "./progress.ts";

@@ -1,5 +1,5 @@
 import { AppError, UsageError } from "../lib/errors.ts";
-import { nearest } from "../lib/nearest.ts";
+import { nearest } from "../lib/text/nearest.ts";
 import { StorageError } from "../platform/files.ts";
 import { type Command, EXIT, type Group, isGroup, parse } from "./args.ts";
 import { ApiError } from "./client.ts";
@@ -15,38 +15,38 @@ const COMMANDS: readonly Row[] = [
   {
     name: "deployments",
     summary: "List, show, stop and start deployments",
-    load: async () => (await import("./commands/deployments.ts")).deployments,
+    load: async () => (await import("./commands/manage/deployments.ts")).deployments,
   },
   { name: "chat", summary: "Talk to a deployment", load: async () => (await import("./commands/chat.ts")).chat },
   {
     name: "models",
     summary: "List, import and pull models",
-    load: async () => (await import("./commands/models.ts")).models,
+    load: async () => (await import("./commands/manage/models.ts")).models,
   },
   {
     name: "jobs",
     summary: "Train models: start, watch and steer training jobs",
-    load: async () => (await import("./commands/jobs.ts")).jobs,
+    load: async () => (await import("./commands/manage/jobs.ts")).jobs,
   },
   {
     name: "datasets",
     summary: "Push, pull, append to and snapshot datasets",
-    load: async () => (await import("./commands/datasets.ts")).datasets,
+    load: async () => (await import("./commands/manage/datasets.ts")).datasets,
   },
   {
     name: "volumes",
     summary: "Keep files on the server and copy them in and out",
-    load: async () => (await import("./commands/volumes.ts")).volumes,
+    load: async () => (await import("./commands/manage/volumes.ts")).volumes,
   },
   {
     name: "rewards",
     summary: "Test reward code here; push and list reward functions",
-    load: async () => (await import("./commands/rewards.ts")).rewards,
+    load: async () => (await import("./commands/manage/rewards.ts")).rewards,
   },
   {
     name: "sessions",
     summary: "Run commands on the server in sandboxes",
-    load: async () => (await import("./commands/sessions.ts")).sessions,
+    load: async () => (await import("./commands/manage/sessions.ts")).sessions,
   },
   {
     name: "detect",
@@ -56,22 +56,22 @@ const COMMANDS: readonly Row[] = [
   {
     name: "webhooks",
     summary: "Send events to your servers; listen and verify while you build one",
-    load: async () => (await import("./commands/webhooks.ts")).webhooks,
+    load: async () => (await import("./commands/manage/webhooks.ts")).webhooks,
   },
   {
     name: "keys",
     summary: "Create, list and revoke API keys",
-    load: async () => (await import("./commands/keys.ts")).keys,
+    load: async () => (await import("./commands/manage/keys.ts")).keys,
   },
   {
     name: "workspaces",
     summary: "Create, list, suspend, resume and delete workspaces",
-    load: async () => (await import("./commands/workspaces.ts")).workspaces,
+    load: async () => (await import("./commands/manage/workspaces.ts")).workspaces,
   },
   {
     name: "credits",
     summary: "Show and grant the credit of a workspace",
-    load: async () => (await import("./commands/credits.ts")).credits,
+    load: async () => (await import("./commands/manage/credits.ts")).credits,
   },
   {
     name: "config",

@@ -1,5 +1,5 @@
 import type { ProbeKind, ProbeReport } from "../native/probe.ts";
-import { self } from "../platform/self.ts";
+import { self } from "../platform/workers/self.ts";
 
 export const NATIVE_KINDS = ["sharp", "onnx", "llama"] as const satisfies readonly ProbeKind[];
 export type NativeKind = (typeof NATIVE_KINDS)[number];

@@ -1,5 +1,5 @@
 import { UsageError } from "../lib/errors.ts";
-import { isHeld } from "../platform/data_lock.ts";
+import { isHeld } from "../platform/db/data_lock.ts";
 import { EXIT } from "./args.ts";
 
 const PATIENCE_MS = 5_000;

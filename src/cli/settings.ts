@@ -1,5 +1,5 @@
-import { type Config, configFile, loadConfig } from "../platform/config.ts";
-import { becomeOwnerOf } from "../platform/owner.ts";
+import { type Config, configFile, loadConfig } from "../platform/config/config.ts";
+import { becomeOwnerOf } from "../platform/workers/owner.ts";
 
 type Given = { config?: string | undefined; data?: string | undefined; listen?: string | undefined };
 

@@ -1,6 +1,6 @@
 import { and, asc, eq, gt, lt, lte, max, min, type SQL, sql } from "drizzle-orm";
-import { type Db, durable, prepared, type Tx, write } from "../platform/db.ts";
-import { gradually } from "../platform/gradually.ts";
+import { type Db, durable, prepared, type Tx, write } from "../platform/db/db.ts";
+import { gradually } from "../platform/db/gradually.ts";
 import { type EventRow, eventCursors, events } from "./table.ts";
 
 type Apply = (tx: Tx, batch: readonly EventRow[]) => number | undefined;

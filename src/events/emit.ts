@@ -1,7 +1,7 @@
 import { newId } from "../lib/ids.ts";
 import { oncePer } from "../lib/once_per.ts";
-import { afterCommit, type Db, type Tx } from "../platform/db.ts";
-import { preparedInsert } from "../platform/row.ts";
+import { afterCommit, type Db, type Tx } from "../platform/db/db.ts";
+import { preparedInsert } from "../platform/db/row.ts";
 import { CATALOG, type EventPayload, type EventType } from "./catalog.ts";
 import { events } from "./table.ts";
 

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
 import { atEveryFailpoint, type TestApp, testApp } from "../../test/harness.ts";
-import { durable, isDirty, type Tx, write } from "../platform/db.ts";
+import { durable, isDirty, type Tx, write } from "../platform/db/db.ts";
 import { failpoints } from "../platform/failpoint.ts";
 import { machine } from "../resources/workspaces/machine.ts";
 import * as workspaces from "../resources/workspaces/service.ts";

@@ -1,8 +1,8 @@
 import { and, eq, getTableName, inArray } from "drizzle-orm";
 import type { SQLiteColumn, SQLiteTable } from "drizzle-orm/sqlite-core";
-import { afterCommit, type Tx } from "../platform/db.ts";
+import { afterCommit, type Tx } from "../platform/db/db.ts";
+import { changeRow, isPlain, setRow } from "../platform/db/row.ts";
 import { counter } from "../platform/metrics.ts";
-import { changeRow, isPlain, setRow } from "../platform/row.ts";
 import type { EventPayload, EventType } from "./catalog.ts";
 import { emit } from "./emit.ts";
 

@@ -1,8 +1,8 @@
 import type { AnyElysia } from "elysia";
 import { z } from "zod";
 import { VERSION } from "../lib/version.ts";
-import { ErrorEnvelope } from "./errors.ts";
-import { isServicePath, ServiceError } from "./service_errors.ts";
+import { ErrorEnvelope } from "./answer/errors.ts";
+import { isServicePath, ServiceError } from "./answer/service_errors.ts";
 
 type Json = Record<string, unknown>;
 type Answers = Record<number, z.ZodType | string>;

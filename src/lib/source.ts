@@ -1,6 +1,6 @@
 import { z } from "zod";
-import { isSecretName } from "./redact.ts";
 import { Label } from "./schema.ts";
+import { isSecretName } from "./text/redact.ts";
 
 /** Where the rows of a connected dataset come from. docs/connectors.md says it for people. */
 export const SOURCE_TYPES = ["s3", "gs", "az", "hf", "postgres", "mysql", "snowflake", "bigquery"] as const;

@@ -1,4 +1,4 @@
-import { prepare } from "./addon.ts";
+import { prepare } from "./bundle/addon.ts";
 import { setNativeEnv } from "./libc.ts";
 
 /** ONNX Runtime. Only in a child process. */

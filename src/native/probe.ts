@@ -5,16 +5,16 @@
 import { CString, dlopen, ptr } from "bun:ffi";
 import { join } from "node:path";
 import { UsageError } from "../lib/errors.ts";
-import { explainLoad } from "./addon.ts";
-import { compiled } from "./embedded.ts";
-import { discardGroup, verifyGroup } from "./extract.ts";
-import { openGgml } from "./ggml_symbols.ts";
-import { computeOnGpus } from "./gpu_selftest.ts";
-import { llamaLibraries } from "./llama.ts";
-import { checkLayouts } from "./llama_params.ts";
+import { explainLoad } from "./bundle/addon.ts";
+import { compiled } from "./bundle/embedded.ts";
+import { discardGroup, verifyGroup } from "./bundle/extract.ts";
+import { computeOnGpus } from "./cuda/selftest.ts";
+import { openGgml } from "./ggml/symbols.ts";
+import { llamaLibraries } from "./llama/libraries.ts";
+import { checkLayouts } from "./llama/params.ts";
 import { loadOnnx } from "./onnx.ts";
 import { loadSharp } from "./sharp.ts";
-import { llamaCalls, openShim } from "./shim.ts";
+import { llamaCalls, openShim } from "./shim/shim.ts";
 import { tinyOnnx } from "./tiny_onnx.ts";
 
 export const PROBES = ["sharp", "onnx", "llama", "cuda"] as const;

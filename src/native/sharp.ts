@@ -1,4 +1,4 @@
-import { prepare } from "./addon.ts";
+import { prepare } from "./bundle/addon.ts";
 
 /** Image decoding. Only in a child process: a hostile image must not take the server down. */
 export async function loadSharp(dataDir: string) {

@@ -1,5 +1,5 @@
 import { writeSync } from "node:fs";
-import { redactText, redactValue } from "../lib/redact.ts";
+import { redactText, redactValue } from "../lib/text/redact.ts";
 
 /**
  * One line per happening, on standard error: JSON for machines, text for a terminal. Every string passes the

@@ -2,7 +2,7 @@ import { afterAll, expect, test } from "bun:test";
 import { rmSync } from "node:fs";
 import { join } from "node:path";
 import { tempDir } from "../../test/harness.ts";
-import { closeDb, openDb } from "./db.ts";
+import { closeDb, openDb } from "./db/db.ts";
 import { allSeries, counter, forget, histogram, isDirty, MOST_SERIES, restore } from "./metrics.ts";
 
 const dir = tempDir();

@@ -9,7 +9,7 @@
  * The number of series is bounded: a family that is full counts all that is new in one series of `other`.
  */
 import { oncePer } from "../lib/once_per.ts";
-import type { Db } from "./db.ts";
+import type { Db } from "./db/db.ts";
 
 export type CountedFamily = {
   readonly name: string;

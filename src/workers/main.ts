@@ -12,7 +12,8 @@ const KINDS: Record<string, (args: string[]) => Promise<unknown>> = {
   reward: async (args) => (await import("./reward/main.ts")).runReward(args[0] ?? "", args[1] ?? ""),
   serving: async () => (await import("./serving/main.ts")).runServing(),
   trainer: async () => (await import("./trainer/main.ts")).runTrainer(),
-  unpack: async ([dataDir = "", ...groups]) => (await import("../native/extract.ts")).ensureGroups(groups, dataDir),
+  unpack: async ([dataDir = "", ...groups]) =>
+    (await import("../native/bundle/extract.ts")).ensureGroups(groups, dataDir),
   probe: async (args) => (await import("../native/probe.ts")).runProbe(args[0], args[1]),
 };
 

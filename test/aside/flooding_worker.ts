@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { systemClock } from "../../src/platform/clock.ts";
 import { createLog } from "../../src/platform/log.ts";
-import { createSupervisor } from "../../src/platform/supervisor.ts";
+import { createSupervisor } from "../../src/platform/workers/supervisor.ts";
 import { FromFake } from "../../src/workers/protocol.ts";
 import { growthBy } from "./growth.ts";
 

@@ -1,7 +1,7 @@
 import { afterAll, describe, expect, test } from "bun:test";
 import { chmodSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { exposedSecrets } from "../../src/platform/config.ts";
+import { exposedSecrets } from "../../src/platform/config/config.ts";
 import { program, startBinary, tempDir } from "../harness.ts";
 
 const dir = tempDir();

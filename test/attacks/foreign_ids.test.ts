@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { durable } from "../../src/platform/db.ts";
+import { durable } from "../../src/platform/db/db.ts";
 import { type DetectingApp, detecting } from "../detection_kit.ts";
 import type { TestApp } from "../harness.ts";
 import { JOURNEY, type Step } from "../meta/journey.ts";

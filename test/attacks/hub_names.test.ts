@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
-import { chooseFile, HubError } from "../../src/resources/models/hub.ts";
-import { pullAll } from "../../src/resources/models/pull.ts";
+import { chooseFile, HubError } from "../../src/resources/models/hub/hub.ts";
+import { pullAll } from "../../src/resources/models/hub/pull.ts";
 import { createDialer } from "../../src/workers/connector/dialer.ts";
 import * as hf from "../../src/workers/connector/hf.ts";
 import { LIMITS, NOBODY, quiet } from "../connectors/sql_kit.ts";

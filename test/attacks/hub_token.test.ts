@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
-import { pullAll } from "../../src/resources/models/pull.ts";
+import { pullAll } from "../../src/resources/models/hub/pull.ts";
 import * as models from "../../src/resources/models/service.ts";
 import { type FakeRepo, startFakeHub } from "../fake_hub.ts";
 import { manyApps, type TestApp, tempDir } from "../harness.ts";

@@ -2,7 +2,7 @@
  * Addresses that no outbound connection may reach, as an attacker writes them. A form is a whole URL, so that one list
  * serves every field that takes an address. None of them is a public address.
  */
-import { parseIp } from "../../src/lib/ip.ts";
+import { parseIp } from "../../src/lib/net/ip.ts";
 import { carriers, REFUSED_NAMES, spellings } from "../fault/ssrf_vectors.ts";
 
 const DOTTED = [

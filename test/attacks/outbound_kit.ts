@@ -1,7 +1,7 @@
-import type { Lookup } from "../../src/platform/address.ts";
-import { networkPolicy } from "../../src/platform/address.ts";
-import type { Config } from "../../src/platform/config.ts";
-import { type Dial, guardedFetch, readCaFile } from "../../src/platform/http_client.ts";
+import type { Config } from "../../src/platform/config/config.ts";
+import type { Lookup } from "../../src/platform/network/address.ts";
+import { networkPolicy } from "../../src/platform/network/address.ts";
+import { type Dial, guardedFetch, readCaFile } from "../../src/platform/network/http_client.ts";
 import { NAMES } from "./outbound_forms.ts";
 
 /**

@@ -1,9 +1,15 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { networkInterfaces } from "node:os";
 import { join } from "node:path";
-import { formatIp, parseIp } from "../../src/lib/ip.ts";
-import { judgeAddress, judgeUrl, networkPolicy, type Policy, resolveChecked } from "../../src/platform/address.ts";
-import { targetOf } from "../../src/platform/dial_target.ts";
+import { formatIp, parseIp } from "../../src/lib/net/ip.ts";
+import {
+  judgeAddress,
+  judgeUrl,
+  networkPolicy,
+  type Policy,
+  resolveChecked,
+} from "../../src/platform/network/address.ts";
+import { targetOf } from "../../src/platform/network/dial_target.ts";
 import { listen, NO_CONTENT, type Seen, TLS } from "../fault/ssrf_listener.ts";
 
 /** Public addresses, so that nothing but the interfaces can refuse them. */

@@ -3,7 +3,7 @@ import { generateKeyPairSync } from "node:crypto";
 import { open } from "../../src/workers/connector/bigquery.ts";
 import { createDialer, type Dialer } from "../../src/workers/connector/dialer.ts";
 import { googleToken, readServiceAccount } from "../../src/workers/connector/google_token.ts";
-import { timestamp } from "../../src/workers/connector/sql/bigquery_values.ts";
+import { timestamp } from "../../src/workers/connector/sql/bigquery/values.ts";
 import { until } from "../harness.ts";
 import { cuttingProxy } from "../servers/proxy.ts";
 import { bigqueryLocal, describeWith, judge } from "../servers/servers.ts";

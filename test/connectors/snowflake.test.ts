@@ -2,7 +2,7 @@ import { expect, test } from "bun:test";
 import { generateKeyPairSync } from "node:crypto";
 import { createDialer } from "../../src/workers/connector/dialer.ts";
 import { open } from "../../src/workers/connector/snowflake.ts";
-import { accountInToken, keyPairToken } from "../../src/workers/connector/sql/snowflake_token.ts";
+import { accountInToken, keyPairToken } from "../../src/workers/connector/sql/snowflake/token.ts";
 import { until } from "../harness.ts";
 import { cuttingProxy } from "../servers/proxy.ts";
 import { describeWith, judge } from "../servers/servers.ts";

@@ -1,12 +1,12 @@
 /** Recordings of every encoding are heard as the same tone. Fixtures were written by libsndfile. */
 import { describe, expect, test } from "bun:test";
 import { join } from "node:path";
-import { AudioError, MAX_SAMPLES } from "../../src/lib/detection/clip.ts";
-import { readFlac } from "../../src/lib/detection/flac.ts";
-import { resample } from "../../src/lib/detection/resample.ts";
-import { readWav } from "../../src/lib/detection/wav.ts";
-import { MAX_WINDOWS, planWindows, WINDOW } from "../../src/lib/detection/windows.ts";
-import { cutWindows, hear } from "../../src/workers/detector/audio.ts";
+import { cutWindows, hear } from "../../src/workers/detector/audio/audio.ts";
+import { AudioError, MAX_SAMPLES } from "../../src/workers/detector/audio/clip.ts";
+import { readFlac } from "../../src/workers/detector/audio/flac.ts";
+import { resample } from "../../src/workers/detector/audio/resample.ts";
+import { readWav } from "../../src/workers/detector/audio/wav.ts";
+import { MAX_WINDOWS, planWindows, WINDOW } from "../../src/workers/detector/audio/windows.ts";
 import { toneAt, wavOf } from "./sounds.ts";
 
 const fixture = (name: string) => Bun.file(join(import.meta.dir, "../fixtures/audio", name)).bytes();

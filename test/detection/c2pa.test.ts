@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, test } from "bun:test";
 import sharp from "sharp";
-import { readCredentials } from "../../src/lib/detection/c2pa.ts";
-import { readCbor } from "../../src/lib/detection/cbor.ts";
+import { readCredentials } from "../../src/workers/detector/origin/c2pa.ts";
+import { readCbor } from "../../src/workers/detector/origin/cbor.ts";
 import { cbor, intoJpeg, intoPng, intoWebp, store, type Value } from "./credentials_kit.ts";
 
 const SOURCE_TYPE = "http://cv.iptc.org/newscodes/digitalsourcetype/trainedAlgorithmicMedia";

@@ -1,9 +1,9 @@
 /** Detectors that nobody trained, with the signatures of the real ones: what they say can be computed by hand. */
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { Calibration } from "../../src/lib/detection/calibration.ts";
-import { CROP } from "../../src/lib/detection/views.ts";
-import { WINDOW } from "../../src/lib/detection/windows.ts";
+import { WINDOW } from "../../src/workers/detector/audio/windows.ts";
+import type { Calibration } from "../../src/workers/detector/calibration.ts";
+import { CROP } from "../../src/workers/detector/image/views.ts";
 import type { ModelName } from "../../src/workers/protocol_detector.ts";
 import { floats, type Graph, TYPE, writeOnnx } from "../onnx_writer.ts";
 

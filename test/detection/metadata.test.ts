@@ -1,8 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import sharp from "sharp";
-import { readExif } from "../../src/lib/detection/exif.ts";
-import { readOrigin, type Written } from "../../src/lib/detection/metadata.ts";
 import { sniff } from "../../src/lib/detection/sniff.ts";
+import { readExif } from "../../src/workers/detector/origin/exif.ts";
+import { readOrigin, type Written } from "../../src/workers/detector/origin/metadata.ts";
 
 const image = () => sharp({ create: { width: 20, height: 20, channels: 3, background: "#123" } });
 async function written(file: Buffer): Promise<Written> {

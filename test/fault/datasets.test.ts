@@ -4,7 +4,7 @@ import { afterEach, expect, test } from "bun:test";
 import { readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { failpoints } from "../../src/platform/failpoint.ts";
-import { cut } from "../../src/resources/datasets/snapshots.ts";
+import { cut } from "../../src/resources/datasets/stream/snapshots.ts";
 import { atEveryFailpoint, makeKey, startBinary, tempDir, testApp, until } from "../harness.ts";
 import { sweep } from "../sweep.ts";
 import { violations } from "./invariants.ts";

@@ -2,7 +2,7 @@ import { Database } from "bun:sqlite";
 import { expect, test } from "bun:test";
 import { readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import { runBatches } from "../../src/resources/detection/runner.ts";
+import { runBatches } from "../../src/resources/detection/batches/runner.ts";
 import { detecting, imageOf } from "../detection_kit.ts";
 import { atEveryFailpoint, tempDir, until } from "../harness.ts";
 import { randomFor, SEED, sweep } from "../sweep.ts";

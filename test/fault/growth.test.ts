@@ -1,10 +1,10 @@
 /** What grows without end must not make everything else slow: rows and statements are counted, never time. */
 import { afterAll, afterEach, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { newId } from "../../src/lib/ids.ts";
-import { write } from "../../src/platform/db.ts";
+import { write } from "../../src/platform/db/db.ts";
 import { store } from "../../src/resources/metrics/store.ts";
-import { liveOf, type Run } from "../../src/resources/training_jobs/live.ts";
-import { reconcile } from "../../src/resources/training_jobs/reconcile.ts";
+import { reconcile } from "../../src/resources/training_jobs/running/reconcile.ts";
+import { liveOf, type Run } from "../../src/resources/training_jobs/state/live.ts";
 import { trainingJobs } from "../../src/resources/training_jobs/table.ts";
 import { workspaces } from "../../src/resources/workspaces/table.ts";
 import { jobRow } from "../fake_trainers.ts";

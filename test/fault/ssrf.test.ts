@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
-import { formatIp, inCidr, parseCidr, parseIp } from "../../src/lib/ip.ts";
-import { DialError, judgeUrl, networkPolicy, PUBLIC_ONLY, resolveChecked } from "../../src/platform/address.ts";
+import { formatIp, inCidr, parseCidr, parseIp } from "../../src/lib/net/ip.ts";
+import { DialError, judgeUrl, networkPolicy, PUBLIC_ONLY, resolveChecked } from "../../src/platform/network/address.ts";
 import { SEED, seedFor } from "../sweep.ts";
 import * as vectors from "./ssrf_vectors.ts";
 

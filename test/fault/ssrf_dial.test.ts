@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, test } from "bun:test";
 import { join } from "node:path";
-import { DialError, judgeUrl, type Lookup, networkPolicy, resolveChecked } from "../../src/platform/address.ts";
-import { guardedDial } from "../../src/platform/http_client.ts";
+import { DialError, judgeUrl, type Lookup, networkPolicy, resolveChecked } from "../../src/platform/network/address.ts";
+import { guardedDial } from "../../src/platform/network/http_client.ts";
 import { listen, NO_CONTENT, type Seen, TLS } from "./ssrf_listener.ts";
 
 const network = { allow_private: false, allow: [] as string[], ca_file: join(TLS, "ca.pem") };

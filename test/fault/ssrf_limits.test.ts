@@ -1,8 +1,8 @@
 import { afterEach, expect, test } from "bun:test";
 import type { Socket } from "node:net";
 import { join } from "node:path";
-import { DialError, type Lookup } from "../../src/platform/address.ts";
-import { guardedDial } from "../../src/platform/http_client.ts";
+import { DialError, type Lookup } from "../../src/platform/network/address.ts";
+import { guardedDial } from "../../src/platform/network/http_client.ts";
 import { until } from "../harness.ts";
 import { flood, listen, NO_CONTENT, type Seen, TLS } from "./ssrf_listener.ts";
 

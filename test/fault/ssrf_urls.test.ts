@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { judgeUrl, PUBLIC_ONLY } from "../../src/platform/address.ts";
+import { judgeUrl, PUBLIC_ONLY } from "../../src/platform/network/address.ts";
 
 const passes = (url: string) => judgeUrl(url, PUBLIC_ONLY, { allowHttp: true }).allowed;
 

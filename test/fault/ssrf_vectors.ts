@@ -1,4 +1,4 @@
-import { formatIp } from "../../src/lib/ip.ts";
+import { formatIp } from "../../src/lib/net/ip.ts";
 
 /**
  * What an outbound call must not reach, written down from the IANA registries apart from the guard's own table, so

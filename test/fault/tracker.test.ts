@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { durable } from "../../src/platform/db.ts";
+import { durable } from "../../src/platform/db/db.ts";
 import { atEveryFailpoint, makeKey, startBinary, testApp, until } from "../harness.ts";
 import { onlyRun, PATH, tick, trackerWorld } from "../tracker_kit.ts";
 

@@ -1,9 +1,9 @@
 import { expect, test } from "bun:test";
 import { rmSync } from "node:fs";
-import { durable } from "../../src/platform/db.ts";
-import { deliver } from "../../src/resources/webhooks/deliver.ts";
-import { fanOut } from "../../src/resources/webhooks/fan_out.ts";
-import { liveOf } from "../../src/resources/webhooks/live.ts";
+import { durable } from "../../src/platform/db/db.ts";
+import { deliver } from "../../src/resources/webhooks/delivery/deliver.ts";
+import { fanOut } from "../../src/resources/webhooks/delivery/fan_out.ts";
+import { liveOf } from "../../src/resources/webhooks/delivery/live.ts";
 import { webhookAttempts, webhookDeliveries, webhookEndpoints } from "../../src/resources/webhooks/table.ts";
 import { Crash, fakeClock, tempDir } from "../harness.ts";
 import { randomFor, SEED, sweep } from "../sweep.ts";

@@ -1,8 +1,8 @@
 import { expect, test } from "bun:test";
 import { rmSync } from "node:fs";
 import { join, resolve } from "node:path";
-import { findMarked } from "../../src/platform/orphans.ts";
-import { marks } from "../../src/platform/worker_env.ts";
+import { marks } from "../../src/platform/workers/env.ts";
+import { findMarked } from "../../src/platform/workers/orphans.ts";
 import { program, tempDir, until } from "../harness.ts";
 
 const PARENT = resolve(import.meta.dir, "../fixtures/parent.ts");

@@ -1,5 +1,5 @@
 import { afterEach, expect, test } from "bun:test";
-import { DialError } from "../../src/platform/address.ts";
+import { DialError } from "../../src/platform/network/address.ts";
 import { type TestApp, testApp } from "../harness.ts";
 import { startReceiver } from "../receiver.ts";
 

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { toAppError } from "../../src/http/errors.ts";
+import { toAppError } from "../../src/http/answer/errors.ts";
 import { StorageError } from "../../src/platform/files.ts";
 import { type TestApp, testApp } from "../harness.ts";
 

@@ -5,7 +5,7 @@ import { connect } from "node:net";
 import { hostname } from "node:os";
 import { type RunningServer, startServer } from "../../src/app.ts";
 import { isOwnName } from "../../src/http/host.ts";
-import { loadConfig } from "../../src/platform/config.ts";
+import { loadConfig } from "../../src/platform/config/config.ts";
 import { createLog } from "../../src/platform/log.ts";
 import * as keys from "../../src/resources/api_keys/service.ts";
 import * as workspaces from "../../src/resources/workspaces/service.ts";

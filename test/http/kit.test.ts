@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
-import { durable } from "../../src/platform/db.ts";
+import { durable } from "../../src/platform/db/db.ts";
 import { failpoints } from "../../src/platform/failpoint.ts";
 import * as service from "../../src/resources/workspaces/service.ts";
 import { workspaces } from "../../src/resources/workspaces/table.ts";

@@ -1,6 +1,6 @@
 import type { Database } from "bun:sqlite";
 import { expect, test } from "bun:test";
-import { durable } from "../../src/platform/db.ts";
+import { durable } from "../../src/platform/db/db.ts";
 import { detecting } from "../detection_kit.ts";
 import { JOURNEY, meanwhile, play } from "../meta/journey.ts";
 

@@ -2,7 +2,7 @@
 import { afterEach, describe, expect, test } from "bun:test";
 import { connect, type Socket } from "node:net";
 import { createStreams } from "../../src/http/limits/streams.ts";
-import { descriptorsLeft } from "../../src/platform/descriptors.ts";
+import { descriptorsLeft } from "../../src/platform/machine/descriptors.ts";
 import { makeKey, manyApps, startBinary, type TestApp, until } from "../harness.ts";
 
 const { open, closeAll } = manyApps();

@@ -1,6 +1,6 @@
 /** Nobody stalls the server: the largest hostile bodies that each route takes leave another client its answers. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { permutation } from "../../src/lib/training/random.ts";
+import { permutation } from "../../src/lib/random.ts";
 import { IS_FULL, randomFor, sweep } from "../sweep.ts";
 import { hostileBodies, type Room } from "./hostile.ts";
 import type { Watch } from "./pinger.ts";

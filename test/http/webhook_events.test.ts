@@ -1,10 +1,10 @@
 import { afterEach, expect, test } from "bun:test";
 import { isNotNull } from "drizzle-orm";
-import { cutDue } from "../../src/resources/datasets/snapshots.ts";
+import { cutDue } from "../../src/resources/datasets/stream/snapshots.ts";
 import * as jobs from "../../src/resources/training_jobs/service.ts";
-import { deliver } from "../../src/resources/webhooks/deliver.ts";
-import { fanOut } from "../../src/resources/webhooks/fan_out.ts";
-import { liveOf, quiet } from "../../src/resources/webhooks/live.ts";
+import { deliver } from "../../src/resources/webhooks/delivery/deliver.ts";
+import { fanOut } from "../../src/resources/webhooks/delivery/fan_out.ts";
+import { liveOf, quiet } from "../../src/resources/webhooks/delivery/live.ts";
 import { webhookDeliveries } from "../../src/resources/webhooks/table.ts";
 import { deploying } from "../fake_replicas.ts";
 import { manyTrainings } from "../fake_trainers.ts";

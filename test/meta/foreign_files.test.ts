@@ -40,7 +40,7 @@ const OWNERS = /^src\/resources\/(sessions|training_jobs)\//;
 /** Of platform/files.ts: they take the path of a temporary file that only the server can reach. */
 const OWN_PATHS = ["writeTemp", "StorageError", "Chunks"];
 /** The file of a base model lies in a folder of the server's own. */
-const BASE_MODEL = "src/resources/training_jobs/create.ts: sha256File";
+const BASE_MODEL = "src/resources/training_jobs/admission/create.ts: sha256File";
 
 test("only the door says where the directories of jobs and sessions lie", () => {
   const said = /(data_dir|dataDir)[^;\n]*["'`/](jobs|sessions)\b/;
@@ -48,11 +48,11 @@ test("only the door says where the directories of jobs and sessions lie", () => 
 });
 
 test("only the door makes a ForeignDir, and only the jail and messages to workers get the path of one", () => {
-  const door = /sandbox\/files\/foreign_dir\.ts$|^\.\/files\/foreign_dir\.ts$/;
+  const door = /sandbox\/files\/foreign_dir\.ts$|^\.\.?\/files\/foreign_dir\.ts$/;
   expect(outside.filter(([, text]) => /ForeignDir\.in\(|new ForeignDir\(/.test(text)).map(([file]) => file)).toEqual(
     [],
   );
-  expect(whoImports("pathOf", door)).toEqual(["src/sandbox/jail_spec.ts"]);
+  expect(whoImports("pathOf", door)).toEqual(["src/sandbox/jail/spec.ts"]);
   expect(whoImports("topOf", door)).toEqual([]);
   expect(whoImports("namesOf", door)).toEqual([]);
   expect(whoImports("openTop", door)).toEqual([]);
@@ -60,8 +60,8 @@ test("only the door makes a ForeignDir, and only the jail and messages to worker
   expect(whoImports("openParent", door)).toEqual([]);
   expect(whoImports("pathForWorker", door)).toEqual([
     "src/resources/code_artifacts/unpack.ts",
-    "src/resources/training_jobs/exports.ts",
-    "src/resources/training_jobs/plan.ts",
+    "src/resources/training_jobs/artifacts/exports.ts",
+    "src/resources/training_jobs/running/plan.ts",
   ]);
 });
 

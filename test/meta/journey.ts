@@ -1,5 +1,5 @@
-import { write } from "../../src/platform/db.ts";
-import * as moves from "../../src/resources/deployments/moves.ts";
+import { write } from "../../src/platform/db/db.ts";
+import * as moves from "../../src/resources/deployments/fleet/moves.ts";
 import * as models from "../../src/resources/models/service.ts";
 import { tarGz } from "../archives.ts";
 import { type TestApp, tempDir } from "../harness.ts";

@@ -1,4 +1,4 @@
-import { write } from "../../src/platform/db.ts";
+import { write } from "../../src/platform/db/db.ts";
 import * as billing from "../../src/resources/billing/service.ts";
 import * as workspaces from "../../src/resources/workspaces/service.ts";
 import type { TestApp } from "../harness.ts";

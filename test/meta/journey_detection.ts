@@ -1,4 +1,4 @@
-import { runBatches } from "../../src/resources/detection/runner.ts";
+import { runBatches } from "../../src/resources/detection/batches/runner.ts";
 import { bytesOf, imageOf } from "../detection_kit.ts";
 import type { TestApp } from "../harness.ts";
 import { startReceiver } from "../receiver.ts";

@@ -1,7 +1,7 @@
 import { eq } from "drizzle-orm";
 import { transition } from "../../src/events/lifecycle.ts";
 import { newId } from "../../src/lib/ids.ts";
-import { write } from "../../src/platform/db.ts";
+import { write } from "../../src/platform/db/db.ts";
 import { type Action, machine } from "../../src/resources/training_jobs/machine.ts";
 import { trainingExports, trainingJobs } from "../../src/resources/training_jobs/table.ts";
 import { tarGz } from "../archives.ts";

@@ -1,5 +1,5 @@
 import { transition } from "../../src/events/lifecycle.ts";
-import { write } from "../../src/platform/db.ts";
+import { write } from "../../src/platform/db/db.ts";
 import { machine } from "../../src/resources/sessions/machine.ts";
 import { CreateSession } from "../../src/resources/sessions/schema.ts";
 import * as sessions from "../../src/resources/sessions/service.ts";

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { EVENT_TYPES } from "../../src/events/catalog.ts";
 import { events } from "../../src/events/table.ts";
+import { isServicePath } from "../../src/http/answer/service_errors.ts";
 import { openapi } from "../../src/http/openapi.ts";
-import { isServicePath } from "../../src/http/service_errors.ts";
-import { durable } from "../../src/platform/db.ts";
+import { durable } from "../../src/platform/db/db.ts";
 import * as setup from "../../src/resources/setup/service.ts";
 import { detecting } from "../detection_kit.ts";
 import { type Answer, type TestApp, testApp } from "../harness.ts";

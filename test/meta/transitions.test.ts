@@ -2,8 +2,8 @@ import { afterAll, beforeAll, expect, test } from "bun:test";
 import { join } from "node:path";
 import { and, type Column, eq, getTableColumns, getTableName, inArray } from "drizzle-orm";
 import type { SQLiteColumn, SQLiteTable } from "drizzle-orm/sqlite-core";
-import { durable, write } from "../../src/platform/db.ts";
-import { changeRow } from "../../src/platform/row.ts";
+import { durable, write } from "../../src/platform/db/db.ts";
+import { changeRow } from "../../src/platform/db/row.ts";
 import { type TestApp, testApp } from "../harness.ts";
 
 const RESOURCES = join(import.meta.dir, "../../src/resources");

@@ -3,8 +3,8 @@
 import { dlopen, type Pointer, ptr } from "bun:ffi";
 import { beforeAll, describe, expect, test } from "bun:test";
 import { join, resolve } from "node:path";
-import { keepOnlyErrors } from "../../src/native/llama_log.ts";
-import { DEFAULTS_WORDS, GRAPH_WORDS, ggmlCalls, llamaCalls, openShim } from "../../src/native/shim.ts";
+import { keepOnlyErrors } from "../../src/native/llama/log.ts";
+import { DEFAULTS_WORDS, GRAPH_WORDS, ggmlCalls, llamaCalls, openShim } from "../../src/native/shim/shim.ts";
 import { tempDir } from "../harness.ts";
 
 const library = join(tempDir(), "by_value.so");

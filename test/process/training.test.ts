@@ -17,19 +17,10 @@ let dataset: string;
 
 const env = { VERK_TRAINING__THREADS: "1", VERK_HTTP__RATE_LIMIT_PER_SECOND: "0" };
 
-// biome-ignore lint/suspicious/noExplicitAny: a test reads whatever the server answered
-async function call(method: string, path: string, body?: unknown): Promise<any> {
-  const response = await fetch(`${server.url}/v1${path}`, {
-    method,
-    headers: {
-      authorization: `Bearer ${key}`,
-      ...(body === undefined || body instanceof FormData ? {} : { "content-type": "application/json" }),
-    },
-    ...(body === undefined ? {} : { body: body instanceof FormData ? body : JSON.stringify(body) }),
-  });
-  const answer = await response.json();
-  if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${JSON.stringify(answer)}`);
-  return answer;
+async function call(method: string, path: string, body?: unknown) {
+  const answer = await server.call(method, `/v1${path}`, body);
+  if (answer.status >= 400) throw new Error(`${method} ${path}: ${answer.status} ${answer.text}`);
+  return answer.body;
 }
 
 /** The share of vowels: any text has one, so that every group has something to learn from. */
@@ -38,8 +29,8 @@ const REWARD = `export function reward({ completions }) {
 }`;
 
 beforeAll(async () => {
-  server = await startBinary({ dir, env });
-  key = (await makeKey(dir)).key;
+  ({ key } = await makeKey(dir));
+  server = await startBinary({ dir, env, key });
   const rows = Array.from({ length: 24 }, (_, i) => JSON.stringify({ prompt: `What is ${i + 2} + ${3 * i + 1}?` }));
   const form = new FormData();
   form.set("name", "sums");
@@ -160,7 +151,7 @@ test("kill -9 of the server: the job goes on from its newest checkpoint when the
     return data.length > 0 ? data : undefined;
   });
   await server.kill("SIGKILL");
-  server = await startBinary({ dir, env });
+  server = await startBinary({ dir, env, key });
   expect(await ended(id)).toMatchObject({ status: "completed", error: null });
   expect(await streamOf(id)).toEqual(undisturbed);
   const { data } = await call("GET", `/training_jobs/${id}/events`);

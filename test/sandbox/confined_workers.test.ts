@@ -5,7 +5,7 @@ import { join, resolve } from "node:path";
 import { z } from "zod";
 import { systemClock } from "../../src/platform/clock.ts";
 import { silentLog } from "../../src/platform/log.ts";
-import { createSupervisor } from "../../src/platform/supervisor.ts";
+import { createSupervisor } from "../../src/platform/workers/supervisor.ts";
 import { createConfinement } from "../../src/sandbox/confinement/confine.ts";
 import { WORKER_LAYERS } from "../../src/sandbox/confinement/layers.ts";
 import { type ConfinedKind, POLICIES } from "../../src/sandbox/confinement/policy.ts";

@@ -2,9 +2,9 @@
 import { chmodSync, chownSync, mkdirSync, readdirSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { buildJail } from "../../scripts/bundle/jail.ts";
-import { type JailIo, startJailed } from "../../src/sandbox/jail.ts";
-import type { JailEnd, JailLimits, JailSpec, Mount } from "../../src/sandbox/jail_types.ts";
-import { sessionMounts } from "../../src/sandbox/session_root.ts";
+import { type JailIo, startJailed } from "../../src/sandbox/jail/jail.ts";
+import { sessionMounts } from "../../src/sandbox/jail/session_root.ts";
+import type { JailEnd, JailLimits, JailSpec, Mount } from "../../src/sandbox/jail/types.ts";
 import { tempDir } from "../harness.ts";
 import { asNobody, isRoot, NOBODY } from "./nobody.ts";
 

@@ -1,9 +1,9 @@
 import { afterAll, describe, expect, test } from "bun:test";
 import { chmodSync, copyFileSync, readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import { prepareJail, spawnPrepared, startJailed } from "../../src/sandbox/jail.ts";
-import { PROGRAM, programMounts } from "../../src/sandbox/jail_program.ts";
-import { explain, jailSupport } from "../../src/sandbox/jail_support.ts";
+import { prepareJail, spawnPrepared, startJailed } from "../../src/sandbox/jail/jail.ts";
+import { PROGRAM, programMounts } from "../../src/sandbox/jail/program.ts";
+import { explain, jailSupport } from "../../src/sandbox/jail/support.ts";
 import { until } from "../harness.ts";
 import { ATTACK, HELPER, openYard, processesWith } from "./jail_kit.ts";
 import { asNobody, isRoot, NOBODY } from "./nobody.ts";

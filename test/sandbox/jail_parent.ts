@@ -1,7 +1,7 @@
 /** Runs one jail in a process of its own: `bun jail_parent.ts`, the spec as JSON on stdin, how it ended on stdout. */
-import { type Jail, startJailed } from "../../src/sandbox/jail.ts";
-import { jailSupport } from "../../src/sandbox/jail_support.ts";
-import type { JailSpec } from "../../src/sandbox/jail_types.ts";
+import { type Jail, startJailed } from "../../src/sandbox/jail/jail.ts";
+import { jailSupport } from "../../src/sandbox/jail/support.ts";
+import type { JailSpec } from "../../src/sandbox/jail/types.ts";
 
 const { jail, spec } = (await Bun.stdin.json()) as { jail: Jail; spec: JailSpec };
 const support = await jailSupport(jail);

@@ -1,8 +1,8 @@
 import { expect, test } from "bun:test";
 import { closeSync, readSync } from "node:fs";
-import { memoryFile, neverBlock, pipe } from "../../src/native/jail.ts";
-import { encodeSpec } from "../../src/sandbox/jail_spec.ts";
-import type { JailSpec } from "../../src/sandbox/jail_types.ts";
+import { memoryFile, neverBlock, pipe } from "../../src/native/jail/jail.ts";
+import { encodeSpec } from "../../src/sandbox/jail/spec.ts";
+import type { JailSpec } from "../../src/sandbox/jail/types.ts";
 import { HELPER, LIMITS } from "./jail_kit.ts";
 
 const NOBODY = { uid: 65_534, gid: 65_534 };

@@ -1,9 +1,9 @@
 import { afterAll, expect, test } from "bun:test";
 import { rmSync } from "node:fs";
 import type { Language, Sample } from "../../src/lib/rewards/contract.ts";
-import { createRewardPool } from "../../src/sandbox/reward_pool.ts";
-import { spawnReward } from "../../src/sandbox/reward_spawn.ts";
-import { openScorer } from "../../src/sandbox/scorer.ts";
+import { createRewardPool } from "../../src/sandbox/reward/pool.ts";
+import { openScorer } from "../../src/sandbox/reward/scorer.ts";
+import { spawnReward } from "../../src/sandbox/reward/spawn.ts";
 import { tempDir } from "../harness.ts";
 
 /** One batch after the other in real processes of little memory. */

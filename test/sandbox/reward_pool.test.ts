@@ -1,9 +1,9 @@
 import { afterEach, expect, jest, test } from "bun:test";
 import type { Sample } from "../../src/lib/rewards/contract.ts";
 import { createFrames, encodeFrame } from "../../src/lib/rewards/frames.ts";
-import { createRewardPool } from "../../src/sandbox/reward_pool.ts";
-import type { SpawnedReward } from "../../src/sandbox/reward_spawn.ts";
-import { openScorer } from "../../src/sandbox/scorer.ts";
+import { createRewardPool } from "../../src/sandbox/reward/pool.ts";
+import { openScorer } from "../../src/sandbox/reward/scorer.ts";
+import type { SpawnedReward } from "../../src/sandbox/reward/spawn.ts";
 
 afterEach(() => void jest.useRealTimers());
 

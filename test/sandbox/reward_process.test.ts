@@ -1,8 +1,8 @@
 import { expect, test } from "bun:test";
 import type { Entrypoint, Sample } from "../../src/lib/rewards/contract.ts";
 import { createFrames, encodeFrame } from "../../src/lib/rewards/frames.ts";
-import { openRewardProcess } from "../../src/sandbox/reward_process.ts";
-import type { SpawnedReward } from "../../src/sandbox/reward_spawn.ts";
+import { openRewardProcess } from "../../src/sandbox/reward/process.ts";
+import type { SpawnedReward } from "../../src/sandbox/reward/spawn.ts";
 
 /** A fake process: `script` answers each request with frames, which may be lies. */
 type Request = { op: string; nonce: string };

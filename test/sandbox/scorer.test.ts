@@ -1,6 +1,9 @@
 /** Several rewards over one batch, over a fake pool whose processes do what the test says, on a clock of the test's own. */
 import { describe, expect, test } from "bun:test";
 import type { Entrypoint, Outcome, Sample } from "../../src/lib/rewards/contract.ts";
+import { openScorer } from "../../src/sandbox/reward/scorer.ts";
+import { MOST_FRESH } from "../../src/sandbox/reward/scorer_part.ts";
+import { type RewardPart, RewardRejected } from "../../src/sandbox/reward/scorer_types.ts";
 import type {
   Called,
   CallLimits,
@@ -8,10 +11,7 @@ import type {
   RewardEnd,
   RewardPool,
   RewardProcess,
-} from "../../src/sandbox/reward_types.ts";
-import { openScorer } from "../../src/sandbox/scorer.ts";
-import { MOST_FRESH } from "../../src/sandbox/scorer_part.ts";
-import { type RewardPart, RewardRejected } from "../../src/sandbox/scorer_types.ts";
+} from "../../src/sandbox/reward/types.ts";
 
 type Call = { part: string; entry: string; whole: boolean; completions: unknown[]; limits: CallLimits };
 /** What a process does when it is called: outcomes, then perhaps an end. */

@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, test } from "bun:test";
 import { existsSync, mkdirSync, readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import { durable, write } from "../../src/platform/db.ts";
+import { durable, write } from "../../src/platform/db/db.ts";
 import { reconcile } from "../../src/resources/sessions/reconcile.ts";
 import { CreateSession } from "../../src/resources/sessions/schema.ts";
 import * as sessions from "../../src/resources/sessions/service.ts";
@@ -73,7 +73,7 @@ describe("a session", () => {
   test.each([
     [{ timeout_seconds: 90_000 }, "/timeout_seconds", "lifetime_seconds"],
     [{ network: true }, "/network", "allow_network"],
-    [{ env: { "A=B": "x" } }, "/env/A=B", "named like"],
+    [{ env: { "A=B": "x" } }, "/env/A=B", "a name such as"],
     [{ env: { A: "x\0" } }, "/env/A", "NUL"],
     [{ volumes: [{ name: "v", mount_path: "/usr/x" }] }, "/volumes/0/mount_path", "/usr"],
     [{ volumes: [{ name: "v", mount_path: "data" }] }, "/volumes/0/mount_path", "absolute"],

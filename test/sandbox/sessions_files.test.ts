@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, test } from "bun:test";
 import { readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { write } from "../../src/platform/db.ts";
+import { write } from "../../src/platform/db/db.ts";
 import { CreateSession } from "../../src/resources/sessions/schema.ts";
 import * as sessions from "../../src/resources/sessions/service.ts";
 import { manyApps, type TestApp } from "../harness.ts";

@@ -1,5 +1,5 @@
 /** The program of ungated.test.ts: `ungated SOURCE` runs Python as the package loads it, its imports never locked. */
-import { readAsset } from "../../src/native/assets.ts";
+import { readAsset } from "../../src/native/bundle/assets.ts";
 import { loadPython } from "../../src/workers/reward/python/open.ts";
 
 const python = await loadPython({

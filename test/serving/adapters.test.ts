@@ -3,10 +3,10 @@ import { afterAll, beforeAll, expect, test } from "bun:test";
 import { mkdirSync, renameSync } from "node:fs";
 import { join } from "node:path";
 import { newId } from "../../src/lib/ids.ts";
-import { openBackend } from "../../src/native/ggml.ts";
-import { liveOf } from "../../src/resources/deployments/fleet.ts";
-import { begin } from "../../src/resources/deployments/reconcile.ts";
-import { register } from "../../src/resources/models/folder.ts";
+import { openBackend } from "../../src/native/ggml/ggml.ts";
+import { liveOf } from "../../src/resources/deployments/fleet/fleet.ts";
+import { register } from "../../src/resources/models/files/folder.ts";
+import * as modelResults from "../../src/resources/models/results.ts";
 import * as models from "../../src/resources/models/service.ts";
 import type { Adapter } from "../../src/workers/trainer/results/adapter.ts";
 import { writeAdapterGguf } from "../../src/workers/trainer/results/adapter_gguf.ts";
@@ -22,8 +22,11 @@ const PROMPTS = ["hello", "Tell me a thing.", "and the other thing is"];
 let on: TestApp;
 
 beforeAll(async () => {
-  on = testApp({ loops: ["deployments.reconcile"], flags: { "serving.threads": 1, "serving.restart_backoff_ms": 1 } });
-  begin(on.ctx);
+  on = testApp({
+    parts: ["deployments"],
+    loops: ["deployments.reconcile"],
+    flags: { "serving.threads": 1, "serving.restart_backoff_ms": 1 },
+  });
   const folder = join(on.dir, "models");
   for (const dir of [folder, join(on.dir, "jobs")]) mkdirSync(dir, { recursive: true });
   const base = join(folder, "base.gguf");
@@ -42,7 +45,7 @@ beforeAll(async () => {
     const path = join(on.dir, "jobs", `${name}.gguf`);
     await writeAdapterGguf(path, adapter);
     const of = { workspaceId: on.workspaceA, jobId: newId("job", 1), checkpointId: newId("ckpt", 1), step: 1 };
-    await models.registerResult(on.ctx, {
+    await modelResults.registerResult(on.ctx, {
       ...of,
       variant: "adapter",
       name,

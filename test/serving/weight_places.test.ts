@@ -1,7 +1,7 @@
 import { afterAll, expect, test } from "bun:test";
 import { rmSync } from "node:fs";
-import { TYPE } from "../../src/native/ggml.ts";
-import { weightPlaces } from "../../src/native/llama_weights.ts";
+import { TYPE } from "../../src/native/ggml/ggml.ts";
+import { weightPlaces } from "../../src/native/llama/weights.ts";
 import { openEngine } from "../../src/workers/serving/engine/engine.ts";
 import { tempDir } from "../harness.ts";
 import { makeModel } from "../models.ts";

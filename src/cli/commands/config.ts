@@ -1,5 +1,5 @@
 import { UsageError } from "../../lib/errors.ts";
-import { configFile, defaultToml, exposedSecrets, printConfig, sayExposed } from "../../platform/config.ts";
+import { configFile, defaultToml, exposedSecrets, printConfig, sayExposed } from "../../platform/config/config.ts";
 import { defaultPricing, loadPricing } from "../../platform/pricing.ts";
 import { CONFIG_FLAG, command, DATA_FLAG, EXIT, type Group, JSON_FLAG } from "../args.ts";
 import { note, print, printJson } from "../output.ts";

@@ -7,7 +7,7 @@ import { type Deployment, follow } from "../deployments.ts";
 import { INTERRUPTED } from "../interrupt.ts";
 import { note, print, printJson } from "../output.ts";
 import { createProgress } from "../progress.ts";
-import { labelOf } from "./keys.ts";
+import { labelOf } from "./manage/keys.ts";
 
 const FLAGS = {
   name: { type: "string", value: "NAME", doc: "Its name, also the model name in requests (default: from the model)" },

@@ -2,7 +2,7 @@ import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { VERSION } from "../../lib/version.ts";
-import { configFile } from "../../platform/config.ts";
+import { configFile } from "../../platform/config/config.ts";
 import { CONFIG_FLAG, command, DATA_FLAG, EXIT, JSON_FLAG } from "../args.ts";
 import { examine, type Finding, type Status } from "../doctor/check.ts";
 import { gpuChecks } from "../doctor/gpus.ts";

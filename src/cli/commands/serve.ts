@@ -1,9 +1,9 @@
-import { sentence, unusedGpu } from "../../lib/gpu_advice.ts";
 import { VERSION } from "../../lib/version.ts";
-import { groups } from "../../native/embedded.ts";
-import { configFile, exposedSecrets, sayExposed } from "../../platform/config.ts";
-import { findGpus } from "../../platform/gpu_presence.ts";
+import { groups } from "../../native/bundle/embedded.ts";
+import { configFile, exposedSecrets, sayExposed } from "../../platform/config/config.ts";
+import { findGpus } from "../../platform/machine/gpu_presence.ts";
 import { CONFIG_FLAG, command, DATA_FLAG } from "../args.ts";
+import { sentence, unusedGpu } from "../doctor/gpu_advice.ts";
 import { note } from "../output.ts";
 import { patiently } from "../patience.ts";
 import { settingsOf } from "../settings.ts";

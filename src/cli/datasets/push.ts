@@ -2,7 +2,7 @@ import { formatBytes } from "../../lib/bytes.ts";
 import { UsageError } from "../../lib/errors.ts";
 import { command, EXIT, JSON_FLAG, SERVER_FLAGS } from "../args.ts";
 import { ApiError, type Client } from "../client.ts";
-import { labelOf } from "../commands/keys.ts";
+import { labelOf } from "../commands/manage/keys.ts";
 import { connect } from "../connect.ts";
 import { INTERRUPTED, interruptible } from "../interrupt.ts";
 import { note, print, printJson } from "../output.ts";

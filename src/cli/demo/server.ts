@@ -1,6 +1,6 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { self } from "../../platform/self.ts";
+import { self } from "../../platform/workers/self.ts";
 import type { Leash } from "../native_probe.ts";
 
 export type DemoServer = {

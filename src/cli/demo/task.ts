@@ -2,7 +2,7 @@
  * What the demo teaches: sums of a number of two digits and one of a single digit, such as 47 + 8. The built-in model
  * gets less than half of them right.
  */
-import { openRandom, permutation } from "../../lib/training/random.ts";
+import { openRandom, permutation } from "../../lib/random.ts";
 
 export type Row = { prompt: string; answer: number };
 

@@ -1,7 +1,7 @@
 /** The part of the walk that trains: rows, reward, trial, training, deployment, and what it was good for. */
 
 import { formatDuration } from "../../lib/time.ts";
-import type { JobValidation } from "../../resources/training_jobs/validation_schema.ts";
+import type { JobValidation } from "../../resources/training_jobs/admission/validation_schema.ts";
 import type { Client } from "../client.ts";
 import type { Dataset } from "../datasets/find.ts";
 import type { Job } from "../jobs/find.ts";

@@ -1,11 +1,11 @@
 import { existsSync, statSync } from "node:fs";
 import { join, relative, sep } from "node:path";
-import { evaluate, type Sample } from "../../lib/detection/evaluation.ts";
 import { UsageError } from "../../lib/errors.ts";
 import { command, EXIT, JSON_FLAG } from "../args.ts";
 import { note, print, printJson } from "../output.ts";
 import { type Detector, type Outcome, takersOf } from "./detector.ts";
 import { evaluationText } from "./eval_report.ts";
+import { evaluate, type Sample } from "./evaluation.ts";
 import { type Found, findFiles } from "./files.ts";
 import { chosenModels, EXITS, FLAGS, namedModels, settingsHere, thresholdOf } from "./input.ts";
 import { oneLine } from "./report.ts";

@@ -1,6 +1,6 @@
-import type { Evaluation } from "../../lib/detection/evaluation.ts";
 import { PREDICTIONS } from "../../lib/detection/tiers.ts";
 import { columns } from "../output.ts";
+import type { Evaluation } from "./evaluation.ts";
 import { oneLine } from "./report.ts";
 
 type About = { modelVersions: Record<string, string | undefined>; failed: number; leftOut: number };

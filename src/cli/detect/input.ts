@@ -1,7 +1,7 @@
 /** The flags that `verk detect` and `verk detect eval` share. */
 import { AppError, UsageError } from "../../lib/errors.ts";
-import { nearest } from "../../lib/nearest.ts";
-import { type Config, configFile, loadConfig } from "../../platform/config.ts";
+import { nearest } from "../../lib/text/nearest.ts";
+import { type Config, configFile, loadConfig } from "../../platform/config/config.ts";
 import type { Versions } from "../../resources/detection/worker.ts";
 import { MODELS, type ModelName } from "../../workers/protocol_detector.ts";
 import { CONFIG_FLAG, DATA_FLAG } from "../args.ts";

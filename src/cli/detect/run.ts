@@ -1,5 +1,5 @@
 /** Many files through one detector, a few at a time: what is in memory does not grow with their number. */
-import type { Config } from "../../platform/config.ts";
+import type { Config } from "../../platform/config/config.ts";
 import type { ModelName } from "../../workers/protocol_detector.ts";
 import { interruptible } from "../interrupt.ts";
 import { createProgress, SILENT } from "../progress.ts";

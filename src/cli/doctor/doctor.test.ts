@@ -2,7 +2,7 @@ import { afterAll, expect, test } from "bun:test";
 import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { loadConfig } from "../../platform/config.ts";
+import { loadConfig } from "../../platform/config/config.ts";
 import { examine, type Scene } from "./check.ts";
 import { hostChecks } from "./host.ts";
 import { storageChecks } from "./storage.ts";

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "bun:test";
-import type { GpuFacts } from "../../lib/gpu_advice.ts";
 import type { ProbeReport } from "../../native/probe.ts";
-import { parseGpus } from "../../platform/hardware.ts";
+import { parseGpus } from "../../platform/machine/hardware.ts";
 import { fail } from "./check.ts";
+import type { GpuFacts } from "./gpu_advice.ts";
 import { cudaTrouble, judgeCards, judgeCuda } from "./gpus.ts";
 
 const DIR = "/data/native/llama-cuda-1";

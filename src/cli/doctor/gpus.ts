@@ -2,13 +2,13 @@
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { formatBytes } from "../../lib/bytes.ts";
-import { type GpuFacts, unusedGpu } from "../../lib/gpu_advice.ts";
-import { groups } from "../../native/embedded.ts";
+import { groups } from "../../native/bundle/embedded.ts";
 import { platform } from "../../native/platform/index.ts";
 import type { ProbeReport } from "../../native/probe.ts";
-import { findGpus, type GpuPresence } from "../../platform/gpu_presence.ts";
+import { findGpus, type GpuPresence } from "../../platform/machine/gpu_presence.ts";
 import { probeInChild } from "../native_probe.ts";
 import { type Check, fail, ok, type Scene, type Verdict, warn } from "./check.ts";
+import { type GpuFacts, unusedGpu } from "./gpu_advice.ts";
 
 export const gpuChecks: readonly Check[] = [
   { name: "GPUs", run: async () => judgeCards(await findGpus()) },

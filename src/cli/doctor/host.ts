@@ -1,8 +1,8 @@
 import { readFileSync } from "node:fs";
-import { formatListen, type Listen, parseListen } from "../../lib/listen.ts";
+import { formatListen, type Listen, parseListen } from "../../lib/net/listen.ts";
 import { BUILT_AT } from "../../lib/version.ts";
-import { exposedSecrets, sayExposed } from "../../platform/config.ts";
-import { isHeld } from "../../platform/data_lock.ts";
+import { exposedSecrets, sayExposed } from "../../platform/config/config.ts";
+import { isHeld } from "../../platform/db/data_lock.ts";
 import { type Check, fail, ok, type Scene, type Verdict, warn } from "./check.ts";
 
 const GLIBC_FLOOR = [2, 34] as const;

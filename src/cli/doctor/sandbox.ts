@@ -4,11 +4,11 @@ import type { Level } from "../../lib/rewards/levels.ts";
 import { missingLayers } from "../../lib/rewards/levels.ts";
 import { missingWorkerLayers } from "../../sandbox/confinement/layers.ts";
 import { type Support, workerSupport } from "../../sandbox/confinement/support.ts";
-import { jailSupport } from "../../sandbox/jail_support.ts";
-import type { JailSupport } from "../../sandbox/jail_types.ts";
-import { rewardSpawner } from "../../sandbox/reward_jail.ts";
-import { createRewardPool } from "../../sandbox/reward_pool.ts";
-import { sessionJail } from "../../sandbox/session_jail.ts";
+import { sessionJail } from "../../sandbox/jail/session_jail.ts";
+import { jailSupport } from "../../sandbox/jail/support.ts";
+import type { JailSupport } from "../../sandbox/jail/types.ts";
+import { rewardSpawner } from "../../sandbox/reward/jail.ts";
+import { createRewardPool } from "../../sandbox/reward/pool.ts";
 import { type Check, fail, ok, type Scene, type Verdict, warn } from "./check.ts";
 
 export const sandboxChecks: readonly Check[] = [

@@ -1,7 +1,7 @@
 /** The answer to "would this work?" in words. */
 import { formatBytes } from "../../lib/bytes.ts";
 import { formatDuration } from "../../lib/time.ts";
-import type { JobValidation } from "../../resources/training_jobs/validation_schema.ts";
+import type { JobValidation } from "../../resources/training_jobs/admission/validation_schema.ts";
 import { shortNumber } from "./view.ts";
 
 export type Validation = Pick<JobValidation, "valid" | "errors" | "warnings" | "estimate" | "reward_preview">;

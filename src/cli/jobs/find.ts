@@ -1,6 +1,6 @@
 /** Training jobs as the command line sees them. */
 import { UsageError } from "../../lib/errors.ts";
-import { nearest } from "../../lib/nearest.ts";
+import { nearest } from "../../lib/text/nearest.ts";
 import type { TrainingJob } from "../../resources/training_jobs/schema.ts";
 import { EXIT } from "../args.ts";
 import type { Client } from "../client.ts";

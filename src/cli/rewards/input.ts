@@ -2,12 +2,12 @@
 import { existsSync } from "node:fs";
 import { basename } from "node:path";
 import { UsageError } from "../../lib/errors.ts";
-import { nearest } from "../../lib/nearest.ts";
 import { LANGUAGES, type Language, MAX_SOURCE_BYTES, type Sample } from "../../lib/rewards/contract.ts";
 import { detectLanguage, languageOfFile } from "../../lib/rewards/language.ts";
 import { sampleFault, sampleOf } from "../../lib/rewards/samples.ts";
 import { hasOddNumbers, parseExact } from "../../lib/rows/json.ts";
 import { createLineReader, RowError } from "../../lib/rows/lines.ts";
+import { nearest } from "../../lib/text/nearest.ts";
 import { EXIT } from "../args.ts";
 import { openSource } from "../transfer/source.ts";
 

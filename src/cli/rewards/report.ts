@@ -1,6 +1,6 @@
 /** Rewards for people: a row for each sample, then what they amount to. */
 import type { Language, Rejection } from "../../lib/rewards/contract.ts";
-import type { Scored, ScoredBatch, ScoreSummary } from "../../sandbox/scorer_types.ts";
+import type { Scored, ScoredBatch, ScoreSummary } from "../../sandbox/reward/scorer_types.ts";
 import { paint, plain, print, printTable } from "../output.ts";
 
 const MESSAGE_CHARS = 160;

@@ -1,12 +1,12 @@
 /** A developer's own receiver fed from the event feed: no public address, no endpoint, the same signed requests. */
 import { UsageError } from "../../lib/errors.ts";
-import { KINDS } from "../../lib/webhooks/kinds.ts";
 import { deliveryHeaders, mintSecret } from "../../lib/webhooks/signature.ts";
 import { command, JSON_FLAG, SERVER_FLAGS } from "../args.ts";
 import { ApiError, type Client } from "../client.ts";
 import { connect } from "../connect.ts";
 import { INTERRUPTED, interruptible } from "../interrupt.ts";
 import { note, paint, print, printJson } from "../output.ts";
+import { KINDS } from "./kinds.ts";
 import { SECRET_FLAGS, secretOf } from "./secret.ts";
 
 const TIMEOUT_MS = 10_000; // as a delivery

@@ -1,6 +1,6 @@
 import { UsageError } from "../../lib/errors.ts";
 import { keyOf } from "../../lib/webhooks/signature.ts";
-import { ambientEnv } from "../../platform/config.ts";
+import { ambientEnv } from "../../platform/config/config.ts";
 import type { Where } from "../connect.ts";
 import { connect } from "../connect.ts";
 import { readAll } from "./input.ts";

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
+import { createTarReader } from "../../workers/inspector/tar.ts";
 import { createLedger, type Sink } from "./entries.ts";
-import { createTarReader } from "./tar.ts";
 import { tarChunks } from "./tar_write.ts";
 
 test("what is written can be read again, names longer than a header has room for too", async () => {

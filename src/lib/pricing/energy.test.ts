@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
+import { sumOf, sumsBy } from "../../resources/cost/sums.ts";
 import { closed, type Meter, meanWatts, read, wattHours } from "./energy.ts";
-import { sumOf, sumsBy } from "./history.ts";
 
 const NEW: Meter = { runSince: 10_000, energyJoules: null, energyWatts: null, energyAt: null };
 

@@ -1,4 +1,4 @@
-import { createJsonScan } from "../json_scan.ts";
+import { createJsonScan } from "../json/scan.ts";
 
 const MAX_DEPTH = 64;
 const CLOSERS = /[\]}]/g;

@@ -7,11 +7,11 @@
  * and `dynamic_sampling` is ours.
  */
 import { z } from "zod";
-import { nearest } from "../nearest.ts";
-import { SCALE_REWARDS } from "./advantages.ts";
-import { DPO_LOSSES } from "./dpo.ts";
-import { GRPO_LOSSES, SAMPLING_LEVELS } from "./grpo.ts";
-import { CORRECTION_MODES } from "./importance.ts";
+import { nearest } from "../text/nearest.ts";
+import { SCALE_REWARDS } from "./loss/advantages.ts";
+import { DPO_LOSSES } from "./loss/dpo.ts";
+import { GRPO_LOSSES, SAMPLING_LEVELS } from "./loss/grpo.ts";
+import { CORRECTION_MODES } from "./loss/importance.ts";
 import { SCHEDULES } from "./schedule.ts";
 
 export const METHODS = ["grpo", "sft", "dpo"] as const;

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
+import { openRandom } from "../random.ts";
 import { completionMetrics, type MetricPoint, thin } from "./metrics.ts";
-import { openRandom } from "./random.ts";
 
 test("lengths of completions: of all, and of those that ended", () => {
   const completions = [

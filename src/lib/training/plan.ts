@@ -1,7 +1,8 @@
 /** Resolved hyperparameters → what each algorithm takes. The one place where the two vocabularies meet. */
-import type { DpoOptions } from "./dpo.ts";
-import type { GrpoOptions, lossScales } from "./grpo.ts";
+
 import type { Method } from "./hyperparameters.ts";
+import type { DpoOptions } from "./loss/dpo.ts";
+import type { GrpoOptions, lossScales } from "./loss/grpo.ts";
 import type { Resolved } from "./resolve.ts";
 import { type Schedule, totalGrpoSteps, totalSteps, warmupSteps } from "./schedule.ts";
 

@@ -3,9 +3,9 @@ import * as crypto from "node:crypto";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { Webhook } from "standardwebhooks";
-import { openRandom } from "../training/random.ts";
-import { bodyOf } from "./payload.ts";
-import { rotate, type Secrets, signingSecrets } from "./rotation.ts";
+import { bodyOf } from "../../resources/webhooks/delivery/payload.ts";
+import { rotate, type Secrets, signingSecrets } from "../../resources/webhooks/rotation.ts";
+import { openRandom } from "../random.ts";
 import { deliveryHeaders, keyOf, macOf, maskSecret, mintSecret, sign, verify } from "./signature.ts";
 
 const NOW = 1_700_000_000;

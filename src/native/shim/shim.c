@@ -2,7 +2,7 @@
  * Calls of libllama and libggml that JavaScript cannot make: bun:ffi passes no struct by value and receives none, and
  * the library's logger may be called on any thread. The address of the library's function comes first in each call.
  *
- * The library's headers are not needed. A struct is words of the size that src/native/llama_params.ts checks at start;
+ * The library's headers are not needed. A struct is words of the size that src/native/llama/params.ts checks at start;
  * integers alone, over 16 bytes, it is passed and returned as the library's own struct on every architecture. A struct
  * that is returned goes through memory of the caller: it may be smaller than `returned` and `graph` say, never larger.
  */

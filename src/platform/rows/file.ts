@@ -9,7 +9,7 @@ import { Database, type Statement } from "bun:sqlite";
 import { closeSync, existsSync, fdatasync, openSync } from "node:fs";
 import { dirname } from "node:path";
 import { promisify } from "node:util";
-import { storageError } from "../db_errors.ts";
+import { storageError } from "../db/errors.ts";
 import { failpoint } from "../failpoint.ts";
 import { syncDir } from "../files.ts";
 

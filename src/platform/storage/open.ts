@@ -1,6 +1,6 @@
 import { join } from "node:path";
-import type { Config } from "../config.ts";
-import { readCaFile } from "../http_client.ts";
+import type { Config } from "../config/config.ts";
+import { readCaFile } from "../network/http_client.ts";
 import { openLocalStorage } from "./local.ts";
 import type { Storage } from "./storage.ts";
 

@@ -7,7 +7,7 @@ import {
   PutObjectCommand,
   S3Client,
 } from "@aws-sdk/client-s3";
-import type { Config } from "../config.ts";
+import type { Config } from "../config/config.ts";
 import { asBucketError, isMissing } from "./s3_errors.ts";
 import { type FetchOptions, fetchHandler } from "./s3_fetch.ts";
 

@@ -5,9 +5,9 @@ import { join } from "node:path";
 import { fakeClock, type TestApp, testApp } from "../../../test/harness.ts";
 import { SCOPES } from "../../context.ts";
 import { events } from "../../events/table.ts";
-import { mintKey } from "../../lib/api_key.ts";
-import { durable } from "../../platform/db.ts";
+import { durable } from "../../platform/db/db.ts";
 import { recordUses } from "./authenticate.ts";
+import { mintKey } from "./key_text.ts";
 
 const clock = fakeClock();
 let app: TestApp;
@@ -115,7 +115,7 @@ test("the time of last use is written down by the loop, not by the request", asy
   const { id, key } = (await create({})).body;
   clock.advance(5000);
   await app.call("GET", "/v1/api_keys", undefined, { key });
-  recordUses(app.ctx.db);
+  recordUses(app.ctx);
   const item = (await app.call("GET", "/v1/api_keys")).body.data.find((k: { id: string }) => k.id === id);
   expect(item.last_used_at).toBe(new Date(clock.now()).toISOString());
 });

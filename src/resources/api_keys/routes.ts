@@ -1,9 +1,9 @@
 import { Elysia } from "elysia";
 import type { Ctx } from "../../context.ts";
+import { listOf, PageQuery } from "../../http/answer/pagination.ts";
 import { area } from "../../http/auth.ts";
 import { creates } from "../../http/idempotency.ts";
 import { describe } from "../../http/openapi.ts";
-import { listOf, PageQuery } from "../../http/pagination.ts";
 import { asks } from "../../http/query.ts";
 import { Deleted } from "../../lib/schema.ts";
 import { ApiKey, CreateApiKey, CreatedApiKey } from "./schema.ts";
@@ -22,7 +22,7 @@ export const routes = (ctx: Ctx) => {
         }),
       {
         ...takes(CreateApiKey),
-        detail: describe("Create an API key; the key is shown only here", { 201: CreatedApiKey }),
+        detail: describe("Create an API key; the answer is the only one that shows it", { 201: CreatedApiKey }),
       },
     )
     .get("", ({ principal, query }) => keys.list(ctx, principal.workspaceId, query), {

@@ -1,8 +1,8 @@
 import { type AnyElysia, Elysia } from "elysia";
 import type { Ctx } from "../../context.ts";
+import { listOf } from "../../http/answer/pagination.ts";
 import { area } from "../../http/auth.ts";
 import { describe } from "../../http/openapi.ts";
-import { listOf } from "../../http/pagination.ts";
 import { asks } from "../../http/query.ts";
 import { routeNames } from "../../lib/route_names.ts";
 import { AuditEntry, AuditQuery } from "./schema.ts";

@@ -1,6 +1,6 @@
 import { z } from "zod";
+import { PageQuery } from "../../http/answer/pagination.ts";
 import type { AuditRow } from "../../http/audit.ts";
-import { PageQuery } from "../../http/pagination.ts";
 import type { Named } from "../../lib/route_names.ts";
 import { DateTime, later } from "../../lib/schema.ts";
 import { isoTime } from "../../lib/time.ts";

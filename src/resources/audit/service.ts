@@ -4,8 +4,8 @@ import type { Ctx } from "../../context.ts";
 import { type AuditRow, auditLog } from "../../http/audit.ts";
 import { AppError } from "../../lib/errors.ts";
 import type { Named } from "../../lib/route_names.ts";
-import type { Db, Tx } from "../../platform/db.ts";
-import { gradually } from "../../platform/gradually.ts";
+import type { Db, Tx } from "../../platform/db/db.ts";
+import { gradually } from "../../platform/db/gradually.ts";
 import { apiKeys } from "../api_keys/table.ts";
 import { type AuditQuery, present } from "./schema.ts";
 

@@ -5,11 +5,11 @@ import { fakeClock, manyApps, tempDir, testApp } from "../../../test/harness.ts"
 import { type JobsApp, jobsApp } from "../../../test/jobs_kit.ts";
 import { pretendServing } from "../../../test/pretend_replica.ts";
 import { events } from "../../events/table.ts";
-import { closeDb, openDb, write } from "../../platform/db.ts";
-import { migrate } from "../../platform/migrate.ts";
-import { MIGRATIONS } from "../../platform/migrations/index.ts";
-import * as deploymentMoves from "../deployments/moves.ts";
-import * as jobMoves from "../training_jobs/moves.ts";
+import { closeDb, openDb, write } from "../../platform/db/db.ts";
+import { migrate } from "../../platform/db/migrate.ts";
+import { MIGRATIONS } from "../../platform/db/migrations/index.ts";
+import * as deploymentMoves from "../deployments/fleet/moves.ts";
+import * as jobMoves from "../training_jobs/state/moves.ts";
 import * as billing from "./service.ts";
 import { creditAccounts, ledgerEntries } from "./table.ts";
 

@@ -5,8 +5,8 @@
 import { and, eq, sql } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { byMonth, monthOf } from "../../lib/months.ts";
-import { type Db, prepared, type Tx } from "../../platform/db.ts";
-import { preparedRow } from "../../platform/row.ts";
+import { type Db, prepared, type Tx } from "../../platform/db/db.ts";
+import { preparedRow } from "../../platform/db/row.ts";
 import { type ApiKeyRow, apiKeys } from "../api_keys/table.ts";
 import { apiKeySpending } from "./table.ts";
 import { type Meter, metersOf } from "./usage.ts";
@@ -54,7 +54,7 @@ export function spend(tx: Tx, { workspaceId, keyId, until, ms, micros }: Spent, 
 export const chargedMicros = (db: Db, keyId: string, now: number): number =>
   spendingOf(db, { keyId, month: monthOf(now) })?.spentMicros ?? 0;
 
-type Reading = Pick<Ctx, "db" | "clock">;
+type Reading = Pick<Ctx, "db" | "clock" | "state">;
 export type Budget = { key: ApiKeyRow; budgetMicros: number; usedMicros: number };
 
 /** The budget of the chain that has least left; null: no key in it has one. What runs and is not charged yet is used. */

@@ -4,12 +4,12 @@
  */
 import { and, type Column, eq, isNull, or, sql } from "drizzle-orm";
 import { emit } from "../../events/emit.ts";
-import { alertsOf } from "../../lib/billing/alerts.ts";
 import { newId } from "../../lib/ids.ts";
 import { usdOf } from "../../lib/money.ts";
-import { prepared, type Tx } from "../../platform/db.ts";
-import { preparedInsert, preparedRow } from "../../platform/row.ts";
+import { prepared, type Tx } from "../../platform/db/db.ts";
+import { preparedInsert, preparedRow } from "../../platform/db/row.ts";
 import { workspaces } from "../workspaces/table.ts";
+import { alertsOf } from "./alerts.ts";
 import { type AccountRow, creditAccounts, type EntryRow, ledgerEntries } from "./table.ts";
 
 const insert = preparedInsert(ledgerEntries);

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { PageQuery } from "../../http/pagination.ts";
+import { PageQuery } from "../../http/answer/pagination.ts";
 import { usdOf } from "../../lib/money.ts";
 import { DateTime, Label, later } from "../../lib/schema.ts";
 import { isoTime } from "../../lib/time.ts";

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { tarGz, zip } from "../../../test/archives.ts";
 import { atEveryFailpoint, manyApps, type TestApp } from "../../../test/harness.ts";
 import { events } from "../../events/table.ts";
-import { durable } from "../../platform/db.ts";
+import { durable } from "../../platform/db/db.ts";
 import { sweep } from "../volumes/sweep.ts";
 import { purge } from "../workspaces/purge.ts";
 

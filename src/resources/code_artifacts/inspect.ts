@@ -2,7 +2,7 @@
 import type { Ctx } from "../../context.ts";
 import { AppError } from "../../lib/errors.ts";
 import { oncePer } from "../../lib/once_per.ts";
-import type { Supervisor } from "../../platform/supervisor.ts";
+import type { Supervisor } from "../../platform/workers/supervisor.ts";
 import { FromInspector, type ToInspector } from "../../workers/protocol.ts";
 import type { CodeArtifactRow } from "./table.ts";
 

@@ -2,18 +2,16 @@
 import { and, eq, sql } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { emit } from "../../events/emit.ts";
-import { fileResponse } from "../../http/file_response.ts";
-import { type PageQuery, page } from "../../http/pagination.ts";
+import { fileResponse } from "../../http/answer/file_response.ts";
+import { type PageQuery, page } from "../../http/answer/pagination.ts";
 import { AppError } from "../../lib/errors.ts";
 import { newId } from "../../lib/ids.ts";
-import { type Tx, write } from "../../platform/db.ts";
-import { preparedInsert, preparedRow } from "../../platform/row.ts";
+import { type Tx, write } from "../../platform/db/db.ts";
+import { preparedInsert, preparedRow } from "../../platform/db/row.ts";
 import { LostKeyError } from "../../platform/storage/storage.ts";
 import * as looseKeys from "../loose_keys/service.ts";
 import { present } from "./schema.ts";
 import { type CodeArtifactRow, codeArtifacts } from "./table.ts";
-
-export { unpack } from "./unpack.ts";
 
 const insert = preparedInsert(codeArtifacts);
 const mine = eq(codeArtifacts.workspaceId, sql.placeholder("workspaceId"));

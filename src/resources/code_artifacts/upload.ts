@@ -5,9 +5,9 @@
 import { mkdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import type { Ctx } from "../../context.ts";
+import { deepest, type Issue } from "../../http/answer/issues.ts";
+import { type FilePart, readMultipart } from "../../http/body/multipart.ts";
 import { type Creation, creates } from "../../http/idempotency.ts";
-import { deepest, type Issue } from "../../http/issues.ts";
-import { type FilePart, readMultipart } from "../../http/multipart.ts";
 import { AppError } from "../../lib/errors.ts";
 import { newId } from "../../lib/ids.ts";
 import { asStorageError, type Chunks, cleanTemp, tempPath, type Written, writeTemp } from "../../platform/files.ts";

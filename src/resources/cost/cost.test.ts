@@ -3,7 +3,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fakeClock, manyApps, tempDir } from "../../../test/harness.ts";
 import { jobsApp } from "../../../test/jobs_kit.ts";
-import { write } from "../../platform/db.ts";
+import { write } from "../../platform/db/db.ts";
 import { powerReadings } from "../energy/table.ts";
 
 const { open, closeAll } = manyApps();

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { usdOf } from "../../lib/money.ts";
-import { DEFAULTS, type Estimate, type Month, type Wish } from "../../lib/pricing/estimate.ts";
 import { later } from "../../lib/schema.ts";
+import { DEFAULTS, type Estimate, type Month, type Wish } from "./estimate.ts";
 
 /** Text of a query; an empty one is no number. */
 const amount = (most: number, least = 0) =>

@@ -1,9 +1,9 @@
 /** Prices in force: those of the file, and of this machine by what its cards were measured to draw. */
 import type { Ctx } from "../../context.ts";
 import { usdOf } from "../../lib/money.ts";
-import { compare as compareAll, DEFAULTS, estimate, monthOf, type Prices } from "../../lib/pricing/estimate.ts";
-import { type Here, offersOf, rateMicros } from "../../lib/pricing/rates.ts";
 import * as energy from "../energy/service.ts";
+import { compare as compareAll, DEFAULTS, estimate, monthOf, type Prices } from "./estimate.ts";
+import { type Here, offersOf, rateMicros } from "./rates.ts";
 import { type CompareQuery, type EstimateQuery, type MonthQuery, presentEstimate, presentMonth } from "./schema.ts";
 
 type Priced = Pick<Ctx, "config" | "pricing" | "db">;

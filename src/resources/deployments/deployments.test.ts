@@ -3,8 +3,8 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type DeployingApp, eventsOf, manyDeploying } from "../../../test/fake_replicas.ts";
 import { fakeClock, until } from "../../../test/harness.ts";
-import { durable } from "../../platform/db.ts";
-import { liveOf } from "./fleet.ts";
+import { durable } from "../../platform/db/db.ts";
+import { liveOf } from "./fleet/fleet.ts";
 
 const CHAT = { model: "d", messages: [{ role: "user", content: "hi" }] };
 const { open: app, apps, closeAll } = manyDeploying();

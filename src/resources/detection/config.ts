@@ -1,6 +1,6 @@
 import type { Ctx } from "../../context.ts";
 import { AppError } from "../../lib/errors.ts";
-import { write } from "../../platform/db.ts";
+import { write } from "../../platform/db/db.ts";
 import * as webhooks from "../webhooks/service.ts";
 import { accountOf, change, creditsOf, planFor } from "./accounts.ts";
 import { namedModels } from "./policy.ts";

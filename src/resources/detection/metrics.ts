@@ -1,7 +1,7 @@
 /** Detections in numbers, single ones and those of batches alike. */
-import { serviceCodeOf } from "../../http/service_errors.ts";
+import { serviceCodeOf } from "../../http/answer/service_errors.ts";
 import type { AppError } from "../../lib/errors.ts";
-import { afterCommit, type Db, type Tx } from "../../platform/db.ts";
+import { afterCommit, type Db, type Tx } from "../../platform/db/db.ts";
 import { counter } from "../../platform/metrics.ts";
 import { ensembleOf } from "./policy.ts";
 import type { DetectionRow } from "./table.ts";

@@ -1,21 +1,21 @@
-/** The interface of detection: its own header for the key, its own shape of errors (src/http/service_errors.ts). */
+/** The interface of detection: its own header for the key, its own shape of errors (src/http/answer/service_errors.ts). */
 import { Elysia } from "elysia";
 import type { Ctx, Principal } from "../../context.ts";
-import { hasMade } from "../../http/audit.ts";
 import { area, type Door } from "../../http/auth.ts";
-import { readBody } from "../../http/body.ts";
+import { readBody } from "../../http/body/json.ts";
+import { keepOpen } from "../../http/connection.ts";
 import { createsLater } from "../../http/idempotency.ts";
 import { describe } from "../../http/openapi.ts";
-import { keepOpen } from "../../http/patience.ts";
 import { asks } from "../../http/query.ts";
+import { setMade } from "../../http/request_state.ts";
 import { AppError } from "../../lib/errors.ts";
-import * as batches from "./batches.ts";
+import * as batches from "./batches/batches.ts";
 import * as config from "./config.ts";
-import { decodeFile, fetchFile } from "./files.ts";
-import { withRoom } from "./intake.ts";
+import { decodeFile, fetchFile } from "./intake/files.ts";
+import { withRoom } from "./intake/intake.ts";
+import { spendRate } from "./intake/rate.ts";
 import { countFailed } from "./metrics.ts";
 import { namedModels } from "./policy.ts";
-import { spendRate } from "./rate.ts";
 import * as schema from "./schema.ts";
 import * as detections from "./service.ts";
 import { requireLine } from "./worker.ts";
@@ -132,7 +132,7 @@ const batching = (ctx: Ctx) => {
           set.status = 202;
           return batches.create(ctx, principal.workspaceId, body, once);
         });
-        hasMade(request, { id: batch.jobId });
+        setMade(request, { id: batch.jobId });
         return batch;
       }),
     {

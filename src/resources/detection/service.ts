@@ -4,14 +4,14 @@ import type { Ctx } from "../../context.ts";
 import { sniff } from "../../lib/detection/sniff.ts";
 import { AppError } from "../../lib/errors.ts";
 import { newId } from "../../lib/ids.ts";
-import { prepared, type Tx, write } from "../../platform/db.ts";
+import { prepared, type Tx, write } from "../../platform/db/db.ts";
+import { gradually } from "../../platform/db/gradually.ts";
+import { preparedInsert, preparedRow } from "../../platform/db/row.ts";
 import { sha256Bytes } from "../../platform/files.ts";
-import { gradually } from "../../platform/gradually.ts";
-import { preparedInsert, preparedRow } from "../../platform/row.ts";
 import type { ModelName, Scored } from "../../workers/protocol_detector.ts";
 import { workspaces } from "../workspaces/table.ts";
 import { accountOf, charge, hold } from "./accounts.ts";
-import { cancelAll } from "./batches.ts";
+import { cancelAll } from "./batches/batches.ts";
 import { countMade } from "./metrics.ts";
 import { divide, ensembleOf, modelsFor, READ_HERE } from "./policy.ts";
 import { type Detection, type GiveFeedback, present } from "./schema.ts";
@@ -143,15 +143,13 @@ export function giveFeedback(ctx: Ctx, workspaceId: string, id: string, given: G
   });
 }
 
-export const PRUNE_LOOP = "detection.prune";
-
 /** For a workspace that goes. What it found is removed by the loop: it may be much. */
 export function removeAll(ctx: Ctx, workspaceId: string) {
   write(ctx.db, (tx) => {
     cancelAll(ctx, tx, workspaceId);
     tx.delete(detectionAccounts).where(eq(detectionAccounts.workspaceId, workspaceId)).run();
   });
-  ctx.wake(PRUNE_LOOP);
+  ctx.wake("detection.prune");
 }
 
 const DAY_MS = 86_400_000;

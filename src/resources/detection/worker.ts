@@ -8,18 +8,18 @@ import { resolve } from "node:path";
 import type { Ctx } from "../../context.ts";
 import { AppError } from "../../lib/errors.ts";
 import { oncePer } from "../../lib/once_per.ts";
-import { createPlaces, type Places, takeWithin } from "../../platform/places.ts";
-import type { Supervisor } from "../../platform/supervisor.ts";
-import type { Exit, Grants, Worker } from "../../platform/worker.ts";
+import { Semaphore } from "../../platform/semaphore.ts";
+import type { Supervisor } from "../../platform/workers/supervisor.ts";
+import type { Exit, Grants, Worker } from "../../platform/workers/types.ts";
 import { FromDetector, type ModelName, Refused, Scored, type ToDetector } from "../../workers/protocol_detector.ts";
 import { createGate } from "./gate.ts";
 
 /** What is needed of a server; the command line has as much. */
 export type Room = Pick<Ctx, "config" | "clock" | "log" | "supervisor" | "closing">;
 export type Versions = Partial<Record<ModelName, string>>;
-type Child = { worker: Worker<FromDetector, ToDetector>; opened: Promise<Versions> };
+export type Child = { worker: Worker<FromDetector, ToDetector>; opened: Promise<Versions> };
 type State = {
-  places: Places | undefined;
+  permits: Semaphore | undefined;
   child: Child | undefined;
   /** Of the last that opened. */
   versions: Versions | undefined;
@@ -36,7 +36,7 @@ type State = {
 
 const stateOf = oncePer(
   (_of: Supervisor): State => ({
-    places: undefined,
+    permits: undefined,
     child: undefined,
     versions: undefined,
     failures: 0,
@@ -67,16 +67,16 @@ export type Ask = {
   signal: AbortSignal;
 };
 
-function placesOf({ config }: Room, state: State): Places {
+function permitsOf({ config }: Room, state: State): Semaphore {
   const total = config.detect.parallel;
-  state.places ??= createPlaces({ total, maxWaiting: total * LINE });
-  return state.places;
+  state.permits ??= new Semaphore({ permits: total, maxWaiting: total * LINE });
+  return state.permits;
 }
 
 /** 503 where even the line is full: before a body is read that would have to wait for nothing. */
 export function requireLine(ctx: Room) {
-  const places = placesOf(ctx, stateOf(ctx.supervisor));
-  if (places.waiting >= ctx.config.detect.parallel * LINE) throw full();
+  const permits = permitsOf(ctx, stateOf(ctx.supervisor));
+  if (permits.waiting >= ctx.config.detect.parallel * LINE) throw full();
 }
 
 const full = () =>
@@ -101,9 +101,9 @@ export async function score(ctx: Room, ask: Ask): Promise<Scored> {
 }
 
 async function inTurn(ctx: Room, state: State, ask: Ask): Promise<Scored> {
-  const patience = { clock: ctx.clock, ms: ctx.config.detect.wait_ms };
-  const giveBack = await takeWithin(patience, placesOf(ctx, state), ask, 1);
-  if (!giveBack) throw full();
+  const timeout = { clock: ctx.clock, ms: ctx.config.detect.wait_ms };
+  const release = await permitsOf(ctx, state).acquire(ask, { timeout });
+  if (!release) throw full();
   try {
     return await inUse(ctx, state, async () => {
       const first = await state.gate.shared(() => tryOnce(ctx, state, ask));
@@ -115,7 +115,7 @@ async function inTurn(ctx: Room, state: State, ask: Ask): Promise<Scored> {
       throw deadly();
     });
   } finally {
-    giveBack();
+    release();
   }
 }
 

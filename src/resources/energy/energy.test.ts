@@ -1,12 +1,12 @@
 import { afterEach, expect, test } from "bun:test";
 import { atEveryFailpoint, fakeClock } from "../../../test/harness.ts";
 import { type JobsApp, jobsApp } from "../../../test/jobs_kit.ts";
-import { durable } from "../../platform/db.ts";
-import type { Gpu } from "../../platform/hardware.ts";
+import { durable } from "../../platform/db/db.ts";
+import type { Gpu } from "../../platform/machine/hardware.ts";
 import * as cost from "../cost/service.ts";
 import * as gpu from "../gpu/service.ts";
-import * as moves from "../training_jobs/moves.ts";
 import * as jobs from "../training_jobs/service.ts";
+import * as moves from "../training_jobs/state/moves.ts";
 import * as energy from "./service.ts";
 import { powerReadings } from "./table.ts";
 

@@ -6,7 +6,7 @@ import type { Ctx } from "../../context.ts";
 import { onEvents } from "../../events/emit.ts";
 import type { EventRow } from "../../events/table.ts";
 import { oncePer } from "../../lib/once_per.ts";
-import { type Db, durable } from "../../platform/db.ts";
+import { type Db, durable } from "../../platform/db/db.ts";
 
 /** Another process (the command line) may write events too; it cannot ring our bell, so we look this often. */
 const LOOK_MS = 1_000;

@@ -4,7 +4,7 @@ import { EVENT_TYPES } from "../../events/catalog.ts";
 import { type EventRow, events } from "../../events/table.ts";
 import { AppError } from "../../lib/errors.ts";
 import { takingTurns } from "../../lib/turns.ts";
-import { durable, prepared } from "../../platform/db.ts";
+import { durable, prepared } from "../../platform/db/db.ts";
 import { hubFor } from "./hub.ts";
 
 const PAGE = 100;

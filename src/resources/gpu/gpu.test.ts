@@ -1,8 +1,8 @@
 import { afterAll, beforeEach, describe, expect, test } from "bun:test";
 import { fakeClock, testApp, until } from "../../../test/harness.ts";
-import { durable } from "../../platform/db.ts";
+import { durable } from "../../platform/db/db.ts";
 import { failpoints } from "../../platform/failpoint.ts";
-import type { Gpu } from "../../platform/hardware.ts";
+import type { Gpu } from "../../platform/machine/hardware.ts";
 import * as gpu from "./service.ts";
 
 const GB = 1e9;

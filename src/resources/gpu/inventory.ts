@@ -1,5 +1,5 @@
 import type { Ctx } from "../../context.ts";
-import { describeMachine, type Gpu, listGpus } from "../../platform/hardware.ts";
+import { describeMachine, type Gpu, listGpus } from "../../platform/machine/hardware.ts";
 import type { Device } from "./policy.ts";
 
 /** A device with what its driver says of it. */

@@ -5,10 +5,10 @@
  */
 import { eq } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
-import type { PageQuery } from "../../http/pagination.ts";
+import type { PageQuery } from "../../http/answer/pagination.ts";
 import { AppError } from "../../lib/errors.ts";
 import { oncePer } from "../../lib/once_per.ts";
-import { afterCommit, type Db, openCommit, type Tx, write } from "../../platform/db.ts";
+import { afterCommit, type Db, openCommit, type Tx, write } from "../../platform/db/db.ts";
 import { devicesFresh, devicesKnown, devicesSeen, type Leased, probeWith, type Seen } from "./inventory.ts";
 import { type Device, type Placement, place, type Request } from "./policy.ts";
 import { type GpuAvailability, present, presentAvailability, type View } from "./schema.ts";

@@ -1,10 +1,10 @@
 /** Devices, memory that is held, deliveries under way, credit, and the process itself. */
 import type { Ctx } from "../../context.ts";
 import { usdOf } from "../../lib/money.ts";
-import { type Family, labelText } from "../../lib/prometheus.ts";
 import { COMMIT, VERSION } from "../../lib/version.ts";
-import { freeBytes } from "../../platform/disk.ts";
+import { freeBytes } from "../../platform/machine/disk.ts";
 import * as gpu from "../gpu/service.ts";
+import { type Family, labelText } from "./prometheus.ts";
 import { gauge, scoped, total, type View } from "./rows.ts";
 
 /** The machine's, as every workspace sees them in GET /v1/gpu. Nobody waits for a driver. */

@@ -1,7 +1,7 @@
 import { afterEach, expect, test } from "bun:test";
 import { atEveryFailpoint, manyApps, type TestApp, until } from "../../../test/harness.ts";
 import { numberIn, parsePrometheus } from "../../../test/prometheus.ts";
-import { durable } from "../../platform/db.ts";
+import { durable } from "../../platform/db/db.ts";
 import { allFamilies } from "../../platform/metrics.ts";
 import * as workspaces from "../workspaces/service.ts";
 import { store } from "./store.ts";

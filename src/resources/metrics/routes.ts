@@ -2,7 +2,7 @@ import { Elysia } from "elysia";
 import type { Ctx } from "../../context.ts";
 import { area } from "../../http/auth.ts";
 import { describe } from "../../http/openapi.ts";
-import { CONTENT_TYPE } from "../../lib/prometheus.ts";
+import { CONTENT_TYPE } from "./prometheus.ts";
 import { scrape } from "./service.ts";
 
 export const routes = (ctx: Ctx) => {

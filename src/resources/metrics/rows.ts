@@ -1,6 +1,6 @@
 import type { SQLQueryBindings } from "bun:sqlite";
-import type { Family } from "../../lib/prometheus.ts";
-import { type Db, prepared } from "../../platform/db.ts";
+import { type Db, prepared } from "../../platform/db/db.ts";
+import type { Family } from "./prometheus.ts";
 
 /** Whose series: of one workspace, or, where it is null, of all. */
 export type View = { workspaceId: string | null };

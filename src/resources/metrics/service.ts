@@ -4,11 +4,11 @@
  */
 import type { Ctx, Principal } from "../../context.ts";
 import { oncePer } from "../../lib/once_per.ts";
-import { type Family, familyText, labelText, type Sample } from "../../lib/prometheus.ts";
-import type { Db } from "../../platform/db.ts";
+import type { Db } from "../../platform/db/db.ts";
 import { allFamilies, allSeries, type Series } from "../../platform/metrics.ts";
 import * as gpu from "../gpu/service.ts";
 import { balances, deliveries, devices, leases, server, storage } from "./machine_room.ts";
+import { type Family, familyText, labelText, type Sample } from "./prometheus.ts";
 import type { View } from "./rows.ts";
 import { load, store } from "./store.ts";
 import { jobs, queues, serving } from "./work.ts";

@@ -2,12 +2,9 @@
 import { eq } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { oncePer } from "../../lib/once_per.ts";
-import { type Db, durable, prepared, write } from "../../platform/db.ts";
+import { type Db, durable, prepared, write } from "../../platform/db/db.ts";
 import { allFamilies, allSeries, forget, isDirty, restore, type Series } from "../../platform/metrics.ts";
 import { counters } from "./table.ts";
-
-export const STORE = "metrics.store";
-export const STORE_MS = 2_000;
 
 /** What earlier processes had counted, once. */
 export const load: (db: Db) => true = oncePer((db) => {

@@ -1,7 +1,7 @@
 /** What is at work: jobs, deployments, and what waits for its turn. */
 import type { Ctx } from "../../context.ts";
-import { type Family, labelText } from "../../lib/prometheus.ts";
 import * as deployments from "../deployments/service.ts";
+import { type Family, labelText } from "./prometheus.ts";
 import { gauge, leftOut, MOST_ROWS, scoped, total, type View } from "./rows.ts";
 
 type Job = {

@@ -15,10 +15,10 @@ import {
 import { join } from "node:path";
 import { type TestApp, tempDir, testApp } from "../../../test/harness.ts";
 import { makeModel } from "../../../test/models.ts";
-import { write } from "../../platform/db.ts";
-import { scan } from "./folder.ts";
-import { hashNew } from "./hash.ts";
-import { importFile, openSource, place, registerChecked } from "./import.ts";
+import { write } from "../../platform/db/db.ts";
+import { scan } from "./files/folder.ts";
+import { hashNew } from "./files/hash.ts";
+import { importFile, openSource, place, registerChecked } from "./files/import.ts";
 import * as models from "./service.ts";
 
 let app: TestApp;

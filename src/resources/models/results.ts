@@ -7,11 +7,11 @@ import { join } from "node:path";
 import { and, desc, eq, inArray, isNull, ne, or, sql } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { newId } from "../../lib/ids.ts";
-import { durable, type Tx, write } from "../../platform/db.ts";
+import { durable, type Tx, write } from "../../platform/db/db.ts";
 import { asStorageError, syncDir } from "../../platform/files.ts";
 import type { ForeignDir } from "../../sandbox/files/foreign_dir.ts";
 import { linkFile } from "../../sandbox/files/trees.ts";
-import { inspect } from "./inspect.ts";
+import { inspect } from "./files/inspect.ts";
 import * as models from "./service.ts";
 import { type ModelRow, models as table } from "./table.ts";
 
@@ -155,21 +155,6 @@ export const byCheckpoint = (ctx: Ctx, workspaceId: string, checkpointId: string
       ),
     )
     .get();
-
-/** What an adapter is added to; undefined: nobody knows, or it is gone. */
-export function baseOf(ctx: Ctx, workspaceId: string, { baseModelId, baseModel }: ModelRow): ModelRow | undefined {
-  const name = baseModelId ?? baseModel;
-  return name === null ? undefined : models.find(ctx, workspaceId, name);
-}
-
-/** Adapters of the workspace that cannot be served without this model of its own. Uploaded ones know its name only. */
-export const adaptersOf = (ctx: Ctx, workspaceId: string, baseModelId: string): ModelRow[] =>
-  ctx.db
-    .select()
-    .from(table)
-    .where(and(eq(table.workspaceId, workspaceId), here))
-    .all()
-    .filter((row) => row.shape?.type === "adapter" && baseOf(ctx, workspaceId, row)?.id === baseModelId);
 
 /** Left by a kill between file and row. */
 export async function removeStrayResults(ctx: Ctx) {

@@ -1,20 +1,20 @@
 import { Elysia } from "elysia";
 import { z } from "zod";
 import type { Ctx } from "../../context.ts";
+import { listOf, PageQuery } from "../../http/answer/pagination.ts";
 import { area } from "../../http/auth.ts";
-import { readBody } from "../../http/body.ts";
+import { readBody } from "../../http/body/json.ts";
+import { keepOpen } from "../../http/connection.ts";
 import { creates } from "../../http/idempotency.ts";
 import { bodyLimits } from "../../http/limits/body_limits.ts";
 import { describe } from "../../http/openapi.ts";
-import { listOf, PageQuery } from "../../http/pagination.ts";
-import { keepOpen } from "../../http/patience.ts";
 import { asks } from "../../http/query.ts";
 import { Deleted, Label, later } from "../../lib/schema.ts";
 import { SignedQuery } from "../signed_urls/schema.ts";
 import { Model, present } from "./schema.ts";
 import * as models from "./service.ts";
-import * as upload from "./upload.ts";
-import { CompleteModel, CreateModel, CreatePresignedUpload, PresignedUpload, ReceivedFile } from "./upload_schema.ts";
+import { CompleteModel, CreateModel, CreatePresignedUpload, PresignedUpload, ReceivedFile } from "./upload/schema.ts";
+import * as upload from "./upload/upload.ts";
 
 export const PullModel = z
   .object({ name: Label(300).describe("owner/repo, owner/repo:QUANT or owner/repo:file.gguf") })

@@ -1,10 +1,10 @@
 import { Elysia } from "elysia";
 import type { Ctx } from "../../context.ts";
 import { addressOf } from "../../http/client.ts";
+import { createLimiter, type RateLimiter } from "../../http/limits/rate_limit.ts";
 import { describe } from "../../http/openapi.ts";
 import { asks } from "../../http/query.ts";
-import { createLimiter, type RateLimiter } from "../../http/rate_limit.ts";
-import { clientNetwork } from "../../lib/client_address.ts";
+import { clientNetwork } from "../../lib/net/client_address.ts";
 import { matchesTag } from "../../lib/range.ts";
 import { PublicRun, PublicRunList, PublicRunsQuery } from "./schema.ts";
 import * as runs from "./service.ts";

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { PageQuery } from "../../http/pagination.ts";
+import { PageQuery } from "../../http/answer/pagination.ts";
 import { DateTime, isoOrNull, later } from "../../lib/schema.ts";
 import { isoTime } from "../../lib/time.ts";
 import { JOB_METHODS, STATUSES } from "../training_jobs/table.ts";

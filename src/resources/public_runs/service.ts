@@ -6,7 +6,7 @@ import { AppError } from "../../lib/errors.ts";
 import { oncePer } from "../../lib/once_per.ts";
 import { isoTime } from "../../lib/time.ts";
 import { HEADLINE_METRIC } from "../../lib/training/metrics.ts";
-import { type Db, prepared, write } from "../../platform/db.ts";
+import { type Db, prepared, write } from "../../platform/db/db.ts";
 import type { SecretBox } from "../../platform/secrets.ts";
 import { trainingJobs } from "../training_jobs/table.ts";
 import { workspaces } from "../workspaces/table.ts";

@@ -1,7 +1,7 @@
 import type { Ctx } from "../../context.ts";
-import type { PageQuery } from "../../http/pagination.ts";
+import type { PageQuery } from "../../http/answer/pagination.ts";
 import { AppError } from "../../lib/errors.ts";
-import { listGpus } from "../../platform/hardware.ts";
+import { listGpus } from "../../platform/machine/hardware.ts";
 import type { Region } from "./schema.ts";
 
 type Probe = () => Promise<readonly { type: string }[]>;

@@ -1,7 +1,7 @@
 /** The ready rewards as reward functions that every workspace has. Their name is their id. */
 import { z } from "zod";
 import type { Ctx } from "../../context.ts";
-import { deepest, type Issue } from "../../http/issues.ts";
+import { deepest, type Issue } from "../../http/answer/issues.ts";
 import { AppError } from "../../lib/errors.ts";
 import { LIBRARY, type LibraryReward } from "../../lib/rewards/library.ts";
 import type { RewardFunction } from "./schema.ts";

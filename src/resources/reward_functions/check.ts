@@ -2,7 +2,7 @@
 import type { Ctx } from "../../context.ts";
 import { AppError } from "../../lib/errors.ts";
 import { LOAD_MS, type RewardCode } from "../../lib/rewards/contract.ts";
-import type { Loaded } from "../../sandbox/reward_types.ts";
+import type { Loaded } from "../../sandbox/reward/types.ts";
 import { holding } from "./holding.ts";
 
 /** Aborts when the client leaves or the server stops, whichever is first. */

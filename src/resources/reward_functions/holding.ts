@@ -2,7 +2,7 @@
 import type { Ctx } from "../../context.ts";
 import { AppError } from "../../lib/errors.ts";
 import { oncePer } from "../../lib/once_per.ts";
-import { type Asker, createPlaces, takeWithin } from "../../platform/places.ts";
+import { type Caller, Semaphore } from "../../platform/semaphore.ts";
 
 const MAX_WAITING = 256;
 const PATIENCE_MS = 60_000;
@@ -10,12 +10,13 @@ const PATIENCE_MS = 60_000;
 /** One process always stays for other workspaces, so that endless code of one workspace does not shut them out. */
 const mostOf = (processes: number) => Math.max(1, processes - 1);
 
-const placesOf = oncePer(({ sandbox: { processes } }: Ctx["config"]) =>
-  createPlaces({ total: processes, maxWaiting: MAX_WAITING, keepsOne: true, mostEach: mostOf(processes) }),
+const permitsOf = oncePer(
+  ({ sandbox: { processes } }: Ctx["config"]) =>
+    new Semaphore({ permits: processes, maxWaiting: MAX_WAITING, keepsOne: true, mostEach: mostOf(processes) }),
 );
 
-/** Holds `count` places while it works. Waits a minute at most; then, or where the line is long, 503. */
-export async function holding<T>(ctx: Ctx, asker: Asker, count: number, work: () => Promise<T>): Promise<T> {
+/** Holds `count` permits while it works. Waits a minute at most; then, or where the line is long, 503. */
+export async function holding<T>(ctx: Ctx, caller: Caller, count: number, work: () => Promise<T>): Promise<T> {
   const { processes } = ctx.config.sandbox;
   const most = mostOf(processes);
   if (count > most)
@@ -24,9 +25,9 @@ export async function holding<T>(ctx: Ctx, asker: Asker, count: number, work: ()
       `reward_functions: has ${count} rewards, and one workspace may use ${most} of the ${processes} reward processes of this server (sandbox.processes): send ${most} at most`,
       { param: "/reward_functions" },
     );
-  const patience = { clock: ctx.clock, ms: PATIENCE_MS };
-  const giveBack = await takeWithin(patience, placesOf(ctx.config), asker, count);
-  if (!giveBack)
+  const timeout = { clock: ctx.clock, ms: PATIENCE_MS };
+  const release = await permitsOf(ctx.config).acquire(caller, { permits: count, timeout });
+  if (!release)
     throw new AppError(
       "no_capacity",
       `The reward processes that this workspace may use are busy (${most} of ${processes}): try again`,
@@ -37,6 +38,6 @@ export async function holding<T>(ctx: Ctx, asker: Asker, count: number, work: ()
   try {
     return await work();
   } finally {
-    giveBack();
+    release();
   }
 }

@@ -3,7 +3,7 @@ import type { Ctx } from "../../context.ts";
 import { AppError } from "../../lib/errors.ts";
 import type { Language } from "../../lib/rewards/contract.ts";
 import { detectLanguage } from "../../lib/rewards/language.ts";
-import type { RewardPart } from "../../sandbox/scorer_types.ts";
+import type { RewardPart } from "../../sandbox/reward/scorer_types.ts";
 import { builtin, checkedParams } from "./builtin.ts";
 import type { RewardRef } from "./schema.ts";
 import { mustFind, sourceOf } from "./service.ts";

@@ -1,10 +1,10 @@
 import { Elysia } from "elysia";
 import { z } from "zod";
 import type { Ctx } from "../../context.ts";
+import { listOf, PageQuery } from "../../http/answer/pagination.ts";
 import { area } from "../../http/auth.ts";
+import { keepOpen } from "../../http/connection.ts";
 import { describe } from "../../http/openapi.ts";
-import { listOf, PageQuery } from "../../http/pagination.ts";
-import { keepOpen } from "../../http/patience.ts";
 import { asks } from "../../http/query.ts";
 import { Deleted } from "../../lib/schema.ts";
 import { builtins } from "./builtin.ts";

@@ -2,8 +2,8 @@
 import type { Ctx } from "../../context.ts";
 import { AppError } from "../../lib/errors.ts";
 import { sampleOf } from "../../lib/rewards/samples.ts";
-import { openScorer } from "../../sandbox/scorer.ts";
-import { type RewardPart, RewardRejected } from "../../sandbox/scorer_types.ts";
+import { openScorer } from "../../sandbox/reward/scorer.ts";
+import { type RewardPart, RewardRejected } from "../../sandbox/reward/scorer_types.ts";
 import { gone } from "./check.ts";
 import { holding } from "./holding.ts";
 import { INLINE, placed } from "./resolve.ts";

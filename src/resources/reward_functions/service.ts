@@ -2,20 +2,16 @@
 import { and, desc, eq, isNull, type SQL, sql } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { emit } from "../../events/emit.ts";
-import { fileResponse } from "../../http/file_response.ts";
-import { type PageQuery, page } from "../../http/pagination.ts";
+import { fileResponse } from "../../http/answer/file_response.ts";
+import { type PageQuery, page } from "../../http/answer/pagination.ts";
 import { AppError } from "../../lib/errors.ts";
 import { isId, newId } from "../../lib/ids.ts";
 import { extensionOf } from "../../lib/rewards/language.ts";
-import { type Tx, write } from "../../platform/db.ts";
-import { preparedInsert } from "../../platform/row.ts";
+import { type Tx, write } from "../../platform/db/db.ts";
+import { preparedInsert } from "../../platform/db/row.ts";
 import { builtin } from "./builtin.ts";
 import { present, type RewardFunction } from "./schema.ts";
 import { type RewardFunctionRow, records, rewardFunctions } from "./table.ts";
-
-export { check, gone, leaving } from "./check.ts";
-export { holding } from "./holding.ts";
-export { placed, type RewardSource, resolveRewards } from "./resolve.ts";
 
 const { table } = records;
 const insert = preparedInsert(rewardFunctions);

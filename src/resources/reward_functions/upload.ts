@@ -1,17 +1,17 @@
 /** A new version: read, checked in the sandbox, and kept with what the check found, good or bad. */
 import type { z } from "zod";
 import type { Ctx } from "../../context.ts";
-import { readBody } from "../../http/body.ts";
+import { deepest, type Issue } from "../../http/answer/issues.ts";
+import { readBody } from "../../http/body/json.ts";
+import { isMultipart, readMultipart } from "../../http/body/multipart.ts";
 import { type Creation, createsLater, type Once } from "../../http/idempotency.ts";
-import { deepest, type Issue } from "../../http/issues.ts";
 import { bodyLimits } from "../../http/limits/body_limits.ts";
-import { isMultipart, readMultipart } from "../../http/multipart.ts";
 import { AppError } from "../../lib/errors.ts";
 import { type Language, MAX_SOURCE_BYTES, type Rejection } from "../../lib/rewards/contract.ts";
 import { languageOfFile } from "../../lib/rewards/language.ts";
 import type { Metadata } from "../../lib/schema.ts";
-import { write } from "../../platform/db.ts";
-import type { Loaded } from "../../sandbox/reward_types.ts";
+import { write } from "../../platform/db/db.ts";
+import type { Loaded } from "../../sandbox/reward/types.ts";
 import { isBuiltin } from "./builtin.ts";
 import { check, leaving } from "./check.ts";
 import { detected } from "./resolve.ts";

@@ -3,7 +3,7 @@ import { fakeRewards } from "../../../test/fake_rewards.ts";
 import { atEveryFailpoint, manyApps, type TestApp, until } from "../../../test/harness.ts";
 import { events } from "../../events/table.ts";
 import { AppError } from "../../lib/errors.ts";
-import { durable } from "../../platform/db.ts";
+import { durable } from "../../platform/db/db.ts";
 import { purge } from "../workspaces/purge.ts";
 
 const { open, closeAll } = manyApps();

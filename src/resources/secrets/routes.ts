@@ -1,8 +1,8 @@
 import { Elysia } from "elysia";
 import type { Ctx } from "../../context.ts";
+import { listOf, PageQuery } from "../../http/answer/pagination.ts";
 import { area } from "../../http/auth.ts";
 import { describe } from "../../http/openapi.ts";
-import { listOf, PageQuery } from "../../http/pagination.ts";
 import { asks } from "../../http/query.ts";
 import { Deleted } from "../../lib/schema.ts";
 import { PutSecret, present, Secret, SecretName } from "./schema.ts";

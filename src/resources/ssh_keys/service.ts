@@ -1,13 +1,13 @@
 import { and, eq, sql } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { emit } from "../../events/emit.ts";
-import { type PageQuery, page } from "../../http/pagination.ts";
+import { type PageQuery, page } from "../../http/answer/pagination.ts";
 import { AppError } from "../../lib/errors.ts";
 import { newId } from "../../lib/ids.ts";
-import { isPair, parsePrivateKey, parsePublicKey, SshKeyError, type SshPublicKey } from "../../lib/ssh.ts";
-import { write } from "../../platform/db.ts";
-import { isUniqueViolation } from "../../platform/db_errors.ts";
-import { preparedRow } from "../../platform/row.ts";
+import { write } from "../../platform/db/db.ts";
+import { isUniqueViolation } from "../../platform/db/errors.ts";
+import { preparedRow } from "../../platform/db/row.ts";
+import { isPair, parsePrivateKey, parsePublicKey, SshKeyError, type SshPublicKey } from "./key.ts";
 import { type CreateSshKey, present } from "./schema.ts";
 import { type SshKeyRow, sshKeys } from "./table.ts";
 
@@ -59,13 +59,13 @@ export function remove(ctx: Ctx, workspaceId: string, id: string): SshKeyRow {
   });
 }
 
-/** For a workspace that goes. */
+/** For a workspace that is deleted. */
 export function removeAll(ctx: Ctx, workspaceId: string) {
-  const gone = ctx.db.select().from(sshKeys).where(eq(sshKeys.workspaceId, workspaceId)).all();
-  for (const { id } of gone) remove(ctx, workspaceId, id);
+  const rows = ctx.db.select().from(sshKeys).where(eq(sshKeys.workspaceId, workspaceId)).all();
+  for (const { id } of rows) remove(ctx, workspaceId, id);
 }
 
-/** The private key as a file's content, for a use inside this server. */
+/** Decrypts the private key as the content of a key file, for use inside this server. */
 export function revealPrivateKey(ctx: Ctx, workspaceId: string, id: string): string {
   const row = mustGet(ctx, workspaceId, id);
   return new TextDecoder().decode(ctx.secrets.open(row.privateKeySealed, aad(workspaceId, id)));
@@ -83,6 +83,6 @@ function checkPair(input: CreateSshKey): SshPublicKey {
   }
 }
 
-/** ssh refuses a key file with CRLF or without a last newline. */
+/** ssh rejects a key file with CRLF or without a newline at the end. */
 const asFile = (text: string) => `${text.trim().replaceAll("\r\n", "\n")}\n`;
 const aad = (workspaceId: string, id: string) => `${workspaceId}:${id}`;

@@ -2,10 +2,10 @@
 import { and, eq, sql } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { AppError } from "../../lib/errors.ts";
-import type { Db } from "../../platform/db.ts";
-import { leavingSpace, mustLeaveSpace } from "../../platform/disk.ts";
+import type { Db } from "../../platform/db/db.ts";
+import { preparedRow } from "../../platform/db/row.ts";
 import type { Chunks } from "../../platform/files.ts";
-import { preparedRow } from "../../platform/row.ts";
+import { leavingSpace, mustLeaveSpace } from "../../platform/machine/disk.ts";
 import { type Kind, storageUsage } from "./table.ts";
 
 const usageOf = preparedRow(

@@ -6,13 +6,13 @@ import { jobPaths } from "../../../test/foreign_paths.ts";
 import { atEveryFailpoint, testApp } from "../../../test/harness.ts";
 import { type JobsApp, jobsApp } from "../../../test/jobs_kit.ts";
 import { newId } from "../../lib/ids.ts";
-import { durable, write } from "../../platform/db.ts";
+import { durable, write } from "../../platform/db/db.ts";
 import { datasetPins } from "../datasets/table.ts";
 import { looseKeys } from "../loose_keys/table.ts";
 import { purge } from "../workspaces/purge.ts";
-import { admittingOf } from "./create.ts";
+import { admittingOf } from "./admission/create.ts";
+import { sweep } from "./running/sweep.ts";
 import * as jobs from "./service.ts";
-import { sweep } from "./sweep.ts";
 import { trainingCheckpoints, trainingEvents, trainingJobs, trainingMetrics } from "./table.ts";
 
 const PATH = "/v1/training_jobs";

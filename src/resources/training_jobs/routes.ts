@@ -1,23 +1,23 @@
 import { Elysia } from "elysia";
 import type { Ctx, Principal } from "../../context.ts";
+import { listOf, PageQuery } from "../../http/answer/pagination.ts";
 import { area } from "../../http/auth.ts";
+import { keepOpen } from "../../http/connection.ts";
 import { createsLater } from "../../http/idempotency.ts";
 import { describe } from "../../http/openapi.ts";
-import { listOf, PageQuery } from "../../http/pagination.ts";
-import { keepOpen } from "../../http/patience.ts";
 import { asks } from "../../http/query.ts";
 import { Deleted } from "../../lib/schema.ts";
-import * as rewardFunctions from "../reward_functions/service.ts";
-import { open } from "./create.ts";
-import { CreateTrainingJob } from "./create_schema.ts";
-import * as metrics from "./metrics.ts";
-import { setPublished } from "./publishing.ts";
-import * as reading from "./reading.ts";
-import * as shapes from "./reading_schema.ts";
+import * as codeCheck from "../reward_functions/check.ts";
+import { open } from "./admission/create.ts";
+import { CreateTrainingJob } from "./admission/create_schema.ts";
+import { validate } from "./admission/validate.ts";
+import { JobValidation } from "./admission/validation_schema.ts";
 import { TrainingJob } from "./schema.ts";
 import * as jobs from "./service.ts";
-import { validate } from "./validate.ts";
-import { JobValidation } from "./validation_schema.ts";
+import * as reading from "./views/lists.ts";
+import * as metrics from "./views/metrics.ts";
+import { setPublished } from "./views/publishing.ts";
+import * as shapes from "./views/schema.ts";
 
 const PREFIX = "/v1/training_jobs";
 const TAGS = ["Training jobs"];
@@ -30,7 +30,7 @@ const askerOf = (ctx: Ctx, { workspaceId, keyId, scopes }: Principal, request: R
   workspaceId,
   keyId,
   scopes,
-  signal: rewardFunctions.leaving(ctx, request),
+  signal: codeCheck.leaving(ctx, request),
 });
 
 const managing = (ctx: Ctx) => {

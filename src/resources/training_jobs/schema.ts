@@ -7,7 +7,7 @@ import { LoraSettings } from "../../lib/training/lora.ts";
 import { HEADLINE_METRIC } from "../../lib/training/metrics.ts";
 import { costOf } from "../billing/service.ts";
 import { snapshotId } from "../datasets/schema.ts";
-import { PRIORITIES, type Priority } from "./create_schema.ts";
+import { PRIORITIES, type Priority } from "./admission/create_schema.ts";
 import { FAILURE_CODES, JOB_METHODS, type JobRow, STATUSES } from "./table.ts";
 
 const Gpu = z.object({ type: z.string(), count: z.int() });

@@ -5,8 +5,8 @@ import { manyTrainings } from "../../../test/fake_trainers.ts";
 import { until } from "../../../test/harness.ts";
 import { namesIn } from "../../sandbox/files/trees.ts";
 import { usedBytes } from "../storage_usage/service.ts";
-import { keptOf } from "./checkpoint_files.ts";
-import { placesOf } from "./places.ts";
+import { keptOf } from "./state/checkpoint_files.ts";
+import { placesOf } from "./state/paths.ts";
 
 setDefaultTimeout(120_000);
 const { app, close, closeAll } = manyTrainings();

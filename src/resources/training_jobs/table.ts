@@ -1,7 +1,7 @@
 import { integer, primaryKey, real, sqliteTable, text } from "drizzle-orm/sqlite-core";
 import type { Language } from "../../lib/rewards/contract.ts";
 import type { LoraSettings } from "../../lib/training/lora.ts";
-import type { RewardPart } from "../../sandbox/scorer_types.ts";
+import type { RewardPart } from "../../sandbox/reward/scorer_types.ts";
 import { workspaces } from "../workspaces/table.ts";
 
 export const STATUSES = [

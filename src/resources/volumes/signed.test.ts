@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, test } from "bun:test";
 import { atEveryFailpoint, fakeClock, manyApps, type Options, type TestApp, until } from "../../../test/harness.ts";
-import { durable } from "../../platform/db.ts";
+import { durable } from "../../platform/db/db.ts";
 import { looseKeys } from "../loose_keys/table.ts";
 import { uploads } from "../uploads/table.ts";
 import { sweep } from "./sweep.ts";

@@ -2,8 +2,8 @@ import { and, asc, desc, eq, gt, inArray, sql } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { emit } from "../../events/emit.ts";
 import { AppError } from "../../lib/errors.ts";
-import { write } from "../../platform/db.ts";
-import { DELIVER_LOOP, enqueue } from "./enqueue.ts";
+import { write } from "../../platform/db/db.ts";
+import { enqueue } from "./delivery/enqueue.ts";
 import { TEST } from "./kinds.ts";
 import { type Delivery, presentDelivery } from "./schema.ts";
 import * as endpoints from "./service.ts";
@@ -51,7 +51,7 @@ export function sendTest(ctx: Ctx, workspaceId: string, endpointId: string): Del
     const event = { id: emit(tx, TEST, { workspaceId, now }, data), workspaceId, type: TEST, createdAt: now, data };
     return enqueue(tx, event, { endpoint, trigger: "test", now });
   });
-  ctx.wake(DELIVER_LOOP);
+  ctx.wake("webhooks.deliver");
   return row;
 }
 
@@ -67,7 +67,7 @@ export function resend(ctx: Ctx, workspaceId: string, endpointId: string, delive
     endpoints.mustBeEnabled(ctx, workspaceId, endpointId);
     return tx.update(webhookDeliveries).set(asked(ctx)).where(known).returning().get() as DeliveryRow;
   });
-  ctx.wake(DELIVER_LOOP);
+  ctx.wake("webhooks.deliver");
   return row;
 }
 

@@ -1,7 +1,7 @@
 import type { Ctx } from "../../context.ts";
 import { AppError } from "../../lib/errors.ts";
-import { DialError, judgeUrl, type Lookup, networkPolicy, resolveChecked } from "../../platform/address.ts";
-import { logRefusal } from "../../platform/dial_log.ts";
+import { DialError, judgeUrl, type Lookup, networkPolicy, resolveChecked } from "../../platform/network/address.ts";
+import { logRefusal } from "../../platform/network/dial_log.ts";
 
 const RESOLVE_MS = 3_000;
 

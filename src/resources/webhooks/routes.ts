@@ -1,19 +1,19 @@
 import { Elysia } from "elysia";
 import type { Ctx, Principal } from "../../context.ts";
+import { listOf, PageQuery } from "../../http/answer/pagination.ts";
 import { auditReveal } from "../../http/audit.ts";
 import { area } from "../../http/auth.ts";
-import { readBody } from "../../http/body.ts";
+import { readBody } from "../../http/body/json.ts";
 import { type Creation, creates, createsLater } from "../../http/idempotency.ts";
 import { bodyLimits } from "../../http/limits/body_limits.ts";
 import { describe } from "../../http/openapi.ts";
-import { listOf, PageQuery } from "../../http/pagination.ts";
 import { asks } from "../../http/query.ts";
 import { AppError } from "../../lib/errors.ts";
 import { Deleted } from "../../lib/schema.ts";
 import { allows } from "../../lib/scopes.ts";
 import { isoTime } from "../../lib/time.ts";
 import * as deliveries from "./deliveries.ts";
-import { recover } from "./recover.ts";
+import { recover } from "./delivery/recover.ts";
 import * as schema from "./schema.ts";
 import * as endpoints from "./service.ts";
 

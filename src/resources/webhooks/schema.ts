@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { DateTime, isoOrNull, Label, later, Metadata } from "../../lib/schema.ts";
 import { isoTime } from "../../lib/time.ts";
-import { DELIVERY_STATUSES, nextAttemptMs } from "../../lib/webhooks/verdict.ts";
+import { DELIVERY_STATUSES, nextAttemptMs } from "./delivery/verdict.ts";
 import { PUBLISHED } from "./kinds.ts";
 import { type AttemptRow, type DeliveryRow, DISABLED_REASONS, type EndpointRow, TRIGGERS } from "./table.ts";
 

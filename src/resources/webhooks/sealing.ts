@@ -1,7 +1,7 @@
 import type { Ctx } from "../../context.ts";
 import { oncePer } from "../../lib/once_per.ts";
-import type { Secrets } from "../../lib/webhooks/rotation.ts";
 import type { SecretBox } from "../../platform/secrets.ts";
+import type { Secrets } from "./rotation.ts";
 import type { EndpointRow } from "./table.ts";
 
 const aad = (id: string) => `webhook:${id}`;

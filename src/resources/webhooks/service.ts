@@ -4,19 +4,19 @@ import type { Ctx } from "../../context.ts";
 import { lastSeq } from "../../events/consume.ts";
 import { emit } from "../../events/emit.ts";
 import { transition } from "../../events/lifecycle.ts";
+import { type PageQuery, page } from "../../http/answer/pagination.ts";
 import type { Once } from "../../http/idempotency.ts";
-import { type PageQuery, page } from "../../http/pagination.ts";
 import { AppError } from "../../lib/errors.ts";
 import { newId } from "../../lib/ids.ts";
 import { isoTime } from "../../lib/time.ts";
-import { rotate, type Secrets } from "../../lib/webhooks/rotation.ts";
 import { maskSecret, mintSecret } from "../../lib/webhooks/signature.ts";
-import { afterCommit, type Tx, write } from "../../platform/db.ts";
-import { preparedInsert, preparedRow } from "../../platform/row.ts";
-import { cancelWaiting } from "./cancel.ts";
-import { DELIVER_LOOP, enqueueBody } from "./enqueue.ts";
+import { afterCommit, type Tx, write } from "../../platform/db/db.ts";
+import { preparedInsert, preparedRow } from "../../platform/db/row.ts";
+import { cancelWaiting } from "./delivery/cancel.ts";
+import { enqueueBody } from "./delivery/enqueue.ts";
 import { requireReachable } from "./guard.ts";
 import { machine, report } from "./machine.ts";
+import { rotate, type Secrets } from "./rotation.ts";
 import { type CreateWebhookEndpoint, present, type UpdateWebhookEndpoint, type WebhookEndpoint } from "./schema.ts";
 import { openSecrets, sealSecrets } from "./sealing.ts";
 import { type EndpointRow, webhookEndpoints } from "./table.ts";
@@ -222,7 +222,7 @@ export function tellService(ctx: Ctx, tx: Tx, workspaceId: string, told: { event
   );
   const event = { id: newId("evt", now), workspaceId, type: told.event, createdAt: now, body };
   enqueueBody(tx, event, [{ endpoint, trigger: "scheduled", now }]);
-  afterCommit(tx, () => ctx.wake(DELIVER_LOOP));
+  afterCommit(tx, () => ctx.wake("webhooks.deliver"));
 }
 
 export { requireReachable };

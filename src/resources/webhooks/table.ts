@@ -1,7 +1,7 @@
 import { sql } from "drizzle-orm";
 import { blob, integer, primaryKey, sqliteTable, text } from "drizzle-orm/sqlite-core";
-import { DELIVERY_STATUSES } from "../../lib/webhooks/verdict.ts";
 import { workspaces } from "../workspaces/table.ts";
+import { DELIVERY_STATUSES } from "./delivery/verdict.ts";
 
 export const ENDPOINT_STATUSES = ["enabled", "disabled", "deleted"] as const;
 export const DISABLED_REASONS = ["consecutive_failures", "gone", "by_hand"] as const;

@@ -1,16 +1,16 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { fakeClock, type TestApp, testApp } from "../../../test/harness.ts";
 import { callsOf, NOWHERE } from "../../../test/webhooks_kit.ts";
+import { KINDS } from "../../cli/webhooks/kinds.ts";
 import { events } from "../../events/table.ts";
-import { KINDS } from "../../lib/webhooks/kinds.ts";
-import { signingSecrets } from "../../lib/webhooks/rotation.ts";
 import { keyOf, maskSecret } from "../../lib/webhooks/signature.ts";
-import { write } from "../../platform/db.ts";
+import { write } from "../../platform/db/db.ts";
 import { purge } from "../workspaces/purge.ts";
-import { cancelRest, cancelWaiting } from "./cancel.ts";
-import { fanOut } from "./fan_out.ts";
+import { cancelRest, cancelWaiting } from "./delivery/cancel.ts";
+import { fanOut } from "./delivery/fan_out.ts";
 import { requireReachable } from "./guard.ts";
 import { PUBLISHED } from "./kinds.ts";
+import { signingSecrets } from "./rotation.ts";
 import { openSecrets } from "./sealing.ts";
 import { find } from "./service.ts";
 

@@ -11,8 +11,8 @@ import * as models from "../models/service.ts";
 import * as rewardFunctions from "../reward_functions/service.ts";
 import * as secrets from "../secrets/service.ts";
 import * as sessions from "../sessions/service.ts";
-import * as settings from "../settings/service.ts";
 import * as sshKeys from "../ssh_keys/service.ts";
+import * as settings from "../tracker/service.ts";
 import * as trainingJobs from "../training_jobs/service.ts";
 import * as volumes from "../volumes/service.ts";
 import * as webhooks from "../webhooks/service.ts";
@@ -20,9 +20,8 @@ import * as webhooks from "../webhooks/service.ts";
 const take = consumer("workspaces.purge", { wanted: eq(events.type, "workspace.deleted") });
 
 /**
- * A deleted workspace keeps its row, so that old ids and events keep their meaning, but nothing that could be
- * opened or that costs: its deployments, jobs and sessions stop, its datasets, models, files, code, webhook endpoints,
- * results of detections, secrets, private keys and stored answers go. Driven by the event, so a kill only delays it.
+ * Deletes everything of a deleted workspace except its row, which gives old ids and events their meaning. Deployments,
+ * jobs and sessions stop; all stored data and secrets are deleted. The event drives it, so a kill only delays it.
  */
 export async function purge(ctx: Ctx) {
   const next = () =>

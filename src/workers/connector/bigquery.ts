@@ -2,8 +2,8 @@
 import { z } from "zod";
 import { PIECE_ROWS } from "./formats/file.ts";
 import { googleToken, readServiceAccount } from "./google_token.ts";
-import { bigqueryFault } from "./sql/bigquery_fault.ts";
-import { Field, rowCast } from "./sql/bigquery_values.ts";
+import { bigqueryFault } from "./sql/bigquery/fault.ts";
+import { Field, rowCast } from "./sql/bigquery/values.ts";
 import { type Hide, hiding, onlyKnown, textIn } from "./sql/fault.ts";
 import { checked, distinct } from "./sql/lines.ts";
 import { oneStatement } from "./sql/statement.ts";

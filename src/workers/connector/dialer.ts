@@ -1,4 +1,4 @@
-import { parseIp } from "../../lib/ip.ts";
+import { parseIp } from "../../lib/net/ip.ts";
 import {
   DialError,
   judgeAddress,
@@ -8,8 +8,8 @@ import {
   type Policy,
   PUBLIC_ONLY,
   resolveChecked,
-} from "../../platform/address.ts";
-import { guardedOpen, type OpenedResponse, readCaFile } from "../../platform/http_client.ts";
+} from "../../platform/network/address.ts";
+import { guardedOpen, type OpenedResponse, readCaFile } from "../../platform/network/http_client.ts";
 import { SourceError } from "./types.ts";
 
 export type Network = { allow_private: boolean; allow: readonly string[]; ca_file: string };

@@ -1,6 +1,7 @@
 /** Texts of others, less every credential that was given. */
-import { REDACTED, redactText } from "../../lib/redact.ts";
+
 import type { Credentials } from "../../lib/source.ts";
+import { REDACTED, redactText } from "../../lib/text/redact.ts";
 
 export type Hide = (text: string) => string;
 

@@ -1,6 +1,6 @@
 /** Reads outside sources of rows in a process of its own: it holds the credentials, and dies with its one task. */
 import { type Credentials, faultOf, type SourceType } from "../../lib/source.ts";
-import { DialError } from "../../platform/address.ts";
+import { DialError } from "../../platform/network/address.ts";
 import { type Host, runHosted } from "../host.ts";
 import { type FromConnector, ToConnector } from "../protocol.ts";
 import { createDialer } from "./dialer.ts";

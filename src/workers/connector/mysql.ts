@@ -2,8 +2,8 @@
 import { PIECE_CHARACTERS, PIECE_ROWS } from "./formats/file.ts";
 import { hiding } from "./sql/fault.ts";
 import { checked, distinct, rowWriter } from "./sql/lines.ts";
-import { MysqlSession, type Place, type Row } from "./sql/mysql_session.ts";
-import { type Column, toJson } from "./sql/mysql_values.ts";
+import { MysqlSession, type Place, type Row } from "./sql/mysql/session.ts";
+import { type Column, toJson } from "./sql/mysql/values.ts";
 import { readServer } from "./sql/server.ts";
 import { oneStatement } from "./sql/statement.ts";
 import type { Chunk, Open } from "./types.ts";

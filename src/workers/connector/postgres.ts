@@ -1,8 +1,8 @@
 /** Rows of one query, through a cursor of the server's. docs/connectors.md says which type becomes what. */
 import { hiding } from "./sql/fault.ts";
 import { distinct, oneLine, tooLong } from "./sql/lines.ts";
-import { linesQuery } from "./sql/postgres_query.ts";
-import { type Field, type Place, PostgresSession } from "./sql/postgres_session.ts";
+import { linesQuery } from "./sql/postgres/query.ts";
+import { type Field, type Place, PostgresSession } from "./sql/postgres/session.ts";
 import { readServer } from "./sql/server.ts";
 import { oneStatement } from "./sql/statement.ts";
 import type { Chunk, Open } from "./types.ts";

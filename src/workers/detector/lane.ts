@@ -1,10 +1,10 @@
 /** A thread that scores batches, one at a time: the runtime blocks whoever calls it, and the main thread must answer. */
 import type { InferenceSession } from "onnxruntime-node";
-import { CROP } from "../../lib/detection/views.ts";
-import { WINDOW } from "../../lib/detection/windows.ts";
 import { loadOnnx } from "../../native/onnx.ts";
 import { AUDIO_MODELS, type ModelName } from "../protocol_detector.ts";
-import { hear } from "./audio.ts";
+import { hear } from "./audio/audio.ts";
+import { WINDOW } from "./audio/windows.ts";
+import { CROP } from "./image/views.ts";
 import type { FromLane, Input, Results, RunResult, ToLane } from "./messages.ts";
 import { Refusal } from "./refusal.ts";
 

@@ -1,8 +1,9 @@
 /** The lanes and who waits for one. */
-import { CROP, MAX_CROPS } from "../../lib/detection/views.ts";
-import { compiled } from "../../native/embedded.ts";
+
+import { compiled } from "../../native/bundle/embedded.ts";
 import type { ModelName } from "../protocol_detector.ts";
 import { join, type Part, stretches, takeBatch } from "./batch.ts";
+import { CROP, MAX_CROPS } from "./image/views.ts";
 import type { FromLane, Heard, Input, Results, ToLane } from "./messages.ts";
 import type { Models } from "./models.ts";
 import { Left, Refusal } from "./refusal.ts";

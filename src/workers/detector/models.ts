@@ -1,8 +1,8 @@
 /** Finds the detectors: weights, and the calibration beside them. One that is missing or broken costs only itself. */
 import { join } from "node:path";
 import { z } from "zod";
-import { Calibration } from "../../lib/detection/calibration.ts";
 import { MODELS, type ModelName } from "../protocol_detector.ts";
+import { Calibration } from "./calibration.ts";
 import { EMBEDDED, type StoredModel } from "./embedded_models.ts";
 
 export type Model = { weights: Uint8Array; calibration: Calibration };

@@ -1,6 +1,7 @@
 /** From the logits of one or more views to what is told of each model. */
-import { calibrate, ensemble } from "../../lib/detection/calibration.ts";
+
 import type { ModelName, ModelResult } from "../protocol_detector.ts";
+import { calibrate, ensemble } from "./calibration.ts";
 import type { Results } from "./messages.ts";
 import type { Models } from "./models.ts";
 

@@ -9,8 +9,8 @@ import {
   NOWHERE,
   type Sink,
 } from "../../lib/archive/entries.ts";
-import { createTarReader } from "../../lib/archive/tar.ts";
-import { readZip, type ZipEntry } from "../../lib/archive/zip.ts";
+import { createTarReader } from "./tar.ts";
+import { readZip, type ZipEntry } from "./zip.ts";
 
 const CHUNK = 1 << 18;
 

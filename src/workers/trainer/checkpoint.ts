@@ -6,12 +6,12 @@
 import { mkdir, open, readdir, readFile, rename, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
-import { ALARMS } from "../../lib/training/alarms.ts";
 import { METHODS } from "../../lib/training/hyperparameters.ts";
 import { LoraSettings } from "../../lib/training/lora.ts";
 import { errorCode, renameDurably, syncDir, tempPath } from "../../platform/files.ts";
 import { WorkerError } from "../protocol.ts";
 import type { TrainPlan } from "../protocol_trainer.ts";
+import { ALARMS } from "./loop/alarms.ts";
 
 const VERSION = 1;
 export const STATE_FILE = "state.json";

@@ -4,7 +4,7 @@ import { dirname, join } from "node:path";
 import { type TarEntry, tarChunks } from "../../lib/archive/tar_write.ts";
 import { readHeader } from "../../lib/gguf/read.ts";
 import type { LoraSettings } from "../../lib/training/lora.ts";
-import { QUANTIZATIONS, type Quantization } from "../../native/llama_quantize.ts";
+import { QUANTIZATIONS, type Quantization } from "../../native/llama/quantize.ts";
 import { renameDurably, sha256File, tempPath, writeStreamAtomic } from "../../platform/files.ts";
 import { WorkerError } from "../protocol.ts";
 import type { ExportTask, FromTrainer } from "../protocol_trainer.ts";
@@ -16,7 +16,7 @@ import type { Adapter, AdapterLayer } from "./results/adapter.ts";
 import { type Learned, type MergedType, writeMergedGguf } from "./results/merged_gguf.ts";
 import { writePeft } from "./results/peft.ts";
 import { writeQuantizedGguf } from "./results/quantized_gguf.ts";
-import { openTensors, WEIGHTS_FILE } from "./trainee_files.ts";
+import { openTensors, WEIGHTS_FILE } from "./trainee/files.ts";
 
 type Report = { tell: (message: FromTrainer) => void; onTurn: () => void };
 

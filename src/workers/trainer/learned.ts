@@ -2,14 +2,14 @@
 import { open } from "node:fs/promises";
 import { join } from "node:path";
 import { describe } from "../../lib/gguf/describe.ts";
-import { openBackend } from "../../native/ggml.ts";
+import { openBackend } from "../../native/ggml/ggml.ts";
 import type { TrainPlan } from "../protocol_trainer.ts";
 import { ADAPTER_FILE, MODEL_FILE } from "./checkpoint.ts";
 import type { Machine } from "./open.ts";
 import { adapterBytes, writeAdapterGguf } from "./results/adapter_gguf.ts";
 import { type MergedType, mergedChunks, writeMergedGguf } from "./results/merged_gguf.ts";
 import type { Roller } from "./rollouts/types.ts";
-import type { Trainee } from "./trainee_types.ts";
+import type { Trainee } from "./trainee/types.ts";
 
 type Learner = { trainee: Trainee; machine: Machine; plan: TrainPlan };
 

@@ -2,10 +2,10 @@
 import type { Method as MethodName } from "../../lib/training/hyperparameters.ts";
 import type { Resolved } from "../../lib/training/resolve.ts";
 import { rolloutSlots } from "../../lib/training/slots.ts";
-import type { Device } from "../../native/ggml.ts";
+import type { Device } from "../../native/ggml/ggml.ts";
 import { WorkerError } from "../protocol.ts";
 import type { TrainPlan } from "../protocol_trainer.ts";
-import { createEncoder, type Encoder } from "./encode.ts";
+import { createEncoder, type Encoder } from "./data/encode.ts";
 import {
   type Examples,
   openPairs,
@@ -14,7 +14,9 @@ import {
   type Pair,
   type Prompt,
   type Sequence,
-} from "./examples.ts";
+} from "./data/examples.ts";
+import { openRowSource, type RowSource } from "./data/rows.ts";
+import { openTokenizer } from "./data/tokenizer.ts";
 import { createSync } from "./learned.ts";
 import { openDpo } from "./loop/dpo.ts";
 import { openGrpo } from "./loop/grpo.ts";
@@ -22,10 +24,8 @@ import { openSft } from "./loop/sft.ts";
 import type { OpenMethod, Reference } from "./loop/types.ts";
 import { openRoller } from "./rollouts/roller.ts";
 import type { Roller } from "./rollouts/types.ts";
-import { openRowSource, type RowSource } from "./rows.ts";
-import { openTokenizer } from "./tokenizer.ts";
-import { openTrainee } from "./trainee.ts";
-import type { Trainee } from "./trainee_types.ts";
+import { openTrainee } from "./trainee/trainee.ts";
+import type { Trainee } from "./trainee/types.ts";
 import { Trouble } from "./trouble.ts";
 
 export type Machine = { data_dir: string; threads: number; gpus: readonly number[] };

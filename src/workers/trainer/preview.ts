@@ -3,7 +3,7 @@ import type { PreviewTask } from "../protocol_trainer.ts";
 import { rollGroups, toldSample } from "./loop/rollout.ts";
 import type { World } from "./loop/types.ts";
 import { type Opened, valuesOf } from "./open.ts";
-import type { Piece, Scores } from "./trainee_types.ts";
+import type { Piece, Scores } from "./trainee/types.ts";
 
 /** Of a step, at most: the rest is extrapolated. */
 const MOST_UNITS = 8;

@@ -1,8 +1,8 @@
 import { GgufError } from "../../lib/gguf/parse.ts";
-import { SafetensorsError } from "../../lib/safetensors.ts";
-import { OutOfMemory } from "../../native/ggml.ts";
+import { OutOfMemory } from "../../native/ggml/ggml.ts";
 import { type ReportedFailure, WorkerError } from "../protocol.ts";
 import type { TROUBLES, TrainSample } from "../protocol_trainer.ts";
+import { SafetensorsError } from "./results/safetensors.ts";
 
 export type TroubleKind = (typeof TROUBLES)[number];
 

@@ -1,6 +1,6 @@
 import { afterAll, describe, expect, test } from "bun:test";
 import { rmSync } from "node:fs";
-import { getFloats, putBytes } from "../../../src/native/ggml.ts";
+import { getFloats, putBytes } from "../../../src/native/ggml/ggml.ts";
 import { openPatterns } from "../../../src/workers/trainer/engine/dropout.ts";
 import { openOptimizer, type Step } from "../../../src/workers/trainer/engine/optimizer.ts";
 import type { Lora } from "../../../src/workers/trainer/engine/weights.ts";

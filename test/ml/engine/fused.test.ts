@@ -4,6 +4,7 @@ import { readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { type ShapeOf, writeModel } from "../../../bench/training/model.ts";
 import { parseGguf } from "../../../src/lib/gguf/parse.ts";
+import type { Kernels } from "../../../src/native/cuda/kernels.ts";
 import {
   allocate,
   getFloats,
@@ -13,12 +14,11 @@ import {
   putBytes,
   putFloats,
   TYPE,
-} from "../../../src/native/ggml.ts";
-import type { Kernels } from "../../../src/native/kernels.ts";
+} from "../../../src/native/ggml/ggml.ts";
 import { architectureOf } from "../../../src/workers/trainer/engine/architecture.ts";
 import { openPatterns } from "../../../src/workers/trainer/engine/dropout.ts";
-import { canFuse } from "../../../src/workers/trainer/engine/fused.ts";
-import { decodeRows, decodesToBf16 } from "../../../src/workers/trainer/engine/fused_decode.ts";
+import { decodeRows, decodesToBf16 } from "../../../src/workers/trainer/engine/fused/decode.ts";
+import { canFuse } from "../../../src/workers/trainer/engine/fused/fused.ts";
 import { buildGraph, type GraphShape } from "../../../src/workers/trainer/engine/graph.ts";
 import { type Lora, loadWeights } from "../../../src/workers/trainer/engine/weights.ts";
 import { tempDir } from "../../harness.ts";

@@ -1,7 +1,7 @@
 /** A tiny model of random weights in the training engine, on the CPU. */
 import { readFileSync } from "node:fs";
 import { parseGguf } from "../../../src/lib/gguf/parse.ts";
-import { getFloats, openBackend, putBytes } from "../../../src/native/ggml.ts";
+import { getFloats, openBackend, putBytes } from "../../../src/native/ggml/ggml.ts";
 import { architectureOf } from "../../../src/workers/trainer/engine/architecture.ts";
 import { type Batch, buildGraph, type GraphShape } from "../../../src/workers/trainer/engine/graph.ts";
 import { type Lora, loadWeights, type Trainable } from "../../../src/workers/trainer/engine/weights.ts";

@@ -1,10 +1,10 @@
 /**
- * The kernels of src/native/kernels in plain loops, on memory of this process: what each has to compute, without a GPU.
+ * The kernels of src/native/cuda/kernels in plain loops, on memory of this process: what each has to compute, without a GPU.
  * With them the fused passes run on the CPU, and everything but the kernels themselves is what runs on the device.
  */
 import { type Pointer, toArrayBuffer } from "bun:ffi";
-import type { Extent, Into, Matrix } from "../../../src/native/kernel_products.ts";
-import type { KernelName, Kernels } from "../../../src/native/kernels.ts";
+import type { Extent, Into, Matrix } from "../../../src/native/cuda/kernel_products.ts";
+import type { KernelName, Kernels } from "../../../src/native/cuda/kernels.ts";
 
 const bits = new Uint32Array(1);
 const real = new Float32Array(bits.buffer);

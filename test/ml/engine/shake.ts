@@ -1,4 +1,4 @@
-import { getFloats, putBytes } from "../../../src/native/ggml.ts";
+import { getFloats, putBytes } from "../../../src/native/ggml/ggml.ts";
 import { type Opened, random } from "./kit.ts";
 
 /** B is zero at the start of a training: then the gradient of A is zero too, and nothing would be tested. */

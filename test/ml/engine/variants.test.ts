@@ -11,9 +11,9 @@ import {
   textValue,
   uint32Value,
 } from "../../../src/lib/gguf/write.ts";
-import { getFloats, openBackend } from "../../../src/native/ggml.ts";
-import type { Quantization } from "../../../src/native/llama_quantize.ts";
-import { quantizeModel } from "../../../src/native/llama_quantize.ts";
+import { getFloats, openBackend } from "../../../src/native/ggml/ggml.ts";
+import type { Quantization } from "../../../src/native/llama/quantize.ts";
+import { quantizeModel } from "../../../src/native/llama/quantize.ts";
 import { architectureOf } from "../../../src/workers/trainer/engine/architecture.ts";
 import { buildGraph } from "../../../src/workers/trainer/engine/graph.ts";
 import { type Lora, loadWeights } from "../../../src/workers/trainer/engine/weights.ts";

@@ -1,9 +1,10 @@
 /** A tiny model that learns, on the CPU. */
+
+import { openRandom } from "../../../src/lib/random.ts";
 import type { LoraSettings } from "../../../src/lib/training/lora.ts";
-import { openRandom } from "../../../src/lib/training/random.ts";
 import type { Step } from "../../../src/workers/trainer/engine/optimizer.ts";
-import { openTrainee } from "../../../src/workers/trainer/trainee.ts";
-import type { Piece, Scores, Trainee, TraineeOptions } from "../../../src/workers/trainer/trainee_types.ts";
+import { openTrainee } from "../../../src/workers/trainer/trainee/trainee.ts";
+import type { Piece, Scores, Trainee, TraineeOptions } from "../../../src/workers/trainer/trainee/types.ts";
 import { type ModelOptions, makeModel } from "../../models.ts";
 import { SMALL } from "../engine/kit.ts";
 

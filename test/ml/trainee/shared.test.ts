@@ -1,8 +1,8 @@
 /** Pieces that begin alike share their beginning: that must not show in any number. */
 import { afterAll, expect, test } from "bun:test";
 import { rmSync } from "node:fs";
-import { openRandom } from "../../../src/lib/training/random.ts";
-import type { Piece, Scores, Trainee } from "../../../src/workers/trainer/trainee_types.ts";
+import { openRandom } from "../../../src/lib/random.ts";
+import type { Piece, Scores, Trainee } from "../../../src/workers/trainer/trainee/types.ts";
 import { tempDir } from "../../harness.ts";
 import { LORA, type Over, opened, STEP } from "./kit.ts";
 

@@ -1,5 +1,5 @@
 /** Azure Blob Storage over REST, in one version of its protocol. */
-import type { OpenedResponse } from "../../../platform/http_client.ts";
+import type { OpenedResponse } from "../../../platform/network/http_client.ts";
 import { readText } from "../body.ts";
 import type { Dialer } from "../dialer.ts";
 import { SourceError } from "../types.ts";

@@ -3,7 +3,7 @@
  * hub's own origin and nowhere else, because files are redirected to hosts of others.
  */
 import { z } from "zod";
-import type { OpenedResponse } from "../../../platform/http_client.ts";
+import type { OpenedResponse } from "../../../platform/network/http_client.ts";
 import { readText } from "../body.ts";
 import type { Dialer } from "../dialer.ts";
 import { SourceError } from "../types.ts";

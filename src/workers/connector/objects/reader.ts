@@ -1,6 +1,6 @@
 /** Bytes of an object through broken connections: asked for again from where they stopped, the same version. */
 import { setTimeout as sleep } from "node:timers/promises";
-import { DialError } from "../../../platform/address.ts";
+import { DialError } from "../../../platform/network/address.ts";
 import type { SourceFile } from "../formats/file.ts";
 import { SourceError } from "../types.ts";
 import { BusyError, type OpenObject, type Span, type StoredObject } from "./store.ts";

@@ -1,5 +1,5 @@
 /** What object stores and the hub have in common: files under keys, read in spans, pinned to one version. */
-import type { OpenedResponse } from "../../../platform/http_client.ts";
+import type { OpenedResponse } from "../../../platform/network/http_client.ts";
 import { SourceError } from "../types.ts";
 
 /** `etag` names one version of its content; whatever the store uses for that. */

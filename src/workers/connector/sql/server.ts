@@ -1,8 +1,8 @@
 /** A database server as `db_connection` and `credentials` describe it: a URL or an object, and nothing unknown in it. */
 import { X509Certificate } from "node:crypto";
 import { getCACertificates } from "node:tls";
-import { parseIp } from "../../../lib/ip.ts";
-import { judgeAddress, PUBLIC_ONLY } from "../../../platform/address.ts";
+import { parseIp } from "../../../lib/net/ip.ts";
+import { judgeAddress, PUBLIC_ONLY } from "../../../platform/network/address.ts";
 import { type Opening, SourceError } from "../types.ts";
 import { needed, onlyKnown, textIn } from "./fault.ts";
 

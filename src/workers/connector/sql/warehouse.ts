@@ -2,7 +2,7 @@
 
 import { pipeline, Readable } from "node:stream";
 import { createGunzip } from "node:zlib";
-import type { OpenedResponse } from "../../../platform/http_client.ts";
+import type { OpenedResponse } from "../../../platform/network/http_client.ts";
 import { readText } from "../body.ts";
 import type { Dialer } from "../dialer.ts";
 import { patiently } from "../objects/reader.ts";

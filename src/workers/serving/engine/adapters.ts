@@ -4,7 +4,7 @@
  * earlier adapter of the same name is not mistaken for one of the new.
  */
 import { ptr } from "bun:ffi";
-import { cstr, type Llama, must, type Ptr } from "../../../native/llama_symbols.ts";
+import { cstr, type Llama, must, type Ptr } from "../../../native/llama/symbols.ts";
 
 export type Adapter = {
   key: number;

@@ -1,9 +1,9 @@
 /** What goes into the next batch: one token of every running sequence, and parts of the prompts of those that begin. */
 import { Batch } from "./batch.ts";
 import type { Cache } from "./cache.ts";
-import type { Counters } from "./frame.ts";
 import type { Sequence } from "./sequence.ts";
 import { fillers, promptBudget, promptShares } from "./slots.ts";
+import type { Counters } from "./thread/frame.ts";
 
 export type ComposerOptions = {
   cache: Cache;

@@ -3,19 +3,19 @@
  * prompts of those that begin. A sequence owns a slot from the first token of its prompt to its end; what it leaves in
  * the cache serves whoever begins alike.
  */
-import type { Llama, Ptr } from "../../../native/llama_symbols.ts";
+import type { Llama, Ptr } from "../../../native/llama/symbols.ts";
 import type { Adapters } from "./adapters.ts";
 import { Cache } from "./cache.ts";
 import { Composer } from "./composer.ts";
-import { DeviceSampling } from "./device_sampling.ts";
-import { type Counters, type EndToken, FrameWriter, NO_END, type Reason } from "./frame.ts";
 import { END } from "./kinds.ts";
-import { Logits } from "./logits.ts";
-import { logprobs } from "./logprobs.ts";
-import type { SubmitMessage } from "./messages.ts";
-import { Candidates, NOTHING_LEFT, Sampler, type SamplerNative } from "./sampler.ts";
+import { DeviceSampling } from "./sampling/device_sampling.ts";
+import { Logits } from "./sampling/logits.ts";
+import { logprobs } from "./sampling/logprobs.ts";
+import { Candidates, NOTHING_LEFT, Sampler, type SamplerNative } from "./sampling/sampler.ts";
 import { newSequences, type Sequence } from "./sequence.ts";
 import { nextAdapter } from "./slots.ts";
+import { type Counters, type EndToken, FrameWriter, NO_END, type Reason } from "./thread/frame.ts";
+import type { SubmitMessage } from "./thread/messages.ts";
 
 export type DecoderOptions = {
   native: SamplerNative & { context: Ptr; memory: Ptr };

@@ -7,14 +7,14 @@ import {
   listGpus,
   loadModel,
   openContext,
-} from "../../../native/llama_load.ts";
-import { cstr, type Llama, must, openLlama, type Ptr, text } from "../../../native/llama_symbols.ts";
+} from "../../../native/llama/load.ts";
+import { cstr, type Llama, must, openLlama, type Ptr, text } from "../../../native/llama/symbols.ts";
 import { pageBytes } from "../../../native/platform/index.ts";
 import { Adapters } from "./adapters.ts";
 import { Decoder } from "./decoder.ts";
 import { Embedder } from "./embedder.ts";
 import { TokenKinds } from "./kinds.ts";
-import type { FromThread, OpenMessage, SubmitMessage } from "./messages.ts";
+import type { FromThread, OpenMessage, SubmitMessage } from "./thread/messages.ts";
 import type { ModelFacts } from "./types.ts";
 
 type Post = (message: FromThread) => void;

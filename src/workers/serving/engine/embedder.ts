@@ -4,8 +4,8 @@
  * a batch, which is why the parts are small.
  */
 import { toArrayBuffer } from "bun:ffi";
-import { openContext } from "../../../native/llama_load.ts";
-import { type Llama, must, type Ptr } from "../../../native/llama_symbols.ts";
+import { openContext } from "../../../native/llama/load.ts";
+import { type Llama, must, type Ptr } from "../../../native/llama/symbols.ts";
 import type { Adapter, Adapters } from "./adapters.ts";
 import { Batch } from "./batch.ts";
 

@@ -1,14 +1,16 @@
 /** Engines are opened here; what they do is in threaded_engine.ts. */
-import { compiled } from "../../../native/embedded.ts";
-import { openLlama, type Ptr } from "../../../native/llama_symbols.ts";
-import type { FromThread, OpenMessage } from "./messages.ts";
-import { openGrammar } from "./sampler.ts";
-import { ThreadedEngine } from "./threaded_engine.ts";
+import { compiled } from "../../../native/bundle/embedded.ts";
+import { openLlama, type Ptr } from "../../../native/llama/symbols.ts";
+import { openGrammar } from "./sampling/sampler.ts";
+import type { FromThread, OpenMessage } from "./thread/messages.ts";
+import { ThreadedEngine } from "./thread/threaded_engine.ts";
 import type { Engine, EngineOptions } from "./types.ts";
 import { Vocab } from "./vocab.ts";
 
 /** In the executable the thread is an entry of its own, beside the main one (scripts/build.ts). */
-const THREAD = compiled ? "/$bunfs/root/workers/serving/engine/thread.js" : new URL("./thread.ts", import.meta.url);
+const THREAD = compiled
+  ? "/$bunfs/root/workers/serving/engine/thread/thread.js"
+  : new URL("./thread/thread.ts", import.meta.url);
 
 /** A thread that may have its libraries already: what a process can do before it knows its model. */
 export type Prepared = { thread: Worker };

@@ -1,4 +1,4 @@
-import type { Llama, Ptr } from "../../../native/llama_symbols.ts";
+import type { Llama, Ptr } from "../../../native/llama/symbols.ts";
 
 export const TEXT = 0;
 /** A control token that does not end a text. */

@@ -1,6 +1,7 @@
 /** One request on the main thread: tokens in, deltas out. Single consumer; what it does not fetch waits for it. */
-import { type EndToken, NO_END, type Reason } from "./frame.ts";
+
 import { TextOut } from "./text.ts";
+import { type EndToken, NO_END, type Reason } from "./thread/frame.ts";
 import type { Delta, Finish, Generation, Run, TokenLogprob } from "./types.ts";
 import type { Vocab } from "./vocab.ts";
 

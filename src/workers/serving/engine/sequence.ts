@@ -1,6 +1,6 @@
 import type { Adapter } from "./adapters.ts";
-import type { SubmitMessage } from "./messages.ts";
-import type { Drawer } from "./sampler.ts";
+import type { Drawer } from "./sampling/sampler.ts";
+import type { SubmitMessage } from "./thread/messages.ts";
 
 /** One sample of a request, on the decoding thread. */
 export type Sequence = {

@@ -1,6 +1,6 @@
 /** Text ⇄ tokens, on the thread that asks: a vocabulary may be read by all threads at once. */
 import { ptr } from "bun:ffi";
-import { type Llama, must, type Ptr, text } from "../../../native/llama_symbols.ts";
+import { type Llama, must, type Ptr, text } from "../../../native/llama/symbols.ts";
 
 /** Control tokens that a person must see: without them a tool call or a thought could not be told from an answer. */
 const SPOKEN = new Set([

@@ -3,10 +3,18 @@
  * token draws one for each layer and matrix. So the host sends one number for a token instead of one for each of its
  * activations, and the way back looks them up again instead of keeping them.
  */
-import { openRandom, seedOf } from "../../../lib/training/random.ts";
-import { allocate, type Backend, type Context, newContext, newTensor, putBytes, TYPE } from "../../../native/ggml.ts";
-import { shapeOf } from "../../../native/ggml_symbols.ts";
-import { must } from "../../../native/llama_symbols.ts";
+import { openRandom, seedOf } from "../../../lib/random.ts";
+import {
+  allocate,
+  type Backend,
+  type Context,
+  newContext,
+  newTensor,
+  putBytes,
+  TYPE,
+} from "../../../native/ggml/ggml.ts";
+import { shapeOf } from "../../../native/ggml/symbols.ts";
+import { must } from "../../../native/llama/symbols.ts";
 import type { Tape, Tensor } from "./tape.ts";
 
 const PATTERNS = 512; // a power of two

@@ -3,10 +3,10 @@
  * into which the weights of the tokens go that were computed from them. Both halves share their memory.
  */
 import { ptr } from "bun:ffi";
-import { newContext, OutOfMemory } from "../../../native/ggml.ts";
-import { must } from "../../../native/llama_symbols.ts";
-import { GRAPH_WORDS } from "../../../native/shim.ts";
-import { buildFused, canFuse } from "./fused.ts";
+import { newContext, OutOfMemory } from "../../../native/ggml/ggml.ts";
+import { must } from "../../../native/llama/symbols.ts";
+import { GRAPH_WORDS } from "../../../native/shim/shim.ts";
+import { buildFused, canFuse } from "./fused/fused.ts";
 import { tokenScores } from "./head.ts";
 import { type Batch, blocksOf, chunksOf, type GraphShape, newInputs } from "./inputs.ts";
 import { Tape } from "./tape.ts";

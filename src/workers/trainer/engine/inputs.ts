@@ -8,7 +8,7 @@ import {
   newTensor,
   putBytes,
   TYPE,
-} from "../../../native/ggml.ts";
+} from "../../../native/ggml/ggml.ts";
 import type { Architecture } from "./architecture.ts";
 import { choices, dropping, type Patterns } from "./dropout.ts";
 import type { Targets } from "./head.ts";

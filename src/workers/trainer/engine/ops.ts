@@ -1,7 +1,7 @@
 /** The operations of a transformer, each with its gradient. Shapes as ggml counts them: the row comes first. */
-import { isQuantized, TYPE } from "../../../native/ggml.ts";
-import { shapeOf, stridesOf, typeOf } from "../../../native/ggml_symbols.ts";
-import { must } from "../../../native/llama_symbols.ts";
+import { isQuantized, TYPE } from "../../../native/ggml/ggml.ts";
+import { shapeOf, stridesOf, typeOf } from "../../../native/ggml/symbols.ts";
+import { must } from "../../../native/llama/symbols.ts";
 import type { Yarn } from "./architecture.ts";
 import type { Tape, Tensor } from "./tape.ts";
 

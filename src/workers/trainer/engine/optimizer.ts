@@ -12,8 +12,8 @@ import {
   OutOfMemory,
   putBytes,
   TYPE,
-} from "../../../native/ggml.ts";
-import { must } from "../../../native/llama_symbols.ts";
+} from "../../../native/ggml/ggml.ts";
+import { must } from "../../../native/llama/symbols.ts";
 import type { Tensor } from "./tape.ts";
 import type { Trainable, Weights } from "./weights.ts";
 

@@ -3,9 +3,9 @@
  * remembers how to add its backward ones. ggml's own is not used: it cannot weight tokens, wants every weight in F32,
  * and knows no recomputation.
  */
-import type { Ggml, Ptr } from "../../../native/ggml.ts";
-import { shapeOf } from "../../../native/ggml_symbols.ts";
-import { must } from "../../../native/llama_symbols.ts";
+import type { Ggml, Ptr } from "../../../native/ggml/ggml.ts";
+import { shapeOf } from "../../../native/ggml/symbols.ts";
+import { must } from "../../../native/llama/symbols.ts";
 
 export type Tensor = Ptr;
 

@@ -9,9 +9,9 @@ import {
   newContext,
   newTensor,
   TYPE,
-} from "../../../native/ggml.ts";
-import { typeOf } from "../../../native/ggml_symbols.ts";
-import { must } from "../../../native/llama_symbols.ts";
+} from "../../../native/ggml/ggml.ts";
+import { typeOf } from "../../../native/ggml/symbols.ts";
+import { must } from "../../../native/llama/symbols.ts";
 import type { Tensor } from "./tape.ts";
 import { fillWeights, frozenType } from "./weights_fill.ts";
 

@@ -1,11 +1,12 @@
 /** Direct preference optimization: pairs, and what the model thought of them before the training. */
-import { type DpoTally, dpoMetrics, type Preference, weighPreference } from "../../../lib/training/dpo.ts";
+
+import { seedOf } from "../../../lib/random.ts";
+import { type DpoTally, dpoMetrics, type Preference, weighPreference } from "../../../lib/training/loss/dpo.ts";
 import { dpoOptions, stepsOf } from "../../../lib/training/plan.ts";
-import { seedOf } from "../../../lib/training/random.ts";
 import type { Resolved } from "../../../lib/training/resolve.ts";
-import { epochsPassed, openOrder } from "../../../lib/training/sampling.ts";
-import type { Examples, Pair } from "../examples.ts";
-import type { Scores } from "../trainee_types.ts";
+import type { Examples, Pair } from "../data/examples.ts";
+import { epochsPassed, openOrder } from "../data/order.ts";
+import type { Scores } from "../trainee/types.ts";
 import { leftOutWords, spread } from "./held_out.ts";
 import type { Gathered, Method, Resumed, World } from "./types.ts";
 

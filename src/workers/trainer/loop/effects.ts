@@ -1,8 +1,9 @@
 /** What the guards look at, between steps and across a restart. */
-import { type AlarmCode, newAlarms, type StepMetrics } from "../../../lib/training/alarms.ts";
-import { IDLE_STEPS, judgeEffect, type StepEffect, taught } from "../../../lib/training/guards.ts";
+
 import type { LoopState } from "../checkpoint.ts";
-import type { Trainee } from "../trainee_types.ts";
+import type { Trainee } from "../trainee/types.ts";
+import { type AlarmCode, newAlarms, type StepMetrics } from "./alarms.ts";
+import { IDLE_STEPS, judgeEffect, type StepEffect, taught } from "./guards.ts";
 
 const WATCHED = ["reward", "kl", "completions/clipped_ratio", "entropy", "frac_reward_zero_std"];
 /** Steps at learning rate 0 are passed over: some more are kept. */

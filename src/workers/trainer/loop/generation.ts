@@ -1,9 +1,9 @@
 /** The completions that some steps learn from, and what they say of the model that wrote them. */
-import { advantagesOf, metricsByFunction, type Reward } from "../../../lib/training/advantages.ts";
+import { advantagesOf, metricsByFunction, type Reward } from "../../../lib/training/loss/advantages.ts";
 import { completionMetrics } from "../../../lib/training/metrics.ts";
-import { newSift, type Order, promptsToDraw, sift } from "../../../lib/training/sampling.ts";
 import { promptsPerGeneration } from "../../../lib/training/schedule.ts";
-import type { Examples, Prompt } from "../examples.ts";
+import type { Examples, Prompt } from "../data/examples.ts";
+import { newSift, type Order, promptsToDraw, sift } from "../data/order.ts";
 import { type Drawn, type Kit, type Rolled, rollGroups } from "./rollout.ts";
 
 export type Generation = {

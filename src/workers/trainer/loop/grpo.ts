@@ -2,12 +2,13 @@
  * GRPO. A generation gives steps_per_generation batches of completions, each used num_iterations times; a step of the
  * optimizer takes the next gradient_accumulation_steps of them. Which ones is a function of the step alone.
  */
-import { activeTokens, lossScales, weighRollout } from "../../../lib/training/grpo.ts";
-import { type GrpoTally, grpoMetrics, joinTallies } from "../../../lib/training/grpo_metrics.ts";
+
+import { seedOf } from "../../../lib/random.ts";
+import { activeTokens, lossScales, weighRollout } from "../../../lib/training/loss/grpo.ts";
+import { type GrpoTally, grpoMetrics, joinTallies } from "../../../lib/training/loss/grpo_metrics.ts";
 import { grpoOptions, scaleOptions, stepsOf } from "../../../lib/training/plan.ts";
-import { seedOf } from "../../../lib/training/random.ts";
-import { epochsPassed, openOrder } from "../../../lib/training/sampling.ts";
-import type { Examples, Prompt } from "../examples.ts";
+import type { Examples, Prompt } from "../data/examples.ts";
+import { epochsPassed, openOrder } from "../data/order.ts";
 import { evaluatePrompts, type Generation, generate, type Timing } from "./generation.ts";
 import { decodeGeneration, encodeGeneration } from "./generation_file.ts";
 import { leftOutWords } from "./held_out.ts";

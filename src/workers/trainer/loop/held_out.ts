@@ -1,4 +1,4 @@
-import type { Examples } from "../examples.ts";
+import type { Examples } from "../data/examples.ts";
 
 /** At most so many, evenly over all of them, and always the same ones. */
 export function spread<T>({ count, get }: Examples<T>, most: number): T[] {

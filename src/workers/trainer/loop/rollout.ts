@@ -1,12 +1,13 @@
 /** Prompts → completions with their rewards. */
-import { cleaned } from "../../../lib/training/advantages.ts";
-import { judgeRewards } from "../../../lib/training/guards.ts";
-import { seedOf } from "../../../lib/training/random.ts";
+
+import { seedOf } from "../../../lib/random.ts";
+import { cleaned } from "../../../lib/training/loss/advantages.ts";
 import type { Resolved } from "../../../lib/training/resolve.ts";
 import type { TrainSample } from "../../protocol_trainer.ts";
-import type { Examples, Prompt } from "../examples.ts";
+import type { Examples, Prompt } from "../data/examples.ts";
 import type { Roller, RolloutSampling } from "../rollouts/types.ts";
 import { Trouble } from "../trouble.ts";
+import { judgeRewards } from "./guards.ts";
 import type { ScoreAnswer, World } from "./types.ts";
 
 /** One completion. Arrays of log-probabilities have an element for each of its tokens. */

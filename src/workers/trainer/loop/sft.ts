@@ -1,10 +1,11 @@
 /** Supervised fine-tuning: the tokens of a step's rows that count, each with the same weight. */
+
+import { seedOf } from "../../../lib/random.ts";
 import { stepsOf } from "../../../lib/training/plan.ts";
-import { seedOf } from "../../../lib/training/random.ts";
 import type { Resolved } from "../../../lib/training/resolve.ts";
-import { epochsPassed, openOrder } from "../../../lib/training/sampling.ts";
-import { type SftTally, sftMetrics, weighSequence } from "../../../lib/training/sft.ts";
-import type { Examples, Sequence } from "../examples.ts";
+import type { Examples, Sequence } from "../data/examples.ts";
+import { epochsPassed, openOrder } from "../data/order.ts";
+import { type SftTally, sftMetrics, weighSequence } from "../data/sft.ts";
 import { leftOutWords, spread } from "./held_out.ts";
 import type { Gathered, Method, Resumed, World } from "./types.ts";
 

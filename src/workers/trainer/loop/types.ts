@@ -1,7 +1,8 @@
 /** What the loop needs of the world, and what it needs of a method. */
-import type { OrderState } from "../../../lib/training/sampling.ts";
+
 import type { FromTrainer, ToTrainer, TrainSample } from "../../protocol_trainer.ts";
-import type { Trainee } from "../trainee_types.ts";
+import type { OrderState } from "../data/order.ts";
+import type { Trainee } from "../trainee/types.ts";
 
 export type ScoreSample = Extract<FromTrainer, { type: "score" }>["samples"][number];
 export type ScoreAnswer = Pick<Extract<ToTrainer, { type: "scored" }>, "results" | "latencies_ms" | "stdout">;

@@ -1,6 +1,6 @@
 /** What a training leaves behind, off the device: adapters, or all the weights. */
 import { ptr } from "bun:ffi";
-import { type Backend, getFloats } from "../../../native/ggml.ts";
+import { type Backend, getFloats } from "../../../native/ggml/ggml.ts";
 import { type Lora, loraNames, type Weights } from "../engine/weights.ts";
 
 /** Both matrices row by row, as ggml and PyTorch lay them out: A has `rank` rows of `inputs`, B `outputs` rows of `rank`. */

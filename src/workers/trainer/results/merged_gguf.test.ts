@@ -12,7 +12,7 @@ import {
   relativeError,
 } from "../../../../test/results_kit.ts";
 import { describe as shapeOf } from "../../../lib/gguf/describe.ts";
-import { getFloats, openBackend, putFloats } from "../../../native/ggml.ts";
+import { getFloats, openBackend, putFloats } from "../../../native/ggml/ggml.ts";
 import { sha256File } from "../../../platform/files.ts";
 import { type Lora, loadWeights } from "../engine/weights.ts";
 import { type Adapter, adapterOf, trainedRows } from "./adapter.ts";

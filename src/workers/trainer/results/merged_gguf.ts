@@ -14,7 +14,7 @@ import {
   textValue,
   uint32Value,
 } from "../../../lib/gguf/write.ts";
-import type { Backend } from "../../../native/ggml.ts";
+import type { Backend } from "../../../native/ggml/ggml.ts";
 import { type Written, writeStreamAtomic } from "../../../platform/files.ts";
 import { loraScale } from "../engine/weights.ts";
 import type { Adapter, ReadRows } from "./adapter.ts";

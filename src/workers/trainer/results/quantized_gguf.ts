@@ -1,8 +1,8 @@
 /** A merged model in one of libllama's mixed quantizations, by way of a file in half precision that is removed again. */
 import { open, stat, unlink } from "node:fs/promises";
 import { dirname } from "node:path";
-import type { Backend } from "../../../native/ggml.ts";
-import { type Quantization, quantizeModel } from "../../../native/llama_quantize.ts";
+import type { Backend } from "../../../native/ggml/ggml.ts";
+import { type Quantization, quantizeModel } from "../../../native/llama/quantize.ts";
 import { asStorageError, renameDurably, sha256File, tempPath, type Written } from "../../../platform/files.ts";
 import { type MergedType, type MergeOptions, writeMergedGguf } from "./merged_gguf.ts";
 

@@ -1,7 +1,7 @@
 import { closeSync } from "node:fs";
-import { seedOf } from "../../../lib/training/random.ts";
-import { memoryFile } from "../../../native/jail.ts";
-import { weightPlaces } from "../../../native/llama_weights.ts";
+import { seedOf } from "../../../lib/random.ts";
+import { memoryFile } from "../../../native/jail/jail.ts";
+import { weightPlaces } from "../../../native/llama/weights.ts";
 import { closeEngines, openEngines } from "../../serving/engine/engine.ts";
 import { ContextOverflow, type Engine, type Generation } from "../../serving/engine/types.ts";
 import { Collector } from "./collector.ts";

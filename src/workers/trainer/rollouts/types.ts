@@ -2,7 +2,7 @@
  * Samples for training, drawn by the serving engine. What `roll` returns is a function of the weights, the adapter, the
  * requests and the sampling, and on a CPU of nothing else: a job that was killed and goes on draws the same again.
  */
-import type { WeightPlaces } from "../../../native/llama_weights.ts";
+import type { WeightPlaces } from "../../../native/llama/weights.ts";
 import type { Engine, ModelFacts } from "../../serving/engine/types.ts";
 
 /** One group: its samples share the prompt's keys and values. */

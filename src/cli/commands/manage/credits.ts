@@ -1,0 +1,76 @@
+import { UsageError } from "../../../lib/errors.ts";
+import { usdOf } from "../../../lib/money.ts";
+import { CONFIG_FLAG, command, DATA_FLAG, EXIT, type Group, JSON_FLAG } from "../../args.ts";
+import { note, print, printJson, printTable } from "../../output.ts";
+import { settingsOf } from "../../settings.ts";
+import { labelOf } from "./keys.ts";
+
+const WORKSPACE = { type: "string", value: "NAME", doc: 'Workspace (default "default")' } as const;
+const WHERE = { data: DATA_FLAG, config: CONFIG_FLAG, workspace: WORKSPACE, json: JSON_FLAG } as const;
+const SHOWN = 10;
+
+const show = command({
+  summary: "Show the credit of a workspace and its latest transactions",
+  flags: WHERE,
+  examples: ["verk credits show", "verk credits show --workspace research --json"],
+  async run({ workspace, json, ...where }) {
+    const { billing, DEFAULT_WORKSPACE, mustFindWorkspace, offline } = await import("../../offline.ts");
+    const seen = await offline(settingsOf(where), (ctx) => {
+      billing.begin(ctx);
+      const { id, paymentCustomerId } = mustFindWorkspace(ctx, workspace ?? DEFAULT_WORKSPACE);
+      return {
+        payment_customer_id: paymentCustomerId,
+        balance_usd: usdOf(billing.balanceMicros(ctx, id)),
+        items: billing.transactions(ctx, id, { limit: SHOWN }).data,
+      };
+    });
+    if (json) printJson(seen);
+    else {
+      note(`${dollars(seen.balance_usd)} left (${seen.payment_customer_id}).`);
+      const rows = seen.items.map((each) => [each.created_at, dollars(each.amount_usd), each.description]);
+      printTable(["WHEN", "AMOUNT", "WHAT"], rows, "No transactions yet.");
+    }
+    return EXIT.ok;
+  },
+});
+
+const grant = command({
+  summary: "Add credit to a workspace; a running server resumes what waited for it within a second",
+  takes: ["usd"],
+  flags: {
+    ...WHERE,
+    note: { type: "string", value: "TEXT", doc: 'What the ledger says of it (default "Credit granted")' },
+    "take-back": { type: "boolean", doc: "Take the amount back instead: the ledger keeps both entries" },
+  },
+  examples: ["verk credits grant 250", "verk credits grant 40 --workspace research --note 'Course in May'"],
+  async run({ workspace, json, note: words, "take-back": back, ...where }, amount = "") {
+    const usd = amountOf(amount) * (back ? -1 : 1);
+    const description = words === undefined ? undefined : labelOf("note", words);
+    const { audited, billing, DEFAULT_WORKSPACE, mustFindWorkspace, offline } = await import("../../offline.ts");
+    const made = await offline(settingsOf(where), (ctx) => {
+      const { id } = mustFindWorkspace(ctx, workspace ?? DEFAULT_WORKSPACE);
+      const entry = billing.grant(ctx, { workspaceId: id, usd, description });
+      audited(ctx, "verk credits grant", id, entry.id);
+      return { id: entry.id, amount_usd: usd, balance_usd: usdOf(billing.balanceMicros(ctx, id)) };
+    });
+    if (json) printJson(made);
+    else {
+      print(made.id);
+      note(`${dollars(made.balance_usd)} left.`);
+    }
+    return EXIT.ok;
+  },
+});
+
+export const credits: Group = {
+  summary: "The credit of workspaces, with a server running on the data directory or without one",
+  subcommands: { show, grant },
+};
+
+const dollars = (usd: number) => `${usd < 0 ? "-" : ""}$${Math.abs(usd).toFixed(2)}`;
+
+function amountOf(text: string): number {
+  const usd = /^\$?\d+(\.\d{1,6})?$/.test(text) ? Number(text.replace("$", "")) : Number.NaN;
+  if (usd > 0 && usd <= 1e9) return usd;
+  throw new UsageError(`usd: expected dollars such as 250 or 0.50, at most a billion, not ${JSON.stringify(text)}`);
+}

@@ -1,0 +1,114 @@
+import { type Command, command, EXIT, type Group, JSON_FLAG, SERVER_FLAGS } from "../../args.ts";
+import { connect } from "../../connect.ts";
+import { allDeployments, type Deployment, mustFind } from "../../deployments.ts";
+import { columns, note, print, printJson, printTable } from "../../output.ts";
+
+const FLAGS = { ...SERVER_FLAGS, json: JSON_FLAG } as const;
+
+const stateOf = (each: Deployment) =>
+  each.parked
+    ? "parked"
+    : each.status === "provisioning"
+      ? `${each.load.stage} ${Math.round(each.load.progress * 100)} %`
+      : each.status;
+
+const list = command({
+  summary: "List the deployments, newest first",
+  flags: {
+    ...FLAGS,
+    status: {
+      type: "string",
+      value: "STATUS",
+      doc: "Only these: queued, provisioning, serving, unhealthy, stopped, failed",
+    },
+  },
+  examples: ["verk deployments list", "verk deployments list --status serving --json"],
+  async run({ json, status, ...where }) {
+    const { client } = await connect(where);
+    const found = await allDeployments(client, status);
+    if (json) printJson({ object: "list", data: found, has_more: false });
+    else {
+      const rows = found.map((each) => [
+        each.id,
+        each.name,
+        stateOf(each),
+        each.model,
+        `${each.gpu.count} × ${each.gpu.type}`,
+        String(each.total_requests),
+        each.last_request_at ?? "never",
+      ]);
+      printTable(
+        ["ID", "NAME", "STATUS", "MODEL", "GPU", "REQUESTS", "LAST REQUEST"],
+        rows,
+        "No deployments: make one with `verk deploy MODEL --name NAME`.",
+      );
+    }
+    return EXIT.ok;
+  },
+});
+
+const show = command({
+  summary: "Show a deployment",
+  takes: ["deployment"],
+  flags: FLAGS,
+  examples: ["verk deployments show demo"],
+  exits: { 1: "failed: there is no such deployment" },
+  async run({ json, ...where }, target = "") {
+    const { client, url } = await connect(where);
+    const found = await mustFind(client, target);
+    if (json) printJson(found);
+    else for (const line of columns(factsOf(found, url))) print(line);
+    return EXIT.ok;
+  },
+});
+
+const factsOf = (each: Deployment, url: string): [string, string][] => [
+  ["id", each.id],
+  ["name", each.name],
+  ["status", stateOf(each)],
+  ...(each.load.reason ? [["reason", each.load.reason] as [string, string]] : []),
+  ...(each.error ? [["error", each.error] as [string, string]] : []),
+  ["model", each.model],
+  ["endpoint", each.endpoint_url === null ? "none yet" : `${url}${each.endpoint_url}`],
+  ["gpu", `${each.gpu.count} × ${each.gpu.type}`],
+  [
+    "replicas",
+    `${each.replicas.ready} of ${each.replicas.desired} ready (${each.min_replicas} to ${each.max_replicas})`,
+  ],
+  ["requests", String(each.total_requests)],
+  ["last request", each.last_request_at ?? "never"],
+  [
+    "cost",
+    `$${each.total_cost_usd.toFixed(2)}${each.cost_per_hour_usd === null ? "" : `, $${each.cost_per_hour_usd}/h`}`,
+  ],
+  ["created", each.created_at],
+];
+
+type Moved = { id: string; status: string };
+
+const move = (action: "stop" | "start", summary: string): Command =>
+  command({
+    summary,
+    takes: ["deployment"],
+    flags: FLAGS,
+    examples: [`verk deployments ${action} demo`],
+    exits: { 1: "failed: there is no such deployment, or it is in another state" },
+    async run({ json, ...where }, target = "") {
+      const { client } = await connect(where);
+      const { id, name } = await mustFind(client, target);
+      const { body } = await client.call<Moved>("POST", `/v1/deployments/${id}/${action}`);
+      if (json) printJson(body);
+      else note(`${name} (${id}) is ${body.status}.`);
+      return EXIT.ok;
+    },
+  });
+
+export const deployments: Group = {
+  summary: "Deployments of a running server",
+  subcommands: {
+    list,
+    show,
+    stop: move("stop", "Stop a deployment: its memory is free again"),
+    start: move("start", "Start a stopped deployment again"),
+  },
+};

@@ -1,0 +1,120 @@
+import { UsageError } from "../../../lib/errors.ts";
+import { nearest } from "../../../lib/text/nearest.ts";
+import { CONFIG_FLAG, command, DATA_FLAG, EXIT, type Group, JSON_FLAG, momentOf } from "../../args.ts";
+import { note, print, printJson, printTable } from "../../output.ts";
+import { settingsOf } from "../../settings.ts";
+
+const WORKSPACE = { type: "string", value: "NAME", doc: 'Workspace of the key (default "default")' } as const;
+const WHERE = { data: DATA_FLAG, config: CONFIG_FLAG, workspace: WORKSPACE } as const;
+
+const create = command({
+  summary: "Create an API key and print it; it is shown only here",
+  flags: {
+    ...WHERE,
+    name: { type: "string", value: "NAME", doc: 'What the key is for (default "cli")' },
+    scope: {
+      type: "string",
+      value: "SCOPE",
+      multiple: true,
+      doc: 'What it may do: *, read, inference, training, detect, metrics, admin (default "*"); repeat for more',
+    },
+    expires: { type: "string", value: "WHEN", doc: "90m, 12h, 30d from now, or a date (default: never)" },
+    json: { type: "boolean", doc: 'Print {"id","key"}' },
+  },
+  examples: [
+    "verk keys create --name laptop",
+    "verk keys create --workspace research --scope read --expires 30d --json",
+  ],
+  async run({ workspace, name, scope, expires, json, ...where }) {
+    const { audited, SCOPES, DEFAULT_WORKSPACE, keys, mustFindWorkspace, offline } = await import("../../offline.ts");
+    const scopes = scope.length === 0 ? (["*"] as const) : [...new Set(scope)].map((each) => scopeOf(each, SCOPES));
+    const label = labelOf("name", name ?? "cli");
+    const expires_at = expires === undefined ? null : momentOf("expires", expires, Date.now());
+    const { row, key } = await offline(settingsOf(where), (ctx) => {
+      const { id } = mustFindWorkspace(ctx, workspace ?? DEFAULT_WORKSPACE);
+      const wish = { name: label, scopes: [...scopes], expires_at, monthly_budget_usd: null, metadata: {} };
+      const made = keys.create(ctx, id, wish);
+      audited(ctx, "verk keys create", id, made.row.id);
+      return made;
+    });
+    if (json) printJson({ id: row.id, key });
+    else {
+      print(key);
+      note(
+        `${row.id}, scopes ${row.scopes.join(", ")}${expires_at ? `, until ${expires_at}` : ""}. Keep it: it is not shown again.`,
+      );
+    }
+    return EXIT.ok;
+  },
+});
+
+const list = command({
+  summary: "List the active API keys of a workspace, newest first",
+  flags: { ...WHERE, json: JSON_FLAG },
+  examples: ["verk keys list", "verk keys list --workspace research --json"],
+  async run({ workspace, json, ...where }) {
+    const { allOf, DEFAULT_WORKSPACE, keys, mustFindWorkspace, offline } = await import("../../offline.ts");
+    const found = await offline(settingsOf(where), (ctx) => {
+      const { id } = mustFindWorkspace(ctx, workspace ?? DEFAULT_WORKSPACE);
+      return allOf((query) => keys.list(ctx, id, query));
+    });
+    if (json) printJson({ object: "list", data: found, has_more: false });
+    else {
+      const rows = found.map((key) => [
+        key.id,
+        key.name,
+        key.key_prefix,
+        key.scopes.join(","),
+        key.expires_at ?? "never",
+        key.last_used_at ?? "never",
+      ]);
+      printTable(
+        ["ID", "NAME", "PREFIX", "SCOPES", "EXPIRES", "LAST USED"],
+        rows,
+        "No active keys: make one with `verk keys create`.",
+      );
+    }
+    return EXIT.ok;
+  },
+});
+
+const revoke = command({
+  summary: "Revoke an API key: a running server refuses it within a second",
+  takes: ["id"],
+  flags: { ...WHERE, json: JSON_FLAG },
+  examples: ["verk keys revoke key_01j9…", "verk keys revoke key_01j9… --workspace research"],
+  exits: { 1: "failed: no such key in the workspace (choose the workspace with --workspace)" },
+  async run({ workspace, json, ...where }, id = "") {
+    const { audited, DEFAULT_WORKSPACE, keys, mustFindWorkspace, offline } = await import("../../offline.ts");
+    await offline(settingsOf(where), (ctx) => {
+      const { id: workspaceId } = mustFindWorkspace(ctx, workspace ?? DEFAULT_WORKSPACE);
+      keys.revoke(ctx, workspaceId, id);
+      audited(ctx, `verk keys revoke ${id}`, workspaceId);
+    });
+    if (json) printJson({ id, object: "api_key", deleted: true });
+    else note(`${id} is revoked.`);
+    return EXIT.ok;
+  },
+});
+
+export const keys: Group = {
+  summary: "API keys, with a server running on the data directory or without one",
+  subcommands: { create, list, revoke },
+};
+
+function scopeOf<S extends string>(text: string, scopes: readonly S[]): S {
+  const found = scopes.find((scope) => scope === text);
+  if (found) return found;
+  const close = nearest(text, scopes);
+  throw new UsageError(
+    `--scope: there is no scope ${JSON.stringify(text)}.${close ? ` Did you mean ${close}?` : ""} There are: ${scopes.join(", ")}.`,
+  );
+}
+
+/** What the API takes as a name, said in the words of the flag. */
+export function labelOf(flag: string, text: string): string {
+  const label = text.trim();
+  if (label === "" || label.length > 100 || /\p{Cc}/u.test(label) || !label.isWellFormed())
+    throw new UsageError(`${flag}: expected 1 to 100 printable characters`);
+  return label;
+}

@@ -1,0 +1,123 @@
+import { resolve } from "node:path";
+import { formatBytes } from "../../../lib/bytes.ts";
+import type { Model } from "../../../resources/models/schema.ts";
+import { CONFIG_FLAG, command, DATA_FLAG, EXIT, type Group, JSON_FLAG, SERVER_FLAGS } from "../../args.ts";
+import { connect } from "../../connect.ts";
+import { INTERRUPTED } from "../../interrupt.ts";
+import { note, print, printJson, printTable } from "../../output.ts";
+import { createProgress } from "../../progress.ts";
+import { settingsOf } from "../../settings.ts";
+
+const WORKSPACE = {
+  type: "string",
+  value: "NAME",
+  doc: 'Workspace whose own models are shown too (default "default")',
+} as const;
+const WHERE = { data: DATA_FLAG, config: CONFIG_FLAG } as const;
+const LOOK_MS = 500;
+
+const list = command({
+  summary: "List the models that can be served, newest first",
+  flags: { ...WHERE, workspace: WORKSPACE, json: JSON_FLAG },
+  examples: ["verk models list", "verk models list --json"],
+  async run({ workspace, json, ...where }) {
+    const { allOf, DEFAULT_WORKSPACE, models: registry, mustFindWorkspace, offline } = await import("../../offline.ts");
+    const found = await offline(settingsOf(where), (ctx) => {
+      const { id } = mustFindWorkspace(ctx, workspace ?? DEFAULT_WORKSPACE);
+      return allOf((query) => registry.list(ctx, id, query));
+    });
+    if (json) printJson({ object: "list", data: found, has_more: false });
+    else {
+      const rows = found.map((model) => [
+        model.name,
+        model.status,
+        model.architecture ?? "-",
+        model.parameters === null ? "-" : countOf(model.parameters),
+        model.quantization ?? "-",
+        model.size_bytes === null ? "-" : formatBytes(model.size_bytes),
+        model.error ?? "",
+      ]);
+      const header = ["NAME", "STATUS", "ARCHITECTURE", "PARAMETERS", "TYPE", "SIZE", ""];
+      printTable(header, rows, "No models yet: `verk serve` brings verk-tiny, `verk models import FILE` adds a file.");
+    }
+    return EXIT.ok;
+  },
+});
+
+const importModel = command({
+  summary: "Check a GGUF file and copy it into the models folder; works with a server running or without one",
+  takes: ["file"],
+  flags: {
+    ...WHERE,
+    name: { type: "string", value: "NAME", doc: "Name of the model (default: the file's name without .gguf)" },
+    move: { type: "boolean", doc: "Move the file instead of copying it" },
+    replace: { type: "boolean", doc: "Take the place of a model with the same name" },
+    json: JSON_FLAG,
+  },
+  examples: ["verk models import ./qwen2.5-0.5b-instruct-q8_0.gguf", "verk models import m.gguf --name team/m --move"],
+  exits: { 1: "failed: the file cannot be used, or the name is taken" },
+  async run({ name, move, replace, json, ...where }, file = "") {
+    const { imports, offline, presentModel } = await import("../../offline.ts");
+    const source = await imports.openSource(resolve(file)); // as whoever calls: root becomes the owner only after
+    const progress = createProgress();
+    try {
+      const settings = settingsOf(where);
+      const onProgress = (fraction: number) => progress.show("copying", fraction);
+      const placing = { name: imports.nameFor(file, name), move, replace, onProgress };
+      const placed = await imports.place(settings.data_dir, source, placing);
+      progress.end();
+      const row = await offline(settings, (ctx) => imports.registerChecked(ctx, placed, source.shape));
+      if (json) printJson(presentModel(row));
+      else {
+        print(row.name);
+        note(`${describe(presentModel(row))}. Serve it with \`verk deploy ${row.name}\`.`);
+      }
+      return EXIT.ok;
+    } finally {
+      progress.end();
+      await source.handle.close();
+    }
+  },
+});
+
+const pull = command({
+  summary: "Let the server fetch a model from the hub, and watch it",
+  takes: ["name"],
+  flags: { ...SERVER_FLAGS, "no-wait": { type: "boolean", doc: "Return at once" }, json: JSON_FLAG },
+  examples: ["verk models pull Qwen/Qwen2.5-0.5B-Instruct-GGUF", "verk models pull owner/repo:Q8_0"],
+  exits: { 1: "failed: the model could not be fetched", [INTERRUPTED]: "interrupted: the server goes on" },
+  async run({ json, "no-wait": noWait, ...where }, name = "") {
+    const { client } = await connect(where);
+    let { body: model } = await client.call<Model>("POST", "/v1/models/pull", { name });
+    const progress = createProgress();
+    const stop = new AbortController();
+    process.once("SIGINT", () => stop.abort());
+    while (!noWait && !stop.signal.aborted && (model.status === "pending" || model.status === "downloading")) {
+      progress.show(`downloading ${model.file ?? model.name}`, model.progress ?? 0);
+      await Bun.sleep(LOOK_MS);
+      model = (await client.call<Model>("GET", `/v1/models/${model.id}`)).body;
+    }
+    progress.end();
+    if (json) printJson(model);
+    else if (model.status === "ready") {
+      print(model.name);
+      note(`${describe(model)}.`);
+    } else note(`verk: ${model.name} is ${model.status}${model.error ? `: ${model.error}` : ""}`);
+    if (stop.signal.aborted) return INTERRUPTED;
+    return model.status === "failed" ? EXIT.failed : EXIT.ok;
+  },
+});
+
+export const models: Group = { summary: "Models on this machine", subcommands: { list, import: importModel, pull } };
+
+const describe = (model: Model) =>
+  [model.architecture, countOf(model.parameters ?? 0), model.quantization, formatBytes(model.size_bytes ?? 0)].join(
+    ", ",
+  );
+
+const UNITS = ["", "K", "M", "B", "T"];
+/** `0.5B` parameters, as people say it. */
+function countOf(parameters: number): string {
+  const power = Math.min(UNITS.length - 1, Math.floor(Math.log10(Math.max(1, parameters)) / 3));
+  return `${Number((parameters / 1000 ** power).toPrecision(3))}${UNITS[power]}`;
+}

@@ -1,0 +1,98 @@
+import { basename } from "node:path";
+import { z } from "zod";
+import { LIBRARY } from "../../../lib/rewards/library.ts";
+import type { RewardFunction } from "../../../resources/reward_functions/schema.ts";
+import { command, EXIT, type Group, JSON_FLAG, SERVER_FLAGS } from "../../args.ts";
+import { connect } from "../../connect.ts";
+import { listAll } from "../../lists.ts";
+import { note, print, printJson, printTable } from "../../output.ts";
+import { readCode } from "../../rewards/input.ts";
+import { rejectionText } from "../../rewards/report.ts";
+import { test } from "../../rewards/test.ts";
+
+const FLAGS = { ...SERVER_FLAGS, json: JSON_FLAG } as const;
+
+const list = command({
+  summary: "List the newest version of each reward function",
+  flags: { ...FLAGS, all: { type: "boolean", doc: "Every version" } },
+  examples: ["verk rewards list", "verk rewards list --all --json"],
+  async run({ json, all, ...where }) {
+    const { client } = await connect(where);
+    const found = await listAll<RewardFunction>(client, `/v1/reward_functions?latest=${!all}`, ({ id }) => id);
+    if (json) printJson({ object: "list", data: found, has_more: false });
+    else {
+      const rows = found.map((each) => [
+        each.id,
+        `${each.name}@${each.version}`,
+        each.language,
+        each.status,
+        each.entrypoints.map(({ name }) => name).join(", ") || "-",
+        each.created_at ?? "-",
+      ]);
+      const header = ["ID", "NAME", "LANGUAGE", "STATUS", "FUNCTIONS", "CREATED"];
+      printTable(header, rows, "No reward functions: upload one with `verk rewards push FILE`.");
+    }
+    return EXIT.ok;
+  },
+});
+
+const push = command({
+  summary: "Upload a reward function; the same name again is its next version",
+  takes: ["file"],
+  flags: {
+    ...FLAGS,
+    name: { type: "string", value: "NAME", doc: "Default: the file's name without its ending" },
+    language: { type: "string", value: "NAME", doc: "python, typescript or javascript (default: by the file's name)" },
+    description: { type: "string", value: "TEXT", doc: "What it rewards" },
+  },
+  examples: ["verk rewards push accuracy.py", "verk rewards push reward.ts --name brevity"],
+  exits: { 1: "failed: the code was rejected (where and why is said), or the server cannot be reached" },
+  async run({ json, name, language, description, ...where }, file = "") {
+    const code = await readCode(file, language);
+    const { client } = await connect(where);
+    const { status, body } = await client.call<RewardFunction>("POST", "/v1/reward_functions", {
+      name: name ?? code.name,
+      source: code.source,
+      language: code.language,
+      ...(description === undefined ? {} : { description }),
+    });
+    if (json) printJson(body);
+    else print(body.id);
+    if (body.error) {
+      const { code: kind, ...error } = body.error;
+      note(rejectionText(basename(file), code.source, { kind, ...error }, code.language));
+      return EXIT.failed;
+    }
+    const functions = body.entrypoints.map((each) => each.signature).join(", ");
+    note(`${status === 200 ? "This code was there already: " : ""}${body.name}@${body.version}, ${functions}.`);
+    return EXIT.ok;
+  },
+});
+
+const library = command({
+  summary: "List the ready rewards, which can be used by name",
+  flags: { json: JSON_FLAG },
+  examples: ["verk rewards library"],
+  run({ json }) {
+    const all = Object.entries(LIBRARY);
+    if (json) {
+      const data = all.map(([name, { params, language, description }]) => {
+        return { name, language, description, params: z.toJSONSchema(params, { io: "input" }) };
+      });
+      printJson({ object: "list", data, has_more: false });
+    } else {
+      const rows = all.map(([name, { description, params }]) => [
+        name,
+        Object.keys(params.shape).join(", "),
+        description,
+      ]);
+      printTable(["NAME", "PARAMS", "WHAT IT REWARDS"], rows, "");
+    }
+    return EXIT.ok;
+  },
+});
+
+export const rewards: Group = {
+  summary: "Code that scores completions: try it here, keep it on a server",
+  subcommands: { test, push, list, library },
+};

@@ -1,0 +1,84 @@
+import { CONFIG_FLAG, type Command, command, DATA_FLAG, EXIT, type Group, JSON_FLAG } from "../../args.ts";
+import { note, print, printJson, printTable } from "../../output.ts";
+import { settingsOf } from "../../settings.ts";
+import { labelOf } from "./keys.ts";
+
+const WHERE = { data: DATA_FLAG, config: CONFIG_FLAG, json: JSON_FLAG } as const;
+
+const create = command({
+  summary: "Create a workspace and print its id",
+  takes: ["name"],
+  flags: WHERE,
+  examples: ["verk workspaces create research"],
+  exits: { 1: "failed: the name is taken" },
+  async run({ json, ...where }, name = "") {
+    const { audited, offline, presentWorkspace, workspaces } = await import("../../offline.ts");
+    const label = labelOf("name", name);
+    const made = await offline(settingsOf(where), (ctx) => {
+      const row = workspaces.create(ctx, { name: label, metadata: {} });
+      audited(ctx, "verk workspaces create", row.id, row.id);
+      return presentWorkspace(row);
+    });
+    if (json) printJson(made);
+    else print(made.id);
+    return EXIT.ok;
+  },
+});
+
+const list = command({
+  summary: "List the workspaces, newest first",
+  flags: WHERE,
+  examples: ["verk workspaces list --json"],
+  async run({ json, ...where }) {
+    const { allOf, offline, workspaces } = await import("../../offline.ts");
+    const found = await offline(settingsOf(where), (ctx) => allOf((query) => workspaces.list(ctx, query)));
+    if (json) printJson({ object: "list", data: found, has_more: false });
+    else {
+      const rows = found.map((each) => [each.id, each.name, each.status, each.created_at]);
+      printTable(
+        ["ID", "NAME", "STATUS", "CREATED"],
+        rows,
+        "No workspaces yet: `verk serve` makes the first, `verk workspaces create` more.",
+      );
+    }
+    return EXIT.ok;
+  },
+});
+
+const moves = {
+  suspend: ["Suspend a workspace: its keys are refused until it is resumed", "suspended"],
+  resume: ["Resume a suspended workspace", "active"],
+  remove: ["Delete a workspace: its keys are refused for good, its name is free again", "deleted"],
+} as const;
+
+/** The three moves differ in one word. */
+const move = (name: string, action: keyof typeof moves): Command =>
+  command({
+    summary: moves[action][0],
+    takes: ["name"],
+    flags: WHERE,
+    examples: [`verk workspaces ${name} research`],
+    exits: { 1: "failed: the workspace is in another state" },
+    async run({ json, ...where }, target = "") {
+      const { audited, mustFindWorkspace, offline, presentWorkspace, workspaces } = await import("../../offline.ts");
+      const row = await offline(settingsOf(where), (ctx) => {
+        const moved = workspaces[action](ctx, mustFindWorkspace(ctx, target).id);
+        audited(ctx, `verk workspaces ${name}`, moved.id);
+        return presentWorkspace(moved);
+      });
+      if (json) printJson(action === "remove" ? { id: row.id, object: "workspace", deleted: true } : row);
+      else note(`Workspace ${target} (${row.id}) is ${moves[action][1]}.`);
+      return EXIT.ok;
+    },
+  });
+
+export const workspaces: Group = {
+  summary: "Workspaces, with a server running on the data directory or without one",
+  subcommands: {
+    create,
+    list,
+    suspend: move("suspend", "suspend"),
+    resume: move("resume", "resume"),
+    delete: move("delete", "remove"),
+  },
+};

@@ -1,0 +1,83 @@
+import { Elysia, ValidationError } from "elysia";
+import { z } from "zod";
+import type { Ctx } from "../../context.ts";
+import { AppError } from "../../lib/errors.ts";
+import { StorageError } from "../../platform/files.ts";
+import { NO_BODY } from "../body/json.ts";
+import { pathOf } from "../request_log.ts";
+import { requestIdOf } from "../request_state.ts";
+import { deepest, type Issue, schemaError } from "./issues.ts";
+import { isServicePath, serviceErrorResponse } from "./service_errors.ts";
+
+export const ErrorEnvelope = z
+  .object({
+    error: z.object({
+      type: z.string(),
+      code: z.string().nullable(),
+      message: z.string(),
+      param: z.string().nullable(),
+    }),
+  })
+  .meta({ id: "Error" });
+
+/** How a failure is told: every 4xx and 5xx leaves through one of these. */
+export type ErrorAnswer = (error: AppError, request: Request) => Response;
+
+/** The one error envelope, but for the interface that has its own. */
+export function errorResponse(error: AppError, request: Request): Response {
+  if (isServicePath(pathOf(request.url))) return serviceErrorResponse(error);
+  const { type, code, message, param } = error;
+  return Response.json({ error: { type, code, message, param } }, { status: error.status, headers: error.headers });
+}
+
+/** Anything thrown → the error a caller may see. What is not expected is a bug: logged once, answered `internal`. */
+export function toAppError(ctx: Ctx, error: unknown, request: Request): AppError {
+  if (error instanceof AppError) {
+    if (error.status >= 500) ctx.log.warn(error.message, { request_id: requestIdOf(request), error });
+    return error;
+  }
+  if (request.signal.aborted) return new AppError("invalid_request", "The client left"); // nobody hears it
+  if (error instanceof StorageError) {
+    ctx.log.error(error.message, { request_id: requestIdOf(request), error });
+    const message = `The server cannot use its storage: ${error.advice}`;
+    return new AppError("storage_unavailable", message, { cause: error, retryAfterSeconds: 5 });
+  }
+  ctx.log.error("request failed", { request_id: requestIdOf(request), path: pathOf(request.url), error });
+  return new AppError("internal", "Unexpected server error; the log has the details under this request's id");
+}
+
+/** The first bad field: a JSON pointer in a body, the bare name in a query or path. */
+function validationError(where: string, issue: Issue | undefined): AppError {
+  const first = issue?.path?.[0];
+  if (where === "params") return new AppError("resource_not_found", "No such resource", { param: String(first) });
+  if (where !== "query") return schemaError(issue);
+  const message = issue?.message ?? "Invalid input";
+  return new AppError("schema", `${String(first)}: ${message}`, first === undefined ? {} : { param: String(first) });
+}
+
+type Telling = { answers: ErrorAnswer; methodsOf: (path: string) => readonly string[] };
+
+export const errorEnvelope = (ctx: Ctx, { answers, methodsOf }: Telling) =>
+  new Elysia({ name: "errors" }).onError({ as: "global" }, ({ error, code, request, path }) => {
+    const answer = (known: AppError) => answers(known, request);
+    if (code === "VALIDATION" && error instanceof ValidationError && error.type !== "response") {
+      if (error.value === NO_BODY) return answer(new AppError("invalid_json", "The body is empty: send a JSON object"));
+      const issue = error.valueError as Issue | undefined; // a zod issue; Elysia types it as its own kind
+      return answer(validationError(error.type, issue && deepest(issue)));
+    }
+    if (code === "PARSE" && !(error.cause instanceof AppError))
+      return answer(new AppError("invalid_json", "The body is not valid JSON"));
+    if (code === "NOT_FOUND") {
+      const allowed = methodsOf(path);
+      if (allowed.length === 0) {
+        const where = methodsOf("/docs").length > 0 ? "; see /docs" : " on this port";
+        return answer(new AppError("route_not_found", `No route ${request.method} ${path}${where}`));
+      }
+      return answer(
+        new AppError("method_not_allowed", `${path} takes ${allowed.join(", ")}`, {
+          headers: { allow: allowed.join(", ") },
+        }),
+      );
+    }
+    return answer(toAppError(ctx, code === "PARSE" ? error.cause : error, request));
+  });

@@ -1,0 +1,25 @@
+import { AppError } from "../../lib/errors.ts";
+
+export type Issue = { path?: readonly PropertyKey[]; message: string; errors?: readonly (readonly Issue[])[] };
+
+const LONGEST_KEY = 100;
+const LONGEST_MESSAGE = 1_000;
+/** Names and messages may repeat what the caller sent: a key of a megabyte is not sent back. */
+const cut = (text: string, longest: number) => (text.length > longest ? `${text.slice(0, longest)}…` : text);
+
+/** A body that does not fit: `param` is a JSON pointer to the first bad field. */
+export function schemaError(issue: Issue | undefined): AppError {
+  const path = (issue?.path ?? []).map((key) => cut(String(key), LONGEST_KEY));
+  const message = cut(issue?.message ?? "Invalid input", LONGEST_MESSAGE);
+  const pointer = path.map((key) => `/${key.replaceAll("~", "~0").replaceAll("/", "~1")}`).join("");
+  return pointer
+    ? new AppError("schema", `${path.join(".")}: ${message}`, { param: pointer })
+    : new AppError("schema", `The body does not fit: ${message}`);
+}
+
+/** A union reports only that no member fitted; the member that got deepest says what is really wrong. */
+export function deepest(issue: Issue): Issue {
+  const members = (issue.errors ?? []).flatMap((list) => (list[0] ? [deepest(list[0])] : []));
+  const best = members.sort((a, b) => (b.path?.length ?? 0) - (a.path?.length ?? 0))[0];
+  return best ? { ...best, path: [...(issue.path ?? []), ...(best.path ?? [])] } : issue;
+}

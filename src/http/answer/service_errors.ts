@@ -1,0 +1,29 @@
+/** The interface of detection, on the same port: `{error, code}` for every failure under its paths, and no 422. */
+import { z } from "zod";
+import type { AppError, ErrorCode } from "../../lib/errors.ts";
+
+export const ServiceError = z
+  .object({ error: z.string(), code: z.string().describe("MISSING_API_KEY, INVALID_IMAGE, RATE_LIMITED, …") })
+  .meta({ id: "DetectionError" });
+
+const PATHS = /^\/(?:api|v1\/detect|v1\/config)(?:\/|$)/;
+export const isServicePath = (path: string): boolean => PATHS.test(path);
+
+/** The others are the platform's codes in capitals. */
+const CODES: Partial<Record<ErrorCode, string>> = {
+  revoked_api_key: "EXPIRED_API_KEY",
+  resource_not_found: "NOT_FOUND",
+  route_not_found: "NOT_FOUND",
+  monthly_quota_exceeded: "QUOTA_EXCEEDED",
+  schema: "INVALID_REQUEST",
+  internal: "INTERNAL_ERROR",
+};
+
+export const serviceCodeOf = (code: ErrorCode): string => CODES[code] ?? code.toUpperCase();
+
+export function serviceErrorResponse({ code, message, status, headers }: AppError): Response {
+  return Response.json(
+    { error: message, code: serviceCodeOf(code) },
+    { status: status === 422 ? 400 : status, headers },
+  );
+}

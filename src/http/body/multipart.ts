@@ -1,0 +1,119 @@
+import type { Readable } from "node:stream";
+import { Busboy, type BusboyHeaders } from "@fastify/busboy";
+import { AppError } from "../../lib/errors.ts";
+import { takingTurns } from "../../lib/turns.ts";
+
+export type FilePart = {
+  /** Of the form's field. */
+  name: string;
+  filename: string;
+  contentType: string;
+  /** Must be read to its end or left by throwing. */
+  stream: AsyncIterable<Uint8Array>;
+};
+
+type Options = {
+  maxFileBytes: number;
+  /** How long the sender may say nothing. */
+  silenceMs?: number;
+  /** For each file in the order of the body, with the fields before it; the body waits. A throw ends the reading. */
+  onFile: (part: FilePart, before: Readonly<Record<string, string>>) => Promise<void>;
+};
+
+const MAX_FIELDS = 64;
+const MAX_FIELD_BYTES = 65_536;
+const SILENCE_MS = 60_000;
+const MULTIPART = /^multipart\/form-data\s*;/i;
+
+export const isMultipart = (request: Request) => MULTIPART.test(request.headers.get("content-type") ?? "");
+
+/**
+ * A form of any size in constant memory: files go to `onFile` as they come, the other fields come back. When it ends,
+ * well or badly, no `onFile` is at work any more.
+ */
+export async function readMultipart(
+  request: Request,
+  { maxFileBytes, silenceMs = SILENCE_MS, onFile }: Options,
+): Promise<Record<string, string>> {
+  if (!isMultipart(request))
+    throw new AppError("unsupported_media_type", "Send the body as multipart/form-data with a boundary");
+  const fields: Record<string, string> = {};
+  const over = Promise.withResolvers<void>();
+  let work: Promise<void> = Promise.resolve();
+  const streams = new Set<Readable>();
+  const parser = open(request);
+  parser.on("field", (name, value, nameCut, valueCut) => {
+    if (nameCut || valueCut) over.reject(malformed(`the field ${name.slice(0, 80)} is too long`));
+    if (Object.hasOwn(fields, name)) over.reject(malformed(`the field ${name.slice(0, 80)} is there twice`));
+    fields[name] = value;
+  });
+  parser.on("file", (name, stream, filename, _encoding, contentType) => {
+    streams.add(stream);
+    stream.on("error", () => {}); // heard by who reads it; while nobody does, it would be the server's
+    stream.on("limit", () => stream.destroy(tooLarge(maxFileBytes)));
+    work = work
+      .then(() => onFile({ name, filename, contentType, stream }, fields))
+      .finally(() => streams.delete(stream));
+    work.catch(over.reject);
+  });
+  parser.on("fieldsLimit", () => over.reject(malformed(`more than ${MAX_FIELDS} fields`)));
+  parser.on("partsLimit", () => over.reject(malformed(`more than ${MAX_FIELDS} parts`)));
+  parser.on("error", (cause) => over.reject(malformed((cause as Error).message, cause)));
+  parser.on("finish", () => void work.then(over.resolve, over.reject));
+  over.promise.catch(() => {}); // told by whoever waits for it below
+  try {
+    await Promise.race([over.promise, feed(request, parser, { silenceMs, fail: over.reject })]);
+    await over.promise;
+  } catch (error) {
+    work = work.catch(() => {});
+    parser.destroy();
+    for (const stream of streams) stream.destroy(error as Error);
+    await work;
+    throw error;
+  }
+  return fields;
+
+  function open({ headers }: Request) {
+    const type = { "content-type": headers.get("content-type") ?? "" } as BusboyHeaders;
+    const limits = { fields: MAX_FIELDS, parts: MAX_FIELDS, fieldSize: MAX_FIELD_BYTES, fileSize: maxFileBytes };
+    try {
+      return new Busboy({ headers: type, limits: { ...limits, headerPairs: 32 } });
+    } catch (cause) {
+      throw malformed((cause as Error).message, cause);
+    }
+  }
+}
+
+type Patience = { silenceMs: number; fail: (error: AppError) => void };
+
+async function feed(request: Request, parser: InstanceType<typeof Busboy>, { silenceMs, fail }: Patience) {
+  let go = () => {};
+  for (const happening of ["drain", "close"] as const) parser.on(happening, () => go());
+  const turn = takingTurns();
+  let listening = true;
+  const silence = setTimeout(() => (listening ? fail(silent(silenceMs)) : silence.refresh()), silenceMs);
+  try {
+    for await (const chunk of request.body ?? []) {
+      if (parser.destroyed) return;
+      listening = false;
+      if (!parser.write(chunk))
+        await new Promise<void>((resolve) => {
+          go = resolve;
+        });
+      await turn();
+      listening = true;
+      silence.refresh();
+    }
+  } finally {
+    clearTimeout(silence);
+  }
+  parser.end();
+}
+
+const silent = (ms: number) =>
+  new AppError("upload_incomplete", `Nothing came for ${ms / 1000} seconds: send the file again`, {
+    headers: { connection: "close" },
+  });
+const malformed = (why: string, cause?: unknown) =>
+  new AppError("invalid_request", `The multipart body cannot be read: ${why}`, { cause });
+const tooLarge = (bytes: number) => new AppError("payload_too_large", `The file is larger than ${bytes} bytes`);

@@ -1,0 +1,63 @@
+import type { Ctx } from "../../context.ts";
+import { AppError } from "../../lib/errors.ts";
+import { type Chunks, ContentError, type StreamOptions, type Written } from "../../platform/files.ts";
+import { leavingSpace } from "../../platform/machine/disk.ts";
+import { keepOpen } from "../connection.ts";
+
+/** What was announced of the content: its size and hash where they are known. */
+export type Expected = { maxBytes: number; sizeBytes?: number | null; sha256?: string | null };
+
+type Limits = Pick<StreamOptions, "maxBytes" | "expectedSha256">;
+/** Throws ContentError as `writeTemp` does, and keeps nothing then. */
+type Put = (body: Chunks, options: Limits) => Promise<Written>;
+
+/** A request's body as one piece of content, in constant memory, if it is what it was said to be. */
+export async function receive(ctx: Ctx, request: Request, expected: Expected, put: Put): Promise<Written> {
+  const declared = contentLength(request);
+  if (declared !== undefined) requireSize(declared, expected);
+  return take(expected, (options) => put(leavingSpace(ctx, bodyOf(ctx, request)), options));
+}
+
+/** The same, from anywhere. Every way it can be wrong is a 4xx that says what was expected. */
+export async function take(expected: Expected, put: (options: Limits) => Promise<Written>): Promise<Written> {
+  const { maxBytes, sizeBytes, sha256 } = expected;
+  try {
+    const written = await put({ maxBytes, ...(sha256 ? { expectedSha256: sha256 } : {}) });
+    requireSize(written.bytes, expected);
+    return written;
+  } catch (error) {
+    if (!(error instanceof ContentError)) throw error;
+    if (error.reason === "sha256_mismatch") throw new AppError("sha256_mismatch", error.message, { param: "sha256" });
+    throw typeof sizeBytes === "number" ? wrongSize(`more than ${maxBytes}`, sizeBytes) : tooLarge(maxBytes);
+  }
+}
+
+function requireSize(bytes: number, { maxBytes, sizeBytes }: Expected) {
+  if (typeof sizeBytes === "number" && bytes !== sizeBytes) throw wrongSize(bytes, sizeBytes);
+  if (bytes > maxBytes) throw tooLarge(maxBytes);
+}
+
+const wrongSize = (bytes: number | string, announced: number) =>
+  new AppError("schema", `content-length: the file was announced with ${announced} bytes, not ${bytes}`, {
+    param: "content-length",
+  });
+
+const tooLarge = (bytes: number) => new AppError("payload_too_large", `The file is larger than ${bytes} bytes`);
+
+export function contentLength(request: Request): number | undefined {
+  const header = request.headers.get("content-length");
+  return header === null ? undefined : Number(header);
+}
+
+/** A sender that falls silent is cut off; once all has come, the disk may take its time. */
+async function* bodyOf(ctx: Ctx, request: Request): AsyncGenerator<Uint8Array> {
+  const reader = request.body?.getReader();
+  while (reader) {
+    const { done, value } = await reader.read().catch((cause) => {
+      throw new AppError("upload_incomplete", "The body broke off before its end: send it again", { cause });
+    });
+    if (done) break;
+    yield value;
+  }
+  keepOpen(ctx, request);
+}

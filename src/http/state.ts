@@ -1,0 +1,37 @@
+import type { Ctx } from "../context.ts";
+import { type Cidr, parseCidr } from "../lib/net/ip.ts";
+import { descriptorsLeft } from "../platform/machine/descriptors.ts";
+import { type BodyMemory, createBodyMemory } from "./limits/body_memory.ts";
+import { createLimiter, type RateLimiter } from "./limits/rate_limit.ts";
+import { createStreams, recounting, type Streams } from "./limits/streams.ts";
+import { createUnderWay, type UnderWay } from "./limits/under_way.ts";
+
+/** The state of the HTTP server that lives in this process (`ctx.state.http`). */
+export class HttpState {
+  /** Set when the port is open. Where there are two servers, either knows the connection of any request. */
+  listener: Bun.Server<undefined> | undefined;
+  /** By API key. In memory: a restart forgives at most one burst for each. */
+  readonly rates: RateLimiter;
+  /**
+   * Calls with a key that is known and refused. Each admitted call writes one row of the audit log: enough to show that
+   * the key is still tried, whatever http.rate_limit_per_second says.
+   */
+  readonly refusedKeys: RateLimiter;
+  readonly bodyMemory: BodyMemory;
+  readonly underWay: UnderWay;
+  readonly streams: Streams;
+  readonly trustedProxies: readonly Cidr[];
+  /** Workspace and Idempotency-Key → the creation under way. */
+  readonly creations = new Map<string, Promise<unknown>>();
+
+  constructor({ config: { http }, clock }: Pick<Ctx, "config" | "clock">) {
+    const { rate_limit_per_second: perSecond, rate_limit_burst: burst } = http;
+    this.rates = createLimiter(clock, { perSecond, burst }, `More than ${perSecond} requests a second with this key`);
+    this.refusedKeys = createLimiter(clock, { perSecond: 1 / 6, burst: 10 }, "This key is refused");
+    this.bodyMemory = createBodyMemory({ all: http.body_memory_bytes, workspace: http.workspace_body_memory_bytes });
+    this.underWay = createUnderWay(http.max_requests_per_key);
+    const streams = { key: http.max_streams_per_key, workspace: http.max_streams_per_workspace, all: http.max_streams };
+    this.streams = createStreams(streams, recounting(descriptorsLeft));
+    this.trustedProxies = http.trusted_proxies.map(parseCidr).filter((cidr) => cidr !== undefined);
+  }
+}

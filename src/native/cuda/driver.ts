@@ -1,0 +1,134 @@
+/**
+ * The surface of libcuda that starting kernels takes. The context is the device's primary one, which ggml uses too, so
+ * that addresses are the same. Work goes to the default stream, which ggml's streams do not wait for: whoever hands over
+ * between the two waits for everything first.
+ */
+import { dlopen, ptr } from "bun:ffi";
+import { OutOfMemory } from "../ggml/out_of_memory.ts";
+import { cstr, type Ptr, text } from "../llama/symbols.ts";
+
+const P = "ptr";
+const I = "i32";
+const U = "u32";
+
+const DRIVER = {
+  cuInit: { args: [U], returns: I },
+  cuDeviceGet: { args: [P, I], returns: I },
+  cuDeviceGetAttribute: { args: [P, I, I], returns: I },
+  cuDevicePrimaryCtxRetain: { args: [P, I], returns: I },
+  cuCtxSetCurrent: { args: [P], returns: I },
+  cuCtxSynchronize: { args: [], returns: I },
+  cuGetErrorName: { args: [I, P], returns: I },
+  cuModuleLoadData: { args: [P, P], returns: I },
+  cuModuleGetFunction: { args: [P, P, P], returns: I },
+  cuFuncSetAttribute: { args: [P, I, I], returns: I },
+  cuLaunchKernel: { args: [P, U, U, U, U, U, U, U, P, P, P], returns: I },
+} as const;
+
+const MAJOR = 75; // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR
+const MULTIPROCESSORS = 16; // CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
+const MOST_SHARED_BYTES = 8; // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+const OUT_OF_MEMORY = 2;
+
+export type Driver = ReturnType<typeof openDriver>;
+export type Kernel = Ptr;
+export type Grid = readonly [number, number, number];
+
+const opened = new Map<number, Driver>();
+
+/** Once for a device and thread. */
+export function cudaDriver(index: number): Driver {
+  const found = opened.get(index) ?? openDriver(index);
+  opened.set(index, found);
+  return found;
+}
+
+function openDriver(index: number) {
+  const { symbols: cuda } = dlopen("libcuda.so.1", DRIVER);
+  const check = (code: number, what: string) => {
+    if (code === OUT_OF_MEMORY) throw new OutOfMemory(`${what}: the GPU has no memory left`);
+    if (code !== 0) throw new Error(`${what} failed on the GPU: ${nameOf(code)}`);
+  };
+  const nameOf = (code: number) => {
+    const slot = new BigUint64Array(new ArrayBuffer(8));
+    return cuda.cuGetErrorName(code, ptr(slot)) === 0 ? text(Number(slot[0]) as Ptr) : `error ${code}`;
+  };
+  /** What a call writes through its first pointer. */
+  const made = (what: string, call: (to: Ptr) => number): number => {
+    const slot = new BigUint64Array(new ArrayBuffer(8));
+    check(call(ptr(slot)), what);
+    return Number(slot[0]);
+  };
+  check(cuda.cuInit(0), "cuInit");
+  const device = made("cuDeviceGet", (to) => cuda.cuDeviceGet(to, index));
+  const context = made("cuDevicePrimaryCtxRetain", (to) => cuda.cuDevicePrimaryCtxRetain(to, device)) as Ptr;
+  check(cuda.cuCtxSetCurrent(context), "cuCtxSetCurrent");
+
+  return {
+    /** Of the device's compute capability. */
+    major: made("cuDeviceGetAttribute", (to) => cuda.cuDeviceGetAttribute(to, MAJOR, device)),
+    multiprocessors: made("cuDeviceGetAttribute", (to) => cuda.cuDeviceGetAttribute(to, MULTIPROCESSORS, device)),
+
+    /** `names` → kernels; `sharedBytes`: what each may ask for when it starts. */
+    load<Name extends string>(image: Uint8Array, names: readonly Name[], sharedBytes: (name: Name) => number) {
+      check(cuda.cuCtxSetCurrent(context), "cuCtxSetCurrent");
+      const module = made("Loading the kernels", (to) => cuda.cuModuleLoadData(to, ptr(image))) as Ptr;
+      const kernelOf = (name: Name): Kernel => {
+        const text = cstr(name);
+        const kernel = made(name, (to) => cuda.cuModuleGetFunction(to, module, ptr(text))) as Kernel;
+        const bytes = sharedBytes(name);
+        if (bytes > 0) check(cuda.cuFuncSetAttribute(kernel, MOST_SHARED_BYTES, bytes), name);
+        return kernel;
+      };
+      return Object.fromEntries(names.map((name) => [name, kernelOf(name)])) as Record<Name, Kernel>;
+    },
+
+    /** `extra` names the packed arguments; see `Arguments`. */
+    launch(kernel: Kernel, grid: Grid, threads: number, { shared, extra }: { shared: number; extra: Ptr }) {
+      check(cuda.cuLaunchKernel(kernel, ...grid, threads, 1, 1, shared, null, null, extra), "Starting a kernel");
+    },
+
+    enter: () => check(cuda.cuCtxSetCurrent(context), "cuCtxSetCurrent"),
+    wait: () => check(cuda.cuCtxSynchronize(), "The computation"),
+  };
+}
+
+/**
+ * Arguments of a kernel, packed as its parameters lie: each at a multiple of its own size. `signature`: p address,
+ * i whole number, f number. Structs are written as their fields.
+ */
+export class Arguments {
+  readonly #view: DataView;
+  readonly #places: number[] = [];
+  readonly #keep: readonly unknown[];
+  readonly extra: Ptr;
+
+  constructor(readonly signature: string) {
+    let at = 0;
+    for (const letter of signature) {
+      const size = letter === "p" ? 8 : 4;
+      at = Math.ceil(at / size) * size;
+      this.#places.push(at);
+      at += size;
+    }
+    // A buffer from the start: one that is asked of a small array later moves its bytes, and the address would be wrong.
+    const packed = new Uint8Array(new ArrayBuffer(Math.max(at, 8)));
+    const size = BigUint64Array.of(BigInt(at));
+    const extra = BigUint64Array.of(1n, BigInt(ptr(packed)), 2n, BigInt(ptr(size)), 0n); // pointer, size, end
+    this.#view = new DataView(packed.buffer);
+    this.#keep = [packed, size, extra];
+    this.extra = ptr(extra);
+  }
+
+  set(values: readonly number[]) {
+    if (values.length !== this.#places.length || this.#keep.length === 0)
+      throw new Error(`A kernel takes ${this.#places.length} arguments, not ${values.length}`);
+    for (let i = 0; i < values.length; i++) {
+      const [at, value] = [this.#places[i] as number, values[i] as number];
+      const letter = this.signature[i];
+      if (letter === "p") this.#view.setBigUint64(at, BigInt(value), true);
+      else if (letter === "i") this.#view.setInt32(at, value, true);
+      else this.#view.setFloat32(at, value, true);
+    }
+  }
+}

@@ -1,0 +1,74 @@
+import { read } from "bun:ffi";
+import { afterAll, expect, spyOn, test } from "bun:test";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { Ptr } from "../llama/symbols.ts";
+import { Arguments } from "./driver.ts";
+import { KERNELS_FILE, openKernels, SIGNATURES } from "./kernels.ts";
+
+const dir = mkdtempSync(join(tmpdir(), "verk-kernels-"));
+afterAll(() => rmSync(dir, { recursive: true, force: true }));
+
+test("arguments lie as a kernel's parameters do: each at a multiple of its size", () => {
+  const of = new Arguments("pipiff");
+  of.set([0x7f00_0000_1000, -3, 0x10, 7, 0.5, -2]);
+  const packed = Number(read.u64(of.extra, 8)) as Ptr;
+  expect(Number(read.u64(Number(read.u64(of.extra, 24)) as Ptr, 0))).toBe(36);
+  expect([0, 16].map((at) => Number(read.u64(packed, at)))).toEqual([0x7f00_0000_1000, 0x10]);
+  expect([8, 24].map((at) => read.i32(packed, at))).toEqual([-3, 7]);
+  expect([28, 32].map((at) => read.f32(packed, at))).toEqual([0.5, -2]);
+  expect(() => of.set([1])).toThrow("takes 6 arguments, not 1");
+});
+
+test("without the file of kernels there are none; one that does not load is told of, and done without", () => {
+  expect(openKernels(dir, 0)).toBeNull();
+  writeFileSync(join(dir, KERNELS_FILE), "not machine code");
+  const told = spyOn(process.stderr, "write").mockImplementation(() => true);
+  try {
+    expect(openKernels(dir, 0)).toBeNull();
+    expect(String(told.mock.calls[0]?.[0])).toContain("training goes on without kernels of its own");
+  } finally {
+    told.mockRestore();
+  }
+});
+
+/** Parameters as `SIGNATURES` has them: structs are their fields. */
+function lettersOf(parameters: string, structs: ReadonlyMap<string, string>): string {
+  const each = parameters.split(",").map((parameter) => {
+    const words = parameter.replaceAll("const ", "").trim();
+    if (words.includes("*")) return "p";
+    const type = words.split(" ")[0] as string;
+    return { int: "i", float: "f" }[type] ?? structs.get(type) ?? `(${type})`;
+  });
+  return each.join("");
+}
+
+test("kernels are started with the parameters that they have", () => {
+  const folder = join(import.meta.dir, "kernels");
+  const source = readdirSync(folder)
+    .filter((name) => /\.cuh?$/.test(name))
+    .map((name) => readFileSync(join(folder, name), "utf8"))
+    .join("\n")
+    .replaceAll(/\/\/.*$/gm, "")
+    .replaceAll(/\\?\n/g, " ");
+  const structs = new Map<string, string>();
+  for (const [, name = "", body = ""] of source.matchAll(/struct (Sight|Backward|Heads) \{(.*?)\};/g)) {
+    const fields = body
+      .split(";")
+      .filter((field) => field.trim() !== "")
+      .map((field) => {
+        const count = field.split(",").length;
+        if (field.includes("*")) return "p".repeat(count);
+        return (/\bfloat\b/.test(field) ? "f" : "i").repeat(count);
+      });
+    structs.set(name, fields.join(""));
+  }
+  const found: Record<string, string> = {};
+  const kernels = source.matchAll(
+    /extern "C" __global__ (?:__launch_bounds__\(\w+\) )?void (\w+?)(##LENGTH)?\((.*?)\)/g,
+  );
+  for (const [, name = "", sized, parameters = ""] of kernels)
+    for (const full of sized ? [`${name}64`, `${name}128`] : [name]) found[full] = lettersOf(parameters, structs);
+  expect(found).toEqual(SIGNATURES);
+});

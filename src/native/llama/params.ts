@@ -1,0 +1,94 @@
+/**
+ * llama_model_params and llama_context_params as words, for the one version of the library that is embedded.
+ * The library's own defaults are compared with what this layout expects at every start: a drift is refused, because a
+ * field in the wrong place would corrupt memory rather than fail.
+ */
+import type { Pointer } from "bun:ffi";
+import { DEFAULTS_WORDS } from "../shim/shim.ts";
+
+const VERSION = "0.5.0-dev";
+const MINUS_ONE = -1082130432; // -1.0f
+
+// biome-ignore format: a table should look like one
+const MODEL_DEFAULTS = [
+  0, 0,  0, 0,  -1, 1,  -1, 1,  0, null,  0, 0,  0, 0,  0, 0,  0, 0,  0x00010000,
+];
+// biome-ignore format: a table should look like one
+const CONTEXT_DEFAULTS = [
+  512, 2048, 512, 1, 0, 0, 1, 4, 4,  0, -1, -1, -1, -1,
+  0, 0, MINUS_ONE, MINUS_ONE, MINUS_ONE, MINUS_ONE, 0, MINUS_ONE,
+  0, 0,  0, 0,  1, 1,  0, 0,  0, 0,  0x01010100, null,  0, 0,  0, 0,  0, 0,
+];
+
+type Symbols = {
+  llama_model_default_params: (into: NodeJS.TypedArray) => unknown;
+  llama_context_default_params: (into: NodeJS.TypedArray) => unknown;
+};
+
+export function checkLayouts(llama: Symbols, version: string) {
+  const model = new Int32Array(2 * DEFAULTS_WORDS);
+  const context = new Int32Array(2 * DEFAULTS_WORDS);
+  llama.llama_model_default_params(model);
+  llama.llama_context_default_params(context);
+  const fits = (got: Int32Array, want: (number | null)[]) => want.every((v, i) => v === null || got[i] === v);
+  const unifiedOff = (context[33]! & 0xffff) === 0x0001; // swa_full, kv_unified; the rest of the word is padding
+  if (version === VERSION && fits(model, MODEL_DEFAULTS) && fits(context, CONTEXT_DEFAULTS) && unifiedOff) return;
+  throw new Error(`libllama ${version} is not the version ${VERSION} that this program was built for`);
+}
+
+export type ModelParams = {
+  /** A null-terminated array of devices; null = every device, which is the CPU alone in a CPU build. */
+  devices: Pointer | null;
+  gpuLayers: number;
+  /** Only on the thread that loads. Returning false ends the load. */
+  progress: Pointer | null;
+  mmap: boolean;
+  /** Weights rearranged at load for faster products on the CPU. */
+  repack: boolean;
+  /** Text ⇄ tokens and metadata; no weights. */
+  vocabOnly?: boolean;
+};
+
+export function modelParams(llama: Symbols, params: ModelParams): BigUint64Array {
+  const words = new BigUint64Array(DEFAULTS_WORDS);
+  const ints = new Int32Array(words.buffer);
+  const bytes = new Uint8Array(words.buffer);
+  llama.llama_model_default_params(words);
+  words[0] = BigInt(params.devices ?? 0);
+  ints[4] = params.gpuLayers;
+  ints[6] = params.mmap ? 1 : 0;
+  words[6] = BigInt(params.progress ?? 0);
+  bytes[72] = params.vocabOnly ? 1 : 0;
+  bytes[74] = params.repack ? 1 : 0;
+  return words;
+}
+
+export type ContextParams = {
+  contextTokens: number;
+  batchTokens: number;
+  microBatchTokens: number;
+  sequences: number;
+  threads: number;
+  unified: boolean;
+  /** The last hidden state of every token, beside its logits. */
+  embeddings: boolean;
+};
+
+const POOLING_NONE = 0;
+
+export function contextParams(llama: Symbols, params: ContextParams): BigUint64Array {
+  const words = new BigUint64Array(DEFAULTS_WORDS);
+  const ints = new Int32Array(words.buffer);
+  const bytes = new Uint8Array(words.buffer);
+  llama.llama_context_default_params(words);
+  ints[0] = params.contextTokens;
+  ints[1] = params.batchTokens;
+  ints[2] = params.microBatchTokens;
+  ints[3] = params.sequences;
+  ints[7] = params.threads;
+  ints[8] = params.threads;
+  if (params.embeddings) ints[11] = POOLING_NONE;
+  bytes[128] = params.embeddings ? 1 : 0;
+  bytes[133] = params.unified ? 1 : 0;
+  return words;
+}

@@ -1,0 +1,217 @@
+import { accessSync, constants, existsSync, readFileSync, statSync } from "node:fs";
+import { join, resolve } from "node:path";
+import type { z } from "zod";
+import { UsageError } from "../../lib/errors.ts";
+import { nearest } from "../../lib/text/nearest.ts";
+import { ConfigTree } from "./schema.ts";
+import { type Leaf, leaves, readText, renderToml, sections, type Tree } from "./walk.ts";
+
+/**
+ * defaults < file < environment < flags. A setting that is not known, or not of its type, stops the program and says
+ * where it stands. The result is frozen: nobody changes a setting after the start.
+ */
+type Env = Record<string, string | undefined>;
+type DeepReadonly<T> = T extends object ? { readonly [K in keyof T]: DeepReadonly<T[K]> } : T;
+export type Config = DeepReadonly<z.output<typeof ConfigTree>>;
+export type ConfigSources = {
+  file?: string | undefined;
+  env?: Env;
+  /** By path, `{ "http.listen": "…" }`. Text is read as in the environment; undefined is not given. */
+  flags?: Record<string, unknown>;
+};
+
+/** The environment this process was started in, for those who hand a few names of it on. */
+export const ambientEnv = (): Env => process.env;
+
+export const DEFAULT_CONFIG_FILE = "/etc/verk/config.toml";
+/** Names under our prefix that are not settings of the server. */
+const RESERVED = /^VERK_(FAILPOINT|BINARY|CONFIG|API_KEY|URL|WEBHOOK_SECRET|WORKER_\w+|TEST_\w+)$/;
+
+/** Resolved: paths are absolute, `data_dir` and `secrets.master_key_file` are never empty. */
+export function loadConfig({ file, env = process.env, flags = {} }: ConfigSources = {}): Config {
+  const config = loadTree(ConfigTree, { file, env, flags }) as z.output<typeof ConfigTree>;
+  config.data_dir = absolute(config.data_dir, env) || defaultDataDir(env);
+  config.network.ca_file = absolute(config.network.ca_file, env);
+  config.billing.pricing_file = absolute(config.billing.pricing_file, env);
+  config.secrets.master_key_file =
+    absolute(config.secrets.master_key_file, env) || defaultMasterKeyFile(config.data_dir, env);
+  return deepFreeze(config);
+}
+
+/** The file to read: the one asked for, else VERK_CONFIG, else the system's where it exists. */
+export function configFile(asked: string | undefined, env: Env = process.env): string | undefined {
+  return asked ?? env["VERK_CONFIG"] ?? (existsSync(DEFAULT_CONFIG_FILE) ? DEFAULT_CONFIG_FILE : undefined);
+}
+
+/** A file whose secrets others on this machine can read. */
+export type ExposedFile = { file: string; mode: string; settings: string[] };
+
+/**
+ * Undefined: the file holds no secret, or only its owner and its group can read it. The group is fine: the installer
+ * gives the file to root and lets the group of the service read it.
+ */
+export function exposedSecrets(file: string | undefined): ExposedFile | undefined {
+  if (file === undefined) return undefined;
+  const { mode } = statSync(file);
+  if ((mode & 0o006) === 0) return undefined;
+  const known = leaves(ConfigTree);
+  const settings: string[] = [];
+  readTomlFile(ConfigTree, known, file, (path, value) => {
+    if (value !== "" && known.some((leaf) => leaf.path === path && leaf.secret)) settings.push(path);
+  });
+  return settings.length === 0 ? undefined : { file, mode: (mode & 0o777).toString(8).padStart(4, "0"), settings };
+}
+
+/** One line each for the command line and the log: what is wrong, and what mends it. */
+export const sayExposed = ({ file, mode, settings }: ExposedFile) => ({
+  detail: `${file} has mode ${mode}, so every user of this machine can read ${settings.join(", ")}`,
+  fix: `chmod 640 ${file} and replace the secret, or move it to the environment of the service`,
+});
+
+/** Every setting as it is in force, secrets hidden. */
+export const printConfig = (config: Config): Record<string, unknown> => redactTree(ConfigTree, config);
+
+export function defaultToml(): string {
+  return `# Every setting of Verk with its default. Generated from the program: do not edit this copy.
+# A setting can also come from the environment: [http] listen is VERK_HTTP__LISTEN; lists are separated by commas.
+# VERK_DATA stands for data_dir. Flags win over the environment, the environment over this file.
+
+${renderToml(ConfigTree)}`;
+}
+
+type Nested = { [key: string]: unknown };
+
+export function loadTree(tree: Tree, { file, env = {}, flags = {} }: ConfigSources): Nested {
+  const known = leaves(tree);
+  const values: Nested = {};
+  const origins = new Map<string, string>();
+  const put = (path: string, value: unknown, origin: string) => {
+    setPath(values, path, value);
+    origins.set(path, origin);
+  };
+  if (file !== undefined) readTomlFile(tree, known, file, put);
+  readEnv(known, env, put);
+  for (const [path, value] of Object.entries(flags)) {
+    if (value === undefined) continue;
+    const leaf = known.find((each) => each.path === path) ?? unknown(path, known.map(pathOf), "the command line");
+    put(path, typeof value === "string" ? fromText(leaf, value, "the command line") : value, "the command line");
+  }
+
+  const result = tree.safeParse(values, { jitless: true }); // once: a function compiled for it would not pay
+  if (result.success) return result.data as Nested;
+  const issue = result.error.issues[0]!;
+  const at = issue.path.map(String);
+  const leaf = known.find((each) => `${at.join(".")}.`.startsWith(`${each.path}.`));
+  const path = leaf?.path ?? at.join(".");
+  const origin = origins.get(path) ?? file ?? "the configuration";
+  const shown = leaf?.secret ? "" : `, not ${JSON.stringify(getPath(values, path))}`;
+  throw new UsageError(`${origin}: ${path}: ${issue.message.replace(/^Invalid (input|option): /, "")}${shown}`);
+}
+
+export function redactTree(tree: Tree, value: unknown): Nested {
+  const copy = structuredClone(value) as Nested;
+  for (const leaf of leaves(tree)) if (leaf.secret && getPath(copy, leaf.path)) setPath(copy, leaf.path, "[redacted]");
+  return copy;
+}
+
+type Put = (path: string, value: unknown, origin: string) => void;
+
+function readTomlFile(tree: Tree, known: Leaf[], file: string, put: Put) {
+  let text: string;
+  try {
+    text = readFileSync(file, "utf8");
+  } catch (cause) {
+    const why = (cause as { code?: string }).code === "ENOENT" ? "there is no such file" : String(cause);
+    throw new UsageError(`Cannot read the configuration ${file}: ${why}`, 2, { cause });
+  }
+  let parsed: Nested;
+  try {
+    parsed = Bun.TOML.parse(text) as Nested;
+  } catch (cause) {
+    throw new UsageError(`${file}: ${(cause as Error).message}`, 2, { cause });
+  }
+  const groups = sections(tree);
+  for (const [key, value] of Object.entries(parsed)) {
+    if (groups.includes(key)) {
+      if (!isTable(value)) throw new UsageError(`${file}: ${key} is a section: write [${key}]`);
+      for (const [inner, leafValue] of Object.entries(value)) {
+        const path = `${key}.${inner}`;
+        if (!known.some((leaf) => leaf.path === path)) unknown(path, known.map(pathOf), file);
+        put(path, leafValue, file);
+      }
+    } else {
+      const candidates = isTable(value) ? groups : known.map(pathOf);
+      if (isTable(value) || !known.some((leaf) => leaf.path === key)) unknown(key, candidates, file);
+      put(key, value, file);
+    }
+  }
+}
+
+function readEnv(known: Leaf[], env: Env, put: Put) {
+  const byName = new Map(known.map((leaf) => [leaf.env, leaf]));
+  const shorthand = byName.get("VERK_DATA_DIR");
+  if (shorthand && env["VERK_DATA"]) put(shorthand.path, env["VERK_DATA"], "the environment variable VERK_DATA");
+  for (const [name, text] of Object.entries(env)) {
+    if (!name.startsWith("VERK_") || text === undefined || name === "VERK_DATA" || RESERVED.test(name)) continue;
+    const leaf = byName.get(name) ?? unknown(name, byName.keys(), "the environment");
+    const origin = `the environment variable ${name}`;
+    put(leaf.path, fromText(leaf, text, origin), origin);
+  }
+}
+
+function fromText(leaf: Leaf, text: string, origin: string) {
+  const value = readText(text, leaf.kind);
+  if (value !== undefined) return value;
+  const shown = leaf.secret ? "" : `, not ${JSON.stringify(text)}`;
+  throw new UsageError(
+    `${origin}: ${leaf.path}: expected ${leaf.kind === "boolean" ? "true or false" : "a number"}${shown}`,
+  );
+}
+
+function unknown(name: string, candidates: Iterable<string>, origin: string): never {
+  const all = [...candidates];
+  const close = all.find((each) => each.endsWith(`.${name}`)) ?? nearest(name, all);
+  const hint = close ? ` Did you mean ${close}?` : "";
+  throw new UsageError(`${origin}: unknown setting ${name}.${hint} \`verk config default\` lists them all.`);
+}
+
+const pathOf = (leaf: Leaf) => leaf.path;
+const isTable = (value: unknown): value is Nested =>
+  typeof value === "object" && value !== null && !Array.isArray(value) && !(value instanceof Date);
+
+function setPath(target: Nested, path: string, value: unknown) {
+  const [first = "", second] = path.split(".");
+  if (second === undefined) target[first] = value;
+  else target[first] = { ...(target[first] as Nested | undefined), [second]: value };
+}
+function getPath(from: Nested, path: string): unknown {
+  return path.split(".").reduce<unknown>((at, key) => (at as Nested | undefined)?.[key], from);
+}
+
+function absolute(path: string, env: Env): string {
+  if (path === "") return "";
+  return resolve(path.startsWith("~/") && env["HOME"] ? join(env["HOME"], path.slice(2)) : path);
+}
+
+function defaultDataDir(env: Env): string {
+  try {
+    accessSync("/var/lib/verk", constants.W_OK);
+    return "/var/lib/verk";
+  } catch {
+    if (env["XDG_DATA_HOME"]?.startsWith("/")) return join(env["XDG_DATA_HOME"], "verk");
+    return env["HOME"] ? join(env["HOME"], ".local/share/verk") : resolve("verk-data");
+  }
+}
+
+function defaultMasterKeyFile(dataDir: string, env: Env): string {
+  const credential = env["CREDENTIALS_DIRECTORY"] && join(env["CREDENTIALS_DIRECTORY"], "master.key");
+  return credential && existsSync(credential) ? credential : join(dataDir, "master.key");
+}
+
+function deepFreeze<T>(value: T): T {
+  if (typeof value === "object" && value !== null) {
+    for (const inner of Object.values(value)) deepFreeze(inner);
+    Object.freeze(value);
+  }
+  return value;
+}

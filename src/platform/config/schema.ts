@@ -1,0 +1,290 @@
+import { z } from "zod";
+import { normalizeHost, parseCidr } from "../../lib/net/ip.ts";
+import { parseListen } from "../../lib/net/listen.ts";
+import { milliseconds, section } from "./section.ts";
+import { audit, billing, detect, publicRuns, quotas, sandbox, sessions, training, webhooks } from "./work.ts";
+
+/**
+ * Every setting of the product, once: its type, default and one line of doc. The file format, the environment
+ * names and config/default.toml are derived from this tree. An empty string means "not set".
+ */
+
+/** Marks a setting whose value must never be shown. Put it outermost. */
+export const secret = <S extends z.ZodType>(schema: S): S => schema.meta({ ...schema.meta(), secret: true });
+
+const isOrigin = (text: string) => text === "*" || (URL.canParse(text) && new URL(text).origin === text);
+const isPublicUrl = (text: string) =>
+  text === "" || (/^https?:\/\//.test(text) && URL.canParse(text) && !/[/?#]$/.test(text));
+
+const http = section("The one port that serves both interfaces.", {
+  listen: z
+    .string()
+    .refine((text) => parseListen(text) !== undefined, "expected host:port, such as 127.0.0.1:7070 or [::]:7070")
+    .default("127.0.0.1:7070")
+    .describe("Address and port to listen on; port 0 picks a free one."),
+  public_url: z
+    .string()
+    .refine(isPublicUrl, "expected http(s)://host[:port][/path] without a trailing slash")
+    .default("")
+    .describe(
+      "Address under which clients reach this server, used in links; empty = as they call it by IP or its own name.",
+    ),
+  max_body_bytes: z
+    .int()
+    .min(1024)
+    .max(1_073_741_824)
+    .default(10_485_760)
+    .describe("Largest JSON request body; routes that need little take 256 KiB."),
+  body_memory_bytes: z
+    .int()
+    .min(1_048_576)
+    .default(536_870_912)
+    .describe("Request bodies in memory, all together; beyond it requests get 503."),
+  workspace_body_memory_bytes: z
+    .int()
+    .min(1_048_576)
+    .default(134_217_728)
+    .describe("The same for one workspace; a single body within its own limit always fits."),
+  body_timeout_seconds: z
+    .int()
+    .min(1)
+    .max(86_400)
+    .default(300)
+    .describe("Until a body that is kept in memory must have arrived; uploads to the disk may take longer."),
+  max_requests_per_key: z
+    .int()
+    .min(0)
+    .default(2048)
+    .describe("Requests of one key under way at a time, reads not counted; beyond it 429; 0 = off."),
+  max_streams_per_key: z
+    .int()
+    .min(0)
+    .default(512)
+    .describe("Open streams of one key (events, logs, commands, completions); beyond it 429; 0 = off."),
+  max_streams_per_workspace: z.int().min(0).default(1024).describe("The same for one workspace."),
+  max_streams: z.int().min(0).default(4096).describe("The same for all together; beyond it 503."),
+  idle_timeout_seconds: z
+    .int()
+    .min(20)
+    .max(255)
+    .default(60)
+    .describe("A silent connection is closed after this long; streams beat every 15 s."),
+  cors_origins: z
+    .array(z.string().refine(isOrigin, 'expected an origin such as https://app.example.com, or "*"'))
+    .default([])
+    .describe("Origins that browsers may call from; empty = none."),
+  rate_limit_per_second: z.number().min(0).default(1000).describe("Steady requests per second for one key; 0 = off."),
+  rate_limit_burst: z.int().min(0).default(2000).describe("Requests one key may send at once; 0 = off."),
+  trusted_proxies: z
+    .array(z.string().refine((text) => parseCidr(text) !== undefined, "expected an address or a CIDR"))
+    .default([])
+    .describe("Proxies whose X-Forwarded-For is believed: addresses or CIDRs; empty = none."),
+  idempotency_hours: z.int().min(1).max(720).default(24).describe("How long the answer to an Idempotency-Key is kept."),
+});
+
+const log = section("The log goes to standard error.", {
+  level: z.enum(["debug", "info", "warn", "error"]).default("info").describe("debug, info, warn or error."),
+  format: z.enum(["json", "text"]).default("json").describe("json (one object per line) or text (for a terminal)."),
+});
+
+const db = section("SQLite.", {
+  busy_timeout_ms: milliseconds
+    .default(1000)
+    .describe("How long to wait for another process that writes; nothing else is served meanwhile."),
+  wal_checkpoint_pages: z.int().min(1).default(500).describe("Pages of 4 KiB in the log before a checkpoint."),
+  cache_mib: z.int().min(1).max(65_536).default(64).describe("Page cache."),
+});
+
+const network = section("What this server may dial.", {
+  allow_private: z.boolean().default(false).describe("Allow private ranges (RFC 1918, CGNAT, ULA)."),
+  allow: z
+    .array(
+      z
+        .string()
+        .refine((text) => !!parseCidr(text) || !!normalizeHost(text), "expected a host name, an address or a CIDR"),
+    )
+    .default([])
+    .describe("Exact host names, addresses or CIDRs that are always allowed, loopback included."),
+  ca_file: z.string().default("").describe("PEM file of certificate authorities to trust beside the public ones."),
+});
+
+const workers = section("Child processes.", {
+  silence_ms: milliseconds.default(30_000).describe("A worker that says nothing for this long is killed."),
+  stop_grace_ms: milliseconds.default(10_000).describe("Time between the polite stop and SIGKILL."),
+  stderr_tail_bytes: z.int().min(256).max(1_048_576).default(8192).describe("How much of its last words is kept."),
+});
+
+const shutdown = section("Stopping.", {
+  deadline_ms: milliseconds.default(15_000).describe("All of an orderly shutdown must fit into this."),
+});
+
+const events = section("The event log.", {
+  retention_days: z.int().min(1).max(36_500).default(90).describe("Events older than this are removed."),
+});
+
+const secrets = section("Encryption at rest.", {
+  master_key_file: z
+    .string()
+    .default("")
+    .describe("Empty = the systemd credential master.key where there is one, else master.key in data_dir."),
+});
+
+const hub = section("Where models come from that are not on this machine.", {
+  endpoint: z
+    .string()
+    .refine((text) => /^https?:\/\//.test(text) && URL.canParse(text), "expected an http(s) address")
+    .default("https://huggingface.co")
+    .describe("A hub that speaks the Hugging Face protocol; never dialled when offline = true."),
+  token: secret(z.string().default("").describe("Access token for private or gated models; empty = none.")),
+  token_for: z
+    .enum(["admin", "all"])
+    .default("admin")
+    .describe(
+      "Who may use hub.token: workspaces with an admin key, or all. Others store their own as the secret HUB_TOKEN.",
+    ),
+});
+
+const serving = section("Deployments.", {
+  threads: z
+    .int()
+    .min(0)
+    .max(1024)
+    .default(0)
+    .describe("CPU threads of one replica; 0 = the cores this server may use, less one."),
+  parallel: z
+    .int()
+    .min(1)
+    .max(256)
+    .default(8)
+    .describe("Sequences that one replica decodes at once, unless asked for."),
+  context_length: z
+    .int()
+    .min(64)
+    .default(8192)
+    .describe("Tokens of context for each sequence, unless asked for; never more than the model has."),
+  standby: z
+    .boolean()
+    .default(true)
+    .describe("While a deployment is parked, keep one process (about 70 MB) ready for it: a wake is faster."),
+  health_interval_ms: milliseconds
+    .default(10_000)
+    .describe("A silent replica proves that it decodes this often; one that serves requests has proved it."),
+  health_timeout_ms: milliseconds.default(20_000).describe("A proof that takes longer is a failed one."),
+  restart_attempts: z
+    .int()
+    .min(0)
+    .max(100)
+    .default(3)
+    .describe("Restarts of a broken deployment before it has failed."),
+  restart_backoff_ms: milliseconds.default(1000).describe("Before the first restart; doubles with each."),
+  request_retention_days: z
+    .int()
+    .min(1)
+    .max(36_500)
+    .default(30)
+    .describe("Request records older than this are removed."),
+});
+
+const gpu = section("The ledger of accelerator memory; on a machine without a GPU, of main memory.", {
+  reserve_mib: z.int().min(0).default(512).describe("Memory of each device that is never leased."),
+  cpu_share: z
+    .number()
+    .min(0.05)
+    .max(1)
+    .default(0.8)
+    .describe("The part of main memory that may be leased where there is no GPU."),
+});
+
+const datasets = section("Datasets.", {
+  max_row_bytes: z
+    .int()
+    .min(1024)
+    .max(268_435_456)
+    .default(16_777_216)
+    .describe("The longest row; a longer one is refused with its line number."),
+  max_append_bytes: z
+    .int()
+    .min(1024)
+    .max(1_073_741_824)
+    .default(67_108_864)
+    .describe("Largest body of one append, which is taken whole or not at all."),
+  max_upload_bytes: z
+    .int()
+    .min(1024)
+    .default(1_099_511_627_776)
+    .describe("Largest file of one upload; it goes to the disk as it comes."),
+});
+
+const connectors = section("Sources of connected datasets.", {
+  connect_timeout_ms: milliseconds.default(15_000).describe("Until a source has begun to answer."),
+  statement_timeout_ms: milliseconds.default(3_600_000).describe("For one statement of a database."),
+  validate_timeout_ms: milliseconds
+    .default(60_000)
+    .describe("How long a validation may count rows; where that is not enough, num_rows is null."),
+});
+
+const storage = section("Where the files of volumes, models and artifacts live.", {
+  kind: z.enum(["local", "s3"]).default("local").describe("local (in data_dir) or s3."),
+  min_free_bytes: z
+    .int()
+    .min(0)
+    .default(1_073_741_824)
+    .describe("New content is refused while the disk of data_dir has less free space than this; 0 = never."),
+  s3_endpoint: z
+    .string()
+    .refine((text) => text === "" || (/^https?:\/\//.test(text) && URL.canParse(text)), "expected an http(s) address")
+    .default("")
+    .describe("Empty = Amazon's own for the region; else such as http://minio.lab:9000."),
+  s3_region: z.string().default("us-east-1").describe("The bucket's region."),
+  s3_bucket: z.string().default("").describe("Must exist; needed for kind = s3."),
+  s3_prefix: z.string().default("").describe("Put before every key, such as verk/."),
+  s3_path_style: z.boolean().default(true).describe("Address the bucket in the path, not in the host name."),
+  s3_access_key_id: secret(z.string().default("").describe("Empty = none: the bucket must be open to this machine.")),
+  s3_secret_access_key: secret(z.string().default("").describe("Belongs to the access key.")),
+});
+
+const volumes = section("Files that users keep.", {
+  max_file_bytes: z.int().min(1).default(1_099_511_627_776).describe("Largest file."),
+  quota_bytes: z.int().min(0).default(0).describe("All volumes of one workspace together; 0 = no limit."),
+  url_seconds: z.int().min(1).max(604_800).default(3600).describe("How long a signed address works, unless asked for."),
+});
+
+export const ConfigTree = z
+  .strictObject({
+    data_dir: z
+      .string()
+      .default("")
+      .describe("Everything the server keeps. Empty = /var/lib/verk, else ~/.local/share/verk."),
+    offline: z
+      .boolean()
+      .default(false)
+      .describe("Never dial out for a model or a dataset of the hub: what is on this machine is all there is."),
+    http,
+    log,
+    db,
+    network,
+    workers,
+    shutdown,
+    events,
+    secrets,
+    hub,
+    serving,
+    gpu,
+    datasets,
+    connectors,
+    storage,
+    volumes,
+    quotas,
+    sandbox,
+    sessions,
+    training,
+    webhooks,
+    detect,
+    billing,
+    audit,
+    public_runs: publicRuns,
+  })
+  .refine(({ http, detect }) => detect.port < 1 || detect.port !== parseListen(http.listen)?.port, {
+    path: ["detect", "port"],
+    message: "expected another port than that of http.listen, which has detection too",
+  });

@@ -1,0 +1,293 @@
+/**
+ * SQLite in WAL mode, one writer, group commit.
+ *
+ * `write()` adds a change to the open commit: visible at once in this process, all of it or nothing of it. The
+ * commit closes at the end of the turn of the event loop, so requests that arrive together share it, and the
+ * flush to the disk is shared by all who wait for one. Only when `durable()` has resolved is a change safe from
+ * `kill -9` and from a power cut. Hence the rule: whoever tells the outside world (an HTTP answer, a webhook, a
+ * spawned process, a loop's end) waits for it first.
+ */
+import { Database } from "bun:sqlite";
+import { closeSync, fdatasync, fdatasyncSync, openSync } from "node:fs";
+import { dirname } from "node:path";
+import { promisify } from "node:util";
+import { type BunSQLiteDatabase, drizzle } from "drizzle-orm/bun-sqlite";
+import { oncePer } from "../../lib/once_per.ts";
+import { failpoint } from "../failpoint.ts";
+import { syncDirSync } from "../files.ts";
+import { storageError } from "./errors.ts";
+
+export type Db = BunSQLiteDatabase<Record<string, never>> & { $client: Database };
+
+declare const inWrite: unique symbol;
+/** The database inside `write()`. Only `write()` makes one, so `emit(db, …)` outside a commit does not compile. */
+export type Tx = Db & { readonly [inWrite]: true };
+
+export type DbOptions = { path: string; busyTimeoutMs?: number; checkpointPages?: number; cacheMib?: number };
+
+type Statement = { run: () => unknown };
+type Batch = PromiseWithResolvers<void> & { beforeCommit: ((tx: Tx) => void)[]; afterCommit: (() => void)[] };
+
+type State = {
+  readonly path: string;
+  readonly statements: Record<"begin" | "beginRead" | "commit", Statement>;
+  readonly savepoints: { set: Statement; release: Statement }[]; // by depth
+  batch: Batch | undefined;
+  depth: number; //     of write() inside write()
+  generation: number;
+  reading: boolean; //  a shared snapshot is open
+  ended: number; //     commits that were closed, well or badly
+  lost: number; //      those that were rolled back
+  lastLoss: unknown;
+  flushed: number; //   `ended` as of the last flush
+  flushing: Promise<void> | undefined;
+  walFd: number | undefined;
+  broken: unknown; //   why no write is accepted any more
+};
+
+const datasync = promisify(fdatasync); // on a thread of its own: the server goes on meanwhile
+const states = new WeakMap<Db, State>();
+
+export function openDb(options: DbOptions): Db {
+  const sqlite = new Database(options.path, { create: true, strict: true });
+  sqlite.run(`PRAGMA busy_timeout = ${options.busyTimeoutMs ?? 5000}`); // first: switching to WAL can itself meet a lock
+  sqlite.run("PRAGMA journal_mode = WAL");
+  sqlite.run("PRAGMA synchronous = NORMAL"); // the flush is ours: see durable()
+  sqlite.run("PRAGMA foreign_keys = ON");
+  sqlite.run("PRAGMA temp_store = MEMORY"); // savepoints keep their journal there
+  sqlite.run(`PRAGMA wal_autocheckpoint = ${options.checkpointPages ?? 1000}`);
+  sqlite.run(`PRAGMA cache_size = ${-1024 * (options.cacheMib ?? 16)}`);
+  const db = drizzle(sqlite) as Db; // drizzle sets $client; its type leaves it out of the alias
+  states.set(db, {
+    path: options.path,
+    statements: {
+      begin: sqlite.prepare("BEGIN IMMEDIATE"),
+      beginRead: sqlite.prepare("BEGIN"),
+      commit: sqlite.prepare("COMMIT"),
+    },
+    savepoints: [],
+    batch: undefined,
+    depth: 0,
+    generation: 0,
+    reading: false,
+    ended: 0,
+    lost: 0,
+    lastLoss: undefined,
+    flushed: 0,
+    flushing: undefined,
+    walFd: undefined,
+    broken: undefined,
+  });
+  return db;
+}
+
+const stateOf = (db: Db): State => {
+  const state = states.get(db);
+  if (!state) throw new Error("not a database opened by openDb()");
+  return state;
+};
+
+type Sync<T> = [T] extends [never] ? [] : T extends PromiseLike<unknown> ? ["write() must not be async"] : [];
+
+/**
+ * The only way to write. `fn` must be synchronous: what it does after an `await` would fall into another commit;
+ * the unused last parameter turns that into a type error. It is a savepoint: when it throws, its own changes are
+ * undone and those of its neighbours stay.
+ */
+export function write<T>(db: Db, fn: (tx: Tx) => T, ..._sync: Sync<T>): T {
+  const state = stateOf(db);
+  if (state.broken) throw storageError(state.broken);
+  state.generation++;
+  try {
+    const batch = state.batch ?? openBatch(db, state);
+    return savepoint(db, state, batch, fn);
+  } catch (error) {
+    throw storageError(error);
+  }
+}
+
+function openBatch(db: Db, state: State): Batch {
+  endSnapshot(state);
+  state.statements.begin.run();
+  const batch: Batch = { ...Promise.withResolvers<void>(), beforeCommit: [], afterCommit: [] };
+  batch.promise.catch(() => {}); // who must know waits for it
+  state.batch = batch;
+  setImmediate(closeBatch, db, state, batch);
+  return batch;
+}
+
+function savepoint<T>(db: Db, state: State, batch: Batch, fn: (tx: Tx) => T): T {
+  const sqlite = db.$client;
+  const name = `s${state.depth}`;
+  state.savepoints[state.depth] ??= {
+    set: sqlite.prepare(`SAVEPOINT ${name}`),
+    release: sqlite.prepare(`RELEASE ${name}`),
+  };
+  const { set, release } = state.savepoints[state.depth] as State["savepoints"][number];
+  const pending = batch.afterCommit.length;
+  set.run();
+  state.depth++;
+  try {
+    const value = fn(db as Tx); // the brand exists in types only
+    release.run();
+    return value;
+  } catch (error) {
+    batch.afterCommit.length = pending;
+    state.generation++; // a cache that was made inside has what is undone here
+    // On a full or failing disk SQLite rolls the whole transaction back by itself, the neighbours' changes too.
+    if (sqlite.inTransaction) sqlite.run(`ROLLBACK TO ${name}; RELEASE ${name}`);
+    else lose(state, batch, error);
+    throw error;
+  } finally {
+    state.depth--;
+  }
+}
+
+function closeBatch(db: Db, state: State, batch: Batch) {
+  if (state.batch !== batch) return;
+  try {
+    for (const add of batch.beforeCommit) add(db as Tx);
+    failpoint("db.before_commit");
+    state.statements.commit.run();
+    failpoint("db.after_commit");
+  } catch (error) {
+    if (db.$client.inTransaction) db.$client.run("ROLLBACK");
+    return lose(state, batch, error);
+  }
+  state.batch = undefined;
+  state.ended++;
+  batch.resolve();
+  for (const callback of batch.afterCommit) callback();
+}
+
+function lose(state: State, batch: Batch, error: unknown) {
+  state.batch = undefined;
+  state.ended++;
+  state.lost++;
+  state.generation++;
+  state.lastLoss = error;
+  batch.reject(storageError(error));
+}
+
+/**
+ * Adds to the open commit, as its last part, or opens one: for a row that goes with whatever was done. It has no
+ * savepoint of its own, so `fn` must not throw for reasons of its own: the whole commit would be lost.
+ */
+export function joinCommit(db: Db, fn: (tx: Tx) => void) {
+  const state = stateOf(db);
+  if (state.broken) throw storageError(state.broken);
+  (state.batch ?? openBatch(db, state)).beforeCommit.push(fn);
+}
+
+/** Runs `fn` once the surrounding write() has committed, and never if it is rolled back. */
+export function afterCommit(tx: Tx, fn: () => void) {
+  stateOf(tx).batch?.afterCommit.push(fn);
+}
+
+/** Resolves when everything written so far is on the disk; rejects when the open commit is lost. */
+export async function durable(db: Db): Promise<void> {
+  const state = stateOf(db);
+  await state.batch?.promise;
+  const target = state.ended;
+  while (state.flushed < target) {
+    state.flushing ??= flush(state);
+    await state.flushing;
+  }
+}
+
+/**
+ * For whoever writes now and then and answers at the end: begin to watch, work, then await what was returned. It
+ * rejects when a commit was lost in between, also one that closed long before the end.
+ */
+export function watchWrites(db: Db): () => Promise<void> {
+  const state = stateOf(db);
+  const { lost } = state;
+  return async () => {
+    if (isDirty(db)) await durable(db);
+    if (state.lost !== lost) throw storageError(state.lastLoss);
+  };
+}
+
+/** The open commit, if any. Who reads now sees into it, and what is seen there may yet be lost. */
+export const openCommit = (db: Db): Promise<void> | undefined => stateOf(db).batch?.promise;
+
+/** Whether something written is not on the disk yet. */
+export const isDirty = (db: Db) => {
+  const state = stateOf(db);
+  return state.batch !== undefined || state.flushed < state.ended;
+};
+
+/** Moves with every write of this process: a cache made from the database is good while it stands still. */
+export const generationOf = (db: Db) => stateOf(db).generation;
+
+const CLOSED = new Error("the database is closed");
+export const isClosed = (db: Db) => stateOf(db).broken === CLOSED;
+
+/** Whether a flush has failed: from then on no write is accepted. */
+export const isBroken = (db: Db) => stateOf(db).broken !== undefined;
+
+async function flush(state: State): Promise<void> {
+  const upTo = state.ended;
+  try {
+    failpoint("db.before_flush");
+    state.walFd ??= openSync(`${state.path}-wal`, "r+"); // stays: SQLite keeps the file while a connection is open
+    await datasync(state.walFd);
+    failpoint("db.after_flush");
+    state.flushed = upTo;
+  } catch (error) {
+    if (state.flushed >= upTo) return; // closeDb() has flushed and closed the file meanwhile
+    state.broken = error; // after a failed flush nobody knows what is on the disk
+    throw storageError(error);
+  } finally {
+    state.flushing = undefined;
+  }
+}
+
+const SNAPSHOT_MS = 1;
+
+/**
+ * Reads that come close together share one snapshot. SQLite takes and drops a file lock for every read outside a
+ * transaction, which costs twice the reading of a row. Our own writes end it at once; what another process (a
+ * command) writes is seen a millisecond later, or after `freshSnapshot()`.
+ */
+export function shareSnapshot(db: Db) {
+  const state = stateOf(db);
+  if (state.reading || state.batch) return;
+  state.statements.beginRead.run();
+  state.reading = true;
+  setTimeout(endSnapshot, SNAPSHOT_MS, state);
+}
+
+/** From here on this process reads what others have committed by now. */
+export const freshSnapshot = (db: Db) => endSnapshot(stateOf(db));
+
+function endSnapshot(state: State) {
+  if (!state.reading) return;
+  state.reading = false;
+  state.statements.commit.run(); // it wrote nothing, so there is nothing that could fail to be written
+}
+
+function flushNow(state: State) {
+  try {
+    state.walFd ??= openSync(`${state.path}-wal`, "r+");
+    fdatasyncSync(state.walFd);
+    state.flushed = state.ended;
+  } catch (error) {
+    state.broken = error;
+  }
+}
+
+export function closeDb(db: Db) {
+  const state = stateOf(db);
+  endSnapshot(state);
+  if (state.batch) closeBatch(db, state, state.batch);
+  if (state.broken === undefined && state.flushed < state.ended) flushNow(state); // those who wait for it are answered
+  if (state.walFd !== undefined) closeSync(state.walFd);
+  state.walFd = undefined;
+  state.broken ??= CLOSED; // statements that are kept would still run, into nothing
+  db.$client.close(); // checkpoints and removes the WAL when this was the last connection
+  syncDirSync(dirname(state.path));
+}
+
+/** A statement prepared once per database: `const byId = prepared((db) => db.select()….prepare())`, then `byId(db)`. */
+export const prepared: <S>(build: (db: Db) => S) => (db: Db) => S = oncePer;

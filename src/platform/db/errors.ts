@@ -1,0 +1,25 @@
+import { SQLiteError } from "bun:sqlite";
+import { AppError } from "../../lib/errors.ts";
+
+export const isUniqueViolation = (error: unknown) =>
+  error instanceof SQLiteError &&
+  (error.code === "SQLITE_CONSTRAINT_UNIQUE" || error.code === "SQLITE_CONSTRAINT_PRIMARYKEY");
+
+const STORAGE_TROUBLE: readonly [code: RegExp, message: string][] = [
+  [/^SQLITE_FULL|ENOSPC/, "The disk of the data directory is full: free some space; nothing was changed"],
+  [
+    /^SQLITE_READONLY|EROFS|^SQLITE_CANTOPEN|EACCES/,
+    "The data directory cannot be written: check its mount and permissions",
+  ],
+  [/^SQLITE_IOERR|EIO/, "The disk of the data directory reports errors: nothing was changed; check the disk"],
+  [/^SQLITE_(BUSY|LOCKED)/, "Another process holds the database: try again"],
+];
+
+/** Trouble of the disk is neither the caller's fault nor a bug: it becomes a 503 that says what to do. */
+export function storageError(error: unknown): unknown {
+  const code = (error as { code?: unknown } | undefined)?.code;
+  if (error instanceof AppError || typeof code !== "string") return error;
+  const known = STORAGE_TROUBLE.find(([pattern]) => pattern.test(code));
+  if (!known) return error;
+  return new AppError("storage_unavailable", known[1], { cause: error, retryAfterSeconds: 5 });
+}

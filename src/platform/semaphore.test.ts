@@ -1,0 +1,158 @@
+import { expect, test } from "bun:test";
+import { fakeClock } from "../../test/harness.ts";
+import { type Release, Semaphore } from "./semaphore.ts";
+
+const of = (permits: number, keepsOne = false, mostEach = permits) =>
+  new Semaphore({ permits, maxWaiting: 256, keepsOne, mostEach });
+
+/** Acquires permits and records the order in which they were granted. */
+function callers(semaphore: Semaphore) {
+  const order: string[] = [];
+  const held = new Map<string, Release>();
+  return {
+    order,
+    async acquire(name: string, workspaceId: string, permits = 1, signal?: AbortSignal) {
+      const release = await semaphore.acquire({ workspaceId, ...(signal && { signal }) }, { permits });
+      if (!release) return void order.push(`${name} rejected`);
+      order.push(name);
+      held.set(name, release);
+    },
+    /** Resolves once the next caller has had its turn. */
+    async release(name: string) {
+      held.get(name)?.();
+      await new Promise(setImmediate);
+    },
+  };
+}
+
+test("a caller gets all its permits at once, and smaller callers behind it do not overtake it for ever", async () => {
+  const semaphore = of(4);
+  const { acquire, release, order } = callers(semaphore);
+  await acquire("a", "one", 3);
+  void acquire("big", "two", 4);
+  void acquire("small", "two", 1);
+  await release("none");
+  expect([order, semaphore.free]).toEqual([["a"], 1]);
+  await release("a");
+  expect([order, semaphore.free]).toEqual([["a", "big"], 0]);
+  await release("big");
+  expect([order, semaphore.free]).toEqual([["a", "big", "small"], 3]);
+});
+
+test("the workspace that holds the fewest permits is next", async () => {
+  const semaphore = of(2);
+  const { acquire, release, order } = callers(semaphore);
+  await acquire("a1", "a");
+  await acquire("a2", "a");
+  for (const name of ["a3", "a4", "a5"]) void acquire(name, "a");
+  void acquire("b1", "b");
+  await release("a1");
+  expect(order).toEqual(["a1", "a2", "b1"]);
+  await release("a2");
+  expect(order).toEqual(["a1", "a2", "b1", "a3"]);
+});
+
+test("a caller that aborts leaves the queue and lets the callers behind it in", async () => {
+  const semaphore = of(2);
+  const { acquire, release, order } = callers(semaphore);
+  await acquire("a", "one", 1);
+  const leaving = new AbortController();
+  const big = acquire("big", "two", 2, leaving.signal);
+  void acquire("small", "two", 1);
+  leaving.abort(new Error("left"));
+  await expect(big).rejects.toThrow("left");
+  await release("none");
+  expect([order, semaphore.waiting]).toEqual([["a", "small"], 0]);
+  await expect(acquire("late", "two", 1, leaving.signal)).rejects.toThrow("left");
+  expect(semaphore.waiting).toBe(0);
+});
+
+test("a second release has no effect, and a full queue rejects at once", async () => {
+  const semaphore = of(1);
+  const { acquire, release, order } = callers(semaphore);
+  await acquire("a", "one");
+  await release("a");
+  await release("a");
+  expect(semaphore.free).toBe(1);
+  await acquire("b", "one");
+  for (let i = 0; i < 256; i++) void acquire("waits", "one");
+  await acquire("c", "one");
+  expect(order).toEqual(["a", "b", "c rejected"]);
+});
+
+test("the last permit can be kept for a workspace that holds none", async () => {
+  const semaphore = of(2, true);
+  const { acquire, release, order } = callers(semaphore);
+  await acquire("a1", "a");
+  void acquire("a2", "a");
+  await release("none");
+  expect([order, semaphore.free]).toEqual([["a1"], 1]);
+  await acquire("b1", "b");
+  await release("a1");
+  expect(order).toEqual(["a1", "b1", "a2"]);
+  const single = of(1, true);
+  expect(single.tryAcquire("a")).toBeFunction();
+});
+
+test("M5: one workspace cannot hold all permits, neither at once nor one after the other", async () => {
+  const semaphore = of(4, true, 3);
+  const { acquire, release, order } = callers(semaphore);
+  void acquire("all", "a", 4);
+  await acquire("a1", "a", 2);
+  void acquire("a2", "a", 2); // two more would be four
+  await acquire("b1", "b", 1);
+  expect([order, semaphore.free]).toEqual([["a1", "b1"], 1]);
+  await acquire("c1", "c", 1); // the last permit is kept for a workspace that holds none
+  await release("a1");
+  expect([order, semaphore.free]).toEqual([["a1", "b1", "c1", "a2"], 0]);
+});
+
+test("M5: a workspace at its limit that waits for itself does not hold up the others", async () => {
+  const semaphore = of(8, false, 7);
+  const { acquire, release, order } = callers(semaphore);
+  await acquire("a1", "a", 2);
+  await acquire("b1", "b", 3);
+  void acquire("a2", "a", 6);
+  void acquire("b2", "b", 1);
+  await release("none");
+  expect([order, semaphore.free]).toEqual([["a1", "b1", "b2"], 2]);
+});
+
+test("tryAcquire takes free permits, never waits and never overtakes a caller that does", async () => {
+  const semaphore = of(2);
+  const { acquire, release } = callers(semaphore);
+  const first = semaphore.tryAcquire("a");
+  expect(first).toBeFunction();
+  void acquire("big", "b", 2);
+  await release("none");
+  expect([semaphore.tryAcquire("b"), semaphore.waiting]).toEqual([undefined, 1]);
+  first?.();
+  expect([semaphore.tryAcquire("c"), semaphore.free]).toEqual([undefined, 0]);
+  await release("none");
+  await release("big");
+  expect(semaphore.tryAcquire("c", 2)).toBeFunction();
+});
+
+test("a wait ends with its timeout, and the caller's own abort rejects", async () => {
+  const semaphore = of(1);
+  const clock = fakeClock();
+  semaphore.tryAcquire("a");
+  const late = semaphore.acquire({ workspaceId: "b" }, { timeout: { clock, ms: 10 } });
+  clock.advance(10);
+  expect(await late).toBeUndefined();
+  const leaving = new AbortController();
+  const left = semaphore.acquire({ workspaceId: "b", signal: leaving.signal }, { timeout: { clock, ms: 10 } });
+  leaving.abort(new Error("left"));
+  await expect(left).rejects.toThrow("left");
+  expect(semaphore.waiting).toBe(0);
+});
+
+test("a caller that fits is served although others of a workspace at its limit fill the queue", async () => {
+  const semaphore = new Semaphore({ permits: 2, maxWaiting: 1, mostEach: 1 });
+  const { acquire, order } = callers(semaphore);
+  await acquire("a1", "a");
+  void acquire("a2", "a");
+  await acquire("a3", "a");
+  await acquire("b1", "b");
+  expect(order).toEqual(["a1", "a3 rejected", "b1"]);
+});

@@ -1,0 +1,161 @@
+/**
+ * Uploads. Each line is checked as it arrives and written to a temporary row file. The file gets its final name, and
+ * the dataset its row, after the last line was valid. A bad line, an aborted request or a crash leaves nothing behind.
+ */
+import { rm } from "node:fs/promises";
+import { and, eq } from "drizzle-orm";
+import type { Ctx } from "../../../context.ts";
+import { type FilePart, readMultipart } from "../../../http/body/multipart.ts";
+import { type Creation, creates } from "../../../http/idempotency.ts";
+import { AppError } from "../../../lib/errors.ts";
+import { newId } from "../../../lib/ids.ts";
+import type { Format } from "../../../lib/rows/format.ts";
+import { createLineReader, type Piece, RowError } from "../../../lib/rows/lines.ts";
+import { renameDurably, tempPath } from "../../../platform/files.ts";
+import { openRows } from "../../../platform/rows/file.ts";
+import { mustHaveRoom, withinQuota } from "../../storage_usage/service.ts";
+import { present, UploadFields } from "../schema.ts";
+import * as datasets from "../service.ts";
+import { type DatasetRow, datasets as table } from "../table.ts";
+import { folderOf, pathOf } from "./files.ts";
+
+type RowsUpload = { path: string; rows: number; bytes: number; format: Format; sha256: string };
+type Call = Omit<Creation, "body">;
+
+const COMMIT_BYTES = 1 << 20;
+
+export async function upload(ctx: Ctx, call: Call) {
+  let built: RowsUpload | undefined;
+  const temp = tempPath(folderOf(ctx));
+  try {
+    const fields = await readMultipart(call.request, {
+      maxFileBytes: ctx.config.datasets.max_upload_bytes,
+      silenceMs: ctx.config.http.idle_timeout_seconds * 1000,
+      async onFile(part, before) {
+        if (part.name !== "file" || built)
+          throw new AppError("schema", "file: send exactly one file, in the field `file`", { param: "file" });
+        if (before["name"] !== undefined) fieldsOf(before); // Reject bad fields before a large file arrives.
+        built = await build(ctx, part, temp, call.principal.workspaceId);
+      },
+    });
+    if (!built)
+      throw new AppError("schema", "file: is required: send the JSON lines in the field `file`", { param: "file" });
+    return await keep(ctx, call, fieldsOf(fields), built);
+  } finally {
+    await rm(temp, { force: true }); // There is nothing to remove after a rename.
+  }
+}
+
+function fieldsOf(fields: Readonly<Record<string, string>>): UploadFields {
+  if (fields["name"] === undefined)
+    throw new AppError("schema", "name: is required: send the name of the dataset in the field `name`", {
+      param: "name",
+    });
+  const given = { ...fields, ...(fields["metadata"] === undefined ? {} : { metadata: parsed(fields["metadata"]) }) };
+  const result = UploadFields.safeParse(given);
+  if (result.success) return result.data;
+  const [issue] = result.error.issues;
+  const field = String(issue?.path[0] ?? "name");
+  throw new AppError("schema", `${field}: ${issue?.message ?? "is required"}`, { param: field });
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw new AppError("schema", "metadata: must be a JSON object of strings", { param: "metadata" });
+  }
+}
+
+async function build(ctx: Ctx, part: FilePart, temp: string, workspaceId: string): Promise<RowsUpload> {
+  const now = ctx.clock.now();
+  const reader = createLineReader({
+    maxRowBytes: ctx.config.datasets.max_row_bytes,
+    format: undefined,
+    visit(row, _text, line) {
+      if (row["_op"] !== undefined || row["_row_id"] !== undefined)
+        throw new RowError(line, "_op and _row_id are for appended rows only: use POST /v1/datasets/{id}/rows");
+      return undefined;
+    },
+  });
+  const hasher = new Bun.CryptoHasher("sha256");
+  const file = openRows(temp, "build");
+  let [next, bytes] = [1, 0];
+  let pending: Uint8Array[] = [];
+  let pendingBytes = 0;
+  const store = () => {
+    const bodies = pending;
+    file.transact(() => {
+      next = file.append(next, bodies, [], now) + 1;
+    });
+    pending = [];
+    pendingBytes = 0;
+  };
+  const take = (pieces: Piece[]) => {
+    for (const { body } of pieces) {
+      pending.push(body);
+      pendingBytes += body.byteLength;
+      bytes += body.byteLength;
+      if (pendingBytes >= COMMIT_BYTES) store();
+    }
+  };
+  try {
+    for await (const chunk of withinQuota(ctx, { workspaceId, kind: "datasets" }, part.stream, "file")) {
+      hasher.update(chunk);
+      take(reader.push(chunk));
+    }
+    take(reader.end());
+    store();
+    if (reader.rows === 0 || !reader.format)
+      throw new AppError("schema", "file: has no rows: write one JSON object per line", { param: "file" });
+    await file.flush();
+    return { path: temp, rows: reader.rows, bytes, format: reader.format, sha256: hasher.digest("hex") };
+  } catch (error) {
+    if (!(error instanceof RowError)) throw error;
+    throw new AppError("schema", error.message, { param: "file" });
+  } finally {
+    file.close();
+  }
+}
+
+/**
+ * Returns the dataset that already has this content, or creates one. The check runs again in the commit, because an
+ * equal upload may have finished meanwhile.
+ */
+async function keep(ctx: Ctx, call: Call, fields: UploadFields, built: RowsUpload) {
+  const { workspaceId } = call.principal;
+  const now = ctx.clock.now();
+  const id = newId("ds", now);
+  const { making } = ctx.state.datasets;
+  making.add(id);
+  try {
+    if (!sameContent(ctx, workspaceId, built.sha256)) await renameDurably(built.path, pathOf(ctx, id));
+    return creates(ctx, { ...call, body: { ...fields, sha256: built.sha256 } }, () => {
+      const existing = sameContent(ctx, workspaceId, built.sha256);
+      if (existing) call.set.status = 200;
+      else mustHaveRoom(ctx, { workspaceId, kind: "datasets" }, { bytes: built.bytes, param: "file" });
+      return present(existing ?? record(ctx, { id, workspaceId, ...fields }, built, now), { whole: true });
+    });
+  } finally {
+    making.delete(id);
+    if (!datasets.current(ctx, id)) await rm(pathOf(ctx, id), { force: true });
+  }
+}
+
+function record(
+  ctx: Ctx,
+  given: { id: string; workspaceId: string } & UploadFields,
+  { rows, bytes, format, sha256 }: RowsUpload,
+  now: number,
+): DatasetRow {
+  const { id, ...rest } = given;
+  const counts = { headRow: rows, liveRows: rows, bytes };
+  return datasets.addNow(ctx, { ...rest, ...counts, sourceType: "upload", format, contentSha256: sha256 }, now, id);
+}
+
+const sameContent = (ctx: Ctx, workspaceId: string, sha256: string): DatasetRow | undefined =>
+  ctx.db
+    .select()
+    .from(table)
+    .where(and(eq(table.workspaceId, workspaceId), eq(table.contentSha256, sha256)))
+    .get();

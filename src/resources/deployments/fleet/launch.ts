@@ -1,0 +1,166 @@
+/** The way to a replica: a lease of memory, and a process that has the model, or a place in one. */
+import { availableParallelism } from "node:os";
+import type { Ctx } from "../../../context.ts";
+import { AppError } from "../../../lib/errors.ts";
+import type { ToServing } from "../../../workers/protocol.ts";
+import * as gpu from "../../gpu/service.ts";
+import * as models from "../../models/service.ts";
+import { loadDeadlineMs } from "../policy.ts";
+import type { DeploymentRow } from "../table.ts";
+import { type Host, type Live, liveOf, type Replica } from "./fleet.ts";
+import * as hosts from "./hosts.ts";
+import * as moves from "./moves.ts";
+import { adapterBytes, bytesOf, keyOf, type Parts, sizeOf } from "./parts.ts";
+import { bury, gone, hear, settle } from "./replica.ts";
+import { obtain } from "./spare.ts";
+
+const WAITS_FOR_OTHER = "waits for its model, which another deployment is about to load";
+
+/** Takes the memory and a place in a process. Returns when that is done or cannot be done now, not when it serves. */
+export async function launch(ctx: Ctx, row: DeploymentRow, parts: Parts): Promise<void> {
+  const live = liveOf(ctx, row.id);
+  const guest = { key: keyOf(ctx, row, parts), live, bare: parts.adapter === null };
+  const host = hosts.hostFor(ctx, guest);
+  if (host === "coming") return moves.waits(ctx, row, WAITS_FOR_OTHER); // the next look finds it
+  live.launching++;
+  const calledOff = hosts.announce(ctx, guest);
+  try {
+    if (host === undefined || !(await join(ctx, row, host, parts))) await load(ctx, row, parts);
+  } finally {
+    live.launching--;
+    calledOff();
+  }
+}
+
+/** A place beside others. False: there is no memory for it there. */
+async function join(ctx: Ctx, row: DeploymentRow, host: Host, parts: Parts): Promise<boolean> {
+  const beside = hosts.payerOf(host)?.holder;
+  if (beside === undefined) return false;
+  const live = liveOf(ctx, row.id);
+  const path = parts.adapter && models.pathOf(ctx, parts.adapter);
+  const bytes = adapterBytes(parts);
+  const request = requestFor(live, row, bytes);
+  const grant = await gpu.acquire(ctx, { ...request, beside, mayEvict: false });
+  const { holder } = request;
+  if (grant.status !== "granted") {
+    if (live.queuedAs === undefined) gpu.release(ctx, holder);
+    return false;
+  }
+  live.queuedAs = undefined;
+  const fresh = moves.current(ctx.db, row.id);
+  if (!fresh || !isWanted(ctx, fresh, row) || !hosts.isOpen(ctx, host)) {
+    gpu.release(ctx, holder);
+    ctx.wake("deployments.reconcile");
+    return true;
+  }
+  if (fresh.status === "queued") moves.move(ctx, row.id, "place", { queueReason: null });
+  const all = (parts.base.sizeBytes ?? 0) + bytes; // the model may still be on its way
+  sit(ctx, live, host, { holder, path, bytes, loadUntil: ctx.clock.now() + loadDeadlineMs(all) });
+  return true;
+}
+
+/** A process of its own. */
+async function load(ctx: Ctx, row: DeploymentRow, parts: Parts): Promise<void> {
+  const live = liveOf(ctx, row.id);
+  const path = parts.adapter && models.pathOf(ctx, parts.adapter);
+  const bytes = adapterBytes(parts);
+  const request = requestFor(live, row, bytesOf(ctx, row, parts));
+  const { holder } = request;
+  try {
+    const grant = await gpu.acquire(ctx, request);
+    live.queuedAs = grant.status === "waiting" ? holder : undefined;
+    if (grant.status === "never") return gone(ctx, live, `No capacity: ${grant.reason}`, false);
+    const fresh = moves.current(ctx.db, row.id);
+    if (!fresh || !isWanted(ctx, fresh, row)) {
+      live.queuedAs = undefined;
+      return gpu.release(ctx, holder);
+    }
+    if (grant.status === "waiting") return moves.waits(ctx, fresh, grant.reason);
+    if (fresh.status === "queued") moves.move(ctx, row.id, "place", { queueReason: null });
+    const size = sizeOf(ctx, row, parts.base);
+    const cards = grant.devices.length > 0 ? grant.deviceIds : [];
+    const host = start(ctx, cards, {
+      key: keyOf(ctx, row, parts),
+      bytes: request.bytes - bytes,
+      load: {
+        type: "load",
+        data_dir: ctx.config.data_dir,
+        model_path: models.pathOf(ctx, parts.base),
+        context_length: size.contextLength,
+        parallel: size.parallel,
+        threads: ctx.config.serving.threads || Math.max(1, availableParallelism() - 1),
+        gpus: grant.devices.map((_, i) => i), // of those that it can see
+        hurry: row.minReplicas === 0,
+      },
+    });
+    const loadUntil = ctx.clock.now() + loadDeadlineMs(parts.base.sizeBytes ?? 0);
+    sit(ctx, live, host, { holder, path, bytes, loadUntil });
+  } catch (error) {
+    gpu.release(ctx, holder);
+    if (!(error instanceof AppError && error.code === "sandbox_unavailable")) throw error;
+    gone(ctx, live, error.message, false); // it will be the same the next time
+  }
+}
+
+const requestFor = (live: Live, row: DeploymentRow, bytes: number): gpu.Request => ({
+  holder: live.queuedAs ?? `${row.id}/${++live.ordinal}`, // a waiter keeps its name: that is its place
+  kind: "deployment",
+  workspaceId: row.workspaceId,
+  bytes,
+  gpuType: row.gpuType,
+  gpuCount: row.gpuCount,
+  priority: 0,
+  pinned: row.pinned,
+  mayEvict: true,
+});
+
+/** While the memory was being had somebody may have stopped, parked or changed it. */
+const isWanted = (ctx: Ctx, now: DeploymentRow, then: DeploymentRow) =>
+  !ctx.closing.aborted &&
+  !now.parked &&
+  now.status !== "stopped" &&
+  now.status !== "failed" &&
+  now.contextLength === then.contextLength &&
+  now.parallel === then.parallel;
+
+type LoadMessage = Extract<ToServing, { type: "load" }>;
+type Start = { key: string; bytes: number; load: LoadMessage };
+
+function start(ctx: Ctx, cards: readonly string[], { key, bytes, load }: Start): Host {
+  const { worker, modelPath } = obtain(ctx, cards, load.model_path, {
+    hear: (message) => hear(ctx, host, message),
+    bury: (exit) => bury(ctx, host, exit),
+  });
+  const state = { parallel: load.parallel, loaded: false, ending: false };
+  const host: Host = { key, worker, cards, bytes, users: new Map(), untold: new Map(), ...state };
+  hosts.open(ctx, host);
+  worker.ready.then(
+    () => worker.send({ ...load, model_path: modelPath }),
+    () => {}, // its end is told by onExit
+  );
+  return host;
+}
+
+/** `path` and `bytes`: of its adapter. */
+type Seat = { holder: string; path: string | null; bytes: number; loadUntil: number };
+
+function sit(ctx: Ctx, live: Live, host: Host, { holder, path, bytes, loadUntil }: Seat) {
+  const replica: Replica = {
+    holder,
+    host,
+    adapter: path === null ? null : { name: holder, path },
+    adapterBytes: bytes,
+    state: "starting",
+    stage: "starting",
+    progress: 0,
+    parallel: host.parallel,
+    inflight: 0,
+    loadUntil,
+    provedAt: ctx.clock.now(),
+    probing: false,
+  };
+  live.cards = host.cards;
+  live.replicas.add(replica);
+  host.users.set(replica, live);
+  if (host.loaded) settle(ctx, live, replica);
+}

@@ -1,0 +1,14 @@
+import type { Host, Live } from "./fleet.ts";
+import type { Guest } from "./hosts.ts";
+import type { Spare } from "./spare.ts";
+
+/** The state of deployments that lives in this process (`ctx.state.deployments`). */
+export class DeploymentsState {
+  readonly fleet = new Map<string, Live>();
+  readonly hosts = new Set<Host>();
+  /** Replicas whose host is about to load. */
+  readonly coming = new Set<Guest>();
+  spare: Spare | undefined;
+  /** The next spare process starts no earlier than this. */
+  spareNotBefore = 0;
+}

@@ -1,0 +1,169 @@
+/** Every change of a deployment's row that is not a caller's: what happened to its replicas, and what follows. */
+import { eq, isNotNull } from "drizzle-orm";
+import type { Ctx } from "../../../context.ts";
+import { transition } from "../../../events/lifecycle.ts";
+import { type Tx, write } from "../../../platform/db/db.ts";
+import { beginRun, endRun, runTime } from "../../billing/run_time.ts";
+import * as billing from "../../billing/service.ts";
+import { type Action, machine } from "../machine.ts";
+import { FORGIVEN_AFTER_MS, judgeLoss, restartDelayMs, type Verdict } from "../policy.ts";
+import { type DeploymentRow, deployments } from "../table.ts";
+
+type Patch = Partial<typeof deployments.$inferInsert>;
+
+export const current = (tx: Pick<Tx, "select">, id: string): DeploymentRow | undefined =>
+  tx.select().from(deployments).where(eq(deployments.id, id)).get();
+
+/** One move with its bookkeeping. Undefined: the row was elsewhere, and nothing happened. */
+export function move(ctx: Ctx, id: string, action: Action, patch: Patch = {}): DeploymentRow | undefined {
+  const now = ctx.clock.now();
+  return write(ctx.db, (tx) => {
+    const before = current(tx, id);
+    if (!before) return undefined;
+    const leavesService = action !== "serve" && action !== "place" && action !== "start";
+    const settled = leavesService ? settle(ctx, before, { ends: true }) : NOTHING;
+    const row = transition(tx, machine, action, { id, now }, { ...settled.patch, ...patch });
+    if (row && settled.bill) charge(ctx, tx, settled, now);
+    return row;
+  });
+}
+
+type Settled = { patch: Patch; bill: billing.Bill | null };
+const NOTHING: Settled = { patch: {}, bill: null };
+
+/** The time since the last account becomes uptime and cost. `ends`: no more of it until the deployment serves again. */
+function settle(ctx: Ctx, row: DeploymentRow, { ends }: { ends: boolean }): Settled {
+  if (row.upSince === null) return NOTHING;
+  const ms = Math.max(0, runTime(ctx, row.id) - row.upSince);
+  const bill = billing.billFor({
+    workspaceId: row.workspaceId,
+    keyId: row.apiKeyId,
+    until: ctx.clock.now(),
+    kind: "deployment",
+    id: row.id,
+    label: `Deployment ${row.name}`,
+    usedMs: row.uptimeMs,
+    ms,
+    ratePerHourMicros: row.costPerHourMicros,
+    count: row.chargedReplicas,
+    remainder: row.costRemainder,
+  });
+  const since = ends ? null : row.upSince + ms;
+  const patch = {
+    uptimeMs: row.uptimeMs + ms,
+    upSince: since,
+    billedUntil: since,
+    totalCostMicros: row.totalCostMicros + bill.micros,
+    costRemainder: bill.remainder,
+  };
+  return { patch, bill };
+}
+
+/** In the commit in which the row takes the patch. */
+function charge(ctx: Ctx, tx: Tx, { patch, bill }: Settled, now: number) {
+  if (!bill) return;
+  billing.charge(tx, bill, now);
+  if (patch.upSince === null) endRun(ctx, tx, bill.id);
+}
+
+/** The row takes the account and other changes in one commit with the charge. */
+function put(ctx: Ctx, tx: Tx, row: DeploymentRow, settled: Settled) {
+  tx.update(deployments).set(settled.patch).where(eq(deployments.id, row.id)).run();
+  charge(ctx, tx, settled, ctx.clock.now());
+}
+
+export const MINUTE_MS = 60_000;
+
+/**
+ * Each minute of service is accounted for as it ends, so that a crash loses less than one; and whenever there are more
+ * replicas or fewer. Old crashes are forgiven.
+ */
+export function keepAccount(ctx: Ctx, row: DeploymentRow, replicas: number) {
+  if (row.upSince === null) return;
+  const count = Math.max(1, replicas);
+  const ms = runTime(ctx, row.id) - row.upSince;
+  const due = ms >= MINUTE_MS || count !== row.chargedReplicas;
+  const forgiven = row.attempts > 0 && ms >= FORGIVEN_AFTER_MS;
+  if (!due && !forgiven) return;
+  write(ctx.db, (tx) => {
+    const fresh = current(tx, row.id);
+    if (fresh?.status !== "serving") return;
+    const { patch, bill } = settle(ctx, fresh, { ends: false });
+    const more = { chargedReplicas: count, ...(forgiven ? { attempts: 0, error: null } : {}) };
+    put(ctx, tx, fresh, { patch: { ...patch, ...more }, bill });
+  });
+}
+
+/** Before an orderly stop: nothing of the present minute is lost. */
+export function keepAllAccounts(ctx: Ctx) {
+  write(ctx.db, (tx) => {
+    for (const row of tx.select().from(deployments).where(isNotNull(deployments.upSince)).all())
+      put(ctx, tx, row, settle(ctx, row, { ends: true }));
+  });
+}
+
+export function serve(ctx: Ctx, id: string): DeploymentRow | undefined {
+  const now = ctx.clock.now();
+  const startedAt = current(ctx.db, id)?.startedAt ?? now;
+  const row = move(ctx, id, "serve", {
+    parked: false,
+    waking: false,
+    error: null,
+    queueReason: null,
+    nextAttemptAt: null,
+    startedAt,
+    upSince: now,
+    billedUntil: now,
+    chargedReplicas: 1,
+  });
+  if (row) beginRun(ctx, id);
+  return row;
+}
+
+export const park = (ctx: Ctx, id: string) => move(ctx, id, "park", { parked: true });
+
+/** One request wakes it; the others find it waking. The key of that request pays for what follows. */
+export const wake = (ctx: Ctx, id: string, apiKeyId: string | null) =>
+  move(ctx, id, "wake", { apiKeyId, parked: false, waking: true, attempts: 0, nextAttemptAt: null, queueReason: null });
+
+export const waits = (ctx: Ctx, row: DeploymentRow, reason: string | null) => {
+  if (row.queueReason === reason) return;
+  write(ctx.db, (tx) => tx.update(deployments).set({ queueReason: reason }).where(eq(deployments.id, row.id)).run());
+};
+
+/** The last replica is gone, or none could be had. Says what became of the deployment. */
+export function lose(ctx: Ctx, id: string, error: string, canRetry: boolean): Verdict | undefined {
+  const now = ctx.clock.now();
+  return write(ctx.db, (tx) => {
+    const row = current(tx, id);
+    if (!row || row.parked || row.status === "stopped" || row.status === "failed") return undefined;
+    const { restart_attempts: most, restart_backoff_ms: firstMs } = ctx.config.serving;
+    const verdict = judgeLoss(row, canRetry, most);
+    const attempts = row.attempts + 1;
+    const again = { error, attempts, nextAttemptAt: now + restartDelayMs(attempts, firstMs) };
+    if (verdict === "doze") move(ctx, id, "doze", { parked: true, waking: false, error, queueReason: null });
+    else if (verdict === "fail")
+      move(ctx, id, "fail", { error, waking: false, queueReason: null, nextAttemptAt: null });
+    else if (verdict === "sicken") move(ctx, id, "sicken", again);
+    else
+      tx.update(deployments)
+        .set({ ...again, updatedAt: now })
+        .where(eq(deployments.id, id))
+        .run();
+    return verdict;
+  });
+}
+
+/** A server of this data directory died: no replica outlived it. Before anything is served. */
+export function recover(ctx: Ctx) {
+  for (const row of ctx.db.select().from(deployments).all()) {
+    // When it went down is not known: the time since the last full minute is not counted.
+    const down = { upSince: null, billedUntil: null, nextAttemptAt: null, queueReason: null };
+    const step = (action: Action, patch: Patch = {}) =>
+      write(ctx.db, (tx) =>
+        transition(tx, machine, action, { id: row.id, now: ctx.clock.now() }, { ...down, ...patch }),
+      );
+    if (row.status === "serving" && !row.parked) step("restart");
+    else if (row.status === "provisioning" && row.waking) step("doze", { parked: true, waking: false });
+  }
+}

@@ -1,0 +1,70 @@
+/**
+ * Processes for replicas, and one to spare while a deployment is parked: it has everything but a model, so that a wake
+ * does not wait for a process, a thread and the libraries. It holds no memory of a GPU.
+ */
+import type { Ctx } from "../../../context.ts";
+import { oncePer } from "../../../lib/once_per.ts";
+import type { Db } from "../../../platform/db/db.ts";
+import type { Exit, Worker } from "../../../platform/workers/types.ts";
+import { FromServing, type ToServing } from "../../../workers/protocol.ts";
+
+export type ServingWorker = Worker<FromServing, ToServing>;
+/** Who hears what a process says, and of its end. */
+export type Owner = { hear: (message: FromServing) => unknown; bury: (exit: Exit) => unknown };
+
+type Kept = { current: Spare | undefined; notBefore: number };
+export type Spare = { worker: ServingWorker; cards: string; owner: Owner | undefined };
+
+const spares = oncePer((_db: Db): Kept => ({ current: undefined, notBefore: 0 }));
+
+const PAUSE_MS = 60_000; // one that dies by itself is not replaced at once
+
+type Obtained = { worker: ServingWorker; modelPath: string };
+
+/**
+ * `cards`: UUIDs of the GPUs that it sees, in this order, since the driver numbers them its own way; none: the CPU.
+ * `modelPath` of the answer is the name under which the process may read the model.
+ */
+export function obtain(ctx: Ctx, cards: readonly string[], modelPath: string, owner: Owner): Obtained {
+  const kept = spares(ctx.db);
+  const found = kept.current?.cards === cards.join() ? kept.current : undefined;
+  const linked = found?.worker.link(modelPath); // undefined: on another file system, so a new process is granted it
+  if (linked !== undefined) kept.current = undefined;
+  const spare = found && linked !== undefined ? found : start(ctx, cards, [modelPath]);
+  spare.owner = owner;
+  return { worker: spare.worker, modelPath: linked ?? modelPath };
+}
+
+/** Undefined: none is needed. */
+export function keepSpare(ctx: Ctx, cards: readonly string[] | undefined) {
+  const kept = spares(ctx.db);
+  const wanted = cards?.join();
+  if (kept.current?.cards === wanted || ctx.closing.aborted) return;
+  void kept.current?.worker.stop("it is not needed");
+  kept.current = cards && ctx.clock.now() >= kept.notBefore ? start(ctx, cards) : undefined;
+  const worker = kept.current?.worker;
+  worker?.ready.then(
+    () => worker.send({ type: "prepare", data_dir: ctx.config.data_dir, cuda: cards?.length !== 0 }),
+    () => {}, // its end is told below
+  );
+}
+
+function start(ctx: Ctx, cards: readonly string[], reads: readonly string[] = []): Spare {
+  const kept = spares(ctx.db);
+  const spare: Omit<Spare, "worker"> = { cards: cards.join(), owner: undefined };
+  const worker = ctx.supervisor.spawn<FromServing, ToServing>({
+    kind: "serving",
+    incoming: FromServing,
+    grants: { reads, gpu: cards.length > 0 },
+    extraEnv: { CUDA_VISIBLE_DEVICES: spare.cards },
+    onMessage: (message) => spare.owner?.hear(message),
+    onExit: (exit) => {
+      if (kept.current?.worker === worker) {
+        kept.current = undefined;
+        kept.notBefore = ctx.clock.now() + PAUSE_MS;
+      }
+      return spare.owner?.bury(exit);
+    },
+  });
+  return Object.assign(spare, { worker });
+}

@@ -1,0 +1,195 @@
+/**
+ * The loop `detection.batches`. The rows are the queue: an item is due until its end is in the database, in one commit
+ * with what it cost and, for the last one, the end of its batch and word of it. What is under way only this process
+ * knows, so a crash at any line costs at most a repetition.
+ */
+import { open, readdir, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { and, asc, eq, getTableColumns, isNull, lte, sql } from "drizzle-orm";
+import type { Ctx } from "../../../context.ts";
+import { transition } from "../../../events/lifecycle.ts";
+import { serviceCodeOf } from "../../../http/answer/service_errors.ts";
+import { AppError, type ErrorCode } from "../../../lib/errors.ts";
+import { durable, prepared, write } from "../../../platform/db/db.ts";
+import { cleanTemp, errorCode, StorageError } from "../../../platform/files.ts";
+import { fetchFile } from "../intake/files.ts";
+import { machine } from "../machine.ts";
+import { countFailed } from "../metrics.ts";
+import { examine, type Finding, keep } from "../service.ts";
+import { type BatchRow, detectionBatches, detectionItems, type ItemRow } from "../table.ts";
+import { batchesDir, batchFile, endIfDone, liveOf, unfinished } from "./batches.ts";
+
+const TEMP_MS = 3_600_000;
+const PAUSE_MS = 1_000;
+
+type Running = Map<string, { workspaceId: string; batchId: string; done: Promise<void> }>;
+
+/** Half of the detector's places: whoever waits for a single answer finds one free. */
+const mostAtOnce = ({ config }: Ctx) => Math.max(1, Math.floor(config.detect.parallel / 2));
+
+/** Works until nothing is due. */
+export async function runBatches(ctx: Ctx, signal: AbortSignal): Promise<void> {
+  await sweepFiles(ctx);
+  const running: Running = new Map();
+  const stop = new AbortController();
+  const trouble: unknown[] = [];
+  const stopping = AbortSignal.any([signal, stop.signal]);
+  const ended = new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));
+  try {
+    while (!signal.aborted && trouble.length === 0) {
+      const live = liveOf(ctx.db);
+      live.bell = Promise.withResolvers<void>();
+      fill(ctx, running, (error) => void trouble.push(error), stopping);
+      if (running.size === 0) break;
+      await Promise.race([ended, live.bell.promise, ...[...running.values()].map(({ done }) => done)]);
+    }
+  } finally {
+    stop.abort(new Error("the batches pause"));
+    await Promise.all([...running.values()].map(({ done }) => done));
+  }
+  if (trouble.length > 0) throw trouble[0];
+  if (!signal.aborted) await sweepFiles(ctx);
+}
+
+function fill(ctx: Ctx, running: Running, fail: (error: unknown) => void, signal: AbortSignal) {
+  const most = mostAtOnce(ctx);
+  const batches = oldest(ctx.db).all({ most });
+  while (running.size < most) {
+    const next = choose(ctx, batches, running);
+    if (!next) return;
+    const { batch, item } = next;
+    const key = `${batch.id} ${item.number}`;
+    const done = work(ctx, batch, item, signal)
+      .catch(fail)
+      .finally(() => running.delete(key));
+    running.set(key, { workspaceId: batch.workspaceId, batchId: batch.id, done });
+  }
+}
+
+/** Of every workspace so many that one of them has an item that nobody is at yet, if any has. */
+const oldest = prepared((db) => {
+  const { workspaceId, createdAt, id, finishedAt } = detectionBatches;
+  const rank = sql<number>`row_number() OVER (PARTITION BY ${workspaceId} ORDER BY ${createdAt}, ${id})`.as("rank");
+  const ranked = db.select({ id, rank }).from(detectionBatches).where(isNull(finishedAt)).as("ranked");
+  return db
+    .select(getTableColumns(detectionBatches))
+    .from(detectionBatches)
+    .innerJoin(ranked, eq(ranked.id, id))
+    .where(lte(ranked.rank, sql.placeholder("most")))
+    .orderBy(asc(createdAt), asc(id))
+    .prepare();
+});
+
+const dueItem = prepared((db) =>
+  db
+    .select()
+    .from(detectionItems)
+    .where(and(eq(detectionItems.batchId, sql.placeholder("batchId")), isNull(detectionItems.finishedAt)))
+    .orderBy(asc(detectionItems.number))
+    .limit(sql.placeholder("most"))
+    .prepare(),
+);
+
+/** The workspace with the least under way is next, and of its batches the oldest. */
+function choose(ctx: Ctx, batches: readonly BatchRow[], running: Running) {
+  const busy = [...running.values()];
+  const load = (workspaceId: string) => busy.filter((each) => each.workspaceId === workspaceId).length;
+  const order = batches.toSorted((a, b) => load(a.workspaceId) - load(b.workspaceId)); // stable
+  for (const batch of order) {
+    const mine = busy.filter(({ batchId }) => batchId === batch.id).length;
+    const due = dueItem(ctx.db).all({ batchId: batch.id, most: mine + 1 });
+    const item = due.find(({ number }) => !running.has(`${batch.id} ${number}`));
+    if (item) return { batch, item };
+  }
+  return undefined;
+}
+
+/** Not the item's fault: it stays due, and all pause. */
+const OURS: readonly ErrorCode[] = ["no_capacity", "detector_unavailable", "storage_unavailable", "shutting_down"];
+
+async function work(ctx: Ctx, batch: BatchRow, item: ItemRow, signal: AbortSignal): Promise<void> {
+  if (batch.status === "queued")
+    write(ctx.db, (tx) => void transition(tx, machine, "begin", { id: batch.id, now: ctx.clock.now() }));
+  let outcome: Finding | AppError;
+  try {
+    const begunAt = performance.now();
+    const bytes = item.url === null ? await readImage(ctx, item) : await fetchFile(ctx, item.url, signal);
+    const subject = { bytes, named: batch.models, robustness: true, begunAt, signal };
+    outcome = await examine(ctx, batch.workspaceId, subject, () => {}); // its row has set aside what it costs
+  } catch (error) {
+    if (signal.aborted) return;
+    if (error instanceof StorageError) throw error;
+    if (error instanceof AppError && error.code === "no_capacity") return ctx.clock.sleep(PAUSE_MS, signal);
+    if (error instanceof AppError && OURS.includes(error.code)) throw error;
+    if (!(error instanceof AppError))
+      ctx.log.error("an image of a batch could not be looked at", { batch: batch.id, item: item.number, error });
+    outcome = error instanceof AppError ? error : new AppError("internal", "Unexpected server error", { cause: error });
+  }
+  if (!signal.aborted) finish(ctx, item, outcome);
+}
+
+async function readImage(ctx: Ctx, item: ItemRow): Promise<Uint8Array<ArrayBuffer>> {
+  const path = batchFile(ctx, item.batchId);
+  try {
+    const bytes = new Uint8Array(item.sizeBytes);
+    const file = await open(path, "r");
+    try {
+      const { bytesRead } = await file.read(bytes, 0, item.sizeBytes, item.offset);
+      if (bytesRead < item.sizeBytes) throw new AppError("internal", "The image is no longer there: send it again");
+    } finally {
+      await file.close();
+    }
+    return bytes;
+  } catch (error) {
+    if (errorCode(error) === "ENOENT")
+      throw new AppError("internal", "The image is no longer there: send it again", { cause: error });
+    throw error instanceof AppError ? error : new StorageError(path, "read", error);
+  }
+}
+
+/** One commit. A batch that was cancelled meanwhile, or an item that is done, is left as it is. */
+function finish(ctx: Ctx, { batchId, number }: ItemRow, outcome: Finding | AppError) {
+  const now = ctx.clock.now();
+  write(ctx.db, (tx) => {
+    const batch = tx.select().from(detectionBatches).where(eq(detectionBatches.id, batchId)).get();
+    const one = and(eq(detectionItems.batchId, batchId), eq(detectionItems.number, number));
+    const due = tx
+      .select()
+      .from(detectionItems)
+      .where(and(one, isNull(detectionItems.finishedAt)))
+      .get();
+    if (!batch || batch.finishedAt !== null || !due) return;
+    const failed = outcome instanceof AppError;
+    const end = failed
+      ? { errorCode: serviceCodeOf(outcome.code), error: outcome.message }
+      : { detectionId: outcome.row.id, cached: outcome.cached };
+    tx.update(detectionItems)
+      .set({ ...end, finishedAt: now })
+      .where(one)
+      .run();
+    const counts = failed ? { failureCount: batch.failureCount + 1 } : { successCount: batch.successCount + 1 };
+    tx.update(detectionBatches)
+      .set({ ...counts, updatedAt: now })
+      .where(eq(detectionBatches.id, batchId))
+      .run();
+    if (failed) countFailed(tx, batch.workspaceId, outcome);
+    else keep(ctx, tx, outcome);
+    endIfDone(ctx, tx, { ...batch, ...counts });
+  });
+}
+
+/** Files whose batch has ended, or never came about. */
+async function sweepFiles(ctx: Ctx) {
+  const dir = batchesDir(ctx);
+  const names = await readdir(dir).catch((error: unknown) => {
+    if (errorCode(error) === "ENOENT") return [];
+    throw new StorageError(dir, "read", error);
+  });
+  if (names.length === 0) return;
+  const ids = names.filter((name) => name.endsWith(".images")).map((name) => name.slice(0, -".images".length));
+  await durable(ctx.db); // an end that could still be lost would need its images
+  const wanted = unfinished(ctx.db, ids);
+  const { writing } = liveOf(ctx.db);
+  for (const id of ids) if (!wanted.has(id) && !writing.has(id)) await rm(join(dir, `${id}.images`), { force: true });
+  if (names.some((name) => name.startsWith(".verk-tmp-"))) await cleanTemp(dir, TEMP_MS, ctx.clock.now());
+}

@@ -1,0 +1,122 @@
+/**
+ * The models folder: what lies in <data>/models, or in a folder there, is offered under its path without `.gguf`.
+ * Files are the truth and rows follow: a new file is looked at, a changed one again, a vanished one is `missing`.
+ */
+import { mkdir, readdir, stat } from "node:fs/promises";
+import { join } from "node:path";
+import { and, eq, isNull } from "drizzle-orm";
+import type { Ctx } from "../../../context.ts";
+import { transition } from "../../../events/lifecycle.ts";
+import { oncePer } from "../../../lib/once_per.ts";
+import { durable, write } from "../../../platform/db/db.ts";
+import { cleanTemp } from "../../../platform/files.ts";
+import { BUILTIN_NAME, ensureBuiltin } from "../builtin.ts";
+import { machine } from "../machine.ts";
+import { removeStrayResults } from "../results.ts";
+import * as models from "../service.ts";
+import { type ModelRow, models as table } from "../table.ts";
+import { removeStray } from "../upload/files.ts";
+import { settleFile } from "./check.ts";
+import { noticeLost, removeUnused } from "./sweep.ts";
+
+export const FOLDER = "models";
+export const HUB = "hub"; // below it lies what was downloaded: rows of their own
+const SETTLED_MS = 2_000; // a file that was written to a moment ago may not be whole
+const PAUSE_MS = 500;
+const ABANDONED_MS = 86_400_000; // an import that was killed
+
+type Found = { name: string; path: string; size: number; mtimeMs: number };
+
+/** The loop's tick. Comes back to files that are still being copied. */
+export async function scan(ctx: Ctx, signal?: AbortSignal) {
+  await ensureBuiltin(ctx);
+  await noticeLost(ctx);
+  await removeUnused(ctx);
+  await removeStray(ctx);
+  await removeStrayResults(ctx);
+  await mkdir(join(ctx.config.data_dir, FOLDER), { recursive: true, mode: 0o700 });
+  await cleanTemp(join(ctx.config.data_dir, FOLDER), ABANDONED_MS, ctx.clock.now());
+  while (!signal?.aborted && (await look(ctx))) await ctx.clock.sleep(PAUSE_MS, signal);
+}
+
+const seenOf = oncePer((_db: Ctx["db"]) => new Map<string, string>());
+
+/** Whether something is still in motion. */
+async function look(ctx: Ctx): Promise<boolean> {
+  const files = await filesOf(ctx);
+  const rows = new Map(folderRows(ctx).map((row) => [row.name, row]));
+  const seen = seenOf(ctx.db);
+  let moving = false;
+  for (const file of files) {
+    const row = rows.get(file.name);
+    rows.delete(file.name);
+    const mark = `${file.size}:${file.mtimeMs}`;
+    const quiet = ctx.clock.now() - file.mtimeMs >= SETTLED_MS || seen.get(file.path) === mark;
+    seen.set(file.path, mark);
+    if (row && isCurrent(row, file)) continue;
+    if (!quiet) moving = true;
+    else
+      await register(ctx, file, row).catch((error) => {
+        ctx.log.error("a file in the models folder could not be taken in", { file: file.path, error }); // the others can
+      });
+  }
+  for (const row of rows.values()) {
+    if (row.status === "missing") continue;
+    write(ctx.db, (tx) => transition(tx, machine, "lose", { id: row.id, now: ctx.clock.now() }, {}));
+  }
+  return moving;
+}
+
+/** Looked at already, for better or worse, and the same file since. */
+const isCurrent = (row: ModelRow, file: Found) =>
+  (row.status === "ready" || row.status === "failed") &&
+  row.sizeBytes === file.size &&
+  row.fileMtimeMs === Math.floor(file.mtimeMs);
+
+export async function register(ctx: Ctx, file: { name: string; path: string }, known?: ModelRow): Promise<ModelRow> {
+  const now = ctx.clock.now();
+  const row = known ?? folderRows(ctx).find((each) => each.name === file.name);
+  const id = write(ctx.db, (tx) => {
+    if (!row) return models.add(tx, { workspaceId: null, name: file.name, source: "folder", path: file.path }, now).id;
+    transition(tx, machine, "recheck", { id: row.id, now }, { path: file.path, sha256: null, error: null });
+    return row.id;
+  });
+  await durable(ctx.db);
+  await settleFile(ctx, id, file.path);
+  ctx.wake("models.hash");
+  return ctx.db.select().from(table).where(eq(table.id, id)).get() as ModelRow; // rows are never removed
+}
+
+const folderRows = (ctx: Ctx): ModelRow[] =>
+  ctx.db
+    .select()
+    .from(table)
+    .where(and(isNull(table.workspaceId), eq(table.source, "folder")))
+    .all();
+
+async function filesOf(ctx: Ctx): Promise<Found[]> {
+  const root = join(ctx.config.data_dir, FOLDER);
+  const found: Found[] = [];
+  for (const entry of await readdir(root)) {
+    if (entry.startsWith(".") || entry === HUB) continue;
+    const here = await fileAt(root, entry);
+    if (here === "folder")
+      for (const inner of await readdir(join(root, entry)).catch(() => [])) {
+        const below = inner.startsWith(".") ? undefined : await fileAt(root, `${entry}/${inner}`);
+        if (below !== undefined && below !== "folder") found.push(below);
+      }
+    else if (here) found.push(here);
+  }
+  return found.filter(
+    ({ name }) => name !== BUILTIN_NAME && name.length <= 200 && name.isWellFormed() && !/\p{Cc}/u.test(name),
+  );
+}
+
+/** A link to a file elsewhere is as good as the file. */
+async function fileAt(root: string, relative: string): Promise<Found | "folder" | undefined> {
+  const there = await stat(join(root, relative)).catch(() => undefined);
+  if (there?.isDirectory()) return "folder";
+  if (!there?.isFile() || !/\.gguf$/i.test(relative)) return undefined;
+  const name = relative.replace(/\.gguf$/i, "");
+  return { name, path: join(FOLDER, relative), size: there.size, mtimeMs: there.mtimeMs };
+}

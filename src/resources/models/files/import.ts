@@ -1,0 +1,178 @@
+/** A file from elsewhere on this machine into the models folder. It has its name only when it is whole. */
+import { constants } from "node:fs";
+import { copyFile, type FileHandle, lstat, mkdir, open, rename, rm, stat, statfs } from "node:fs/promises";
+import { basename, dirname, join } from "node:path";
+import { and, eq, isNull } from "drizzle-orm";
+import type { Ctx } from "../../../context.ts";
+import { transition } from "../../../events/lifecycle.ts";
+import { formatBytes } from "../../../lib/bytes.ts";
+import { AppError } from "../../../lib/errors.ts";
+import { describe } from "../../../lib/gguf/describe.ts";
+import { GgufError } from "../../../lib/gguf/parse.ts";
+import { readHeader } from "../../../lib/gguf/read.ts";
+import { durable, write } from "../../../platform/db/db.ts";
+import { asStorageError, errorCode, renameDurably, syncDir, tempPath } from "../../../platform/files.ts";
+import type { ModelShape } from "../../../workers/protocol.ts";
+import { BUILTIN_NAME } from "../builtin.ts";
+import { machine } from "../machine.ts";
+import * as models from "../service.ts";
+import { type ModelRow, models as table } from "../table.ts";
+import { FOLDER, HUB } from "./folder.ts";
+
+const COPY_BYTES = 8 * 2 ** 20;
+const NAME = /^[A-Za-z0-9][\w.-]{0,99}(\/[A-Za-z0-9][\w.-]{0,99})?$/;
+
+export type Source = { path: string; handle: FileHandle; size: number; shape: ModelShape };
+export type Placing = {
+  name: string;
+  /** The file is given away: renamed where that is possible. */
+  move?: boolean;
+  replace?: boolean;
+  onProgress?: (fraction: number) => void;
+};
+export type Placed = { name: string; path: string; sizeBytes: number; sha256: string | null; fileMtimeMs: number };
+
+const refuse = (message: string, cause?: unknown) => new AppError("invalid_request", message, { cause });
+
+/** Opens the file and reads its header; what is no usable model is refused here. The caller closes the handle. */
+export async function openSource(path: string): Promise<Source> {
+  const handle = await open(path, constants.O_RDONLY | constants.O_NONBLOCK).catch((error) => {
+    throw refuse(
+      `${path}: ${errorCode(error) === "ENOENT" ? "there is no such file" : (error as Error).message}`,
+      error,
+    );
+  });
+  try {
+    const found = await handle.stat();
+    if (!found.isFile()) throw refuse(`${path} is not a file`);
+    const header = await readHeader(async (...where) => (await handle.read(...where)).bytesRead, found.size);
+    return { path, handle, size: found.size, shape: describe(header) };
+  } catch (error) {
+    await handle.close();
+    throw error instanceof GgufError ? refuse(`${path}: ${error.message}`, error) : error;
+  }
+}
+
+/** `--name`, or the file's own name. */
+export function nameFor(path: string, given: string | undefined): string {
+  const name = given ?? basename(path).replace(/\.gguf$/i, "");
+  const cannot = `${JSON.stringify(name)} cannot be a model's name`;
+  if (name.split("/")[0] === HUB) throw refuse(`${cannot}: the folder ${HUB} is for what comes from the hub`);
+  if (!NAME.test(name)) throw refuse(`${cannot}: letters, digits, dots, dashes and underscores, at most one slash`);
+  if (name === BUILTIN_NAME) throw new AppError("name_taken", `${name} is built in: choose another name`);
+  return name;
+}
+
+/** Copies, clones or moves the file to its place in the models folder. */
+export async function place(dataDir: string, source: Source, placing: Placing): Promise<Placed> {
+  const path = join(FOLDER, `${placing.name}.gguf`);
+  const target = join(dataDir, path);
+  if (!placing.replace && (await stat(target).catch(() => undefined)))
+    throw new AppError("name_taken", `There is a model ${placing.name}: choose another name, or replace it`);
+  try {
+    await mkdir(dirname(target), { recursive: true, mode: 0o700 });
+    const moved = placing.move === true && (await moveTo(source, target));
+    const sha256 = moved ? null : await copyTo(dataDir, source, target, placing);
+    if (placing.move && !moved) await rm(source.path, { force: true }).catch(() => {}); // not ours to remove: a copy is there
+    const { mtimeMs, size } = await stat(target);
+    return { name: placing.name, path, sizeBytes: size, sha256, fileMtimeMs: Math.floor(mtimeMs) };
+  } catch (error) {
+    throw asStorageError(target, "write", error);
+  }
+}
+
+/** False on another file system, where the source is not ours to move, and for a link: it may lead nowhere from here. */
+async function moveTo(source: Source, target: string): Promise<boolean> {
+  try {
+    if ((await lstat(source.path)).isSymbolicLink()) return false;
+    await rename(source.path, target);
+    await syncDir(dirname(target));
+    return true;
+  } catch (error) {
+    if (["EXDEV", "EACCES", "EPERM"].includes(errorCode(error) ?? "")) return false;
+    throw error;
+  }
+}
+
+/** The hash, where the bytes passed through our hands. */
+async function copyTo(
+  dataDir: string,
+  source: Source,
+  target: string,
+  { onProgress }: Placing,
+): Promise<string | null> {
+  const temp = tempPath(join(dataDir, FOLDER));
+  try {
+    const cloned = await copyFile(source.path, temp, constants.COPYFILE_FICLONE_FORCE).then(
+      () => true,
+      () => false, // a file system without clones, or a source that only root may open
+    );
+    if (!cloned) await rm(temp, { force: true });
+    const sha256 = cloned ? null : await copyBytes(dataDir, source, temp, onProgress);
+    if (cloned) await flush(temp);
+    await renameDurably(temp, target);
+    return sha256;
+  } catch (error) {
+    await rm(temp, { force: true });
+    throw error;
+  }
+}
+
+async function copyBytes(dataDir: string, source: Source, temp: string, onProgress: Placing["onProgress"]) {
+  const { bavail, bsize } = await statfs(dataDir);
+  if (bavail * bsize < source.size)
+    throw refuse(
+      `${source.path} has ${formatBytes(source.size)}, and ${formatBytes(bavail * bsize)} are free in ${dataDir}`,
+    );
+  const hasher = new Bun.CryptoHasher("sha256");
+  const buffer = new Uint8Array(Math.min(COPY_BYTES, source.size));
+  const out = await open(temp, "wx", 0o600);
+  try {
+    for (let at = 0; at < source.size; ) {
+      const { bytesRead } = await source.handle.read(buffer, 0, buffer.byteLength, at);
+      if (bytesRead === 0) throw refuse(`${source.path} became shorter while it was copied`);
+      hasher.update(buffer.subarray(0, bytesRead));
+      for (let done = 0; done < bytesRead; ) done += (await out.write(buffer, done, bytesRead - done)).bytesWritten;
+      at += bytesRead;
+      onProgress?.(at / source.size);
+    }
+    await out.sync();
+  } finally {
+    await out.close();
+  }
+  return hasher.digest("hex");
+}
+
+async function flush(path: string) {
+  const handle = await open(path, "r+");
+  await handle.sync().finally(() => handle.close());
+}
+
+/** The row of a file whose header was read by whoever placed it. Also beside a running server. */
+export function registerChecked(ctx: Ctx, placed: Placed, shape: ModelShape): ModelRow {
+  const { name, ...file } = placed;
+  const now = ctx.clock.now();
+  return write(ctx.db, (tx) => {
+    const known = tx
+      .select()
+      .from(table)
+      .where(and(isNull(table.workspaceId), eq(table.name, name)))
+      .get();
+    const { id } = known ?? models.add(tx, { workspaceId: null, name, source: "folder", path: file.path }, now);
+    if (known) transition(tx, machine, "recheck", { id, now }, { path: file.path });
+    return models.accept(tx, id, { ...file, shape }, now) ?? (known as ModelRow); // pending always becomes ready
+  });
+}
+
+/** For code inside the server; the command line takes the steps itself. */
+export async function importFile(ctx: Ctx, path: string, name?: string): Promise<ModelRow> {
+  const source = await openSource(path);
+  try {
+    const placed = await place(ctx.config.data_dir, source, { name: nameFor(path, name) });
+    const row = registerChecked(ctx, placed, source.shape);
+    await durable(ctx.db);
+    return row;
+  } finally {
+    await source.handle.close();
+  }
+}

@@ -1,0 +1,144 @@
+/**
+ * A hub that speaks the Hugging Face protocol: which files a repository has, and which of them is meant. Every hop of
+ * every answer goes through the guard; a token goes to the endpoint's own origin and nowhere else.
+ */
+import { z } from "zod";
+import type { Ctx } from "../../../context.ts";
+import { DialError } from "../../../platform/network/address.ts";
+import type { GuardedResponse } from "../../../platform/network/http_client.ts";
+import { fileMatches } from "./name.ts";
+
+export type HubFile = { path: string; size: number; sha256: string | null };
+
+/** `passing`: another try may do better (the network, an overloaded hub). */
+export class HubError extends Error {
+  constructor(
+    message: string,
+    readonly passing: boolean,
+    options?: ErrorOptions,
+  ) {
+    super(message, options);
+    this.name = "HubError";
+  }
+}
+
+const MAX_HOPS = 5;
+const LIST_BYTES = 32 * 2 ** 20;
+const LIST_MS = 60_000;
+
+export type Access = { token: string | undefined; signal?: AbortSignal | undefined };
+export type Asked = Access & { range?: string; timeoutMs: number; maxBytes: number };
+export type Got = GuardedResponse & { url: string };
+
+/** GET, through redirects. Any status but a redirect is an answer. */
+export async function get(ctx: Ctx, url: string, asked: Asked): Promise<Got> {
+  const home = new URL(ctx.config.hub.endpoint);
+  let at = new URL(url);
+  for (let hop = 0; hop <= MAX_HOPS; hop++) {
+    const answer = await dial(ctx, at, home, asked);
+    const location = [301, 302, 303, 307, 308].includes(answer.status) ? answer.headers.get("location") : null;
+    if (location === null) return { ...answer, url: at.href };
+    if (!URL.canParse(location, at)) throw new HubError(`The hub redirects to what is no address`, false);
+    at = new URL(location, at);
+  }
+  throw new HubError(`The hub redirects more than ${MAX_HOPS} times`, false);
+}
+
+async function dial(ctx: Ctx, at: URL, home: URL, { token, range, timeoutMs, maxBytes, signal }: Asked) {
+  const headers = {
+    ...(token !== undefined && at.origin === home.origin ? { authorization: `Bearer ${token}` } : {}),
+    ...(range === undefined ? {} : { range }),
+  };
+  const allowHttp = home.protocol === "http:";
+  try {
+    const more = { timeoutMs, maxResponseBytes: maxBytes, allowHttp, ...(signal ? { signal } : {}) };
+    return await ctx.dial(at, { headers, ...more });
+  } catch (error) {
+    if (!(error instanceof DialError)) throw error;
+    const fix = error.code === "address_refused" ? ` (add ${at.hostname} to network.allow if it is yours)` : "";
+    const passing = error.code !== "address_refused" && error.code !== "tls";
+    throw new HubError(`${at.host}: ${error.message}${fix}`, passing, { cause: error });
+  }
+}
+
+/** An answer that is none, in words. */
+export function refusal(what: string, { status, headers }: GuardedResponse): HubError {
+  if (status === 401 || status === 403)
+    return new HubError(
+      `The hub refuses ${what} (${status}): it does not exist, is private or is gated. Accept its terms there and store a token that may read it as the secret HUB_TOKEN of this workspace, or ask the operator to set hub.token and hub.token_for`,
+      false,
+    );
+  if (status === 404) return new HubError(`The hub has no ${what}`, false);
+  const passing = status === 408 || status === 429 || status >= 500;
+  const later = headers.get("retry-after") === null ? "" : `, retry after ${headers.get("retry-after")}`;
+  return new HubError(`The hub answered ${status} for ${what}${later}`, passing);
+}
+
+const Listing = z.object({
+  siblings: z.array(
+    z.object({
+      rfilename: z.string(),
+      size: z.int().min(0).nullish(),
+      lfs: z.object({ sha256: z.string().regex(/^[0-9a-f]{64}$/), size: z.int().min(0).optional() }).nullish(),
+    }),
+  ),
+});
+
+export async function listFiles(ctx: Ctx, repo: string, access: Access): Promise<HubFile[]> {
+  const url = `${base(ctx)}/api/models/${repo}?blobs=true`;
+  const answer = await get(ctx, url, { ...access, timeoutMs: LIST_MS, maxBytes: LIST_BYTES });
+  if (answer.status !== 200) throw refusal(`repository ${repo}`, answer);
+  let listing: z.infer<typeof Listing>;
+  try {
+    listing = Listing.parse(JSON.parse(new TextDecoder().decode(answer.body)));
+  } catch (cause) {
+    throw new HubError(`The hub's list of ${repo} cannot be read`, false, { cause });
+  }
+  return listing.siblings.map(({ rfilename, size, lfs }) => ({
+    path: rfilename,
+    size: lfs?.size ?? size ?? 0,
+    sha256: lfs?.sha256 ?? null,
+  }));
+}
+
+export const fileUrl = (ctx: Ctx, repo: string, path: string) =>
+  `${base(ctx)}/${repo}/resolve/main/${path.split("/").map(encodeURIComponent).join("/")}`;
+
+const base = (ctx: Ctx) => ctx.config.hub.endpoint.replace(/\/+$/, "");
+
+const PREFERRED = ["Q4_K_M", "Q8_0", "F16", "BF16", "F32"];
+const SAFE_PATH = /^(?!.*\.\.)[A-Za-z0-9_][\w.+ -]*(\/[A-Za-z0-9_][\w.+ -]*){0,5}$/;
+
+const LONGEST_PATH = 240; // with the suffix of a second version still a file name everywhere
+
+/** The file that a name means. Pure. */
+export function chooseFile(repo: string, files: readonly HubFile[], wanted: string | undefined): HubFile {
+  const models = files.filter(
+    ({ path }) => path.length <= LONGEST_PATH && /\.gguf$/i.test(path) && SAFE_PATH.test(path),
+  );
+  const whole = models.filter(({ path }) => !/-\d{5}-of-\d{5}\.gguf$/i.test(path) && !/(^|\/)mmproj[^/]*$/i.test(path));
+  if (models.length === 0) {
+    const kindOf = (path: string) => (/\.[^./]+$/.exec(path.slice(-LONGEST_PATH))?.[0] ?? path).slice(0, 24);
+    const kinds = [...new Set(files.map(({ path }) => kindOf(path)))].slice(0, 8).join(", ");
+    throw new HubError(`${repo} has no GGUF file (it has ${kinds || "nothing"}): look for a GGUF version of it`, false);
+  }
+  const fitting = whole.filter(({ path }) => fileMatches(path, wanted));
+  if (fitting.length === 0) {
+    const split = models.some(({ path }) => fileMatches(path, wanted));
+    const there = whole
+      .map(({ path }) => path)
+      .slice(0, 12)
+      .join(", ");
+    throw new HubError(
+      split
+        ? `${repo} has ${wanted ?? "its model"} only in several parts, which is not supported: choose one of ${there || "another repository's files"}`
+        : `${repo} has no file for ${wanted}: it has ${there}`,
+      false,
+    );
+  }
+  for (const quant of wanted === undefined ? PREFERRED : []) {
+    const best = fitting.find(({ path }) => fileMatches(path, quant));
+    if (best) return best;
+  }
+  return fitting.reduce((least, file) => (file.size < least.size ? file : least));
+}

@@ -1,0 +1,119 @@
+/**
+ * Files that were sent: models/.uploads/<upload>.gguf below the data directory, from the first byte to the last use.
+ * The upload's row owns the file until the model's row does; what neither knows is removed.
+ */
+import { copyFile, link, mkdir, readdir, rm, stat } from "node:fs/promises";
+import { join } from "node:path";
+import { and, eq, ne } from "drizzle-orm";
+import type { Ctx } from "../../../context.ts";
+import type { Db } from "../../../platform/db/db.ts";
+import {
+  type Chunks,
+  cleanTemp,
+  renameDurably,
+  type StreamOptions,
+  tempPath,
+  type Written,
+  writeStreamAtomic,
+} from "../../../platform/files.ts";
+import { LostKeyError } from "../../../platform/storage/storage.ts";
+import * as uploads from "../../uploads/service.ts";
+import { uploads as uploadTable } from "../../uploads/table.ts";
+import { volumeFiles, volumes } from "../../volumes/table.ts";
+import { models as table } from "../table.ts";
+
+const DIR = join("models", ".uploads");
+const SUFFIX = ".gguf";
+const ABANDONED_MS = 86_400_000; // of what a killed server was writing
+
+export const pathFor = (uploadId: string) => join(DIR, `${uploadId}${SUFFIX}`);
+const full = (ctx: Ctx, path: string) => join(ctx.config.data_dir, path);
+
+/** As it comes, straight to where it will be used from. */
+export const into = (ctx: Ctx, uploadId: string) => async (body: Chunks, options: StreamOptions) => {
+  await mkdir(full(ctx, DIR), { recursive: true, mode: 0o700 });
+  return writeStreamAtomic(full(ctx, pathFor(uploadId)), body, options);
+};
+
+export const remove = (ctx: Ctx, uploadId: string) => rm(full(ctx, pathFor(uploadId)), { force: true });
+
+type Found = { file: string } | { key: string };
+
+/** Content that this workspace has: a model's file, one that was sent for a model, or a file of a volume. */
+export async function locate(ctx: Ctx, workspaceId: string, sha256: string): Promise<Found | undefined> {
+  for (const file of [...modelFiles(ctx.db, workspaceId, sha256), ...sentFiles(ctx.db, workspaceId, sha256)])
+    if (await stat(full(ctx, file)).catch(() => undefined)) return { file };
+  const kept = ctx.db
+    .select({ key: volumeFiles.storageKey })
+    .from(volumeFiles)
+    .innerJoin(volumes, eq(volumes.id, volumeFiles.volumeId))
+    .where(and(eq(volumeFiles.sha256, sha256), eq(volumes.workspaceId, workspaceId)))
+    .limit(1)
+    .get();
+  return kept && { key: kept.key };
+}
+
+const modelFiles = (db: Db, workspaceId: string, sha256: string): string[] =>
+  db
+    .select({ path: table.path })
+    .from(table)
+    .where(and(eq(table.workspaceId, workspaceId), eq(table.sha256, sha256), eq(table.status, "ready")))
+    .all()
+    .flatMap(({ path }) => path ?? []);
+
+const sentFiles = (db: Db, workspaceId: string, sha256: string): string[] =>
+  db
+    .select({ id: uploadTable.id })
+    .from(uploadTable)
+    .where(
+      and(
+        eq(uploadTable.workspaceId, workspaceId),
+        eq(uploadTable.purpose, "model"),
+        eq(uploadTable.status, "used"),
+        eq(uploadTable.receivedSha256, sha256),
+      ),
+    )
+    .all()
+    .map(({ id }) => pathFor(id));
+
+/** Puts what was located to where it would have been sent. A file of ours is linked: there is no second copy. */
+export async function place(ctx: Ctx, uploadId: string, found: Found, sha256: string): Promise<Written> {
+  if ("key" in found) {
+    const opened = await ctx.storage.get(found.key);
+    if (!opened) throw new LostKeyError(found.key);
+    return into(ctx, uploadId)(opened.stream, { expectedSha256: sha256 });
+  }
+  const [from, to] = [full(ctx, found.file), full(ctx, pathFor(uploadId))];
+  await mkdir(full(ctx, DIR), { recursive: true, mode: 0o700 });
+  const temp = tempPath(full(ctx, DIR));
+  try {
+    await link(from, temp).catch(() => copyFile(from, temp)); // a file system without links
+    await renameDurably(temp, to);
+  } finally {
+    await rm(temp, { force: true });
+  }
+  return { bytes: (await stat(to)).size, sha256 };
+}
+
+/** Files that no model has and no upload will bring to one. */
+export async function removeStray(ctx: Ctx) {
+  const names = await readdir(full(ctx, DIR)).catch(() => []);
+  for (const name of names.filter((each) => each.endsWith(SUFFIX))) {
+    const id = name.slice(0, -SUFFIX.length);
+    if (!isWanted(ctx, id)) await remove(ctx, id);
+  }
+  if (names.length > 0) await cleanTemp(full(ctx, DIR), ABANDONED_MS, ctx.clock.now());
+}
+
+function isWanted(ctx: Ctx, uploadId: string): boolean {
+  const named = ctx.db
+    .select({ id: table.id })
+    .from(table)
+    .where(and(eq(table.path, pathFor(uploadId)), ne(table.status, "deleted")))
+    .get();
+  if (named) return true;
+  const upload = uploads.find(ctx, uploadId);
+  if (upload?.status !== "receiving" && upload?.status !== "used") return false;
+  const model = ctx.db.select().from(table).where(eq(table.id, upload.targetId)).get();
+  return model?.status === "pending" || model?.status === "missing";
+}

@@ -1,0 +1,210 @@
+/**
+ * Models that a caller sends. A row is made first, then addresses are asked for, the file comes to one of them, and
+ * `complete` looks at its header. Until then nothing is offered; a file that is no model leaves its reason and no byte.
+ */
+import { stat } from "node:fs/promises";
+import { join } from "node:path";
+import { and, desc, eq } from "drizzle-orm";
+import type { Ctx } from "../../../context.ts";
+import { transition } from "../../../events/lifecycle.ts";
+import { receive } from "../../../http/body/receive.ts";
+import { AppError } from "../../../lib/errors.ts";
+import { newId } from "../../../lib/ids.ts";
+import { isoTime } from "../../../lib/time.ts";
+import { durable, write } from "../../../platform/db/db.ts";
+import { isUniqueViolation } from "../../../platform/db/errors.ts";
+import type { Written } from "../../../platform/files.ts";
+import { mustLeaveSpace } from "../../../platform/machine/disk.ts";
+import * as signed from "../../signed_urls/service.ts";
+import { mustHaveRoom, roomOf } from "../../storage_usage/service.ts";
+import * as uploads from "../../uploads/service.ts";
+import { type UploadRow, uploads as uploadTable } from "../../uploads/table.ts";
+import { inspect } from "../files/inspect.ts";
+import { machine } from "../machine.ts";
+import * as models from "../service.ts";
+import type { ModelRow } from "../table.ts";
+import * as files from "./files.ts";
+import type { CreateModel, CreatePresignedUpload, PresignedUpload, ReceivedFile } from "./schema.ts";
+
+export function create(
+  ctx: Ctx,
+  workspaceId: string,
+  { name, base_model: baseModel, metadata }: CreateModel,
+): ModelRow {
+  const taken = (of: string) =>
+    new AppError("name_taken", `A model named ${JSON.stringify(name)} exists${of}: choose another name`, {
+      param: "/name",
+    });
+  if (models.find(ctx, workspaceId, name)?.workspaceId === null) throw taken(" in this installation");
+  try {
+    const given = { workspaceId, name, source: "upload" as const, baseModel, metadata };
+    return write(ctx.db, (tx) => models.add(tx, given, ctx.clock.now()));
+  } catch (error) {
+    throw isUniqueViolation(error) ? taken("") : error;
+  }
+}
+
+/** One that a caller of this workspace made, and that has no file yet. */
+function mustTakeFiles(ctx: Ctx, workspaceId: string, id: string): ModelRow {
+  const row = models.mustGet(ctx, workspaceId, id);
+  if (row.source === "upload" && row.status !== "ready") return row;
+  const why = row.source === "upload" ? "it has its file" : `it comes from ${row.source}`;
+  throw new AppError(
+    "unsupported_state",
+    `Model ${row.name} takes no files: ${why}. Create another with POST /v1/models`,
+    {
+      param: "id",
+    },
+  );
+}
+
+/** Which of the files are here already, by their place in the list. */
+export async function findHere(ctx: Ctx, workspaceId: string, { files: wanted }: CreatePresignedUpload) {
+  const found = wanted.map(({ sha256 }) => (sha256 === undefined ? undefined : files.locate(ctx, workspaceId, sha256)));
+  return (await Promise.all(found)).map((each) => each !== undefined);
+}
+
+type Ask = { asker: signed.Call; id: string; body: CreatePresignedUpload; here: boolean[] };
+
+/** Takes the place of what was asked for before: that is called off. */
+export function presign(ctx: Ctx, { asker, id, body, here }: Ask): PresignedUpload {
+  const { workspaceId } = asker.principal;
+  const now = ctx.clock.now();
+  const expiresAt = signed.expiryAfter(ctx, body.expires_in_seconds);
+  const groupId = newId("ups", now);
+  requireOneModel(body);
+  const addresses = write(ctx.db, (tx) => {
+    const model = mustTakeFiles(ctx, workspaceId, id);
+    const place = { workspaceId, kind: "models" as const };
+    uploads.abortAll(tx, model.id, now);
+    transition(tx, machine, "recheck", { id: model.id, now }, { error: null, path: null });
+    return body.files.map(({ path, size_bytes: sizeBytes = null, sha256 = null }, i) => {
+      mustHaveRoom(ctx, place, { bytes: sizeBytes ?? 1, param: `/files/${i}/size_bytes` });
+      mustLeaveSpace(ctx, sizeBytes ?? 0);
+      const maxBytes = sizeBytes ?? Math.min(ctx.config.volumes.max_file_bytes, roomOf(ctx, place));
+      const target = { workspaceId, purpose: "model" as const, targetId: model.id, groupId };
+      const row = uploads.create(tx, { ...target, path, sizeBytes, sha256, maxBytes, expiresAt }, now);
+      const url = signed.addressFor(ctx, asker, useOf(row), expiresAt);
+      return { path, method: "PUT" as const, url, headers: {}, exists: here[i] ?? false };
+    });
+  });
+  return {
+    object: "presigned_upload",
+    id: groupId,
+    model_id: models.mustGet(ctx, workspaceId, id).id,
+    status: addresses.every(({ exists }) => exists) ? "received" : "open",
+    files: addresses,
+    expires_at: isoTime(expiresAt),
+  };
+}
+
+/** A model is one file. */
+function requireOneModel({ files: wanted }: CreatePresignedUpload) {
+  const refuse = (i: number, why: string) => {
+    throw new AppError("schema", `files.${i}.path: ${why}`, { param: `/files/${i}/path` });
+  };
+  for (const [i, { path }] of wanted.entries()) {
+    if (!/\.gguf$/i.test(path)) refuse(i, `${path} is no GGUF file: a model is one file that ends in .gguf`);
+    if (/-\d{5}-of-\d{5}\.gguf$/i.test(path))
+      refuse(i, `${path} is one of several parts, which are not supported: merge them with llama-gguf-split`);
+    if (i > 0) refuse(i, "a model is one file: make another model for this one");
+  }
+}
+
+const useOf = ({ id, targetId, sizeBytes, sha256 }: UploadRow) => ({
+  method: "PUT" as const,
+  path: signed.signedPath("v1", "models", targetId, "uploads", id),
+  sizeBytes,
+  sha256,
+});
+
+/** The bytes go to the disk as they come, under the name they keep. */
+export async function receiveFile(ctx: Ctx, request: Request, modelId: string, id: string): Promise<ReceivedFile> {
+  const row = uploads.find(ctx, id);
+  signed.admit(ctx, request, row?.purpose === "model" && row.targetId === modelId ? useOf(row) : undefined);
+  const { bytes, sha256 } = await settled(ctx, id, (claim) => receive(ctx, request, claim, files.into(ctx, id)));
+  return { object: "upload", id, model_id: modelId, path: row?.path ?? "", size_bytes: bytes, sha256 };
+}
+
+/** The file is there, and then the row says so. From that moment on only the rows decide whether it stays. */
+const settled = (ctx: Ctx, id: string, put: (claim: UploadRow) => Promise<Written>): Promise<Written> =>
+  uploads.claimed(ctx, id, async (claim) => {
+    const written = await keepOrRemove(ctx, id, async () => {
+      const done = await put(claim);
+      write(ctx.db, (tx) => {
+        mustHaveRoom(ctx, { workspaceId: claim.workspaceId, kind: "models" }, { bytes: done.bytes });
+        uploads.use(tx, id, done, ctx.clock.now());
+        models.addBytes(tx, claim.targetId, done.bytes);
+      });
+      return done;
+    });
+    await durable(ctx.db);
+    return written;
+  });
+
+async function keepOrRemove<T>(ctx: Ctx, id: string, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    await files.remove(ctx, id);
+    throw error;
+  }
+}
+
+/** Ready, or failed with the reason and no file. */
+export async function complete(ctx: Ctx, workspaceId: string, name: string, groupId?: string): Promise<ModelRow> {
+  const model = mustTakeFiles(ctx, workspaceId, name);
+  const upload = mustFindUpload(ctx, model, groupId);
+  if (model.status === "failed" && model.error !== null && upload.status === "used") throw unusable(model.error);
+  const { bytes, sha256 } = await arrived(ctx, upload);
+  const path = files.pathFor(upload.id);
+  const full = join(ctx.config.data_dir, path);
+  const found = await inspect(ctx, full, { hash: false });
+  if (!found.ok && found.broken) throw new AppError("worker_failed", `${found.error}: try again`);
+  const now = ctx.clock.now();
+  if (!found.ok) {
+    const error = `${upload.path} cannot be used: ${found.error}`;
+    write(ctx.db, (tx) => {
+      models.refuse(tx, model.id, error, now);
+      models.addBytes(tx, model.id, -bytes);
+    });
+    await durable(ctx.db);
+    await files.remove(ctx, upload.id);
+    throw unusable(error);
+  }
+  const fileMtimeMs = Math.floor((await stat(full)).mtimeMs);
+  const seen = { shape: found.shape, sizeBytes: bytes, sha256, fileMtimeMs, path };
+  return write(ctx.db, (tx) => models.accept(tx, model.id, seen, now)) ?? models.mustGet(ctx, workspaceId, model.id);
+}
+
+const unusable = (error: string) => new AppError("schema", error, { param: "/files/0/path" });
+
+function mustFindUpload(ctx: Ctx, model: ModelRow, groupId: string | undefined): UploadRow {
+  const row = ctx.db
+    .select()
+    .from(uploadTable)
+    .where(
+      and(eq(uploadTable.targetId, model.id), groupId === undefined ? undefined : eq(uploadTable.groupId, groupId)),
+    )
+    .orderBy(desc(uploadTable.createdAt), desc(uploadTable.id))
+    .limit(1)
+    .get();
+  if (row) return row;
+  if (groupId !== undefined)
+    throw new AppError("resource_not_found", `No upload ${groupId.slice(0, 80)} of model ${model.name}`, {
+      param: "/upload_id",
+    });
+  throw new AppError("upload_incomplete", "No file was sent: ask for an address with POST …/presigned-upload first");
+}
+
+/** What was sent, or what was here already and is now where it would have been sent to. */
+async function arrived(ctx: Ctx, row: UploadRow): Promise<Written> {
+  if (row.status === "used") return { bytes: row.receivedBytes ?? 0, sha256: row.receivedSha256 ?? "" };
+  const { sha256 } = row;
+  const found = sha256 === null ? undefined : await files.locate(ctx, row.workspaceId, sha256);
+  if (!found || sha256 === null)
+    throw new AppError("upload_incomplete", `${row.path} has not arrived: send it to its address first`, {
+      param: "/files/0/path",
+    });
+  return settled(ctx, row.id, () => files.place(ctx, row.id, found, sha256));
+}

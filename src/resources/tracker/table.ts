@@ -1,0 +1,43 @@
+import { integer, sqliteTable, text } from "drizzle-orm/sqlite-core";
+import { trainingJobs } from "../training_jobs/table.ts";
+import { workspaces } from "../workspaces/table.ts";
+import { type Place, TRACKER_TYPES } from "./contract.ts";
+
+const destination = {
+  type: text("type", { enum: TRACKER_TYPES }).notNull(),
+  baseUrl: text("base_url").notNull(),
+  project: text("project").notNull(),
+  secretName: text("secret_name"),
+};
+
+export const trackerIntegrations = sqliteTable("tracker_integrations", {
+  workspaceId: text("workspace_id")
+    .primaryKey()
+    .references(() => workspaces.id),
+  ...destination,
+  createdAt: integer("created_at").notNull(),
+  updatedAt: integer("updated_at").notNull(),
+});
+export type IntegrationRow = typeof trackerIntegrations.$inferSelect;
+
+export const trackerRuns = sqliteTable("tracker_runs", {
+  jobId: text("job_id")
+    .primaryKey()
+    .references(() => trainingJobs.id, { onDelete: "cascade" }),
+  workspaceId: text("workspace_id").notNull(),
+  ...destination,
+  place: text("place", { mode: "json" }).$type<Place>(),
+  paramsTold: integer("params_told", { mode: "boolean" }).notNull(),
+  stepTold: integer("step_told").notNull(),
+  pointsTold: integer("points_told").notNull(),
+  stateTold: text("state_told"),
+  toldAt: integer("told_at"),
+  failures: integer("failures").notNull(),
+  refusals: integer("refusals").notNull(),
+  failingSince: integer("failing_since"),
+  lastError: text("last_error"),
+  nextAt: integer("next_at"),
+  createdAt: integer("created_at").notNull(),
+  updatedAt: integer("updated_at").notNull(),
+});
+export type TrackerRunRow = typeof trackerRuns.$inferSelect;

@@ -1,0 +1,47 @@
+import { z } from "zod";
+import { later } from "../../../lib/schema.ts";
+
+const Figure = z.number().nullable();
+
+export const JobValidation = later(() =>
+  z
+    .object({
+      object: z.literal("training_job.validation"),
+      valid: z.boolean(),
+      errors: z.array(z.object({ code: z.string(), message: z.string(), param: z.string().nullable() })),
+      warnings: z.array(z.object({ message: z.string(), param: z.string().nullable() })),
+      resolved_hyperparameters: z
+        .record(z.string(), z.unknown())
+        .nullable()
+        .describe("Null where they cannot be resolved"),
+      estimate: z.object({
+        vram_bytes_peak: z.int().nullable(),
+        duration_seconds: Figure.describe("Measured on a first step where that was possible"),
+        cost_usd: Figure,
+      }),
+      reward_preview: z
+        .object({
+          mean: Figure,
+          std: Figure,
+          frac_zero_std: Figure.describe(
+            "Prompts whose completions all scored the same: nothing is learned from these",
+          ),
+          latency_ms_p50: Figure,
+          samples: z.array(
+            z.object({
+              prompt: z.unknown(),
+              completion: z.string(),
+              reward: Figure,
+              sub_rewards: z.record(z.string(), Figure),
+              tokens: z.int(),
+              truncated: z.boolean(),
+              error: z.string().nullable(),
+            }),
+          ),
+        })
+        .nullable()
+        .describe("The real model, the real reward; null where nothing is scored"),
+    })
+    .meta({ id: "TrainingJobValidation" }),
+);
+export type JobValidation = z.infer<typeof JobValidation>;

@@ -1,0 +1,90 @@
+/** The directory of a custom job: code, rows and volumes before its command runs. */
+
+import type { Ctx } from "../../../context.ts";
+import { takingTurns } from "../../../lib/turns.ts";
+import { writeTemp } from "../../../platform/files.ts";
+import { openRows } from "../../../platform/rows/file.ts";
+import { liveBytes } from "../../../platform/rows/live.ts";
+import type { ForeignDir } from "../../../sandbox/files/foreign_dir.ts";
+import { makeSandboxDir, workspaceOf } from "../../../sandbox/files/sandbox_dir.ts";
+import { openStage, type Stage } from "../../../sandbox/files/stage.ts";
+import { removeTree } from "../../../sandbox/files/trees.ts";
+import { sessionOwner } from "../../../sandbox/jail/session_jail.ts";
+import * as artifacts from "../../code_artifacts/service.ts";
+import * as archives from "../../code_artifacts/unpack.ts";
+import * as mounting from "../../volumes/materialize.ts";
+import * as volumes from "../../volumes/service.ts";
+import { rowsOf } from "../running/plan.ts";
+import { placesOf } from "../state/paths.ts";
+import type { JobRow, JobVolume } from "../table.ts";
+
+export const OUTPUT = "output";
+export const DATASET = "dataset.jsonl";
+const WORKSPACE = "/workspace/";
+
+/** A volume as it was copied. `hashes`: path → sha256. `below`: its path in /workspace; null where it is outside. */
+export type Copied = { volume: JobVolume; below: string | null; hashes: Map<string, string> };
+export type Built = { work: ForeignDir; copied: Copied[] };
+
+/** Everything that a command may have made of it. Idempotent. */
+export const clear = (ctx: Ctx, jobId: string): Promise<void> => removeTree(placesOf(ctx, jobId).work);
+
+export async function build(ctx: Ctx, job: JobRow): Promise<Built> {
+  const { work } = placesOf(ctx, job.id);
+  const owner = sessionOwner(ctx.config.data_dir);
+  await makeSandboxDir(work, owner);
+  if (job.codeArtifactId !== null) {
+    const artifact = artifacts.mustGet(ctx, job.workspaceId, job.codeArtifactId);
+    await archives.unpack(ctx, artifact, { dir: workspaceOf(work), owner: owner ?? null });
+  }
+  if (job.datasetId !== null && job.snapshotNumber !== null) {
+    const rows = rowsOf(ctx, job, job.datasetId, job.snapshotNumber);
+    await staging(openStage(work, "", owner), (stage) => stage.put(DATASET, 0o644, (temp) => writeRows(rows, temp)));
+  }
+  const copied: Copied[] = [];
+  for (const [i, volume] of job.volumes.entries()) copied.push(await copy(ctx, job, { work, volume, i }));
+  openStage(work, OUTPUT, owner).close();
+  return { work, copied };
+}
+
+async function staging<T>(stage: Stage, work: (stage: Stage) => Promise<T>): Promise<T> {
+  try {
+    return await work(stage);
+  } finally {
+    stage.close();
+  }
+}
+
+async function writeRows({ path, head_row }: { path: string; head_row: number }, to: string): Promise<"copied"> {
+  const rows = openRows(path, "read");
+  const turn = takingTurns();
+  async function* lines() {
+    for (const { bytes } of liveBytes(rows, head_row)) {
+      yield bytes;
+      await turn();
+    }
+  }
+  try {
+    await writeTemp(to, lines());
+    return "copied";
+  } finally {
+    rows.close();
+  }
+}
+
+type From = { work: ForeignDir; volume: JobVolume; i: number };
+
+/** As in a session: below /workspace it can be written, elsewhere only read. */
+async function copy(ctx: Ctx, job: JobRow, { work, volume, i }: From): Promise<Copied> {
+  const below = volume.mount_path.startsWith(WORKSPACE) ? volume.mount_path.slice(WORKSPACE.length) : null;
+  const row = volumes.mustGet(ctx, job.workspaceId, volume.name);
+  const mode = below === null ? 0o444 : 0o644;
+  const hashes = new Map<string, string>();
+  await staging(openStage(work, below ?? i, sessionOwner(ctx.config.data_dir)), async (stage) => {
+    for (const file of mounting.filesOf(ctx, row)) {
+      const copyOut = (temp: string) => mounting.copyOut(ctx, file, temp, { share: false });
+      if ((await stage.put(file.path, mode, copyOut)) !== "gone") hashes.set(file.path, file.sha256);
+    }
+  });
+  return { volume, below, hashes };
+}

@@ -1,0 +1,79 @@
+/** What a command says, line by line: into the log, and as metrics where a line is one. */
+import type { LogLine } from "../logs/file.ts";
+
+type Stream = LogLine["stream"];
+
+export type Point = { step: number; epoch: number; values: Record<string, number> };
+type Output = { stream: Stream; bytes: Uint8Array };
+export type Lines = { push: (output: Output) => void; end: () => void };
+
+const MOST_PENDING = 65_536; // of a line without an end
+const HIDDEN = "[secret]";
+const PIECE_BYTES = 16_384;
+const REST = 3; // times as long as was worked
+
+/**
+ * So that a command that talks without end has a part of this thread only; its pipe fills, and it waits. What is left
+ * to read when it is ended is dropped.
+ */
+export const gently =
+  (push: Lines["push"], ended: AbortSignal) =>
+  async ({ stream, bytes }: Output) => {
+    for (let at = 0; at < bytes.byteLength && !ended.aborted; at += PIECE_BYTES) {
+      const begun = performance.now();
+      push({ stream, bytes: bytes.subarray(at, at + PIECE_BYTES) });
+      await Bun.sleep(REST * (performance.now() - begun));
+    }
+  };
+
+/** `hidden`: values of secrets, which no log may hold. */
+export function linesOf(hidden: readonly string[], onLines: (stream: Stream, lines: string[]) => void): Lines {
+  const decoders = { stdout: new TextDecoder(), stderr: new TextDecoder() };
+  const pending = { stdout: "", stderr: "" };
+  const secrets = hidden.filter((value) => value.length > 0).sort((a, b) => b.length - a.length);
+  const tell = (stream: Stream, lines: readonly string[]) =>
+    onLines(
+      stream,
+      lines.map((line) => secrets.reduce((text, secret) => text.replaceAll(secret, HIDDEN), line.replace(/\r$/, ""))),
+    );
+  const take = (stream: Stream, text: string) => {
+    const lines = (pending[stream] + text).split("\n");
+    pending[stream] = lines.pop() ?? "";
+    if (lines.length > 0) tell(stream, lines);
+    if (pending[stream].length < MOST_PENDING) return;
+    tell(stream, [pending[stream]]);
+    pending[stream] = "";
+  };
+  return {
+    push: ({ stream, bytes }) => take(stream, decoders[stream].decode(bytes, { stream: true })),
+    end() {
+      for (const stream of ["stdout", "stderr"] as const) {
+        take(stream, decoders[stream].decode());
+        if (pending[stream] !== "") tell(stream, [pending[stream]]);
+        pending[stream] = "";
+      }
+    },
+  };
+}
+
+const NAME = /^[a-z_][\w./:@ -]{0,99}$/i; // nothing that a spreadsheet would run
+const MOST_STEPS = 1e9;
+
+/** `{"step": 1, "loss": 0.5}`: every other field that is a number counts. Undefined: an ordinary line. */
+export function pointOf(line: string): Point | undefined {
+  if (!line.startsWith("{") || !line.includes('"step"')) return undefined;
+  let read: unknown;
+  try {
+    read = JSON.parse(line);
+  } catch {
+    return undefined;
+  }
+  const { step, epoch, ...rest } = read as Record<string, unknown>;
+  if (!Number.isInteger(step) || (step as number) < 0 || (step as number) > MOST_STEPS) return undefined;
+  const values = Object.entries(rest).filter(
+    (entry): entry is [string, number] =>
+      NAME.test(entry[0]) && typeof entry[1] === "number" && Number.isFinite(entry[1]),
+  );
+  if (values.length === 0) return undefined;
+  return { step: step as number, epoch: typeof epoch === "number" ? epoch : 0, values: Object.fromEntries(values) };
+}

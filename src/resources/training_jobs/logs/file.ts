@@ -1,0 +1,108 @@
+/**
+ * What a job said: a file of lines {seq, time, stream, line}, appended by the server alone. A kill may tear the last
+ * line, which is cut off before the next; none of it is flushed, for a log is not worth waiting for. When the job has
+ * ended its text goes to the storage.
+ */
+import { closeSync, fstatSync, ftruncateSync, readSync, writeSync } from "node:fs";
+import type { Ctx } from "../../../context.ts";
+import { isoTime } from "../../../lib/time.ts";
+import { makeDir, openFile, openToAppend } from "../../../sandbox/files/trees.ts";
+import { changed } from "../state/change_signals.ts";
+import { LOG, placesOf } from "../state/paths.ts";
+
+export type LogLine = { seq: number; time: string; stream: "stdout" | "stderr"; line: string };
+
+export const LINE_BYTES = 16_384;
+export const FILE_BYTES = 256 * 2 ** 20;
+const CUT = " … (cut)";
+const FULL = "The log is full: what is said from here on is not kept";
+const LF = 10;
+const CHUNK = 65_536;
+
+export type JobLog = { add: (stream: LogLine["stream"], text: string) => void; close: () => void };
+
+/** One at a time for each job. `most`: bytes of the file. */
+export function openLog(ctx: Ctx, jobId: string, most = FILE_BYTES): JobLog {
+  const { dir } = placesOf(ctx, jobId);
+  makeDir(dir);
+  const fd = openToAppend(dir, LOG);
+  let size = cutTorn(fd);
+  let seq = lastSeq(fd, size);
+  let closed = false;
+
+  function put(stream: LogLine["stream"], lines: readonly string[]) {
+    const time = isoTime(ctx.clock.now());
+    const texts: string[] = [];
+    for (const line of lines) {
+      if (size >= most) break;
+      const text = (said: string) => `${JSON.stringify({ seq: ++seq, time, stream, line: said })}\n`;
+      const made = text(line);
+      texts.push(made);
+      size += Buffer.byteLength(made);
+      if (size >= most) texts.push(text(FULL)); // the last line, whatever comes
+    }
+    const bytes = Buffer.from(texts.join(""));
+    for (let at = 0; at < bytes.length; ) at += writeSync(fd, bytes, at);
+  }
+  return {
+    add(stream, text) {
+      if (closed) return;
+      put(stream, text.replace(/\n$/, "").split("\n").map(capped));
+      changed(ctx, jobId);
+    },
+    close() {
+      if (!closed) closeSync(fd);
+      closed = true;
+    },
+  };
+}
+
+function capped(line: string): string {
+  const bytes = Buffer.from(line);
+  return bytes.length <= LINE_BYTES ? line : `${bytes.toString("utf8", 0, LINE_BYTES).replace(/\uFFFD$/, "")}${CUT}`;
+}
+
+/** Gives the size of what is whole. */
+function cutTorn(fd: number): number {
+  const { size } = fstatSync(fd);
+  const end = size === 0 ? 0 : lastLf(fd, size) + 1;
+  if (end < size) ftruncateSync(fd, end);
+  return end;
+}
+
+/** The place of the last line feed before `end`; -1: there is none. */
+export function lastLf(fd: number, end: number): number {
+  const buffer = Buffer.alloc(CHUNK);
+  for (let to = end; to > 0; ) {
+    const from = Math.max(0, to - CHUNK);
+    const read = readSync(fd, buffer, 0, to - from, from);
+    const at = buffer.subarray(0, read).lastIndexOf(LF);
+    if (at >= 0) return from + at;
+    to = from;
+  }
+  return -1;
+}
+
+/** The number of the last line; `size`: of whole lines. */
+export function lastSeq(fd: number, size: number): number {
+  if (size === 0) return 0;
+  const start = lastLf(fd, size - 1) + 1;
+  return lineAt(fd, start, size)?.seq ?? 0;
+}
+
+/** The line that begins at `start`, where it is whole. */
+export function lineAt(fd: number, start: number, size: number): LogLine | undefined {
+  let bytes = Buffer.alloc(0);
+  for (let at = start; at < size; at += CHUNK) {
+    const buffer = Buffer.alloc(Math.min(CHUNK, size - at));
+    readSync(fd, buffer, 0, buffer.length, at);
+    bytes = Buffer.concat([bytes, buffer]);
+    const end = bytes.indexOf(LF);
+    if (end >= 0) return JSON.parse(bytes.toString("utf8", 0, end)) as LogLine;
+  }
+  return undefined;
+}
+
+/** Undefined: nothing was ever said. Close it. */
+export const openForReading = (ctx: Ctx, jobId: string): number | undefined =>
+  openFile(placesOf(ctx, jobId).dir, LOG)?.fd;

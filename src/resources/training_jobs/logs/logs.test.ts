@@ -1,0 +1,137 @@
+import { afterEach, expect, setDefaultTimeout, test } from "bun:test";
+import { appendFileSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { manyTrainings, type TrainingApp } from "../../../../test/fake_trainers.ts";
+import { jobPaths } from "../../../../test/foreign_paths.ts";
+import { until } from "../../../../test/harness.ts";
+import * as jobs from "../service.ts";
+import { LINE_BYTES, openLog } from "./file.ts";
+
+setDefaultTimeout(120_000);
+const { app, closeAll } = manyTrainings();
+afterEach(closeAll);
+
+type Message = { id?: string; event?: string; data?: { seq: number; line: string; status: string } };
+
+const parse = (text: string): Message[] =>
+  text
+    .split("\n\n")
+    .filter((block) => block.includes("data: "))
+    .map((block) =>
+      Object.fromEntries(
+        block.split("\n").map((line) => {
+          const [, name = "", value = ""] = /^(\w+): (.*)$/.exec(line) ?? [];
+          return [name, name === "data" ? JSON.parse(value) : value];
+        }),
+      ),
+    );
+
+const stream = (on: TrainingApp, id: string, query = "", headers: Record<string, string> = {}, key = on.keyA) =>
+  on.handle(
+    new Request(`http://localhost/v1/training_jobs/${id}/logs${query}`, {
+      headers: { authorization: `Bearer ${key}`, ...headers },
+    }),
+  );
+const seqs = (messages: Message[]) => messages.filter(({ event }) => event === "log").map(({ data }) => data?.seq);
+const numbers = (from: number, to: number) => Array.from({ length: to - from + 1 }, (_, i) => from + i);
+
+test("a follower gets the beginning, what comes, each state, and the end", async () => {
+  const on = await app({ lives: [{ stepMs: 5 }] });
+  const id = on.add({ totalSteps: 40 });
+  await until("a line", () => on.row(id).step > 1);
+  const text = await (await stream(on, id)).text();
+  expect(text.startsWith("retry: 3000\n\n")).toBe(true);
+  const messages = parse(text);
+  expect(seqs(messages)).toEqual(numbers(1, 40));
+  expect(messages.find(({ event }) => event === "log")).toMatchObject({ id: "1", data: { stream: "stdout" } as never });
+  const states = messages.filter(({ event }) => event === "status").map(({ data }) => data?.status);
+  expect(states).toEqual(["running", "completed"]);
+  expect(messages.at(-1)).toMatchObject({ event: "end", data: { status: "completed" } as never });
+});
+
+test("who comes back with Last-Event-ID misses nothing and gets nothing twice; tail gives the last lines", async () => {
+  const on = await app({ loop: false });
+  const id = on.add();
+  const log = openLog(on.ctx, id);
+  for (const n of numbers(1, 5000)) log.add(n % 2 ? "stdout" : "stderr", `line ${n} ${"x".repeat(n % 97)}`);
+  log.close();
+  jobs.cancel(on.ctx, on.workspaceA, id);
+  const after = async (query: string, seen?: string) =>
+    seqs(parse(await (await stream(on, id, query, seen === undefined ? {} : { "last-event-id": seen })).text()));
+  for (const seen of [0, 1, 2, 1234, 2500, 4998, 4999, 5000, 9000])
+    expect(await after("", String(seen))).toEqual(numbers(seen + 1, 5000));
+  expect(await after("?tail=3")).toEqual([4998, 4999, 5000]);
+  expect(await after("?tail=0")).toEqual([]);
+  expect(await after("?tail=4321")).toEqual(numbers(680, 5000));
+  expect(await after("?tail=99999")).toEqual(numbers(1, 5000));
+  expect(await after("?tail=3", "4990")).toEqual(numbers(4991, 5000)); // what was seen says more than a wish
+  expect(await after("", "not one of ours")).toEqual(numbers(1, 5000));
+  const wrong = await on.call("GET", `/v1/training_jobs/${id}/logs?tail=many`);
+  expect([wrong.status, wrong.body.error.param]).toEqual([422, "tail"]);
+});
+
+test("a torn last line is cut off before the next, and lines go on counting", async () => {
+  const on = await app({ loop: false });
+  const id = on.add();
+  const first = openLog(on.ctx, id);
+  first.add("stdout", "one\ntwo");
+  first.close();
+  const { log: path } = jobPaths(on.ctx, id);
+  appendFileSync(path, '{"seq":3,"time":"2026');
+  const second = openLog(on.ctx, id);
+  second.add("stderr", "three");
+  second.close();
+  const lines = readFileSync(path, "utf8")
+    .trim()
+    .split("\n")
+    .map((line) => JSON.parse(line));
+  expect(lines.map(({ seq, line }) => [seq, line])).toEqual([
+    [1, "one"],
+    [2, "two"],
+    [3, "three"],
+  ]);
+  writeFileSync(path, "torn from the start");
+  openLog(on.ctx, id).close();
+  expect(statSync(path).size).toBe(0);
+});
+
+test("a line that is too long is cut at a character, and a log that is full says so and grows no more", async () => {
+  const on = await app({ loop: false });
+  const id = on.add();
+  const log = openLog(on.ctx, id, 200_000);
+  log.add("stdout", "é".repeat(LINE_BYTES));
+  for (let i = 0; i < 100; i++) log.add("stdout", "y".repeat(5_000));
+  log.close();
+  const again = openLog(on.ctx, id, 200_000);
+  again.add("stdout", "after a restart");
+  again.close();
+  const lines = readFileSync(jobPaths(on.ctx, id).log, "utf8")
+    .trim()
+    .split("\n")
+    .map((line) => JSON.parse(line).line);
+  expect(lines[0]).toBe(`${"é".repeat(LINE_BYTES / 2)} … (cut)`);
+  expect(lines.at(-1)).toStartWith("The log is full");
+  expect(lines.filter((line) => line.startsWith("The log is full"))).toHaveLength(1);
+});
+
+test("the whole log is text with ranges once the job has ended, and 400 before", async () => {
+  const on = await app({ lives: [{ wait: { step: 2, gate: "/nowhere" } }, {}] });
+  const id = on.add({ totalSteps: 3 });
+  await until("a step", () => on.row(id).step === 1);
+  const early = await on.call("GET", `/v1/training_jobs/${id}/logs/full`);
+  expect([early.status, early.body.error.code]).toEqual([400, "unsupported_state"]);
+  on.killLast();
+  await on.reaches(id, "completed");
+  const full = await on.call("GET", `/v1/training_jobs/${id}/logs/full`);
+  expect(full.status).toBe(200);
+  expect(full.headers.get("content-type")).toStartWith("text/plain");
+  expect(full.body).toBe("step 1/3\nstep 1/3\nstep 2/3\nstep 3/3\n");
+  const part = await on.call("GET", `/v1/training_jobs/${id}/logs/full`, undefined, { headers: { range: "bytes=-9" } });
+  expect([part.status, part.body]).toEqual([206, "step 3/3\n"]);
+});
+
+test("a stranger sees no log", async () => {
+  const on = await app({ loop: false });
+  const id = on.add();
+  expect((await stream(on, id, "", {}, on.keyB)).status).toBe(404);
+  expect((await on.call("GET", `/v1/training_jobs/${id}/logs/full`, undefined, { key: on.keyB })).status).toBe(404);
+});

@@ -1,0 +1,213 @@
+import { afterEach, expect, setDefaultTimeout, test } from "bun:test";
+import { existsSync, mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { eventsOf } from "../../../../test/fake_replicas.ts";
+import { manyTrainings, type TrainingApp } from "../../../../test/fake_trainers.ts";
+import { jobPaths } from "../../../../test/foreign_paths.ts";
+import { atEveryFailpoint, fakeClock, until } from "../../../../test/harness.ts";
+import { randomFor, sweep } from "../../../../test/sweep.ts";
+import { durable } from "../../../platform/db/db.ts";
+import * as modelResults from "../../models/results.ts";
+import * as jobs from "../service.ts";
+import { align, keptOf } from "../state/checkpoint_files.ts";
+import { liveOf } from "../state/live.ts";
+import * as moves from "../state/moves.ts";
+import { reconcile } from "./reconcile.ts";
+import { finish } from "./results.ts";
+
+setDefaultTimeout(120_000); // each starts several processes
+const { app, close, closeAll } = manyTrainings();
+afterEach(closeAll);
+
+test("a paused job saves and ends, and goes on where it was", async () => {
+  const on = await app({ lives: [{ stepMs: 5 }] });
+  const id = on.add({ totalSteps: 400, saveSteps: 0 });
+  await until("some steps", () => on.row(id).step > 3);
+  jobs.pause(on.ctx, on.workspaceA, id);
+  await until("the worker to be gone", () => liveOf(on.ctx.db).runs.size === 0);
+  const paused = on.row(id);
+  expect(paused).toMatchObject({ status: "paused", runSince: null });
+  expect(keptOf(on.ctx.db, id).map(({ step }) => step)).toEqual([paused.step]);
+  on.relive([{}]);
+  jobs.resume(on.ctx, { workspaceId: on.workspaceA, keyId: null }, id);
+  await on.reaches(id, "completed", 20_000);
+  expect(on.steps(id)).toEqual(Array.from({ length: 400 }, (_, i) => i + 1));
+});
+
+test("resumed before its worker has ended, a job waits for that", async () => {
+  const on = await app({ lives: [{ stepMs: 5, deaf: true }, {}] });
+  const id = on.add({ totalSteps: 60, saveSteps: 0 });
+  await until("a step", () => on.row(id).step > 0);
+  jobs.pause(on.ctx, on.workspaceA, id);
+  jobs.resume(on.ctx, { workspaceId: on.workspaceA, keyId: null }, id);
+  expect(on.row(id).status).toBe("queued");
+  await on.reaches(id, "completed", 20_000);
+  expect(on.steps(id)).toHaveLength(60);
+  expect(on.starts()).toHaveLength(1); // the first run made all of it, though nobody waited for it any more
+});
+
+test("a job is cancelled in every state it can be in", async () => {
+  const on = await app({ lives: [{ gate: "/nowhere" }], flags: { "training.parallel": 1 } });
+  const loading = on.add();
+  await on.reaches(loading, "provisioning");
+  const waiting = on.add();
+  expect(jobs.cancel(on.ctx, on.workspaceA, waiting).status).toBe("cancelled");
+  expect(jobs.cancel(on.ctx, on.workspaceA, loading).status).toBe("cancelling");
+  const job = await on.reaches(loading, "cancelled");
+  expect(job.completedAt).not.toBeNull();
+  on.relive([{ stepMs: 5 }]);
+  const running = on.add({ totalSteps: 10_000 });
+  await until("a step", () => on.row(running).step > 0);
+  jobs.cancel(on.ctx, on.workspaceA, running);
+  await on.reaches(running, "cancelled");
+  const paused = on.add({ totalSteps: 10_000 });
+  await until("a step", () => on.row(paused).step > 0);
+  jobs.pause(on.ctx, on.workspaceA, paused);
+  expect(jobs.cancel(on.ctx, on.workspaceA, paused).status).toBe("cancelled");
+  await until("no process is left", () => liveOf(on.ctx.db).runs.size === 0);
+  expect(on.leases()).toEqual([]);
+});
+
+test("a job that runs too long fails, and its worker ends", async () => {
+  const clock = fakeClock();
+  const on = await app({ clock, lives: [{ stepMs: 5 }], loop: false });
+  const id = on.add({ maxRuntimeMs: 600_000, totalSteps: 1e6, rateMicros: 6_000_000 });
+  await until("it to run", async () => {
+    await reconcile(on.ctx);
+    return on.row(id).step > 0;
+  });
+  clock.advance(600_000);
+  await reconcile(on.ctx);
+  expect(on.row(id)).toMatchObject({ status: "failed", error: { code: "timeout" }, runMs: 600_000, costMicros: 1e6 });
+  clock.advance(20_000);
+  await until("its worker to be gone", () => liveOf(on.ctx.db).runs.size === 0);
+});
+
+test("a job that has cost what it may fails", async () => {
+  const clock = fakeClock();
+  const on = await app({ clock, lives: [{ stepMs: 5 }], loop: false });
+  const id = on.add({ rateMicros: 3_600_000, maxCostMicros: 5_000, totalSteps: 1e6 });
+  await until("it to run", async () => {
+    await reconcile(on.ctx);
+    return on.row(id).step > 0;
+  });
+  clock.advance(4_999);
+  await reconcile(on.ctx);
+  expect(on.row(id).status).toBe("running");
+  clock.advance(1);
+  await reconcile(on.ctx);
+  expect(on.row(id)).toMatchObject({ status: "failed", error: { code: "cost_limit" }, costMicros: 5_000 });
+});
+
+test("a server that stops lets its trainers save, and the next goes on from there", async () => {
+  const on = await app({ lives: [{ stepMs: 5 }, {}] });
+  const id = on.add({ totalSteps: 300, saveSteps: 0 });
+  await until("some steps", () => on.row(id).step > 3);
+  await close(on);
+  const again = await app({ dir: on.dir, lives: [{ stepMs: 5 }, {}] });
+  expect(again.row(id).runSince).toBeNull();
+  const [saved] = keptOf(again.ctx.db, id);
+  expect(saved?.step).toBeGreaterThan(3);
+  await again.reaches(id, "completed", 20_000);
+  expect(again.steps(id)).toHaveLength(300);
+  expect(again.notes(id).map(({ message }) => message)).toContain(
+    "The server was restarted: it goes on from its newest checkpoint",
+  );
+});
+
+test("after a kill of the server what ran is queued again, and its time counts up to its last word", async () => {
+  const clock = fakeClock();
+  const on = await app({ clock, loop: false });
+  const now = clock.now();
+  const ran = {
+    gpu: { type: "cpu", count: 1 },
+    runSince: now - 60_000,
+    runUntil: now - 24_000,
+    rateMicros: 3_600_000,
+  };
+  const running = on.add({ status: "running", ...ran });
+  const loading = on.add({ status: "provisioning", ...ran, notBefore: 9e15 });
+  const cancelling = on.add({ status: "cancelling", ...ran });
+  const paused = on.add({ status: "paused", ...ran });
+  moves.interrupted(on.ctx);
+  const used = { runMs: 36_000, costMicros: 36_000, runSince: null };
+  expect(on.row(running)).toMatchObject({ status: "queued", ...used });
+  expect(on.row(loading)).toMatchObject({ status: "queued", notBefore: 0 });
+  expect(on.row(cancelling)).toMatchObject({ status: "cancelled", completedAt: now });
+  expect(on.row(paused)).toMatchObject({ status: "paused", ...used });
+});
+
+test("wherever it crashes, a completed job and its model exist together or not at all", async () => {
+  await atEveryFailpoint(async (attempt) => {
+    const on = await app({ loop: false });
+    const id = on.add({ status: "running", totalSteps: 5 });
+    await checkpointOf(on, id, 5);
+    await align(on.ctx, on.row(id));
+    await durable(on.ctx.db);
+    await attempt(() => finish(on.ctx, id).then(() => durable(on.ctx.db)));
+    const isComplete = on.row(id).status === "completed";
+    expect(modelResults.byJob(on.ctx, on.workspaceA, id) !== undefined).toBe(isComplete);
+    await close(on);
+    const after = await app({ dir: on.dir, loop: false });
+    await until("it to be complete", async () => {
+      await reconcile(after.ctx);
+      return after.row(id).status === "completed";
+    });
+    expect(eventsOf(after, id).filter((type) => type === "job.completed")).toHaveLength(1);
+    expect(modelResults.byJob(after.ctx, after.workspaceA, id)).toMatchObject({ status: "ready", checkpointStep: 5 });
+    expect(after.starts()).toEqual([]);
+  });
+}, 300_000);
+
+/** As a trainer leaves it. */
+async function checkpointOf(on: TrainingApp, id: string, step: number) {
+  const dir = join(jobPaths(on.ctx, id).checkpoints, `step-${String(step).padStart(6, "0")}`);
+  mkdirSync(dir, { recursive: true });
+  writeFileSync(join(dir, "state.json"), JSON.stringify({ step }));
+  writeFileSync(join(dir, "adapter.gguf"), new Uint8Array(await Bun.file(join(on.dir, "adapter.gguf")).arrayBuffer()));
+}
+
+test("a server that died between the last checkpoint and the end completes without a trainer", async () => {
+  const on = await app({ loop: false });
+  const id = on.add();
+  await checkpointOf(on, id, 5);
+  mkdirSync(join(jobPaths(on.ctx, id).checkpoints, ".verk-tmp-1"));
+  await until("it to be complete", async () => {
+    await reconcile(on.ctx);
+    return on.row(id).status === "completed";
+  });
+  expect(on.starts()).toEqual([]);
+  expect(existsSync(join(jobPaths(on.ctx, id).checkpoints, ".verk-tmp-1"))).toBe(false);
+});
+
+test("a result that is no model counts as a crash, and the job fails in the end", async () => {
+  const on = await app({ flags: { "training.crash_limit": 2 }, lives: [{ adapter: "/etc/hostname" }] });
+  const job = await on.reaches(on.add(), "failed");
+  expect(job.error?.code).toBe("worker_crashed");
+  expect(job.error?.message).toContain("result");
+});
+
+const KILLS = sweep({ quick: 8, full: 20 });
+const STEPS = 60 * KILLS; // more than the lives up to the last kill can make
+
+test(`${KILLS} kills at random moments change nothing of what a job tells`, async () => {
+  const on = await app({ lives: [{ stepMs: 10 }], flags: { "training.crash_limit": 1000 } });
+  const id = on.add({ totalSteps: STEPS, saveSteps: 3 });
+  const random = randomFor("trainer kills at random moments");
+  let furthest = 0;
+  for (let killed = 0; killed < KILLS; killed++) {
+    await until("another worker, a step further", () => on.starts().length > killed && on.row(id).step > furthest);
+    await Bun.sleep(random() * 25); // a moment nobody chose
+    on.killLast();
+    await until("its end", () => !liveOf(on.ctx.db).runs.has(id) || on.starts().length > killed + 1);
+    furthest = Math.max(furthest, on.row(id).crashStep);
+  }
+  on.relive([{}]);
+  await until("the last of them", () => on.starts().length === KILLS + 1);
+  on.killLast(); // and once more, to go on faster
+  await on.reaches(id, "completed", 60_000);
+  const calm = on.add({ totalSteps: STEPS, saveSteps: 3 });
+  await on.reaches(calm, "completed", 60_000);
+  expect(on.metrics(id)).toEqual(on.metrics(calm));
+  expect(on.starts()).toHaveLength(KILLS + 3);
+}, 300_000);

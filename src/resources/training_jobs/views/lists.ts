@@ -1,0 +1,50 @@
+/** Lists of what a job leaves behind. */
+import { and, asc, eq, gt, isNull, max } from "drizzle-orm";
+import type { Ctx } from "../../../context.ts";
+import { type PageQuery, page } from "../../../http/answer/pagination.ts";
+import { AppError } from "../../../lib/errors.ts";
+import { type JobRow, trainingCheckpoints, trainingEvents, trainingSamples } from "../table.ts";
+import { presentCheckpoint, presentEvent, presentSample, type SamplesQuery } from "./schema.ts";
+
+export const events = (ctx: Ctx, job: JobRow, query: PageQuery) =>
+  page(ctx.db, trainingEvents, eq(trainingEvents.jobId, job.id), query, presentEvent);
+
+/** Those whose files are there. */
+export const checkpoints = (ctx: Ctx, job: JobRow, query: PageQuery) =>
+  page(
+    ctx.db,
+    trainingCheckpoints,
+    and(eq(trainingCheckpoints.jobId, job.id), isNull(trainingCheckpoints.deletedAt)),
+    query,
+    (row) => presentCheckpoint(row, job),
+  );
+
+const ID = /^(\d{1,9})-(\d{1,9})$/;
+
+/** Of one step, in the order in which they were told. */
+export function samples(ctx: Ctx, job: JobRow, { step: asked, limit, after }: SamplesQuery) {
+  const [, cursorStep, cursorNumber] = ID.exec(after ?? "") ?? [];
+  const step = asked ?? (cursorStep === undefined ? latestStep(ctx, job) : Number(cursorStep)); // the page's own
+  const ofStep = and(eq(trainingSamples.jobId, job.id), eq(trainingSamples.step, step));
+  const number = Number(cursorNumber);
+  if (after !== undefined) {
+    const cursor = and(ofStep, eq(trainingSamples.number, number));
+    if (Number(cursorStep) !== step || !ctx.db.select().from(trainingSamples).where(cursor).get())
+      throw new AppError("invalid_cursor", `after: no item ${after.slice(0, 80)} in this list`, { param: "after" });
+  }
+  const rows = ctx.db
+    .select()
+    .from(trainingSamples)
+    .where(and(ofStep, after === undefined ? undefined : gt(trainingSamples.number, number)))
+    .orderBy(asc(trainingSamples.number))
+    .limit(limit + 1)
+    .all();
+  return { object: "list" as const, data: rows.slice(0, limit).map(presentSample), has_more: rows.length > limit };
+}
+
+const latestStep = (ctx: Ctx, job: JobRow): number =>
+  ctx.db
+    .select({ step: max(trainingSamples.step) })
+    .from(trainingSamples)
+    .where(eq(trainingSamples.jobId, job.id))
+    .get()?.step ?? 0;

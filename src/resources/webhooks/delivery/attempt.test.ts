@@ -1,0 +1,154 @@
+import { afterEach, describe, expect, test } from "bun:test";
+import { rmSync } from "node:fs";
+import { createServer, type TLSSocket } from "node:tls";
+import { Webhook } from "standardwebhooks";
+import { fakeClock, tempDir, until } from "../../../../test/harness.ts";
+import {
+  addEndpoint,
+  answerOf,
+  openRig,
+  type Rig,
+  startTlsReceiver,
+  TLS_FLAGS,
+  TLS_SERVER,
+} from "../../../../test/webhooks_kit.ts";
+import { mintSecret, verify } from "../../../lib/webhooks/signature.ts";
+import { DialError } from "../../../platform/network/address.ts";
+import { type Dial, guardedDial } from "../../../platform/network/http_client.ts";
+import { rotate } from "../rotation.ts";
+import { openSecrets, sealSecrets } from "../sealing.ts";
+import { type Parcel, tryOnce } from "./attempt.ts";
+import { endpointById } from "./due.ts";
+
+const never = new AbortController().signal;
+const clock = fakeClock(Date.now());
+const rigs: { rig: Rig; dir: string }[] = [];
+afterEach(async () => {
+  for (const { rig, dir } of rigs.splice(0))
+    await rig.close().then(() => rmSync(dir, { recursive: true, force: true }));
+});
+
+function open(dial: Dial, url = "https://hooks.example/x") {
+  const dir = tempDir();
+  const rig = openRig({ dir, clock, dial });
+  rigs.push({ rig, dir });
+  const { id, secret } = addEndpoint(rig.ctx, { url });
+  const parcel = (more: Partial<Parcel> = {}): Parcel => ({
+    endpoint: endpointById(rig.ctx.db, { id })!,
+    eventId: "evt_01",
+    body: Buffer.from('{"id":"evt_01"}'),
+    warm: false,
+    ...more,
+  });
+  return { ctx: rig.ctx, secret, parcel };
+}
+
+type Asked = Parameters<Dial>[1];
+function recording() {
+  const asked: Asked[] = [];
+  const dial: Dial = async (_url, request) => {
+    asked.push(request);
+    return answerOf(200);
+  };
+  return { asked, dial };
+}
+const headersOf = ({ headers }: Asked) => new Headers(headers);
+
+test("one attempt has ten seconds for everything, and 64 KiB of answer", async () => {
+  const { asked, dial } = recording();
+  const { ctx, parcel } = open(dial);
+  await tryOnce(ctx, parcel(), never);
+  expect(asked).toMatchObject([{ method: "POST", timeoutMs: 10_000, maxResponseBytes: 65_536, keepAlive: true }]);
+});
+
+test("during a rotation it is signed with both secrets, afterwards with the new one", async () => {
+  const { asked, dial } = recording();
+  const { ctx, secret: old, parcel } = open(dial);
+  const { endpoint } = parcel();
+  const fresh = mintSecret();
+  const rotated = rotate(openSecrets(ctx, endpoint), fresh, { nowMs: clock.now(), graceMs: 60_000 });
+  const changed = { ...endpoint, secrets: sealSecrets(ctx, endpoint.id, rotated) };
+  const accepted = async (secret: string) => {
+    await tryOnce(ctx, parcel({ endpoint: changed }), never);
+    const nowSeconds = Math.floor(clock.now() / 1000);
+    const delivered = { headers: headersOf(asked.at(-1)!), body: parcel().body! };
+    return verify(delivered, { secrets: [secret], nowSeconds }).valid;
+  };
+  expect([await accepted(old), await accepted(fresh)]).toEqual([true, true]);
+  clock.advance(60_001);
+  expect([await accepted(old), await accepted(fresh)]).toEqual([false, true]);
+});
+
+describe("a failure", () => {
+  test.each(["timeout", "address_refused", "unresolved", "connection", "tls"] as const)(
+    "of kind %s is told as such",
+    async (code) => {
+      const { ctx, parcel } = open(() => Promise.reject(new DialError(code, "because")));
+      const tried = await tryOnce(ctx, parcel(), never);
+      expect(tried).toMatchObject({
+        errorCode: code,
+        errorMessage: "because",
+        outcome: { answered: false, error: code },
+      });
+    },
+  );
+
+  test("that nobody expected is one all the same, without its words", async () => {
+    const { ctx, parcel } = open(() => Promise.reject(new Error("hunter2")));
+    expect(await tryOnce(ctx, parcel(), never)).toMatchObject({ errorCode: "internal", outcome: { answered: false } });
+    const lost = await tryOnce(ctx, parcel({ body: undefined }), never);
+    expect(lost.errorMessage).toBe("It could not be sent");
+  });
+});
+
+const LOCAL = { allow_private: false, allow: TLS_FLAGS["network.allow"], ca_file: TLS_FLAGS["network.ca_file"] };
+
+/** Answers the first request of a connection and resets it at the second. */
+async function startResetting() {
+  let connections = 0;
+  const key = await TLS_SERVER.key.text();
+  const server = createServer({ key, cert: await TLS_SERVER.cert.text() }, (socket: TLSSocket) => {
+    connections++;
+    let requests = 0;
+    socket.on("error", () => {});
+    socket.on("data", () => {
+      if (++requests === 1) socket.write("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok");
+      else socket.destroy();
+    });
+  });
+  server.listen(0, "127.0.0.1");
+  const port = await until("the port", () => (server.address() as { port: number } | null)?.port);
+  return { url: `https://127.0.0.1:${port}/`, connections: () => connections, stop: () => void server.close() };
+}
+
+test("a connection that was closed while idle is not the receiver's failure, a new one that is closed is", async () => {
+  const resetting = await startResetting();
+  const { ctx, parcel } = open(guardedDial(LOCAL), resetting.url);
+  const codes = [];
+  for (const warm of [false, true, false, false])
+    codes.push((await tryOnce(ctx, parcel({ warm }), never)).responseCode);
+  expect(codes).toEqual([200, 200, 200, null]);
+  resetting.stop();
+});
+
+test("the reference library takes it, and refuses a changed byte, an old time, a wrong secret", async () => {
+  const receiver = startTlsReceiver();
+  try {
+    const { ctx, secret, parcel } = open(guardedDial(LOCAL), `${receiver.url}/hook`);
+    const sentAt = async (ms: number) => {
+      clock.advance(ms - clock.now());
+      await tryOnce(ctx, parcel(), never);
+      const { headers, body } = receiver.got.at(-1)!;
+      return { headers: headers.toJSON(), body };
+    };
+    const { headers, body } = await sentAt(Date.now()); // the library asks the real clock
+    const library = new Webhook(secret);
+    expect(library.verify(body, headers)).toEqual({ id: "evt_01" });
+    expect(() => library.verify(body.replace("01", "02"), headers)).toThrow("No matching");
+    expect(() => new Webhook(mintSecret()).verify(body, headers)).toThrow("No matching");
+    const old = await sentAt(Date.now() - 301_000);
+    expect(() => library.verify(old.body, old.headers)).toThrow("too old");
+  } finally {
+    await receiver.stop();
+  }
+});

@@ -1,0 +1,85 @@
+import type { Ctx } from "../../../context.ts";
+import { deliveryHeaders, serviceHeaders } from "../../../lib/webhooks/signature.ts";
+import { errorCode } from "../../../platform/files.ts";
+import { DialError } from "../../../platform/network/address.ts";
+import type { GuardedResponse } from "../../../platform/network/http_client.ts";
+import { signingSecrets } from "../rotation.ts";
+import { openSecrets } from "../sealing.ts";
+import type { EndpointRow } from "../table.ts";
+import { parseRetryAfter } from "./schedule.ts";
+import type { Outcome } from "./verdict.ts";
+
+const TIMEOUT_MS = 10_000;
+const READ_BYTES = 65_536;
+const KEPT_BYTES = 1_024;
+
+export type Parcel = {
+  endpoint: Pick<EndpointRow, "id" | "url" | "secrets" | "scheme">;
+  eventId: string;
+  /** Undefined: it is lost, and the attempt fails. */
+  body: Uint8Array<ArrayBuffer> | undefined;
+  /** The last answer came over a connection that may still be open. */
+  warm: boolean;
+};
+
+/** What came of it, as the row of an attempt and the judge need it. */
+export type Tried = {
+  attemptedAt: number;
+  endedAt: number;
+  outcome: Outcome;
+  responseCode: number | null;
+  responseBody: string | null;
+  errorCode: string | null;
+  errorMessage: string | null;
+};
+
+/** One signed request and its whole answer. Throws only what `signal` was aborted with. */
+export async function tryOnce(ctx: Ctx, parcel: Parcel, signal: AbortSignal): Promise<Tried> {
+  const attemptedAt = ctx.clock.now();
+  const none = { responseCode: null, responseBody: null, errorCode: null, errorMessage: null };
+  try {
+    const { status, headers, body } = await send(ctx, parcel, attemptedAt, signal);
+    const endedAt = ctx.clock.now();
+    const retryAfterMs = parseRetryAfter(headers.get("retry-after"), endedAt);
+    const outcome: Outcome = { answered: true, status, retryAfterMs };
+    return { ...none, attemptedAt, endedAt, outcome, responseCode: status, responseBody: excerpt(body) };
+  } catch (error) {
+    if (signal.aborted) throw signal.reason;
+    const endedAt = ctx.clock.now();
+    if (error instanceof DialError) {
+      const { code, message } = error;
+      const outcome: Outcome = { answered: false, error: code };
+      return { ...none, attemptedAt, endedAt, outcome, errorCode: code, errorMessage: message };
+    }
+    // A row that cannot be sent must not be tried without end, nor hold up its siblings.
+    ctx.log.error("a webhook could not be sent", { endpoint: parcel.endpoint.id, event: parcel.eventId, error });
+    const outcome: Outcome = { answered: false, error: "connection" };
+    return { ...none, attemptedAt, endedAt, outcome, errorCode: "internal", errorMessage: "It could not be sent" };
+  }
+}
+
+async function send(ctx: Ctx, parcel: Parcel, now: number, signal: AbortSignal): Promise<GuardedResponse> {
+  const { endpoint, eventId, body } = parcel;
+  if (body === undefined) throw new Error(`The body of ${eventId} is missing`);
+  const secrets = signingSecrets(openSecrets(ctx, endpoint), now);
+  const message = { id: eventId, timestampSeconds: Math.floor(now / 1000), body };
+  const headers = (endpoint.scheme === "service" ? serviceHeaders : deliveryHeaders)(message, secrets);
+  const request = { method: "POST", headers, body, maxResponseBytes: READ_BYTES, signal };
+  const begun = performance.now();
+  try {
+    return await ctx.dial(endpoint.url, { ...request, timeoutMs: TIMEOUT_MS, keepAlive: true });
+  } catch (error) {
+    const leftMs = Math.floor(TIMEOUT_MS - (performance.now() - begun));
+    if (!parcel.warm || !wasClosed(error) || signal.aborted || leftMs < 1) throw error;
+    return await ctx.dial(endpoint.url, { ...request, timeoutMs: leftMs }); // the receiver had closed an idle connection
+  }
+}
+
+const CLOSED = new Set(["ECONNRESET", "EPIPE", "ConnectionClosed"]);
+const wasClosed = (error: unknown) =>
+  error instanceof DialError && error.code === "connection" && CLOSED.has(errorCode(error.cause) ?? "");
+
+/** The receiver's words, for a person to read; bytes that are no text show as such. */
+const excerpt = (body: Uint8Array): string | null =>
+  body.length === 0 ? null : decoder.decode(body.subarray(0, KEPT_BYTES));
+const decoder = new TextDecoder();

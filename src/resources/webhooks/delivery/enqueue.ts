@@ -1,0 +1,68 @@
+import type { EventRow } from "../../../events/table.ts";
+import { newId } from "../../../lib/ids.ts";
+import { prepared, type Tx } from "../../../platform/db/db.ts";
+import { preparedInsert } from "../../../platform/db/row.ts";
+import { type DeliveryRow, type EndpointRow, webhookDeliveries } from "../table.ts";
+import { bodyOf } from "./payload.ts";
+import { expiryOf } from "./schedule.ts";
+import { newDelivery, settled } from "./verdict.ts";
+
+/** What is queued is sent soon after it is woken. */
+
+export type Queued = Pick<EventRow, "id" | "workspaceId" | "type" | "createdAt" | "data">;
+type To = { endpoint: Pick<EndpointRow, "id" | "status">; trigger: "scheduled" | "test"; now: number };
+
+const insert = preparedInsert(webhookDeliveries);
+const insertBody = prepared((db) =>
+  db.$client.prepare(
+    "INSERT INTO webhook_bodies (event_id, workspace_id, body, created_at) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
+  ),
+);
+
+/** The one way deliveries come about. One to an endpoint that is not enabled is cancelled from the start, and told so. */
+export function enqueueAll(tx: Tx, event: Queued, tos: readonly To[]): DeliveryRow[] {
+  const { id, workspaceId, type, createdAt, data } = event;
+  if (tos.length === 0) return [];
+  const body = bodyOf({ id, type, createdAtMs: createdAt, data: data as Record<string, unknown> }); // emit() takes objects only
+  return enqueueBody(tx, { id, workspaceId, type, createdAt, body }, tos);
+}
+
+export const enqueue = (tx: Tx, event: Queued, to: To): DeliveryRow => enqueueAll(tx, event, [to])[0] as DeliveryRow;
+
+type Addressed = Pick<EventRow, "id" | "workspaceId" | "type" | "createdAt">;
+type Worded = Addressed & { body: Uint8Array };
+
+/** What is sent in the words of whoever sends it. */
+export function enqueueBody(tx: Tx, event: Worded, tos: readonly To[]): DeliveryRow[] {
+  insertBody(tx).run(event.id, event.workspaceId, event.body, event.createdAt);
+  return tos.map((to) => insertDelivery(tx, event, to));
+}
+
+function insertDelivery(tx: Tx, event: Addressed, { endpoint, trigger, now }: To): DeliveryRow {
+  const id = newId("dlv", now);
+  const fresh = newDelivery(id, event.createdAt);
+  const open = endpoint.status === "enabled";
+  const { status, attemptCount, scheduledCount, dueAtMs } = open ? fresh : settled(fresh, "cancelled");
+  return insert(tx, {
+    id,
+    endpointId: endpoint.id,
+    workspaceId: event.workspaceId,
+    eventId: event.id,
+    eventType: event.type,
+    eventCreatedAt: event.createdAt,
+    status,
+    trigger,
+    attemptCount,
+    scheduledCount,
+    dueAt: dueAtMs,
+    resendAt: null,
+    expiresAt: expiryOf(event.createdAt),
+    lastResponseCode: null,
+    lastError: open ? null : CANCELLED,
+    createdAt: now,
+    updatedAt: now,
+  });
+}
+
+export const CANCELLED = "The endpoint was disabled or deleted before it was delivered";
+export const EXPIRED = "It was not acknowledged within 72 hours of its event";

@@ -1,0 +1,74 @@
+import { and, eq, gt, lt, or, sql } from "drizzle-orm";
+import type { Ctx } from "../../../context.ts";
+import { consumer } from "../../../events/consume.ts";
+import { onEvents } from "../../../events/emit.ts";
+import { type EventRow, events } from "../../../events/table.ts";
+import { prepared, type Tx } from "../../../platform/db/db.ts";
+import { isFannedOut, wants } from "../kinds.ts";
+import { webhookEndpoints } from "../table.ts";
+import { enqueueAll } from "./enqueue.ts";
+
+/** Its place in the outbox, and the loop. */
+/** The name of the cursor in the outbox. It is stored, so it stays as it is. */
+export const FAN_OUT_CONSUMER = "webhooks.fan_out";
+const BATCH = 200;
+const COMMIT_ROWS = 1_000; // a commit takes no further event: others get their turn
+
+/** Of workspaces that have an endpoint at all; one that is made later wants none of these. */
+const heard = sql`EXISTS (SELECT 1 FROM ${webhookEndpoints} WHERE ${webhookEndpoints.workspaceId} = ${events.workspaceId})`;
+const take = consumer(FAN_OUT_CONSUMER, { limit: BATCH, wanted: heard });
+
+/**
+ * Events become deliveries: one for each endpoint that was there before the event and wants it. The deliveries and the
+ * place in the outbox move in one commit, so wherever the process dies no event is fanned out twice or not at all.
+ */
+export async function fanOut(ctx: Ctx, signal?: AbortSignal): Promise<void> {
+  let made = 0;
+  const next = () =>
+    take(ctx.db, ctx.clock.now(), (tx, batch) => {
+      const now = ctx.clock.now(); // not before: a delivery is no older than its event
+      let [taken, rows] = [0, 0];
+      for (; taken < batch.length && rows < COMMIT_ROWS; taken++) rows += deliverTo(tx, batch[taken]!, now);
+      made += rows;
+      return taken;
+    });
+  while (!signal?.aborted && (await next()) > 0) if (made > 0) ctx.wake("webhooks.deliver");
+}
+
+/** One that has been disabled or deleted since the event was to get it: that it will not is written down. */
+const thereThen = prepared((db) => {
+  const { workspaceId, status, afterSeq, updatedAt, eventTypes, id, scheme } = webhookEndpoints;
+  const at = sql.placeholder("createdAt");
+  const mine = and(eq(workspaceId, sql.placeholder("workspaceId")), eq(scheme, "standard"));
+  const there = and(mine, lt(afterSeq, sql.placeholder("seq")));
+  const open = or(eq(status, "enabled"), gt(updatedAt, at));
+  return db.select({ id, status, eventTypes }).from(webhookEndpoints).where(and(there, open)).prepare();
+});
+
+function deliverTo(tx: Tx, event: EventRow, now: number): number {
+  const { workspaceId, seq, createdAt, type } = event;
+  if (!isFannedOut(type)) return 0;
+  const wanting = thereThen(tx)
+    .all({ workspaceId, seq, createdAt })
+    .filter(({ eventTypes }) => wants(eventTypes, type));
+  const tos = wanting.map((endpoint) => ({ endpoint, trigger: "scheduled" as const, now }));
+  return enqueueAll(tx, event, tos).length;
+}
+
+const BELL_MS = 50;
+
+/** Events are fanned out as they happen: at once after a pause, together when there are many. */
+export function begin(ctx: Ctx): void {
+  let isRung = false;
+  let lastAt = 0;
+  const answer = () => {
+    isRung = false;
+    lastAt = performance.now();
+    ctx.wake("webhooks.fan_out");
+  };
+  onEvents(ctx.db, () => {
+    if (isRung) return;
+    isRung = true;
+    setTimeout(answer, Math.max(0, lastAt + BELL_MS - performance.now()));
+  });
+}

@@ -1,0 +1,50 @@
+import { and, inArray, isNotNull, lt, notExists, sql } from "drizzle-orm";
+import type { Ctx } from "../../../context.ts";
+import type { Tx } from "../../../platform/db/db.ts";
+import { gradually } from "../../../platform/db/gradually.ts";
+import { nextAt, webhookBodies, webhookDeliveries, webhookEndpoints } from "../table.ts";
+import { liveOf } from "./live.ts";
+
+const DAY_MS = 86_400_000;
+
+/** Forgets what settled long ago, the bytes that were sent, and deleted endpoints that nothing speaks of any more. */
+export async function prune(ctx: Ctx): Promise<void> {
+  const before = ctx.clock.now() - ctx.config.webhooks.retention_days * DAY_MS;
+  await gradually(ctx.db, (tx, rows) => pruneDeliveries(tx, before, rows));
+  await gradually(ctx.db, pruneEndpoints);
+  const live = liveOf(ctx.db);
+  for (const [id, { running }] of live.lanes) if (running.size === 0) live.lanes.delete(id); // learned again soon
+}
+
+function pruneDeliveries(tx: Tx, before: number, rows: number): number {
+  const { id, eventId, createdAt } = webhookDeliveries;
+  const old = tx
+    .select({ id, eventId })
+    .from(webhookDeliveries)
+    .where(and(lt(createdAt, before), sql`${nextAt} IS NULL`))
+    .limit(rows)
+    .all();
+  const ids = old.map((row) => row.id);
+  const events = [...new Set(old.map((row) => row.eventId))];
+  if (ids.length === 0) return 0;
+  tx.delete(webhookDeliveries).where(inArray(id, ids)).run(); // and with them their attempts
+  const others = tx.select({ id }).from(webhookDeliveries).where(sql`${eventId} = ${webhookBodies.eventId}`);
+  tx.delete(webhookBodies)
+    .where(and(inArray(webhookBodies.eventId, events), notExists(others)))
+    .run();
+  return ids.length;
+}
+
+function pruneEndpoints(tx: Tx, rows: number): number {
+  const { id, deletedAt } = webhookEndpoints;
+  const theirs = tx
+    .select({ id: webhookDeliveries.id })
+    .from(webhookDeliveries)
+    .where(sql`${webhookDeliveries.endpointId} = ${id}`);
+  const gone = tx
+    .select({ id })
+    .from(webhookEndpoints)
+    .where(and(isNotNull(deletedAt), notExists(theirs)))
+    .limit(rows);
+  return tx.delete(webhookEndpoints).where(inArray(id, gone)).returning({ id }).all().length;
+}

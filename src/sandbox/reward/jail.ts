@@ -1,0 +1,95 @@
+/** A reward process in namespaces of its own: no network, no other process, a root that holds the executable alone. */
+import { createTail } from "../../lib/text/tail.ts";
+import { jailPath } from "../../native/jail/jail.ts";
+import { compiled } from "../../platform/workers/self.ts";
+import { type Jail, jailOwner, prepareJail, spawnPrepared } from "../jail/jail.ts";
+import { PROGRAM, programMounts } from "../jail/program.ts";
+import { jailSupport } from "../jail/support.ts";
+import type { JailEnd, JailSpec, JailSupport } from "../jail/types.ts";
+import {
+  drain,
+  OWN_BYTES,
+  REWARD_ENV,
+  type RewardCommand,
+  rewardArgs,
+  type SpawnedReward,
+  spawnReward,
+  TAIL_BYTES,
+  writeTo,
+} from "./spawn.ts";
+import type { RewardEnd } from "./types.ts";
+
+const THREADS = 128; // of the runtime, which counts them by the cores of the machine
+const OPEN_FILES = 256; // until it locks itself in
+const NO_LIMIT = 0; // its parent has the deadlines; it writes no file
+
+/**
+ * Tells what the host can do, once; then every process is made the best way there is. `program` is the executable that
+ * runs in it; without one, as when this runs from its source, there are no namespaces.
+ */
+export function rewardSpawner(dataDir: string, program = compiled ? process.execPath : undefined) {
+  let jail: Promise<{ jail: Jail; support: JailSupport }> | undefined;
+  const prepare = async () => {
+    const made = { path: jailPath(dataDir), owner: jailOwner(dataDir) };
+    return { jail: made, support: await jailSupport(made) };
+  };
+  const support = async (): Promise<JailSupport> => {
+    if (program === undefined)
+      return { ok: false, reason: "verk runs from its source", fix: "Use a built executable." };
+    try {
+      jail ??= prepare();
+      return (await jail).support;
+    } catch (error) {
+      jail = undefined; // the disk may have been full
+      return { ok: false, reason: (error as Error).message, fix: "See that the data directory can be written." };
+    }
+  };
+  return {
+    support,
+    async spawn(command: RewardCommand): Promise<SpawnedReward> {
+      const { ok } = await support();
+      const ready = ok ? await jail : undefined;
+      return ready && program ? spawnJailed(ready.jail, specOf(program, command)) : spawnReward(command);
+    },
+  };
+}
+
+const specOf = (program: string, command: RewardCommand): JailSpec => ({
+  argv: [PROGRAM, ...rewardArgs(command)],
+  env: REWARD_ENV,
+  cwd: "/",
+  mounts: [...programMounts(program), { kind: "devices" }, { kind: "proc" }],
+  limits: {
+    processes: THREADS,
+    memoryBytes: OWN_BYTES + command.memoryMib * 2 ** 20,
+    openFiles: OPEN_FILES,
+    fileBytes: NO_LIMIT,
+    cpuSeconds: NO_LIMIT,
+    wallMs: NO_LIMIT,
+  },
+  network: "none",
+  filter: "none",
+});
+
+function spawnJailed(jail: Jail, spec: JailSpec): SpawnedReward {
+  const prepared = prepareJail(jail, spec);
+  const child = spawnPrepared(prepared, ["pipe", "pipe", "pipe"]);
+  const tail = createTail(TAIL_BYTES);
+  const drained = drain(child.stderr, tail.push);
+  return {
+    pid: child.pid,
+    jailed: true,
+    write: (frame) => writeTo(child.stdin, frame),
+    output: child.stdout,
+    kill: () => child.kill("SIGKILL"), // all of the jail goes with the helper
+    gone: child.exited.then(() => drained).then(() => known(prepared.end())),
+    lastWords: () => tail.text().trim(),
+  };
+}
+
+/** What the guard inside saw; null where the process itself ended. */
+function known({ reason, signal, message }: JailEnd): RewardEnd | null {
+  if (reason === "memory") return { kind: "memory", message: "used too much memory" };
+  if (reason === "signalled") return { kind: "crashed", message: `ended by signal ${signal} (${message})` };
+  return null;
+}

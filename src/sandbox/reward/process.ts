@@ -1,0 +1,188 @@
+/**
+ * The parent's side of one reward process. It trusts nothing: every frame is bounded, has its shape checked and must
+ * carry the nonce of the request that is open; whatever does not fit, or comes too late, is the end of the process.
+ */
+import { randomBytes } from "node:crypto";
+import { readFileSync } from "node:fs";
+import { FromReward, type Layer, MAX_FRAME_BYTES, type Outcome, type ToReward } from "../../lib/rewards/contract.ts";
+import { createFrames, encodeFrame } from "../../lib/rewards/frames.ts";
+import { pageBytes } from "../../native/platform/index.ts";
+import type { SpawnedReward } from "./spawn.ts";
+import type { Called, CallLimits, Loaded, Printed, RewardEnd, RewardProcess } from "./types.ts";
+
+const START_MS = 60_000;
+const WATCH_MS = 50;
+const NOTHING_PRINTED: Printed = { stdout: "", stdoutBytes: 0 };
+
+type Answer = Exclude<FromReward, { op: "ready" } | { op: "violated" }>;
+type Request = { nonce: string; onFrame: (frame: Answer) => void };
+
+/** Resolves when it has said ready; rejects with words when it ends before. */
+export function openRewardProcess(spawned: SpawnedReward, maxRssBytes: number): Promise<RewardProcess> {
+  return new Process(spawned, maxRssBytes).ready;
+}
+
+class Process implements RewardProcess {
+  readonly pid: number;
+  readonly ended: Promise<RewardEnd>;
+  readonly ready: Promise<RewardProcess>;
+  layers: readonly Layer[] = [];
+
+  readonly #spawned: SpawnedReward;
+  readonly #ready = Promise.withResolvers<RewardProcess>();
+  #isReady = false;
+  #request: Request | undefined;
+  #end: RewardEnd | undefined; // the first cause wins
+  #deadline: ReturnType<typeof setTimeout> | undefined;
+
+  constructor(spawned: SpawnedReward, maxRssBytes: number) {
+    this.#spawned = spawned;
+    this.pid = spawned.pid;
+    this.ready = this.#ready.promise;
+    this.#arm(START_MS, `was not ready within ${START_MS / 1000} s`);
+    const watch = spawned.jailed ? undefined : setInterval(() => this.#watch(maxRssBytes), WATCH_MS);
+    this.ended = Promise.all([this.#read(), spawned.gone]).then(([, told]) => {
+      clearTimeout(this.#deadline);
+      clearInterval(watch);
+      const end = this.#end ?? told ?? { kind: "crashed", message: this.#lastWords() };
+      this.#ready.reject(new Error(`The reward process ${end.message}`));
+      return end;
+    });
+    this.ready.catch(() => {});
+  }
+
+  async load(...[code, timeoutMs]: Parameters<RewardProcess["load"]>): Promise<Loaded> {
+    const answered = await this.#ask({ op: "load", ...code }, (settle) => {
+      this.#arm(timeoutMs, `took longer than ${Math.round(timeoutMs)} ms to load`);
+      return (frame) => {
+        if (frame.op === "loaded") settle({ ok: true, entrypoints: frame.entrypoints, ...printed(frame) });
+        else if (frame.op === "rejected") settle({ ok: false, error: frame.error, ...printed(frame) });
+        else this.#convict(`answered a load with "${frame.op}"`);
+      };
+    });
+    if (answered) return answered as Loaded;
+    const { kind, message } = await this.ended;
+    const error = {
+      kind: kind === "closed" ? "crashed" : kind,
+      message: `The code ${message}`,
+      line: null,
+      column: null,
+    };
+    return { ok: false, error, ...NOTHING_PRINTED };
+  }
+
+  async call(...[entry, samples, limits]: Parameters<RewardProcess["call"]>): Promise<Called> {
+    const outcomes: Outcome[] = [];
+    let whole = entry.form === "batch" && limits.wholeMs > 0;
+    const again = () => this.#arm(...allowance(limits, whole));
+    const request = { op: "call" as const, entry: entry.name, samples, whole };
+    const answered = await this.#ask(request, (settle) => {
+      again();
+      return (frame) => {
+        if (frame.op === "alone" && whole) {
+          whole = false;
+          again();
+        } else if (frame.op === "outcomes" && frame.from === outcomes.length) {
+          outcomes.push(...frame.outcomes);
+          if (outcomes.length > samples.length) this.#convict("answered for more samples than there are");
+          else again();
+        } else if (frame.op === "done" && outcomes.length === samples.length) settle(printed(frame));
+        else this.#convict(`answered a call with "${frame.op}" out of order`);
+      };
+    });
+    if (answered) return { outcomes, end: null, ...(answered as Printed) };
+    return { outcomes: outcomes.slice(0, samples.length), end: await this.ended, ...NOTHING_PRINTED };
+  }
+
+  async close() {
+    this.#finish({ kind: "closed", message: "was closed" });
+    await this.ended;
+  }
+
+  /** What the request came to, or undefined when the process ended over it. */
+  async #ask(
+    request: Omit<Extract<ToReward, { op: "load" }>, "nonce"> | Omit<Extract<ToReward, { op: "call" }>, "nonce">,
+    begin: (settle: (result: unknown) => void) => Request["onFrame"],
+  ): Promise<unknown> {
+    if (this.#request) throw new Error("A reward process takes one request at a time");
+    if (this.#end) return undefined;
+    const answered = Promise.withResolvers<unknown>();
+    const nonce = randomBytes(16).toString("hex");
+    this.#request = { nonce, onFrame: begin(answered.resolve) };
+    this.#spawned.write(encodeFrame({ ...request, nonce }));
+    const result = await Promise.race([answered.promise, this.ended.then(() => undefined)]);
+    this.#request = undefined;
+    clearTimeout(this.#deadline);
+    return result;
+  }
+
+  async #read() {
+    const frames = createFrames(MAX_FRAME_BYTES);
+    try {
+      for await (const chunk of this.#spawned.output) {
+        if (this.#end) continue; // drained, not heard
+        for (const frame of frames.push(chunk)) this.#take(frame);
+      }
+    } catch (error) {
+      this.#convict(`sent what is no frame (${(error as Error).message})`);
+    }
+  }
+
+  #take(raw: unknown) {
+    if (this.#end) return;
+    const parsed = FromReward.safeParse(raw);
+    if (!parsed.success) return this.#convict("sent a frame outside its protocol");
+    const frame = parsed.data;
+    if (frame.op === "violated") return this.#convict(`was ended: ${frame.message}`);
+    if (frame.op === "ready") {
+      if (this.#isReady) return this.#convict("said ready twice");
+      this.#isReady = true;
+      clearTimeout(this.#deadline);
+      this.layers = this.#spawned.jailed ? [...frame.layers, "namespaces"] : frame.layers;
+      return this.#ready.resolve(this);
+    }
+    if (!this.#request || frame.nonce !== this.#request.nonce) return this.#convict("answered what nobody asked");
+    this.#request.onFrame(frame);
+  }
+
+  #arm(ms: number, message: string) {
+    clearTimeout(this.#deadline);
+    this.#deadline = setTimeout(() => this.#finish({ kind: "timeout", message }), Math.max(0, ms));
+  }
+
+  /** A backstop: the process limits itself too. */
+  #watch(maxRssBytes: number) {
+    try {
+      const pages = Number(readFileSync(`/proc/${this.pid}/statm`, "utf8").split(" ")[1]);
+      if (pages * pageBytes() > maxRssBytes) this.#finish({ kind: "memory", message: "used too much memory" });
+    } catch {
+      // gone
+    }
+  }
+
+  #convict(message: string) {
+    this.#finish({ kind: "crashed", message });
+  }
+
+  #finish(end: RewardEnd) {
+    this.#end ??= end;
+    this.#spawned.kill();
+  }
+
+  #lastWords() {
+    const words = this.#spawned.lastWords();
+    return words === "" ? "ended without a word" : `ended: ${words}`;
+  }
+}
+
+const printed = ({ stdout, stdout_bytes }: { stdout: string; stdout_bytes: number }): Printed => ({
+  stdout,
+  stdoutBytes: stdout_bytes,
+});
+
+function allowance({ sampleMs, wholeMs, until }: CallLimits, whole: boolean): [ms: number, message: string] {
+  const own = whole ? wholeMs : sampleMs;
+  const left = until - performance.now();
+  if (left < own) return [left, "was still running when the time for the batch was up"];
+  return [own, `took longer than ${Math.round(own)} ms ${whole ? "for the batch" : "for one sample"}`];
+}

@@ -1,0 +1,106 @@
+/** Several named rewards over the samples of one job: the parts work side by side, each in a process of its own. */
+import { combine, type Judged, summarize } from "../../lib/rewards/combine.ts";
+import { type Sample, STDOUT_BYTES } from "../../lib/rewards/contract.ts";
+import { type Clock, type PartLimits, ScorerPart } from "./scorer_part.ts";
+import type { RewardPart, ScoredBatch, Scorer } from "./scorer_types.ts";
+import type { RewardPool } from "./types.ts";
+
+export type ScorerOptions = {
+  parts: readonly RewardPart[];
+  limits: PartLimits;
+  signal?: AbortSignal;
+  /** As performance.now() counts. */
+  clock?: Clock;
+};
+
+/** Throws RewardRejected for the first part whose code cannot be used. Nothing is left running then. */
+export async function openScorer(pool: RewardPool, options: ScorerOptions): Promise<Scorer> {
+  const { limits, signal, clock = () => performance.now() } = options;
+  const parts = options.parts.map((part) => new ScorerPart(part, pool, limits, clock));
+  const stop = new AbortController(); // of the others, when one cannot be opened
+  const asked = signal ? AbortSignal.any([signal, stop.signal]) : stop.signal;
+  const opened = await Promise.allSettled(
+    parts.map((part) =>
+      part.open(asked).catch((error) => {
+        stop.abort();
+        throw error;
+      }),
+    ),
+  );
+  const failed = opened.filter((each) => each.status === "rejected").map(({ reason }) => reason);
+  if (failed.length > 0) {
+    await Promise.all(parts.map((part) => part.close()));
+    signal?.throwIfAborted();
+    throw failed.find((reason) => !(reason instanceof DOMException)) ?? failed[0];
+  }
+  return scorerOf(parts);
+}
+
+function scorerOf(parts: readonly ScorerPart[]): Scorer {
+  const names = functionNames(parts);
+  const closing = new AbortController();
+  const closeParts = () => Promise.all(parts.map((part) => part.close()));
+  let turn: Promise<unknown> = Promise.resolve();
+
+  const scoreNow = async (samples: readonly Sample[], asked: AbortSignal | undefined): Promise<ScoredBatch> => {
+    const signal = asked ? AbortSignal.any([asked, closing.signal]) : closing.signal;
+    signal.throwIfAborted();
+    const kill = () => void closeParts();
+    signal.addEventListener("abort", kill, { once: true });
+    try {
+      return combined(parts, names, samples.length, await all(parts.map((part) => part.score(samples, signal))));
+    } finally {
+      signal.removeEventListener("abort", kill);
+    }
+  };
+  return {
+    entrypoints: parts.flatMap(({ part, entrypoints }) =>
+      entrypoints.map((entrypoint) => ({ part: part.name, entrypoint })),
+    ),
+    score: (samples, signal) => {
+      const mine = turn.then(() => scoreNow(samples, signal));
+      turn = mine.catch(() => {});
+      return mine;
+    },
+    async close() {
+      closing.abort(new Error("The scorer was closed"));
+      await closeParts();
+      await turn;
+      await closeParts();
+    },
+  };
+}
+
+/** Waits for all, also when one fails: none may go on working behind the caller's back. */
+async function all<T>(works: readonly Promise<T>[]): Promise<T[]> {
+  await Promise.allSettled(works);
+  return Promise.all(works);
+}
+
+type PartOutcomes = Awaited<ReturnType<ScorerPart["score"]>>;
+
+function combined(
+  parts: readonly ScorerPart[],
+  names: readonly string[][],
+  count: number,
+  found: readonly PartOutcomes[],
+): ScoredBatch {
+  const functions: Judged[] = parts.flatMap(({ part }, n) =>
+    names[n]!.map((name, m) => ({ name, weight: part.weight, outcomes: found[n]!.outcomes[m] ?? [] })),
+  );
+  const results = combine(functions, count);
+  const stdout = Buffer.from(found.map((each) => each.stdout).join("")).subarray(0, STDOUT_BYTES);
+  return { results, summary: summarize(results), stdout: new TextDecoder().decode(stdout).slice(0, STDOUT_BYTES) };
+}
+
+/** `part` for a part whose one function is named reward, else `part/function`; `part#2` for the second of that name. */
+function functionNames(parts: readonly ScorerPart[]): string[][] {
+  const taken = new Set<string>();
+  return parts.map(({ part, entrypoints }) => {
+    let name = part.name;
+    for (let n = 2; taken.has(name); n++) name = `${part.name}#${n}`;
+    taken.add(name);
+    if (entrypoints.length === 1 && entrypoints[0]?.name === "reward") return [name];
+    return entrypoints.map((entrypoint) => `${name}/${entrypoint.name}`);
+  });
+}

@@ -1,0 +1,174 @@
+/**
+ * One part of a scorer: its code in a process, and a fresh process when that one ends over a sample. The sample that
+ * ran gets the fault, the others go on. Bounded by the batch's time and by MOST_FRESH; isolated code, which runs what it
+ * judges, by the time alone: that a sample ends it is the sample's doing.
+ */
+import { type Entrypoint, type Fault, LOAD_MS, type Outcome, type Sample } from "../../lib/rewards/contract.ts";
+import { type RewardPart, RewardRejected } from "./scorer_types.ts";
+import type { RewardEnd, RewardPool, RewardProcess } from "./types.ts";
+
+/** Fresh processes for one batch of one part. Code that ends one sample after the other must not start them for ever. */
+export const MOST_FRESH = 3;
+
+export type PartLimits = { sampleMs: number; batchMs: number };
+export type Clock = () => number;
+
+/** One batch as one part sees it. */
+type Round = { until: number; fresh: number; stdout: string[]; signal: AbortSignal };
+
+export class ScorerPart {
+  entrypoints: Entrypoint[] = [];
+  #process: RewardProcess | undefined;
+  #printedAtLoad = "";
+
+  constructor(
+    readonly part: RewardPart,
+    private readonly pool: RewardPool,
+    private readonly limits: PartLimits,
+    private readonly clock: Clock,
+  ) {}
+
+  /** Throws RewardRejected. */
+  async open(signal: AbortSignal): Promise<void> {
+    const loaded = await this.#start(signal, Math.min(LOAD_MS, this.limits.batchMs));
+    if (!loaded.ok) throw new RewardRejected(this.part.name, loaded.error);
+    this.entrypoints = loaded.entrypoints;
+    this.#printedAtLoad = loaded.stdout;
+  }
+
+  /** Outcomes of each function, in the order of `entrypoints`, one for each sample. */
+  async score(samples: readonly Sample[], signal: AbortSignal): Promise<{ outcomes: Outcome[][]; stdout: string }> {
+    const round: Round = { until: this.clock() + this.limits.batchMs, fresh: 0, stdout: [this.#printedAtLoad], signal };
+    this.#printedAtLoad = "";
+    const outcomes: Outcome[][] = [];
+    for (const [n, entry] of this.entrypoints.entries()) {
+      const share = (round.until - this.clock()) / (this.entrypoints.length - n);
+      outcomes.push(await this.#scoreEntry(entry, samples, this.clock() + share, round));
+    }
+    return { outcomes, stdout: round.stdout.join("") };
+  }
+
+  async close(): Promise<void> {
+    const process = this.#process;
+    this.#process = undefined;
+    await process?.close();
+  }
+
+  async #scoreEntry(entry: Entrypoint, samples: readonly Sample[], until: number, round: Round): Promise<Outcome[]> {
+    const { signal } = round;
+    const outcomes: Outcome[] = [];
+    const giveUp = (fault: Fault): Outcome[] => {
+      while (outcomes.length < samples.length) outcomes.push({ value: null, fault, ms: 0 });
+      return outcomes;
+    };
+    const { isolate = false } = this.part.code;
+    let whole = entry.form === "batch" && !isolate;
+    while (outcomes.length < samples.length) {
+      signal.throwIfAborted();
+      if (this.clock() >= until) return giveUp(TIME_IS_UP);
+      const process = this.#process ?? (await this.#again(round, until));
+      if ("kind" in process) return giveUp(process);
+      const rest = samples.slice(outcomes.length);
+      const startedAt = this.clock();
+      const called = await process.call(entry, rest, this.#allowed(whole, rest.length, until));
+      outcomes.push(...called.outcomes.slice(0, rest.length).map((each) => this.#settled(each)));
+      round.stdout.push(called.stdout);
+      if (called.end === null) return giveUp(NO_ANSWER);
+      await this.#drop(process);
+      signal.throwIfAborted();
+      if (called.end.kind === "closed") throw new Error("The scorer was closed while it worked");
+      // Nobody knows at which sample a call with all of them ended: they are tried one by one, and that one is found.
+      if (whole && rest.length > 1 && called.outcomes.length === 0) whole = false;
+      else if (outcomes.length < samples.length) {
+        const ms = this.clock() - startedAt - called.outcomes.reduce((sum, outcome) => sum + outcome.ms, 0);
+        outcomes.push(this.#settled({ value: null, fault: faultOf(called.end), ms: Math.max(0, ms) }));
+      }
+      if (round.fresh >= MOST_FRESH && !isolate) return giveUp(tooOften(called.end));
+    }
+    return outcomes;
+  }
+
+  /** Where the sample is a program, what it does to its interpreter is what it scores. */
+  #settled(outcome: Outcome): Outcome {
+    const { failedScore } = this.part.code;
+    const ended = outcome.fault !== null && ENDS.includes(outcome.fault.kind);
+    return failedScore === undefined || !ended ? outcome : { value: failedScore, fault: null, ms: outcome.ms };
+  }
+
+  /**
+   * The first try of a whole batch gets the time of some samples, and half of what is left at most: one that hangs must
+   * not keep the others waiting, and all can be tried alone after.
+   */
+  #allowed(whole: boolean, count: number, until: number) {
+    const sampleMs = this.part.timeoutMs ?? this.limits.sampleMs;
+    if (!whole) return { sampleMs, wholeMs: 0, until };
+    const left = until - this.clock();
+    const wholeMs = count === 1 ? sampleMs : Math.min(left / 2, sampleMs * Math.max(2, Math.ceil(count / 16)));
+    return { sampleMs, wholeMs: Math.max(1, wholeMs), until };
+  }
+
+  /** A process with the code in it, or why there is none for the rest of this batch. */
+  async #again(round: Round, until: number): Promise<RewardProcess | Fault> {
+    round.fresh++;
+    const left = Math.max(1, until - this.clock());
+    try {
+      const signal = AbortSignal.any([round.signal, AbortSignal.timeout(Math.ceil(left))]);
+      const loaded = await this.#start(signal, Math.min(LOAD_MS, left));
+      if (loaded.ok && this.#process) return this.#process;
+      const why = loaded.ok ? "it ended at once" : loaded.error.message;
+      return { kind: "crashed", message: `The code could not be loaded again: ${why}`.slice(0, 2000), line: null };
+    } catch (error) {
+      round.signal.throwIfAborted();
+      if (this.clock() >= until || isTimeout(error)) return TIME_IS_UP;
+      throw error;
+    }
+  }
+
+  async #start(signal: AbortSignal, loadMs: number) {
+    const process = await this.pool.take(this.part.code.language, signal);
+    this.#process = process;
+    void process.ended.then(() => {
+      if (this.#process === process) this.#process = undefined; // between two batches: nobody's fault
+    });
+    const onAbort = () => void process.close();
+    signal.addEventListener("abort", onAbort, { once: true });
+    try {
+      signal.throwIfAborted(); // while it started
+      const loaded = await process.load(this.part.code, loadMs);
+      signal.throwIfAborted();
+      if (!loaded.ok) await this.#drop(process);
+      return loaded;
+    } catch (error) {
+      await this.#drop(process);
+      throw error;
+    } finally {
+      signal.removeEventListener("abort", onAbort);
+    }
+  }
+
+  async #drop(process: RewardProcess): Promise<void> {
+    if (this.#process === process) this.#process = undefined;
+    await process.close();
+  }
+}
+
+const ENDS: readonly Fault["kind"][] = ["timeout", "memory", "crashed"];
+
+const isTimeout = (error: unknown): boolean => error instanceof DOMException && error.name === "TimeoutError";
+
+const TIME_IS_UP: Fault = { kind: "timeout", message: "the time for the batch was up before this sample", line: null };
+const NO_ANSWER: Fault = { kind: "crashed", message: "no answer came for this sample", line: null };
+
+const faultOf = ({ kind, message }: RewardEnd): Fault => ({
+  kind: kind === "closed" ? "crashed" : kind,
+  message: `The code ${message}`.slice(0, 2000),
+  line: null,
+});
+
+const tooOften = (end: RewardEnd): Fault => ({
+  ...faultOf(end),
+  message: `Not tried: the code ended ${MOST_FRESH + 1} processes in this batch (the last one ${end.message})`.slice(
+    0,
+    2000,
+  ),
+});

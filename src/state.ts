@@ -1,0 +1,71 @@
+/**
+ * Everything that lives at run time beside the database, one field for each owner. Made once for each server by
+ * `openContext`; it ends with the process. Making it has no effects.
+ */
+import type { Ctx } from "./context.ts";
+import { HttpState } from "./http/state.ts";
+import { ApiKeysState } from "./resources/api_keys/live.ts";
+import { BillingState } from "./resources/billing/run_time.ts";
+import { CodeArtifactsState } from "./resources/code_artifacts/live.ts";
+import { DatasetsState } from "./resources/datasets/live.ts";
+import { DeploymentsState } from "./resources/deployments/fleet/live.ts";
+import { DetectionState } from "./resources/detection/live.ts";
+import { EventsState } from "./resources/events/live.ts";
+import { GpuState } from "./resources/gpu/live.ts";
+import { LooseKeysState } from "./resources/loose_keys/live.ts";
+import { MetricsState } from "./resources/metrics/live.ts";
+import { ModelsState } from "./resources/models/live.ts";
+import { RegionsState } from "./resources/regions/live.ts";
+import { RewardsState } from "./resources/reward_functions/live.ts";
+import { SessionsState } from "./resources/sessions/live.ts";
+import { TrackerState } from "./resources/tracker/live.ts";
+import { TrainingJobsState } from "./resources/training_jobs/state/live.ts";
+import { UploadsState } from "./resources/uploads/live.ts";
+import { VolumesState } from "./resources/volumes/live.ts";
+import { WebhooksState } from "./resources/webhooks/delivery/live.ts";
+
+export type State = {
+  readonly http: HttpState;
+  readonly apiKeys: ApiKeysState;
+  readonly billing: BillingState;
+  readonly codeArtifacts: CodeArtifactsState;
+  readonly datasets: DatasetsState;
+  readonly deployments: DeploymentsState;
+  readonly detection: DetectionState;
+  readonly events: EventsState;
+  readonly gpu: GpuState;
+  readonly looseKeys: LooseKeysState;
+  readonly metrics: MetricsState;
+  readonly models: ModelsState;
+  readonly regions: RegionsState;
+  readonly rewards: RewardsState;
+  readonly sessions: SessionsState;
+  readonly tracker: TrackerState;
+  readonly trainingJobs: TrainingJobsState;
+  readonly uploads: UploadsState;
+  readonly volumes: VolumesState;
+  readonly webhooks: WebhooksState;
+};
+
+export const newState = (ctx: Pick<Ctx, "config" | "clock">): State => ({
+  http: new HttpState(ctx),
+  apiKeys: new ApiKeysState(),
+  billing: new BillingState(),
+  codeArtifacts: new CodeArtifactsState(),
+  datasets: new DatasetsState(),
+  deployments: new DeploymentsState(),
+  detection: new DetectionState(),
+  events: new EventsState(),
+  gpu: new GpuState(),
+  looseKeys: new LooseKeysState(),
+  metrics: new MetricsState(),
+  models: new ModelsState(),
+  regions: new RegionsState(),
+  rewards: new RewardsState(ctx.config),
+  sessions: new SessionsState(ctx.config),
+  tracker: new TrackerState(),
+  trainingJobs: new TrainingJobsState(),
+  uploads: new UploadsState(),
+  volumes: new VolumesState(),
+  webhooks: new WebhooksState(),
+});

@@ -1,0 +1,40 @@
+import { z } from "zod";
+import { SourceError } from "../../types.ts";
+import { type Hide, told, type Verdict } from "../fault.ts";
+
+const Reasons = z.array(z.object({ reason: z.string().default(""), message: z.string().default("") }));
+const Refused = z.object({ error: z.object({ message: z.string().default(""), errors: Reasons.default([]) }) });
+
+const QUERY = "/db_query";
+const FORBIDDEN: Verdict = ["unauthorized", "/credentials", "These credentials may not read that"];
+const BUSY: Verdict = ["unreachable", null, "BigQuery asks for patience; try again later"];
+
+/** BigQuery's own words. */
+const VERDICTS: Record<string, Verdict> = {
+  accessDenied: FORBIDDEN,
+  billingNotEnabled: ["unauthorized", "/db_connection/project_id", "This project cannot run queries"],
+  bytesBilledLimitExceeded: ["invalid_source", QUERY, "db_query would read more than maximum_bytes_billed"],
+  duplicate: BUSY,
+  invalid: ["invalid_source", QUERY, "BigQuery does not understand db_query"],
+  invalidQuery: ["invalid_source", QUERY, "BigQuery does not understand db_query"],
+  notFound: ["not_found", QUERY, "There is no such table, dataset or project"],
+  quotaExceeded: BUSY,
+  rateLimitExceeded: BUSY,
+  resourcesExceeded: ["invalid_source", QUERY, "db_query needs more than BigQuery gives"],
+  responseTooLarge: ["invalid_source", QUERY, "db_query gives more than BigQuery returns"],
+  stopped: ["broken", QUERY, "The query was stopped"],
+  timeout: ["broken", QUERY, "The query took longer than connectors.statement_timeout_ms and was stopped"],
+};
+
+export function bigqueryFault(status: number, body: unknown, hide: Hide): SourceError {
+  const parsed = Refused.safeParse(body);
+  const { message, errors } = parsed.success ? parsed.data.error : { message: "", errors: [] };
+  const said = hide(message);
+  if (status === 401)
+    return told(["unauthorized", "/credentials", "Google does not know these credentials, or no longer"], said);
+  const reason = errors[0]?.reason ?? "";
+  const known = VERDICTS[reason] ?? (status === 403 ? FORBIDDEN : status === 404 ? VERDICTS["notFound"] : undefined);
+  if (known) return told(known, said);
+  if (status === 400) return told(VERDICTS["invalidQuery"]!, said);
+  return new SourceError("unreachable", `BigQuery answered ${status} ${said}`.trim());
+}

@@ -1,0 +1,129 @@
+/**
+ * Content credentials: what the newest manifest of a file claims. Checked is only that the file's bytes are those whose
+ * hash the manifest names. Not covered: signatures, certificates, who signed, hashes of the assertions themselves,
+ * ingredients, manifests that lie elsewhere.
+ */
+
+import type { ImageFormat } from "../../../lib/detection/sniff.ts";
+import { jpegSegments, latin, pngChunks, riffChunks, viewOf } from "../containers.ts";
+import { type Cbor, readCbor } from "./cbor.ts";
+import { type Box, readBoxes } from "./jumbf.ts";
+
+export type Credentials = {
+  present: boolean;
+  hash_valid: boolean | null;
+  claim_generator: string | null;
+  digital_source_type: string | null;
+};
+
+const APP11 = "eb";
+const MAX_STORE_BYTES = 8 << 20;
+const MAX_TEXT = 200;
+const ALGORITHMS = { sha256: "sha256", sha384: "sha384", sha512: "sha512" } as const;
+
+/** Null: the file has none. */
+export function readCredentials(bytes: Uint8Array, format: ImageFormat): Credentials | null {
+  const store = findStore(bytes, format);
+  if (!store || store.length === 0) return null;
+  const unreadable = { present: true, hash_valid: null, claim_generator: null, digital_source_type: null };
+  try {
+    const [outer] = readBoxes(store);
+    const manifest = outer?.children.at(-1); // the newest is the last
+    if (!manifest) return unreadable;
+    const claim = contentOf(manifest.children.find(({ label }) => /^c2pa\.claim(\.v\d+)?$/.test(label)));
+    const assertions = manifest.children.find(({ label }) => label === "c2pa.assertions")?.children ?? [];
+    return {
+      present: true,
+      hash_valid: checkHash(bytes, assertions, isMap(claim) ? text(claim["alg"]) : null),
+      claim_generator: generatorOf(claim),
+      digital_source_type: sourceTypeOf(assertions),
+    };
+  } catch {
+    return unreadable; // a manifest of broken CBOR is there, and says nothing
+  }
+}
+
+function findStore(bytes: Uint8Array, format: ImageFormat): Uint8Array | null {
+  if (format === "jpeg") return fromJpeg(bytes);
+  const [chunks, name] = format === "png" ? [pngChunks, "caBX"] : [riffChunks, "C2PA"];
+  if (format === "gif") return null;
+  for (const { type, body } of chunks(bytes)) if (type === name) return body;
+  return null;
+}
+
+/** Segments of 64 KiB: "JP", the box's instance, a packet number, and the box's header again in each. */
+function fromJpeg(bytes: Uint8Array): Uint8Array | null {
+  const HEAD = 8;
+  const packets = new Map<number, { number: number; body: Uint8Array }[]>();
+  let total = 0;
+  for (const { type, body } of jpegSegments(bytes)) {
+    if (type !== APP11 || body.length < HEAD + 8 || latin(body.subarray(0, 2)) !== "JP") continue;
+    if (latin(body.subarray(HEAD + 4, HEAD + 8)) !== "jumb") continue;
+    const view = viewOf(body);
+    const instance = view.getUint16(2);
+    const parts = packets.get(instance) ?? [];
+    parts.push({ number: view.getUint32(4), body });
+    packets.set(instance, parts);
+    total += body.length;
+    if (total > MAX_STORE_BYTES) return null;
+  }
+  for (const parts of packets.values()) {
+    parts.sort((a, b) => a.number - b.number);
+    const store = Buffer.concat(parts.map(({ body }, i) => body.subarray(i === 0 ? HEAD : HEAD + 8)));
+    if (readBoxes(store)[0]?.label === "c2pa") return store;
+  }
+  return null;
+}
+
+function contentOf(box: Box | undefined): Cbor {
+  const content = box?.content[0];
+  if (content?.type === "cbor") return readCbor(content.body);
+  if (content?.type === "json") return JSON.parse(new TextDecoder().decode(content.body)) as Cbor;
+  return null;
+}
+
+const isMap = (value: Cbor | undefined): value is { [key: string]: Cbor } =>
+  typeof value === "object" && value !== null && !Array.isArray(value) && !(value instanceof Uint8Array);
+const text = (value: Cbor | undefined) => (typeof value === "string" && value !== "" ? value.slice(0, MAX_TEXT) : null);
+const list = (value: Cbor | undefined): Cbor[] => (Array.isArray(value) ? value : []);
+
+function generatorOf(claim: Cbor): string | null {
+  if (!isMap(claim)) return null;
+  const described = claim["claim_generator_info"];
+  const first = Array.isArray(described) ? described[0] : described; // a list in the first version of claims
+  if (isMap(first) && text(first["name"]))
+    return [text(first["name"]), text(first["version"])].filter((part) => part !== null).join(" ");
+  return text(claim["claim_generator"]);
+}
+
+function sourceTypeOf(assertions: readonly Box[]): string | null {
+  for (const box of assertions) {
+    if (!/^c2pa\.actions(\.v\d+)?(__\d+)?$/.test(box.label)) continue;
+    const content = contentOf(box);
+    for (const action of list(isMap(content) ? content["actions"] : null)) {
+      const found = isMap(action) ? text(action["digitalSourceType"]) : null;
+      if (found) return found.slice(found.lastIndexOf("/") + 1); // a name in IPTC's or C2PA's vocabulary
+    }
+  }
+  return null;
+}
+
+/** The binding of a manifest to its file: a hash over all bytes but those that are excluded. */
+function checkHash(bytes: Uint8Array, assertions: readonly Box[], claimed: string | null): boolean | null {
+  const binding = contentOf(assertions.find(({ label }) => /^c2pa\.hash\.data(\.v\d+)?(__\d+)?$/.test(label)));
+  if (!isMap(binding) || !(binding["hash"] instanceof Uint8Array)) return null;
+  const algorithm = ALGORITHMS[(text(binding["alg"]) ?? claimed ?? "") as keyof typeof ALGORITHMS];
+  if (!algorithm) return null;
+  const hasher = new Bun.CryptoHasher(algorithm);
+  let at = 0;
+  const exclusions = list(binding["exclusions"]).map((range) =>
+    isMap(range) ? [Number(range["start"]), Number(range["length"])] : [Number.NaN, Number.NaN],
+  ) as [number, number][];
+  for (const [start, length] of exclusions.sort((a, b) => a[0] - b[0])) {
+    if (!(start >= at && length >= 0 && start + length <= bytes.length)) return false;
+    hasher.update(bytes.subarray(at, start));
+    at = start + length;
+  }
+  hasher.update(bytes.subarray(at));
+  return Buffer.from(hasher.digest()).equals(binding["hash"]);
+}

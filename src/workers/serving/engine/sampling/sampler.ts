@@ -1,0 +1,196 @@
+/**
+ * One sample's choice of tokens: a llama.cpp sampler chain in llama.cpp's order, and a grammar beside it.
+ * Grammars are slow on a whole vocabulary: a token is drawn first and only if the grammar refuses it is everything
+ * that the grammar refuses taken out and a second one drawn.
+ */
+import { type Pointer, ptr, toArrayBuffer } from "bun:ffi";
+import { cstr, type Llama, must, type Ptr } from "../../../../native/llama/symbols.ts";
+import { CONTROL, END, type TokenKinds } from "../kinds.ts";
+import type { Sampling } from "../types.ts";
+
+export type Choice = {
+  sampling: Sampling;
+  seed: number;
+  grammar: string | null;
+  ignoreEos: boolean;
+};
+
+export type SamplerNative = {
+  llama: Llama;
+  vocab: Ptr;
+  vocabSize: number;
+  contextLength: number;
+  kinds: TokenKinds;
+};
+
+/** Below this only the likeliest token is left, and logits divided by it overflow. */
+export const GREEDY_BELOW = 1e-5;
+
+/** A grammar left no token: the text is complete. */
+export const NOTHING_LEFT = -1;
+
+/** Chooses the tokens of one sample. */
+export type Drawer = {
+  draw: (context: Ptr, row: number, candidates: Candidates) => number;
+  /** Of the token drawn last, where that is known without its logits; else NaN. */
+  readonly logp: number;
+  free: () => void;
+};
+
+export class Sampler implements Drawer {
+  readonly logp = Number.NaN;
+  readonly chain: Ptr;
+  readonly #grammar: Ptr | null;
+  readonly #counts: boolean; // whether the chain remembers tokens, so that it may see only those that were taken
+  readonly #owned: boolean;
+  readonly #native: SamplerNative;
+
+  /** `attached`: a chain that the context draws with, and that is not ours to free. */
+  constructor(native: SamplerNative, choice: Choice, attached: Ptr | null) {
+    const { frequencyPenalty, presencePenalty } = choice.sampling;
+    this.#native = native;
+    this.#counts = frequencyPenalty !== 0 || presencePenalty !== 0;
+    this.#grammar = choice.grammar === null ? null : openGrammar(native.llama, native.vocab, choice.grammar);
+    this.#owned = attached === null;
+    this.chain = attached ?? openChain(native, choice);
+  }
+
+  /** Draws from the logits of `row` of the last decode, and remembers the token for the next draw. */
+  draw(context: Ptr, row: number, candidates: Candidates): number {
+    const { llama } = this.#native;
+    if (this.#grammar === null) return llama.llama_sampler_sample(this.chain, context, row);
+    let token = this.#counts
+      ? candidates.choose(llama, this.chain, this.#logits(context, row))
+      : llama.llama_sampler_sample(this.chain, context, row);
+    if (!candidates.allows(llama, this.#grammar, token)) {
+      const limit = { grammar: this.#grammar, kinds: this.#native.kinds };
+      token = candidates.choose(llama, this.chain, this.#logits(context, row), limit);
+      if (token === NOTHING_LEFT) return NOTHING_LEFT;
+    }
+    if (this.#counts) llama.llama_sampler_accept(this.chain, token);
+    if (this.#native.kinds.of(token) !== END) llama.llama_sampler_accept(this.#grammar, token);
+    return token;
+  }
+
+  #logits(context: Ptr, row: number): Ptr {
+    return must(this.#native.llama.llama_get_logits_ith(context, row), "llama_get_logits_ith");
+  }
+
+  free() {
+    if (this.#owned) this.#native.llama.llama_sampler_free(this.chain);
+    if (this.#grammar !== null) this.#native.llama.llama_sampler_free(this.#grammar);
+  }
+}
+
+/** Null-safe: throws what the parser said. */
+export function openGrammar(llama: Llama, vocab: Ptr, grammar: string): Ptr {
+  llama.forgetError();
+  const source = cstr(grammar);
+  const root = cstr("root");
+  const sampler = llama.llama_sampler_init_grammar(vocab, ptr(source), ptr(root));
+  if (sampler === null) throw new Error(llama.firstError() || "it does not parse");
+  return must(sampler, "grammar");
+}
+
+export function openChain({ llama, vocabSize, contextLength, kinds }: SamplerNative, choice: Choice): Ptr {
+  const { sampling, seed, grammar } = choice;
+  const chain = must(llama.llama_sampler_chain_init(1), "llama_sampler_chain_init");
+  const add = (sampler: Pointer | bigint | null) => llama.llama_sampler_chain_add(chain, must(sampler, "sampler"));
+  const never = [...(choice.ignoreEos ? kinds.all(END) : []), ...(grammar !== null ? kinds.all(CONTROL) : [])];
+  const biases = [...sampling.logitBias, ...never.map((token) => [token, Number.NEGATIVE_INFINITY] as const)];
+  if (biases.length > 0) {
+    const words = new Int32Array(biases.length * 2); // token, bias
+    const floats = new Float32Array(words.buffer);
+    biases.forEach(([token, bias], i) => {
+      words[2 * i] = token;
+      floats[2 * i + 1] = bias;
+    });
+    add(llama.llama_sampler_init_logit_bias(vocabSize, biases.length, ptr(words)));
+  }
+  const { frequencyPenalty, presencePenalty, temperature } = sampling;
+  if (frequencyPenalty !== 0 || presencePenalty !== 0) {
+    add(llama.llama_sampler_init_penalties(vocabSize, contextLength, 1, frequencyPenalty, presencePenalty));
+  }
+  if (temperature < GREEDY_BELOW) {
+    add(llama.llama_sampler_init_greedy());
+    return chain;
+  }
+  if (sampling.topK > 0) add(llama.llama_sampler_init_top_k(sampling.topK));
+  if (sampling.topP < 1) add(llama.llama_sampler_init_top_p(sampling.topP, 1));
+  if (sampling.minP > 0) add(llama.llama_sampler_init_min_p(sampling.minP, 1));
+  if (temperature !== 1) add(llama.llama_sampler_init_temp(temperature));
+  add(llama.llama_sampler_init_dist(seed));
+  return chain;
+}
+
+const ENTRY_WORDS = 3; // token, logit, probability
+
+/** A llama_token_data_array over the whole vocabulary; shared by all samplers of a thread. */
+export class Candidates {
+  readonly #words: Int32Array;
+  readonly #floats: Float32Array;
+  readonly #list = new BigUint64Array(4); // address, count, selected, sorted
+  readonly #one = new Int32Array(ENTRY_WORDS);
+  readonly #oneList = new BigUint64Array(4);
+  readonly #count: number;
+
+  constructor(count: number) {
+    this.#count = count;
+    this.#words = new Int32Array(count * ENTRY_WORDS);
+    this.#floats = new Float32Array(this.#words.buffer);
+  }
+
+  /** What `chain` chooses; with a grammar, of that which the grammar allows. */
+  choose(llama: Llama, chain: Ptr, logits: Ptr, limit?: { grammar: Ptr; kinds: TokenKinds }): number {
+    this.#fill(logits);
+    if (limit) {
+      llama.llama_sampler_apply(limit.grammar, ptr(this.#list));
+      if (!this.#keepPossible(limit.kinds)) return NOTHING_LEFT;
+    }
+    llama.llama_sampler_apply(chain, ptr(this.#list));
+    return this.#selected();
+  }
+
+  #fill(logits: Ptr) {
+    const source = new Float32Array(toArrayBuffer(logits, 0, this.#count * 4));
+    for (let token = 0, at = 0; token < this.#count; token++, at += ENTRY_WORDS) {
+      this.#words[at] = token;
+      this.#floats[at + 1] = source[token]!;
+      this.#floats[at + 2] = 0;
+    }
+    this.#reset(this.#count);
+  }
+
+  /** The samplers sort, shorten and even move the list; what they selected is an index into it. */
+  #selected(): number {
+    const size = Number(this.#list[1]);
+    const entries = new Int32Array(toArrayBuffer(Number(this.#list[0]) as Pointer, 0, size * ENTRY_WORDS * 4));
+    return entries[Number(this.#list[2]) * ENTRY_WORDS]!;
+  }
+
+  allows(llama: Llama, grammar: Ptr, token: number): boolean {
+    const floats = new Float32Array(this.#one.buffer);
+    this.#one[0] = token;
+    floats[1] = 1;
+    this.#oneList.set([BigInt(ptr(this.#one)), 1n, BigInt.asUintN(64, -1n), 0n]);
+    llama.llama_sampler_apply(grammar, ptr(this.#oneList));
+    return floats[1] !== Number.NEGATIVE_INFINITY;
+  }
+
+  /** Takes out what is impossible, so that no later step can choose it. False when nothing is left. */
+  #keepPossible(kinds: TokenKinds): boolean {
+    let kept = 0;
+    for (let at = 0; at < this.#words.length; at += ENTRY_WORDS) {
+      if (this.#floats[at + 1] === Number.NEGATIVE_INFINITY || kinds.of(this.#words[at]!) === CONTROL) continue;
+      this.#words[kept] = this.#words[at]!;
+      this.#words[kept + 1] = this.#words[at + 1]!;
+      kept += ENTRY_WORDS;
+    }
+    this.#reset(kept / ENTRY_WORDS);
+    return kept > 0;
+  }
+
+  #reset(count: number) {
+    this.#list.set([BigInt(ptr(this.#words)), BigInt(count), BigInt.asUintN(64, -1n), 0n]);
+  }
+}

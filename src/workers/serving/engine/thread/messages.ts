@@ -1,0 +1,67 @@
+/** Between the engine's main thread and its decoding thread. What a step produced comes as a frame (frame.ts). */
+import type { ModelFacts, Sampling } from "../types.ts";
+
+export type OpenMessage = {
+  type: "open";
+  dataDir: string;
+  modelPath: string;
+  /** Loaded by another engine of this process, at this address; null = to be loaded. */
+  model: number | null;
+  contextLength: number;
+  parallel: number;
+  threads: number;
+  gpus: readonly number[];
+  unified: boolean;
+  deviceSampling: boolean;
+  hurry: boolean;
+  steady: boolean;
+  wantsProgress: boolean;
+};
+
+export type SubmitMessage = {
+  type: "submit";
+  /** Sample i has the id `sequence + i` and draws with `seeds[i]`. */
+  sequence: number;
+  prompt: Int32Array;
+  seeds: readonly number[];
+  maxTokens: number;
+  sampling: Sampling;
+  /** -1 = none. */
+  topLogprobs: number;
+  logprobTemperature: number;
+  grammar: string | null;
+  ignoreEos: boolean;
+  adapter: string | null;
+  /** The main thread looks for stop strings: what it learns late is decoded for nothing. */
+  watched: boolean;
+  /** `prompt` only where no cache is idle. */
+  probe: boolean;
+};
+
+/** Asked and answered once; the answer names the id. */
+export type Question =
+  | { type: "embed"; id: number; prompts: readonly Int32Array[]; adapter: string | null }
+  | { type: "attach"; id: number; name: string; path: string; scale: number }
+  | { type: "share"; id: number; name: string; address: number }
+  | { type: "detach"; id: number; name: string }
+  | { type: "clear"; id: number }
+  | { type: "close"; id: number };
+
+/** Ahead of `open`: the libraries are loaded. */
+export type PrepareMessage = { type: "prepare"; dataDir: string; cuda: boolean };
+
+export type ToThread =
+  | PrepareMessage
+  | OpenMessage
+  | SubmitMessage
+  | { type: "cancel"; sequences: readonly number[] }
+  | Question;
+
+export type FromThread =
+  | Float64Array
+  | { type: "progress"; fraction: number }
+  /** The model's address is the same for every thread of the process. */
+  | { type: "opened"; model: number; facts: Omit<ModelFacts, "bosToken" | "eosToken"> }
+  | { type: "unopened"; error: string }
+  | { type: "failed"; sequence: number; error: string }
+  | { type: "answer"; id: number; error?: string; vectors?: Float32Array[]; address?: number };

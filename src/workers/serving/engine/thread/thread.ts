@@ -1,0 +1,64 @@
+/**
+ * The decoding thread: `llama_decode` blocks whoever calls it, and the main thread must answer. Messages are handled
+ * between two steps.
+ */
+import { openLlama } from "../../../../native/llama/symbols.ts";
+import { type Decoding, openDecoding } from "../decoding.ts";
+import type { FromThread, OpenMessage, ToThread } from "./messages.ts";
+
+declare const self: { onmessage: (event: { data: ToThread[] }) => void; postMessage: (message: FromThread) => void };
+
+let decoding: Decoding | null = null;
+let turning = false;
+
+const post = (message: FromThread) => self.postMessage(message);
+const reason = (error: unknown) => (error instanceof Error ? error.message : String(error));
+
+self.onmessage = ({ data: messages }) => {
+  for (const message of messages) {
+    if (message.type === "prepare") openLlama(message.dataDir, { cuda: message.cuda });
+    else if (message.type === "open") open(message);
+    else if (decoding) handle(decoding, message);
+  }
+  if (!turning && decoding?.idle === false) {
+    turning = true;
+    setImmediate(turn);
+  }
+};
+
+function open(message: OpenMessage) {
+  try {
+    const opened = openDecoding(message, post);
+    decoding = opened.decoding;
+    post({ type: "opened", model: opened.model, facts: opened.facts });
+  } catch (error) {
+    post({ type: "unopened", error: reason(error) });
+  }
+}
+
+function handle(open: Decoding, message: Exclude<ToThread, { type: "open" | "prepare" }>) {
+  if (message.type === "submit") return open.submit(message);
+  if (message.type === "cancel") return open.cancel(message.sequences);
+  try {
+    if (message.type === "embed") return open.embed(message.id, message.prompts, message.adapter);
+    if (message.type === "attach") {
+      const address = open.attach(message.name, message.path, message.scale);
+      return post({ type: "answer", id: message.id, address });
+    }
+    if (message.type === "share") open.share(message.name, message.address);
+    else if (message.type === "detach") open.detach(message.name);
+    else if (message.type === "clear") open.clear();
+    else {
+      open.close();
+      decoding = null;
+    }
+    post({ type: "answer", id: message.id });
+  } catch (error) {
+    post({ type: "answer", id: message.id, error: reason(error) });
+  }
+}
+
+function turn() {
+  turning = decoding?.turn() ?? false;
+  if (turning) setImmediate(turn);
+}

@@ -1,0 +1,206 @@
+/**
+ * Rows → examples of a method. Every row is tokenized once at the beginning, for its length alone, so that what does
+ * not fit is known before anything is trained; the tokens of a row are made again when it is drawn.
+ */
+import type { ChatMessage, Tool } from "../../../lib/chat/messages.ts";
+import type { Row } from "../../../lib/rows/format.ts";
+import { pack } from "../trainee/pack.ts";
+import type { Piece } from "../trainee/types.ts";
+import { Trouble } from "../trouble.ts";
+import type { Encoder, Part, Said } from "./encode.ts";
+import { growing, type RowSource } from "./rows.ts";
+import { type LossScope, lossMask } from "./sft.ts";
+
+export type Prompt = { tokens: Int32Array; prompt: unknown; row: string };
+/** `mask` is of tokens[from], tokens[from + 1] … */
+export type Sequence = Piece & { mask: Uint8Array };
+export type Pair = { chosen: Piece; rejected: Piece };
+
+export type Examples<T> = {
+  readonly count: number;
+  /** Tokens of the longest sequence there is. */
+  readonly longest: number;
+  /** Rows that are in none. */
+  readonly leftOut: number;
+  get: (index: number) => T;
+};
+
+type Measured = { usable: Uint32Array; lengths: Uint32Array; longest: number };
+
+/** `least` tokens must be left of the context behind a prompt. */
+export async function openPrompts(
+  source: RowSource,
+  encoder: Encoder,
+  { contextLength, least }: { contextLength: number; least: number },
+): Promise<Examples<Prompt>> {
+  const read = (text: string): Prompt => {
+    const row = JSON.parse(text) as Row;
+    const prompt = promptOf(row);
+    return { tokens: encoder.prompt(prompt, toolsOf(row)), prompt, row: text };
+  };
+  const { usable, longest } = await measure(source, (text) => {
+    const { length } = read(text).tokens;
+    return length > 0 && length + least <= contextLength ? length : 0;
+  });
+  if (usable.length === 0)
+    throw new Trouble(
+      "bad_rows",
+      `No prompt leaves room for max_completion_length (${least}) in the model's context of ${contextLength} tokens: shorten the prompts or lower max_completion_length`,
+      { param: "dataset" },
+    );
+  return examples(source, { usable, longest }, read, ({ tokens, row }) => tokens.length + row.length);
+}
+
+/** With `packing` an example is as many sequences as max_length holds. */
+export async function openSequences(
+  source: RowSource,
+  encoder: Encoder,
+  scope: LossScope & { packing: boolean },
+): Promise<Examples<Sequence[]>> {
+  const read = (text: string) => sequenceOf(partsOf(JSON.parse(text) as Row, source.format, encoder), scope);
+  const measured = await measure(source, (text) => read(text)?.tokens.length ?? 0);
+  const { usable, lengths, longest } = measured;
+  if (usable.length === 0)
+    throw new Trouble(
+      "bad_rows",
+      `No row has anything to learn within max_length (${scope.maxLength} tokens): raise max_length or shorten the prompts`,
+      { param: "dataset" },
+    );
+  const one = remembering(
+    (index) => inRow(index, () => read(source.text(index))) as Sequence,
+    ({ tokens }) => tokens.length,
+  );
+  const leftOut = source.count - usable.length;
+  if (!scope.packing) return { count: usable.length, longest, leftOut, get: (index) => [one(usable[index]!)] };
+  const packed = pack([...lengths], scope.maxLength);
+  const get = (index: number) => packed[index]!.spans.map(({ sequence }) => one(usable[sequence]!));
+  return { count: packed.length, longest, leftOut, get };
+}
+
+export async function openPairs(source: RowSource, encoder: Encoder, maxLength: number): Promise<Examples<Pair>> {
+  const read = (text: string): Pair | null => {
+    const row = JSON.parse(text) as Row;
+    const of = (name: "chosen" | "rejected") => {
+      const parts = encoder.answered(promptOf(row), row[name] as Said, toolsOf(row));
+      const tokens = joined(parts).subarray(0, maxLength);
+      return { tokens, from: Math.max(1, parts[0]?.tokens.length ?? 0) };
+    };
+    const [chosen, rejected] = [of("chosen"), of("rejected")];
+    const whole = chosen.from < chosen.tokens.length && rejected.from < rejected.tokens.length;
+    return whole ? { chosen, rejected } : null;
+  };
+  if (source.format !== "preference")
+    throw new Trouble(
+      "bad_rows",
+      `dpo needs rows with prompt, chosen and rejected, not of the format ${source.format}`,
+      {
+        param: "dataset",
+      },
+    );
+  const longer = (pair: Pair | null) => Math.max(pair?.chosen.tokens.length ?? 0, pair?.rejected.tokens.length ?? 0);
+  const measured = await measure(source, (text) => longer(read(text)));
+  if (measured.usable.length === 0)
+    throw new Trouble(
+      "bad_rows",
+      `No row has anything of chosen and rejected within max_length (${maxLength} tokens): raise max_length or shorten the prompts`,
+      { param: "dataset" },
+    );
+  const sizeOf = ({ chosen, rejected }: Pair) => chosen.tokens.length + rejected.tokens.length;
+  return examples(source, measured, (text) => read(text) as Pair, sizeOf);
+}
+
+function examples<T>(
+  source: RowSource,
+  { usable, longest }: Pick<Measured, "usable" | "longest">,
+  read: (text: string) => T,
+  sizeOf: (made: T) => number,
+): Examples<T> {
+  const get = remembering((index) => inRow(usable[index]!, () => read(source.text(usable[index]!))), sizeOf);
+  return { count: usable.length, longest, leftOut: source.count - usable.length, get };
+}
+
+/** Tokens that are kept rather than made again: at most so many, whatever the size of a dataset. */
+const KEPT_TOKENS = 1 << 23;
+
+function remembering<T>(make: (index: number) => T, sizeOf: (made: T) => number): (index: number) => T {
+  const kept = new Map<number, T>();
+  let left = KEPT_TOKENS;
+  return (index) => {
+    const known = kept.get(index);
+    if (known !== undefined) return known;
+    const made = make(index);
+    left -= sizeOf(made);
+    if (left > 0) kept.set(index, made);
+    return made;
+  };
+}
+
+/** `lengthOf` 0: the row is left out. */
+async function measure(source: RowSource, lengthOf: (text: string) => number): Promise<Measured> {
+  const [usable, lengths] = [growing(), growing()];
+  let longest = 0;
+  await source.each((index, text) => {
+    const length = inRow(index, () => lengthOf(text));
+    if (length === 0) return;
+    usable.push(index);
+    lengths.push(length);
+    longest = Math.max(longest, length);
+  });
+  return { usable: usable.done(), lengths: lengths.done(), longest };
+}
+
+function inRow<T>(index: number, read: () => T): T {
+  try {
+    return read();
+  } catch (cause) {
+    if (cause instanceof Trouble) throw cause;
+    const why = cause instanceof Error ? cause.message : String(cause);
+    throw new Trouble(
+      "bad_rows",
+      `Row ${index + 1} of the dataset cannot be used: ${why}`,
+      { param: "dataset" },
+      { cause },
+    );
+  }
+}
+
+/** A conversation that ends with an answer is asked without it. */
+function promptOf(row: Row): Said {
+  if (row["prompt"] !== undefined) return row["prompt"] as Said;
+  const messages = [...((row["messages"] ?? []) as ChatMessage[])];
+  while (messages.at(-1)?.role === "assistant") messages.pop();
+  if (messages.length === 0) throw new Error("messages has no question");
+  return messages;
+}
+
+const toolsOf = (row: Row): readonly Tool[] => (Array.isArray(row["tools"]) ? (row["tools"] as Tool[]) : []);
+
+function partsOf(row: Row, format: RowSource["format"], encoder: Encoder): Part[] {
+  if (format === "completion") return encoder.answered(promptOf(row), row["completion"] as Said, toolsOf(row));
+  const messages = row["messages"] ?? row["prompt"];
+  if (format === "chat" && Array.isArray(messages))
+    return encoder.conversation(messages as ChatMessage[], toolsOf(row));
+  throw new Trouble("bad_rows", "sft needs rows with prompt and completion, or with messages", { param: "dataset" });
+}
+
+/** Null: nothing of it counts. */
+function sequenceOf(parts: readonly Part[], scope: LossScope): Sequence | null {
+  const mask = lossMask(
+    parts.map(({ tokens, role }) => ({ tokens: tokens.length, role })),
+    scope,
+  );
+  const from = mask.indexOf(1);
+  if (from < 0) return null;
+  const end = mask.lastIndexOf(1) + 1; // behind it nothing is predicted that counts
+  return { tokens: joined(parts).slice(0, end), from, mask: mask.slice(from, end) };
+}
+
+function joined(parts: readonly Part[]): Int32Array {
+  const out = new Int32Array(parts.reduce((sum, { tokens }) => sum + tokens.length, 0));
+  let at = 0;
+  for (const { tokens } of parts) {
+    out.set(tokens, at);
+    at += tokens.length;
+  }
+  return out;
+}

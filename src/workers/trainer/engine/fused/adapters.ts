@@ -1,0 +1,69 @@
+/** Where adapters are copied to before a pass, and where their gradients are added after it. */
+import type { Backend, Ptr } from "../../../../native/ggml/ggml.ts";
+import { must } from "../../../../native/llama/symbols.ts";
+import { loraNames, loraScale, type Weights } from "../weights.ts";
+import { past } from "./memory.ts";
+import type { Planned } from "./weights.ts";
+
+export const addressOf = ({ ggml }: Backend, tensor: Ptr) => Number(must(ggml.ggml_get_data(tensor), "memory"));
+
+/** struct Copy of kernels.cu. */
+type Copy = {
+  from: number;
+  to: number;
+  rows: number;
+  columns: number;
+  fromStride: number;
+  toStride: number;
+  by: number;
+};
+export const COPY_INTS = 10; // 40 bytes
+
+export function packed(copies: readonly Copy[]): Uint8Array {
+  const bytes = new Uint8Array(copies.length * COPY_INTS * 4);
+  const view = new DataView(bytes.buffer);
+  copies.forEach((copy, i) => {
+    const at = i * COPY_INTS * 4;
+    view.setBigUint64(at, BigInt(copy.from), true);
+    view.setBigUint64(at + 8, BigInt(copy.to), true);
+    [copy.rows, copy.columns, copy.fromStride, copy.toStride].forEach((value, k) => {
+      view.setInt32(at + 16 + 4 * k, value, true);
+    });
+    view.setFloat32(at + 32, copy.by, true);
+  });
+  return bytes;
+}
+
+export function copiesOf(weights: Weights, group: Planned): { put: Copy; add: Copy }[] {
+  const { backend, lora, trainable } = weights;
+  if (!lora) return [];
+  const { inputs, outputs, extra, stride, matrix, ofA, ofB } = group;
+  const by = loraScale(lora);
+  const of = (name: string) => {
+    const found = trainable.find((each) => each.name === name);
+    if (!found) throw new Error(`There is no adapter ${name}`);
+    return { value: addressOf(backend, found.tensor), sum: addressOf(backend, found.gradient) };
+  };
+  return group.parts.flatMap(({ name, outputs: rows, firstRow, adapter }) => {
+    if (adapter === null) return [];
+    const column = adapter * lora.rank;
+    const a = of(loraNames(name).a);
+    const b = of(loraNames(name).b);
+    const sizeA = { rows: lora.rank, columns: inputs };
+    const sizeB = { rows, columns: lora.rank };
+    const placeA = past("bf16", matrix.at, (outputs + column) * stride);
+    const placeB = past("bf16", matrix.at, firstRow * stride + inputs + column);
+    const foundA = past("f32", ofA.at, column * inputs);
+    const foundB = past("f32", ofB.at, firstRow * extra + column);
+    return [
+      {
+        put: { from: a.value, to: placeA, ...sizeA, fromStride: inputs, toStride: stride, by: 1 },
+        add: { from: foundA, to: a.sum, ...sizeA, fromStride: inputs, toStride: inputs, by: 1 },
+      },
+      {
+        put: { from: b.value, to: placeB, ...sizeB, fromStride: lora.rank, toStride: stride, by },
+        add: { from: foundB, to: b.sum, ...sizeB, fromStride: extra, toStride: lora.rank, by },
+      },
+    ];
+  });
+}

@@ -1,0 +1,98 @@
+/** What the fused passes keep of a layer, and what they need while they are in one. */
+import type { Arena, Buffer } from "./memory.ts";
+import type { FusedLayer } from "./weights.ts";
+
+export type Size = {
+  /** Tokens of a row, rows, all tokens. */
+  tokens: number;
+  rows: number;
+  count: number;
+  width: number;
+  forward: number;
+  heads: number;
+  keyHeads: number;
+  head: 64 | 128;
+  epsilon: number;
+  /** Pairs that turn together are halves of a head, not neighbours. */
+  halves: boolean;
+};
+
+/** What the way back needs of a layer. */
+export type Kept = {
+  x0: Buffer; // F32, what came in
+  x1: Buffer; // F32, behind attention
+  inverse1: Buffer; // F32, 1 / rms
+  inverse2: Buffer;
+  h1: Buffer; // normed
+  h2: Buffer;
+  raw: Buffer; // queries, keys and values before they were turned; the same as `qkv` where no norm needs them
+  qkv: Buffer;
+  lse: Buffer;
+  attended: Buffer;
+  gateUp: Buffer;
+  product: Buffer; // silu(gate) ⊙ up
+};
+
+/** Of one layer at a time. */
+export type Scratch = {
+  y: Buffer; // what a branch adds
+  sum: Buffer; // F32, gradient of the residual stream
+  dx: Buffer; // the same in BF16, with the adapters' columns
+  dh: Buffer;
+  dqkv: Buffer;
+  dAttended: Buffer;
+  dGateUp: Buffer; // behind the gate; then F32 parts of the gradients of keys and values
+  dProduct: Buffer;
+  delta: Buffer;
+  dropped: Buffer; // what an adapter reads, where it has dropout
+};
+
+/** Addresses of what a layer has besides matrices; 0: it has none. */
+export type Constants = { norm1: number; norm2: number; bias: number; queryNorm: number; keyNorm: number };
+/** `uneven`: some tiles of keys have so many queries that each head gets blocks of its own. */
+export type Shared = { positions: number; turns: number; seen: number; tiles: number; readonly uneven: boolean };
+
+export const qkvWidth = ({ heads, keyHeads, head }: Size) => (heads + 2 * keyHeads) * head;
+
+export function wantKept(arena: Arena, s: Size, layer: FusedLayer, normsHeads: boolean, x0?: Buffer): Kept {
+  const { count, width } = s;
+  const qkv = arena.want("bf16", count * qkvWidth(s));
+  return {
+    x0: x0 ?? arena.want("f32", count * width),
+    x1: arena.want("f32", count * width),
+    inverse1: arena.want("f32", count),
+    inverse2: arena.want("f32", count),
+    h1: arena.want("bf16", count * layer.qkv.stride),
+    h2: arena.want("bf16", count * layer.gateUp.stride),
+    raw: normsHeads ? arena.want("bf16", count * qkvWidth(s)) : qkv,
+    qkv,
+    lse: arena.want("f32", count * s.heads),
+    attended: arena.want("bf16", count * layer.output.stride),
+    gateUp: arena.want("bf16", count * 2 * s.forward),
+    product: arena.want("bf16", count * layer.down.stride),
+  };
+}
+
+type Wants = { trains: boolean; drops: boolean };
+
+/** Of a token, in BF16: keys and values of each head, in F32. */
+const partsOf = ({ heads, head }: Size) => heads * head * 2 * 2;
+
+export const dxStride = ({ output, down }: FusedLayer) => output.outputs + Math.max(output.extra, down.extra);
+
+export function wantScratch(arena: Arena, s: Size, layer: FusedLayer, { trains, drops }: Wants): Scratch {
+  const back = (count: number) => arena.want("bf16", trains ? count : 1);
+  const { count, width } = s;
+  return {
+    y: arena.want("bf16", count * width),
+    sum: arena.want("f32", trains ? count * width : 1),
+    dx: back(count * dxStride(layer)),
+    dh: back(count * width),
+    dqkv: back(count * (qkvWidth(s) + layer.qkv.extra)),
+    dAttended: back(count * s.heads * s.head),
+    dGateUp: back(count * Math.max(2 * s.forward + layer.gateUp.extra, partsOf(s))),
+    dProduct: back(count * s.forward),
+    delta: arena.want("f32", trains ? count * s.heads : 1),
+    dropped: arena.want("bf16", drops ? count * Math.max(width, s.forward, s.heads * s.head) : 1),
+  };
+}

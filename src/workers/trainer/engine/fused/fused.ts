@@ -1,0 +1,210 @@
+/**
+ * The same passes as the tape's, by our own kernels, for adapters of a model on an NVIDIA GPU, in BF16: attention without
+ * the table of T × T shares, adapters inside the products of their weights, and no work between kernels but their start.
+ * What cannot be done here is done by the tape.
+ */
+
+import { isHeadLength, type Kernels } from "../../../../native/cuda/kernels.ts";
+import { getFloats, OutOfMemory, type Ptr, putBytes, TYPE } from "../../../../native/ggml/ggml.ts";
+import { shapeOf, typeOf } from "../../../../native/ggml/symbols.ts";
+import { must } from "../../../../native/llama/symbols.ts";
+import { type Architecture, usesHeadNorms } from "../architecture.ts";
+import type { Graph } from "../graph.ts";
+import { type GraphShape, scoredOf } from "../inputs.ts";
+import type { Model } from "../transformer.ts";
+import type { Weights } from "../weights.ts";
+import { type Constants, dxStride, type Kept, type Size, wantKept, wantScratch } from "./buffers.ts";
+import { decodesToBf16 } from "./decode.ts";
+import { type Head, wantHead } from "./head.ts";
+import { newFusedInputs } from "./inputs.ts";
+import { addNorm, layerBackward, layerForward } from "./layer.ts";
+import { Arena, type Buffer } from "./memory.ts";
+import { type On, rowThreads } from "./project.ts";
+import { type FusedWeights, fusedWeights, matricesOf } from "./weights.ts";
+
+const MOST_WIDTH = 12_288; // a row in shared memory
+
+/** Whether this model's passes can be computed by kernels. */
+export function canFuse({ architecture, weights }: Model): boolean {
+  const { headLength, width, forward } = architecture;
+  if (!weights.backend.kernels || !weights.lora) return false;
+  if (architecture.yarn.mix !== 0 || architecture.yarn.attentionFactor !== 1) return false;
+  if (!isHeadLength(headLength) || width % 8 !== 0 || forward % 8 !== 0 || width > MOST_WIDTH) return false;
+  const tables = architecture.tied ? ["token_embd.weight"] : ["token_embd.weight", "output.weight"];
+  const matrices = [...tables, ...matricesOf(architecture)].map((name) => weights.get(name));
+  const vectors = vectorsOf(architecture).filter((name) => weights.has(name));
+  const areF32 = vectors.every((name) => typeOf(weights.get(name)) === TYPE.F32);
+  if (!areF32 || tables.some((name) => weights.has(`${name}.lora_a`))) return false;
+  return onePerType(matrices).every((tensor) => decodesToBf16(weights.backend, tensor));
+}
+
+const onePerType = (tensors: readonly Ptr[]) => [...new Map(tensors.map((each) => [typeOf(each), each])).values()];
+
+const VECTORS = ["attn_norm.weight", "ffn_norm.weight", "attn_q_norm.weight", "attn_k_norm.weight"];
+const BIASES = ["attn_q.bias", "attn_k.bias", "attn_v.bias"];
+const vectorsOf = ({ layers }: Architecture) =>
+  Array.from({ length: layers }, (_, i) => [...VECTORS, ...BIASES].map((part) => `blk.${i}.${part}`)).flat();
+
+export function buildFused(model: Model, shape: GraphShape): Graph {
+  const { architecture, weights } = model;
+  const kernels = weights.backend.kernels as Kernels;
+  kernels.enter();
+  const fused = fusedWeights(kernels, architecture, weights);
+  const arena = new Arena(weights.backend);
+  const planned = plan(arena, model, shape, fused);
+  try {
+    arena.allocate();
+  } catch (error) {
+    fused.free();
+    throw error instanceof OutOfMemory ? new OutOfMemory("The device has no memory for the graph") : error;
+  }
+  const passes = newPasses(model, shape, { kernels, fused, ...planned });
+  const { ggml } = weights.backend;
+  const read = (from: Buffer) => planned.inputs.spread(getFloats(ggml, from.tensor));
+  let hasRun = false;
+  return {
+    forward(batch) {
+      kernels.enter();
+      planned.inputs.put(batch);
+      passes.forward();
+      kernels.wait();
+      hasRun = true;
+      return read(planned.head.logps);
+    },
+    entropies() {
+      if (!planned.head.entropies || !hasRun) throw new Error("This graph has no entropies");
+      return read(planned.head.entropies);
+    },
+    backward(tokenWeights) {
+      if (!shape.trains) throw new Error("This graph does not train");
+      kernels.enter();
+      planned.inputs.putWeights(tokenWeights);
+      passes.backward();
+      kernels.wait();
+    },
+    bytes: arena.bytes + fused.bytes,
+    free() {
+      arena.free();
+      fused.free();
+    },
+  };
+}
+
+type Planned = {
+  size: Size;
+  head: Head;
+  inputs: ReturnType<typeof newFusedInputs>;
+  kept: Kept[];
+  scratch: On["scratch"];
+  last: { x: Buffer; normed: Buffer; inverse: Buffer };
+  biases: Buffer[];
+};
+
+function plan(arena: Arena, { architecture, weights }: Model, shape: GraphShape, fused: FusedWeights): Planned {
+  const { width, forward, heads, keyHeads, headLength, layers } = architecture;
+  const count = shape.tokens * shape.rows;
+  if (!isHeadLength(headLength)) throw new Error(`There are no kernels for heads of ${headLength}`);
+  const size: Size = {
+    ...{ tokens: shape.tokens, rows: shape.rows, count, width, forward, heads, keyHeads, head: headLength },
+    epsilon: architecture.epsilon,
+    halves: architecture.ropeMode === 2,
+  };
+  const layer = fused.layers[0] as FusedWeights["layers"][number];
+  const norms = usesHeadNorms(architecture);
+  const shared = shape.trains && !shape.checkpoints ? null : wantKept(arena, size, layer, norms);
+  const keptOf = (i: number): Kept => {
+    if (!shared) return wantKept(arena, size, fused.layers[i] ?? layer, norms);
+    return shape.trains ? { ...shared, x0: arena.want("f32", count * width) } : shared;
+  };
+  const head = wantHead(
+    arena,
+    {
+      ...{ vocab: architecture.vocab, width, scored: scoredOf(shape), chunk: shape.headChunk },
+      temperature: shape.temperature ?? 1,
+    },
+    { all: scoredOf(shape) === count, entropies: shape.entropies ?? false, gradient: shape.trains },
+  );
+  return {
+    size,
+    head,
+    inputs: newFusedInputs(arena, shape, { architecture, weights }, head),
+    kept: Array.from({ length: layers }, (_, i) => keptOf(i)),
+    scratch: wantScratch(arena, size, layer, { trains: shape.trains, drops: shape.dropout !== undefined }),
+    last: {
+      x: arena.want("f32", count * width),
+      normed: arena.want("bf16", count * width),
+      inverse: arena.want("f32", count),
+    },
+    biases: weights.has("blk.0.attn_q.bias")
+      ? Array.from({ length: layers }, () => arena.want("f32", (heads + 2 * keyHeads) * headLength))
+      : [],
+  };
+}
+
+function newPasses(model: Model, shape: GraphShape, of: Planned & { kernels: Kernels; fused: FusedWeights }) {
+  const { weights } = model;
+  const { kernels, fused, size, head, inputs, kept, scratch, last } = of;
+  const { ggml } = weights.backend;
+  const address = (name: string) =>
+    weights.has(name) ? Number(must(ggml.ggml_get_data(weights.get(name)), "memory")) : 0;
+  const constants = kept.map((_, i) => constantsOf(weights, i, of.biases[i] ?? null));
+  const factors = weights.has("rope_freqs.weight") ? getFloats(ggml, weights.get("rope_freqs.weight")) : null;
+  inputs.putTurns(factors);
+  const on: On = {
+    ...{ kernels, size, scratch, shared: inputs.shared(), reference: shape.reference ?? false },
+    dropping: shape.dropout ? inputs.dropping(shape.dropout) : null,
+  };
+  const outputNorm = address("output_norm.weight");
+  const at = (i: number) => ({ kept: kept[i] as Kept, constants: constants[i] as Constants });
+  const layerOf = (i: number) => fused.layers[i] as FusedWeights["layers"][number];
+  const rowGrid = { grid: [size.count, 1, 1] as const, threads: rowThreads(size.width) };
+
+  return {
+    forward() {
+      if (!on.reference) fused.refresh();
+      const first = (kept[0] as Kept).x0;
+      kernels.launch("embed", rowGrid, [fused.embeddings, inputs.ids.at, first.at, size.width]);
+      let from = { x: first.at, more: 0 };
+      for (let i = 0; i < kept.length; i++) {
+        layerForward(on, layerOf(i), at(i), { from, down: true });
+        from = { x: (kept[i] as Kept).x1.at, more: scratch.y.at };
+      }
+      addNorm(on, from, last, { weight: outputNorm, stride: size.width });
+      head.run(kernels, last.normed, fused.output);
+    },
+    backward() {
+      const layers = kept.length;
+      kernels.launch("norm_back", rowGrid, [
+        ...[(head.gradient as Buffer).at, inputs.rowOf.at, inputs.factors.at, last.x.at, last.inverse.at, outputNorm],
+        ...[scratch.sum.at, scratch.dx.at, size.width, dxStride(layerOf(layers - 1)), 1],
+      ]);
+      for (let i = layers - 1; i >= 0; i--) {
+        const again = { x: (kept[i] as Kept).x0.at, more: 0 };
+        if (shape.checkpoints) layerForward(on, layerOf(i), at(i), { from: again, down: false });
+        layerBackward(on, layerOf(i), at(i), i > 0);
+      }
+      fused.addGradients();
+    },
+  };
+}
+
+function constantsOf({ backend, get, has }: Weights, layer: number, bias: Buffer | null): Constants {
+  const { ggml } = backend;
+  const name = (part: string) => `blk.${layer}.${part}`;
+  const address = (part: string) => (has(name(part)) ? Number(must(ggml.ggml_get_data(get(name(part))), "memory")) : 0);
+  if (bias) {
+    let at = 0;
+    for (const part of BIASES) {
+      const length = shapeOf(get(name(part.replace("bias", "weight"))))[1];
+      if (has(name(part))) putBytes(ggml, bias.tensor, getFloats(ggml, get(name(part))), at * 4);
+      at += length;
+    }
+  }
+  return {
+    norm1: address("attn_norm.weight"),
+    norm2: address("ffn_norm.weight"),
+    bias: bias?.at ?? 0,
+    queryNorm: address("attn_q_norm.weight"),
+    keyNorm: address("attn_k_norm.weight"),
+  };
+}

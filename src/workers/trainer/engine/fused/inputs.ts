@@ -1,0 +1,128 @@
+/** What the host puts into the fused passes for one batch, and how what it reads back is laid out. */
+import { putBytes } from "../../../../native/ggml/ggml.ts";
+import { must } from "../../../../native/llama/symbols.ts";
+import type { Architecture } from "../architecture.ts";
+import { choices, type Patterns } from "../dropout.ts";
+import { type Batch, type GraphShape, scoredOf } from "../inputs.ts";
+import type { Weights } from "../weights.ts";
+import type { Shared } from "./buffers.ts";
+import type { Head } from "./head.ts";
+import { type Arena, past } from "./memory.ts";
+import type { Dropping } from "./project.ts";
+import { isUneven, keyTilesOf, SEEN, seenOf, TILE, tilesOf } from "./sight.ts";
+
+type Of = { architecture: Architecture; weights: Weights };
+
+export function newFusedInputs(arena: Arena, shape: GraphShape, { architecture, weights }: Of, head: Head) {
+  const { tokens, rows } = shape;
+  const [count, scored] = [tokens * rows, scoredOf(shape)];
+  const { ggml } = arena.backend;
+  const ids = arena.want("i32", count);
+  const positions = arena.want("i32", count);
+  const seen = arena.want("i32", count * SEEN);
+  const tiles = arena.want("i32", rows * tilesOf(tokens) * TILE);
+  const rowOf = arena.want("i32", count);
+  const factors = arena.want("f32", scored);
+  const turns = arena.want("f32", tokens * architecture.headLength);
+  const names = shape.dropout ? adapted(weights) : [];
+  const choice = arena.want("i32", Math.max(1, names.length * count));
+  let places: Int32Array = new Int32Array();
+  let hasTarget: Uint8Array = new Uint8Array();
+  let uneven = false;
+  return {
+    ids,
+    /** For each token, its row among the scored; below zero: none. */
+    rowOf,
+    /** For each scored row, what its gradient is multiplied by. */
+    factors,
+    shared: (): Shared => ({
+      ...{ positions: positions.at, turns: turns.at, seen: seen.at, tiles: tiles.at },
+      get uneven() {
+        return uneven;
+      },
+    }),
+    dropping: (patterns: Patterns): Dropping => ({
+      patterns: (width) => Number(must(ggml.ggml_get_data(patterns.of(width)), "memory")),
+      choice: (name) => past("i32", choice.at, names.indexOf(name) * count),
+    }),
+    putTurns: (factors: Float32Array | null) => putBytes(ggml, turns.tensor, turnsOf(architecture, tokens, factors)),
+    put(batch: Batch) {
+      mustBePositions(batch.positions, tokens);
+      places = placesOf(batch.targets, scored);
+      hasTarget = new Uint8Array(count);
+      for (let i = 0; i < count; i++) hasTarget[i] = (batch.targets[i] as number) < 0 ? 0 : 1;
+      const back = new Int32Array(count).fill(-1);
+      for (let i = 0; i < scored; i++) if ((places[i] as number) >= 0) back[places[i] as number] = i;
+      putBytes(ggml, ids.tensor, batch.ids);
+      putBytes(ggml, positions.tensor, batch.positions);
+      const sees = seenOf(batch, tokens);
+      putBytes(ggml, seen.tensor, sees);
+      const some = keyTilesOf(sees, tokens);
+      putBytes(ggml, tiles.tensor, some);
+      uneven = isUneven(some, architecture, arena.backend.kernels?.multiprocessors ?? 1);
+      putBytes(ggml, rowOf.tensor, back);
+      if (head.places) putBytes(ggml, head.places.tensor, places);
+      putBytes(ggml, head.targets.tensor, targetsAt(batch.targets, places));
+      if (names.length > 0)
+        putBytes(ggml, choice.tensor, choices(batch.dropSeeds ?? new Uint32Array(count), names.length));
+    },
+    /** One for each place of the batch. */
+    putWeights(values: Float32Array) {
+      const own = new Float32Array(scored);
+      for (let i = 0; i < scored; i++)
+        if (hasTarget[places[i] as number]) own[i] = values[places[i] as number] as number;
+      putBytes(ggml, factors.tensor, own);
+    },
+    /** Values of the scored rows, each at its place of the batch; 0 where there is no target. */
+    spread(values: Float32Array): Float32Array {
+      const all = new Float32Array(count);
+      for (let i = 0; i < scored; i++)
+        if (hasTarget[places[i] as number]) all[places[i] as number] = values[i] as number;
+      return all;
+    },
+  };
+}
+
+const adapted = ({ trainable }: Weights) =>
+  trainable.flatMap(({ name }) => (name.endsWith(".lora_a") ? [name.slice(0, -".lora_a".length)] : []));
+
+/** Places of the batch that the output layer sees, in order; -1: none. All of them where all can be seen. */
+function placesOf(targets: Int32Array, scored: number): Int32Array {
+  const places = new Int32Array(scored).fill(-1);
+  const takesAll = scored === targets.length;
+  let found = 0;
+  for (let place = 0; place < targets.length; place++) {
+    if (!takesAll && (targets[place] as number) < 0) continue;
+    if (found === scored) throw new RangeError(`More than ${scored} places of a batch have targets`);
+    places[found++] = place;
+  }
+  return places;
+}
+
+function targetsAt(targets: Int32Array, places: Int32Array): Int32Array {
+  const own = new Int32Array(places.length).fill(-1);
+  for (let i = 0; i < places.length; i++)
+    if ((places[i] as number) >= 0) own[i] = targets[places[i] as number] as number;
+  return own;
+}
+
+function mustBePositions(positions: Int32Array, tokens: number) {
+  for (let i = 0; i < positions.length; i++)
+    if ((positions[i] as number) < 0 || (positions[i] as number) >= tokens)
+      throw new RangeError(`Positions go from 0 to ${tokens - 1}, the length of a row`);
+}
+
+/** [tokens, pairs of a head]: cosine and sine. */
+export function turnsOf(of: Architecture, tokens: number, factors: Float32Array | null): Float32Array {
+  const pairs = of.headLength / 2;
+  const turns = new Float32Array(tokens * pairs * 2);
+  for (let pair = 0; pair < pairs; pair++) {
+    const speed = (of.ropeScale * of.ropeBase ** ((-2 * pair) / of.headLength)) / (factors?.[pair] ?? 1);
+    for (let position = 0; position < tokens; position++) {
+      const at = (position * pairs + pair) * 2;
+      turns[at] = Math.cos(position * speed);
+      turns[at + 1] = Math.sin(position * speed);
+    }
+  }
+  return turns;
+}

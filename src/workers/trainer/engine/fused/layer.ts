@@ -1,0 +1,129 @@
+/**
+ * One layer forward and back, kernel by kernel. Between products everything is BF16; the residual stream and its
+ * gradient are F32. What a step reads was written by the steps before it on the same stream: nothing waits in between.
+ */
+import { ATTENTION } from "../../../../native/cuda/kernels.ts";
+import { type Constants, dxStride, type Kept, qkvWidth } from "./buffers.ts";
+import type { Buffer } from "./memory.ts";
+import { type On, project, projectBack, rowThreads } from "./project.ts";
+import { tilesOf } from "./sight.ts";
+import type { FusedLayer } from "./weights.ts";
+
+export function addNorm(
+  { kernels, size }: Pick<On, "kernels" | "size">,
+  from: { x: number; more: number },
+  to: { x: Buffer; normed: Buffer; inverse: Buffer },
+  how: { weight: number; stride: number },
+) {
+  const { count, width, epsilon } = size;
+  kernels.launch("add_norm", { grid: [count, 1, 1], threads: rowThreads(width), shared: width * 4 }, [
+    ...[from.x, from.more, to.x.at, how.weight, to.normed.at, to.inverse.at],
+    ...[width, how.stride, epsilon],
+  ]);
+}
+
+const sight = ({ size, shared }: On) => [
+  shared.seen,
+  shared.tiles,
+  size.heads,
+  size.keyHeads,
+  size.tokens,
+  1 / Math.sqrt(size.head),
+];
+const headsOf = ({ size }: On) => [size.heads, size.keyHeads, size.head, size.halves ? 1 : 0, size.epsilon, size.count];
+const warpGrid = (warps: number) => ({ grid: [Math.ceil(warps / 8), 1, 1] as const, threads: 256 });
+
+/** `from`: what the layer before gave, x + more. `down`: whether the last product is wanted, in scratch.y. */
+export function layerForward(
+  on: On,
+  layer: FusedLayer,
+  { kept, constants: c }: { kept: Kept; constants: Constants },
+  { from, down }: { from: { x: number; more: number }; down: boolean },
+) {
+  const { kernels, size, shared, scratch } = on;
+  const { count, tokens, rows, heads, keyHeads, head, forward } = size;
+  const first = { x: kept.x0, normed: kept.h1, inverse: kept.inverse1 };
+  addNorm(on, from, first, { weight: c.norm1, stride: layer.qkv.stride });
+  project(on, layer.qkv, kept.h1, kept.raw);
+  const q = qkvWidth(size);
+  kernels.launch("turn_heads", warpGrid(count * (heads + 2 * keyHeads)), [
+    ...[kept.raw.at, q, kept.qkv.at, q, shared.positions, shared.turns, c.bias, c.queryNorm, c.keyNorm],
+    ...headsOf(on),
+  ]);
+  const blocks = Math.ceil(tokens / ATTENTION.queries[head]);
+  kernels.launch(`attention_${head}`, { grid: [blocks, heads, rows], threads: ATTENTION.threads }, [
+    ...[kept.qkv.at, q, kept.attended.at, layer.output.stride, kept.lse.at],
+    ...sight(on),
+  ]);
+  project(on, layer.output, kept.attended, scratch.y);
+  const second = { x: kept.x1, normed: kept.h2, inverse: kept.inverse2 };
+  addNorm(on, { x: kept.x0.at, more: scratch.y.at }, second, { weight: c.norm2, stride: layer.gateUp.stride });
+  project(on, layer.gateUp, kept.h2, kept.gateUp);
+  kernels.launch("gate_up", columnsGrid(forward, count), [
+    ...[kept.gateUp.at, kept.product.at, forward, layer.down.stride],
+  ]);
+  if (down) project(on, layer.down, kept.product, scratch.y);
+  else project(on, layer.down, kept.product);
+}
+
+const columnsGrid = (width: number, count: number) => ({
+  grid: [count, Math.ceil(width / 8 / 128), 1] as const,
+  threads: 128,
+});
+
+/** scratch.sum and scratch.dx hold the gradient of what the layer gave; then that of what it got, where `goesOn`. */
+export function layerBackward(
+  on: On,
+  layer: FusedLayer,
+  { kept, constants: c }: { kept: Kept; constants: Constants },
+  goesOn: boolean,
+) {
+  const { kernels, size, scratch } = on;
+  const { count, width, forward } = size;
+  const stride = dxStride(layer);
+  const dx = { dy: scratch.dx, dyStride: stride };
+  const normBack = (x: Buffer, inverse: Buffer, weight: number) =>
+    kernels.launch("norm_back", { grid: [count, 1, 1], threads: rowThreads(width) }, [
+      ...[scratch.dh.at, 0, 0, x.at, inverse.at, weight, scratch.sum.at, scratch.dx.at, width, stride, 0],
+    ]);
+  projectBack(on, layer.down, { x: kept.product, ...dx, dx: scratch.dProduct });
+  const gateUpStride = 2 * forward + layer.gateUp.extra;
+  kernels.launch("gate_up_back", columnsGrid(forward, count), [
+    ...[kept.gateUp.at, scratch.dProduct.at, scratch.dGateUp.at, forward, gateUpStride],
+  ]);
+  projectBack(on, layer.gateUp, { x: kept.h2, dy: scratch.dGateUp, dyStride: gateUpStride, dx: scratch.dh });
+  normBack(kept.x1, kept.inverse2, c.norm2);
+  projectBack(on, layer.output, { x: kept.attended, ...dx, dx: scratch.dAttended });
+  attentionBack(on, layer, kept, c);
+  const ofQkv = { x: kept.h1, dy: scratch.dqkv, dyStride: qkvWidth(size) + layer.qkv.extra };
+  projectBack(on, layer.qkv, goesOn ? { ...ofQkv, dx: scratch.dh } : ofQkv);
+  if (goesOn) normBack(kept.x0, kept.inverse1, c.norm1);
+}
+
+function attentionBack(on: On, layer: FusedLayer, kept: Kept, c: Constants) {
+  const { kernels, size, shared, scratch } = on;
+  const { count, tokens, rows, heads, keyHeads, head } = size;
+  const q = qkvWidth(size);
+  const dStride = q + layer.qkv.extra;
+  const lanes = (count * heads * head) / 8;
+  kernels.launch("attention_delta", { grid: [Math.ceil(lanes / 256), 1, 1], threads: 256 }, [
+    ...[kept.attended.at, layer.output.stride, scratch.dAttended.at, heads * head, scratch.delta.at],
+    ...[heads, head, tokens, count],
+  ]);
+  const values = [kept.qkv.at, q, scratch.dAttended.at, heads * head, kept.lse.at, scratch.delta.at];
+  const parts = shared.uneven ? scratch.dGateUp.at : 0;
+  const all = [...values, scratch.dqkv.at, dStride, parts, ...sight(on)];
+  const { threads, backQueries } = ATTENTION;
+  const keyGrid = [shared.uneven ? heads : keyHeads, tilesOf(tokens), rows] as const;
+  kernels.launch(`attention_back_keys_${head}`, { grid: keyGrid, threads }, all);
+  if (shared.uneven)
+    kernels.launch("sum_heads", { grid: [Math.ceil((count * keyHeads * head) / 4 / 256), 1, 1], threads: 256 }, [
+      ...[parts, scratch.dqkv.at, dStride, heads, keyHeads, head, count],
+    ]);
+  const queryGrid = [Math.ceil(tokens / backQueries), heads, rows] as const;
+  kernels.launch(`attention_back_queries_${head}`, { grid: queryGrid, threads }, all);
+  kernels.launch("turn_heads_back", warpGrid(count * (heads + keyHeads)), [
+    ...[scratch.dqkv.at, dStride, kept.raw.at, q, shared.positions, shared.turns, c.bias, c.queryNorm, c.keyNorm],
+    ...headsOf(on),
+  ]);
+}

@@ -1,0 +1,55 @@
+/** Memory of a device by address, for kernels: buffers are asked for one by one and come to be all at once. */
+import { allocate, type Backend, newContext, newTensor, type Ptr, TYPE } from "../../../../native/ggml/ggml.ts";
+import { must } from "../../../../native/llama/symbols.ts";
+
+export type Buffer = {
+  /** Address on the device; of elements, not of bytes, counts whoever reads it. */
+  readonly at: number;
+  readonly tensor: Ptr;
+};
+
+const BYTES = { f32: 4, bf16: 2, i32: 4 } as const;
+const TYPES = { f32: TYPE.F32, bf16: TYPE.BF16, i32: TYPE.I32 } as const;
+export type Kind = keyof typeof BYTES;
+
+/** Where element `i` of a buffer lies. */
+export const past = (kind: Kind, at: number, i: number) => at + i * BYTES[kind];
+
+export class Arena {
+  readonly #wanted: { kind: Kind; count: number; made: { at: number; tensor: Ptr } }[] = [];
+  #free: () => void = () => {};
+  bytes = 0;
+
+  constructor(readonly backend: Backend) {}
+
+  /** Its address is there after `allocate`. */
+  want(kind: Kind, count: number): Buffer {
+    const made = { at: 0, tensor: 0 as Ptr };
+    this.#wanted.push({ kind, count, made });
+    return made;
+  }
+
+  /** All zero. */
+  allocate() {
+    const { ggml } = this.backend;
+    const context = newContext(ggml, this.#wanted.length);
+    for (const { kind, count, made } of this.#wanted) made.tensor = newTensor(ggml, context, TYPES[kind], [count]);
+    try {
+      const held = allocate(this.backend, context);
+      this.bytes = held.bytes;
+      this.#free = () => {
+        held.free();
+        context.free();
+      };
+    } catch (error) {
+      context.free();
+      throw error;
+    }
+    for (const { made } of this.#wanted) made.at = Number(must(ggml.ggml_get_data(made.tensor), "memory"));
+  }
+
+  free() {
+    this.#free();
+    this.#free = () => {};
+  }
+}

@@ -1,0 +1,86 @@
+/** Who sees whom, as the kernels of attention read it. Pure. */
+import { ATTENTION } from "../../../../native/cuda/kernels.ts";
+import type { Batch } from "../inputs.ts";
+
+/** Numbers for a token, and for a tile of keys: struct Seen and struct KeyTile of the kernels. */
+export const SEEN = 4;
+export const TILE = 2;
+export const tilesOf = (tokens: number) => Math.ceil(tokens / ATTENTION.keys);
+
+/**
+ * Of each token, counted in its row: [start, end) is what all branches of its sequence begin with, [own, itself] the
+ * rest of what it sees. Without branches all of it is its own. Padding sees itself.
+ */
+export function seenOf({ sequences, branches }: Pick<Batch, "sequences" | "branches">, tokens: number): Int32Array {
+  const seen = new Int32Array(sequences.length * SEEN);
+  let [start, end, own, before] = [0, 0, 0, 0];
+  for (let i = 0, place = 0; i < sequences.length; i++, place = place + 1 === tokens ? 0 : place + 1) {
+    const sequence = sequences[i] as number;
+    const branch = branches === undefined ? 0 : (branches[i] as number);
+    if (place === 0 || sequence < 0 || sequence !== sequences[i - 1]) {
+      start = end = own = place;
+      before = 0;
+    }
+    if (branch === 0 && before !== 0) throw new RangeError("What all branches of a sequence see comes before them");
+    if (branch !== 0 && branch !== before) {
+      if (before === 0) end = place;
+      own = place;
+    }
+    before = branch;
+    const at = i * SEEN;
+    seen[at] = start;
+    seen[at + 1] = end;
+    seen[at + 2] = own;
+  }
+  return seen;
+}
+
+/**
+ * Of each tile of keys, the first of them and one behind the last query that sees any, counted in the row. In each row
+ * those come first that the most queries see: a block for one of them takes longest.
+ */
+export function keyTilesOf(seen: Int32Array, tokens: number): Int32Array {
+  const count = tilesOf(tokens);
+  const rows = seen.length / SEEN / tokens;
+  const all = new Int32Array(rows * count * TILE);
+  for (let row = 0; row < rows; row++) {
+    const ends = endsOf(seen.subarray(row * tokens * SEEN, (row + 1) * tokens * SEEN), count);
+    const queries = (tile: number) => (ends[tile] as number) - tile * ATTENTION.keys;
+    const order = [...ends.keys()].sort((a, b) => queries(b) - queries(a) || a - b);
+    all.set(
+      order.flatMap((tile) => [tile * ATTENTION.keys, ends[tile] as number]),
+      row * count * TILE,
+    );
+  }
+  return all;
+}
+
+/**
+ * Whether the tile with the most queries takes a block twice as long as all would take if they were spread evenly, two
+ * blocks on a multiprocessor. To add up what each head has by itself takes time too.
+ */
+export function isUneven(tiles: Int32Array, of: { heads: number; keyHeads: number }, multiprocessors: number): boolean {
+  let [longest, all] = [0, 0];
+  for (let i = 0; i < tiles.length; i += TILE) {
+    const queries = (tiles[i + 1] as number) - (tiles[i] as number);
+    longest = Math.max(longest, queries);
+    all += queries;
+  }
+  return of.heads > of.keyHeads && longest * multiprocessors > all * of.keyHeads;
+}
+
+function endsOf(seen: Int32Array, count: number): Int32Array {
+  const ends = new Int32Array(count);
+  const tokens = seen.length / SEEN;
+  let [endOfAll, endOfOwn, nextStart, nextOwn] = [tokens, tokens, -1, -1];
+  for (let i = tokens - 1; i >= 0; i--) {
+    const start = seen[i * SEEN] as number;
+    const own = seen[i * SEEN + 2] as number;
+    if (nextStart !== start) endOfAll = i + 1;
+    if (nextStart !== start || nextOwn !== own) endOfOwn = i + 1;
+    const tile = Math.floor(i / ATTENTION.keys);
+    ends[tile] = Math.max(ends[tile] as number, own === start ? endOfAll : endOfOwn);
+    [nextStart, nextOwn] = [start, own];
+  }
+  return ends;
+}

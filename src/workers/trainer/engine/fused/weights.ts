@@ -1,0 +1,195 @@
+/**
+ * Weights as the fused passes multiply by them. Matrices that read the same input are one, W over W over W; each
+ * adapter's B stands to the right of its W and its A below all of them:
+ *
+ *     W₁  s·B₁  0          x · [W B]ᵀ with x = [x, x·A₁ᵀ, x·A₂ᵀ] is the product with the adapter's part in it, and
+ *     W₂  0     s·B₂       dy · [W; A] with dy = [dy, dy·s·B₁, dy·s·B₂] the gradient of x:
+ *     A₁                   adapters cost no pass over memory of their own.
+ *     A₂
+ */
+
+import type { Kernels } from "../../../../native/cuda/kernels.ts";
+import { putBytes, TYPE } from "../../../../native/ggml/ggml.ts";
+import { shapeOf, typeOf } from "../../../../native/ggml/symbols.ts";
+import type { Architecture } from "../architecture.ts";
+import { loraNames, type Weights } from "../weights.ts";
+import { addressOf, COPY_INTS, copiesOf, packed } from "./adapters.ts";
+import { decodeRows } from "./decode.ts";
+import { Arena, type Buffer, past } from "./memory.ts";
+
+const EXTRA = 16; // columns of adapters are a multiple of it, so that rows begin at multiples of 32 bytes
+
+/** Of a group: its columns are `rank` from `column` on, the rows of its weight `rows` from `firstRow` on. */
+export type Adapter = { name: string; column: number; rank: number; firstRow: number; rows: number };
+
+export type Group = {
+  readonly adapters: readonly Adapter[];
+  readonly inputs: number;
+  readonly outputs: number;
+  /** Columns of all adapters, 0 where there are none; what is not an adapter's is zero. */
+  readonly extra: number;
+  /** Of a row, in elements. */
+  readonly stride: number;
+  readonly matrix: Buffer;
+  /** F32, of this micro-batch: [extra, inputs] and [outputs, extra]. */
+  readonly ofA: Buffer;
+  readonly ofB: Buffer;
+};
+
+export type FusedLayer = { qkv: Group; output: Group; gateUp: Group; down: Group };
+
+export type FusedWeights = {
+  readonly layers: readonly FusedLayer[];
+  /** Addresses, BF16: rows of embeddings, and what the output layer multiplies by. */
+  readonly embeddings: number;
+  readonly output: number;
+  /** Adapters as they are now, into their places. */
+  refresh: () => void;
+  /** What the last way back found, onto the sums. */
+  addGradients: () => void;
+  readonly bytes: number;
+  free: () => void;
+};
+
+export type Part = { name: string; outputs: number; firstRow: number; adapter: number | null };
+export type Planned = Group & { parts: readonly Part[] };
+
+const held = new WeakMap<Weights, { fused: FusedWeights; users: number }>();
+
+/** One for all graphs of a model: its bytes count for the one that makes it, and the last that frees it frees it. */
+export function fusedWeights(kernels: Kernels, architecture: Architecture, weights: Weights): FusedWeights {
+  const known = held.get(weights);
+  const { fused } = known ?? { fused: make(kernels, architecture, weights) };
+  const of = known ?? { fused, users: 0 };
+  of.users++;
+  held.set(weights, of);
+  return {
+    ...fused,
+    bytes: known ? 0 : fused.bytes,
+    free() {
+      if (--of.users > 0) return;
+      held.delete(weights);
+      fused.free();
+    },
+  };
+}
+
+const namesOf = (layer: number) => {
+  const of = (...parts: string[]) => parts.map((part) => `blk.${layer}.${part}.weight`);
+  return {
+    qkv: of("attn_q", "attn_k", "attn_v"),
+    output: of("attn_output"),
+    gateUp: of("ffn_gate", "ffn_up"),
+    down: of("ffn_down"),
+  };
+};
+
+/** Every matrix that the fused passes multiply by. */
+export const matricesOf = ({ layers }: Architecture): string[] =>
+  Array.from({ length: layers }, (_, i) => Object.values(namesOf(i)).flat()).flat();
+
+function make(kernels: Kernels, architecture: Architecture, weights: Weights): FusedWeights {
+  const { backend } = weights;
+  const arena = new Arena(backend);
+  const planned: Planned[] = [];
+  const plan = (names: readonly string[]) => {
+    const made = planGroup(arena, weights, names);
+    planned.push(made);
+    return made;
+  };
+  const layers = Array.from({ length: architecture.layers }, (_, i) => {
+    const { qkv, output, gateUp, down } = namesOf(i);
+    return { qkv: plan(qkv), output: plan(output), gateUp: plan(gateUp), down: plan(down) };
+  });
+  const adapters = planned.flatMap(({ parts }) => parts).filter(({ adapter }) => adapter !== null).length;
+  const listInts = Math.max(1, adapters * 2 * COPY_INTS);
+  const lists = { put: arena.want("i32", listInts), add: arena.want("i32", listInts) };
+  const tables = planTables(arena, architecture, weights);
+  arena.allocate();
+  try {
+    for (const group of planned) placeMatrices(kernels, weights, group);
+    tables.place();
+  } catch (error) {
+    arena.free();
+    throw error;
+  }
+  const copies = planned.flatMap((group) => copiesOf(weights, group));
+  putBytes(backend.ggml, lists.put.tensor, packed(copies.map(({ put }) => put)));
+  putBytes(backend.ggml, lists.add.tensor, packed(copies.map(({ add }) => add)));
+  const run = (name: "put_adapters" | "add_gradients", list: Buffer) => {
+    if (copies.length > 0) kernels.launch(name, { grid: [16, copies.length, 1], threads: 256 }, [list.at]);
+  };
+  kernels.wait();
+  return {
+    layers,
+    ...tables.addresses(),
+    refresh: () => run("put_adapters", lists.put),
+    addGradients: () => run("add_gradients", lists.add),
+    bytes: arena.bytes,
+    free: () => arena.free(),
+  };
+}
+
+function planGroup(arena: Arena, weights: Weights, names: readonly string[]): Planned {
+  let [firstRow, adapters] = [0, 0];
+  const parts = names.map((name): Part => {
+    const outputs = shapeOf(weights.get(name))[1];
+    const adapter = weights.lora && weights.has(loraNames(name).a) ? adapters++ : null;
+    const part = { name, outputs, firstRow, adapter };
+    firstRow += outputs;
+    return part;
+  });
+  const inputs = shapeOf(weights.get(names[0] as string))[0];
+  const rank = weights.lora?.rank ?? 0;
+  const extra = Math.ceil((adapters * rank) / EXTRA) * EXTRA;
+  const stride = inputs + extra;
+  return {
+    parts,
+    adapters: parts.flatMap(({ name, adapter, firstRow, outputs: rows }) =>
+      adapter === null ? [] : [{ name, column: adapter * rank, rank, firstRow, rows }],
+    ),
+    inputs,
+    outputs: firstRow,
+    extra,
+    stride,
+    matrix: arena.want("bf16", (firstRow + extra) * stride),
+    ofA: arena.want("f32", Math.max(1, extra * inputs)),
+    ofB: arena.want("f32", Math.max(1, firstRow * extra)),
+  };
+}
+
+/** As they lie where they are BF16. */
+function planTables(arena: Arena, { tied }: Architecture, weights: Weights) {
+  const { backend } = weights;
+  const tableOf = (name: string) => {
+    const tensor = weights.get(name);
+    const [width, rows] = shapeOf(tensor);
+    const copy = typeOf(tensor) === TYPE.BF16 ? null : arena.want("bf16", width * rows);
+    return {
+      at: () => copy?.at ?? addressOf(backend, tensor),
+      place: () => copy && decodeRows(backend, tensor, { tensor: copy.tensor, first: 0, stride: width }),
+    };
+  };
+  const embeddings = tableOf("token_embd.weight");
+  const output = tied ? embeddings : tableOf("output.weight");
+  return {
+    addresses: () => ({ embeddings: embeddings.at(), output: output.at() }),
+    place() {
+      embeddings.place();
+      if (!tied) output.place();
+    },
+  };
+}
+
+function placeMatrices(kernels: Kernels, weights: Weights, { parts, inputs, stride, matrix }: Planned) {
+  for (const { name, outputs, firstRow } of parts) {
+    const tensor = weights.get(name);
+    const first = firstRow * stride;
+    if (typeOf(tensor) !== TYPE.BF16) {
+      decodeRows(weights.backend, tensor, { tensor: matrix.tensor, first, stride });
+      continue;
+    }
+    const values = [addressOf(weights.backend, tensor), past("bf16", matrix.at, first), inputs, stride];
+    kernels.launch("place_matrix", { grid: [outputs, 1, 1], threads: 128 }, values);
+  }
+}

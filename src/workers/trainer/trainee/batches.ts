@@ -1,0 +1,169 @@
+/**
+ * Sequences into micro-batches: rows of one length, several sequences to a row where they fit. Longest first, so that
+ * the sequences of a batch are of about one length. Pure.
+ */
+
+import { seedOf } from "../../../lib/random.ts";
+import type { Batch } from "../engine/inputs.ts";
+import { pack } from "./pack.ts";
+import { type Member, type Parcel, parcelsOf, type Room } from "./spans.ts";
+import type { Piece, Scores } from "./types.ts";
+
+export type Sizes = {
+  /** Of a micro-batch; a longer piece has one for itself. */
+  tokens: number;
+  /** Lengths and counts are rounded up, to this many sizes between two powers of two: few graphs against little padding. */
+  steps: number;
+  /** What several pieces begin with is there once, for all of them. */
+  shares: boolean;
+  /** Of a row: the square of its length, or as much as its tokens see. Then there is one row, as long as it has to be. */
+  attention: Room["attention"];
+};
+
+/**
+ * Token i of a piece is in the batch at `start` + i, from the last one before those that are scored on; those before
+ * it at `head` + i. `sequence`: counted in its row.
+ */
+export type Placed = Omit<Member, "offset"> & { head: number; start: number; sequence: number };
+export type MicroBatch = {
+  /** Of a row. */
+  tokens: number;
+  rows: number;
+  /** At least as many as have a target. */
+  scored: number;
+  /** Unit by unit. */
+  pieces: readonly Placed[];
+};
+
+type Unit = readonly Piece[];
+const SHORTEST = 8;
+
+export const roundUp = (count: number, steps: number) => rounded(count, steps, Math.ceil);
+const roundDown = (count: number, steps: number) => rounded(count, steps, Math.floor);
+function rounded(count: number, steps: number, to: (x: number) => number): number {
+  const unit = Math.max(1, 2 ** Math.floor(Math.log2(Math.max(1, count))) / steps);
+  return to(count / unit) * unit;
+}
+
+export function microBatches(units: readonly Unit[], sizes: Sizes): MicroBatch[] {
+  units.forEach(mustBeSound);
+  const { tokens: most, steps, attention, shares } = sizes;
+  const longestFirst = parcelsOf(units, { most, attention, shares }).sort(
+    (a, b) => b.longest - a.longest || unitOf(a) - unitOf(b),
+  );
+  const isOneRow = attention === "seen";
+  const batches: MicroBatch[] = [];
+  let some: Parcel[] = [];
+  let tokens = 0;
+  const flush = () => {
+    if (some.length > 0) batches.push(laidOut(some, isOneRow ? rowFor(some, sizes) : tokens, steps));
+    some = [];
+  };
+  const isFull = (all: readonly Parcel[]) => {
+    if (isOneRow) return lengthOf(all) > most;
+    return rowsOf(all, tokens).length > Math.max(1, roundDown(Math.floor(most / tokens), steps));
+  };
+  for (const parcel of longestFirst) {
+    if (some.length > 0 && isFull([...some, parcel])) flush();
+    if (some.length === 0) tokens = Math.max(SHORTEST, roundUp(parcel.longest, steps));
+    some.push(parcel);
+  }
+  flush();
+  return batches;
+}
+
+const lengthOf = (parcels: readonly Parcel[]) => spansOf(parcels).reduce((sum, { length }) => sum + length, 0);
+
+/** One for all of them. */
+function rowFor(parcels: readonly Parcel[], { tokens: most, steps }: Sizes): number {
+  const length = lengthOf(parcels);
+  const rounded = Math.max(SHORTEST, roundUp(length, steps));
+  return length <= most ? Math.min(most, rounded) : rounded;
+}
+
+const unitOf = ({ spans }: Parcel) => spans[0]!.members[0]!.unit;
+const spansOf = (parcels: readonly Parcel[]) => parcels.flatMap(({ spans }) => spans);
+const rowsOf = (parcels: readonly Parcel[], tokens: number) =>
+  pack(
+    spansOf(parcels).map(({ length }) => length),
+    tokens,
+  );
+
+function mustBeSound(pieces: Unit, unit: number) {
+  if (pieces.length === 0) throw new RangeError(`Unit ${unit} has no pieces`);
+  for (const { tokens, from } of pieces)
+    if (tokens.length < 2 || !(from >= 1 && from < tokens.length))
+      throw new RangeError(`A piece of ${tokens.length} tokens cannot be scored from ${from}: 1 to its last token can`);
+}
+
+function laidOut(parcels: readonly Parcel[], tokens: number, steps: number): MicroBatch {
+  const packed = rowsOf(parcels, tokens);
+  const places: { head: number; sequence: number }[] = [];
+  packed.forEach(({ spans }, row) => {
+    for (const [i, { sequence, start }] of spans.entries())
+      places[sequence] = { head: row * tokens + start, sequence: i };
+  });
+  const pieces = spansOf(parcels).flatMap(({ members }, i) => {
+    const { head, sequence } = places[i]!;
+    return members.map(({ offset, ...member }): Placed => ({ ...member, head, sequence, start: head + offset }));
+  });
+  const rows = roundUp(packed.length, steps);
+  const scored = pieces.reduce((sum, { piece }) => sum + piece.tokens.length - piece.from, 0);
+  return { tokens, rows, scored: Math.min(rows * tokens, roundUp(scored, steps)), pieces };
+}
+
+/** `dropoutSeed` null: nothing is dropped. */
+export function batchOf({ tokens: length, rows, pieces }: MicroBatch, dropoutSeed: number | null): Batch {
+  const count = length * rows;
+  const batch = {
+    ids: new Int32Array(count),
+    positions: new Int32Array(count),
+    sequences: new Int32Array(count).fill(-1),
+    branches: new Int32Array(count),
+    targets: new Int32Array(count).fill(-1),
+  };
+  const dropSeeds = new Uint32Array(dropoutSeed === null ? 0 : count);
+  for (const { piece, unit, index, head, start, sequence, branch } of pieces) {
+    const { tokens, from } = piece;
+    for (let i = 0; i < tokens.length - 1; i++) {
+      const isOwn = i >= from - 1;
+      const at = isOwn ? start + i : head + i;
+      batch.ids[at] = tokens[i]!;
+      batch.positions[at] = i;
+      batch.sequences[at] = sequence;
+      if (isOwn) batch.branches[at] = branch;
+      if (isOwn) batch.targets[at] = tokens[i + 1]!;
+      if (dropoutSeed !== null) dropSeeds[at] = seedOf(dropoutSeed, unit, index, i);
+    }
+  }
+  return dropoutSeed === null ? batch : { ...batch, dropSeeds };
+}
+
+/** What belongs to a piece, of what belongs to the places of a batch. */
+export const cut = (values: Float32Array, { piece, start }: Placed): Float32Array =>
+  values.slice(start + piece.from - 1, start + piece.tokens.length - 1);
+
+/** Weights of the pieces, unit by unit, to their places. */
+export function weightsOf(
+  micro: MicroBatch,
+  weigh: (unit: number, scores: Scores[]) => readonly Float32Array[],
+  scores: readonly Scores[],
+) {
+  const weights = new Float32Array(micro.tokens * micro.rows);
+  for (let first = 0; first < micro.pieces.length; ) {
+    const { unit } = micro.pieces[first]!;
+    let end = first + 1;
+    while (micro.pieces[end]?.unit === unit) end++;
+    const given = weigh(unit, scores.slice(first, end));
+    for (let i = first; i < end; i++) put(weights, micro.pieces[i]!, given[i - first]);
+    first = end;
+  }
+  return weights;
+}
+
+function put(weights: Float32Array, { piece, unit, start }: Placed, given: Float32Array | undefined) {
+  const wanted = piece.tokens.length - piece.from;
+  if (given?.length !== wanted)
+    throw new RangeError(`Unit ${unit}: ${given?.length ?? "no"} weights for ${wanted} tokens that were scored`);
+  weights.set(given, start + piece.from - 1);
+}

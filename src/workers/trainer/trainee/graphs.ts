@@ -1,0 +1,49 @@
+/** Graphs by shape: those used last are kept as long as there is memory for them. */
+import { OutOfMemory } from "../../../native/ggml/ggml.ts";
+import { buildGraph, type Graph, type GraphShape } from "../engine/graph.ts";
+import type { Model } from "../engine/transformer.ts";
+
+export type Graphs = {
+  get: (shape: GraphShape) => Graph;
+  /** Of the largest there was. */
+  readonly largestBytes: number;
+  free: () => void;
+};
+
+export function openGraphs(model: Model, mostBytes: number): Graphs {
+  const kept = new Map<string, Graph>(); // the one used last comes last
+  let largestBytes = 0;
+  const bytes = () => [...kept.values()].reduce((sum, graph) => sum + graph.bytes, 0);
+  const drop = (key: string) => {
+    kept.get(key)?.free();
+    kept.delete(key);
+  };
+  const dropAll = () => {
+    for (const key of [...kept.keys()]) drop(key);
+  };
+  function build(shape: GraphShape): Graph {
+    try {
+      return buildGraph(model, shape);
+    } catch (error) {
+      if (!(error instanceof OutOfMemory) || kept.size === 0) throw error;
+      dropAll();
+      return buildGraph(model, shape);
+    }
+  }
+  return {
+    get(shape) {
+      const { dropout, ...rest } = shape;
+      const key = JSON.stringify([rest, dropout !== undefined]);
+      const found = kept.get(key) ?? build(shape);
+      kept.delete(key);
+      for (const oldest of [...kept.keys()]) if (bytes() + found.bytes > mostBytes) drop(oldest);
+      kept.set(key, found);
+      largestBytes = Math.max(largestBytes, found.bytes);
+      return found;
+    },
+    get largestBytes() {
+      return largestBytes;
+    },
+    free: dropAll,
+  };
+}

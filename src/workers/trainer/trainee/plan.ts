@@ -1,0 +1,61 @@
+/** How much of the work is done at once: as the estimate of memory says, so that it is true. */
+import type { Header } from "../../../lib/gguf/parse.ts";
+import { blocksFor, GRAPHS_KEPT, holdsTurned, microTokens, recomputes } from "../../../lib/training/memory.ts";
+import { activationBytes, type Micro } from "../../../lib/training/memory_graph.ts";
+import { type Architecture, usesHeadNorms } from "../engine/architecture.ts";
+import type { GraphShape } from "../engine/inputs.ts";
+import { type MicroBatch, roundUp, type Sizes } from "./batches.ts";
+import type { TraineeOptions } from "./types.ts";
+
+export type MicroPlan = {
+  sizes: Sizes;
+  /** Of graphs together: older ones are given up beyond it. */
+  keptBytes: number;
+  /** How a graph for a micro-batch is built; `trains` false: forward only. */
+  shape: (micro: MicroBatch, trains: boolean) => GraphShape;
+};
+
+/** Sizes of rows and of micro-batches between two powers of two: a graph is cheap on the CPU, and padding is not. */
+const STEPS = { cpu: 8, cuda: 4 } as const;
+
+type Base = { architecture: Architecture; header: Header; isFused: boolean };
+
+export function planMicro(options: TraineeOptions, { architecture, header, isFused }: Base): MicroPlan {
+  const { microDivisor, lora, maxLength } = options;
+  const device = options.device.kind;
+  const of = { ...architecture, normsHeads: usesHeadNorms(architecture) };
+  const shares = lora === null || lora.dropout === 0;
+  const attention = isFused ? ("seen" as const) : ("squared" as const);
+  const sizes = { tokens: microTokens(device, microDivisor), steps: STEPS[device], shares, attention };
+  const full = ({ tokens, rows, scored }: Pick<MicroBatch, "tokens" | "rows" | "scored">): Micro => {
+    const micro = {
+      ...{ tokens, rows, scored },
+      ...blocksFor(of, { tokens, rows, scored }, { device, microDivisor }),
+      ...{ trainsAll: lora === null, weightBytes: header.dataBytes / elementsOf(header), isFused },
+      holdsTurned: holdsTurned(device, header.dataBytes),
+    };
+    return { ...micro, recomputes: options.checkpointing && recomputes(of, micro, { device, microDivisor }) };
+  };
+  const longest = roundUp(Math.max(2, maxLength), sizes.steps);
+  const tokens = isFused ? Math.max(sizes.tokens, longest) : longest;
+  const rows = Math.max(1, Math.floor(sizes.tokens / tokens));
+  return {
+    sizes,
+    keptBytes: GRAPHS_KEPT * activationBytes(of, full({ tokens, rows, scored: tokens * rows })),
+    shape(micro, trains) {
+      const { attentionBlock, headChunk, recomputes: checkpoints } = full(micro);
+      const { temperature } = options;
+      const sized = {
+        tokens: micro.tokens,
+        rows: micro.rows,
+        scored: micro.scored,
+        attentionBlock,
+        headChunk,
+        temperature,
+      };
+      return { ...sized, trains, checkpoints: trains && checkpoints };
+    },
+  };
+}
+
+const elementsOf = ({ tensors }: Header) => [...tensors.values()].reduce((sum, { elements }) => sum + elements, 0);

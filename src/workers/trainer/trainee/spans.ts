@@ -1,0 +1,93 @@
+/**
+ * What lies in a row without a gap: a piece by itself, or pieces that begin alike, whose beginning is then there once.
+ * Eight answers to a question are mostly the question. Pure.
+ */
+import type { Piece } from "./types.ts";
+
+type Unit = readonly Piece[];
+
+/** Its first `from - 1` tokens lie where the span begins, every other token i at `offset` + i. `branch` 0: all its own. */
+export type Member = { piece: Piece; unit: number; index: number; offset: number; branch: number };
+export type Span = { length: number; members: readonly Member[] };
+/** Units that stay together. */
+export type Parcel = { spans: readonly Span[]; longest: number };
+
+/** The last token of a piece is only a target. */
+const lengthOf = ({ tokens }: Piece) => tokens.length - 1;
+/** The last one before the first that is scored predicts, and is everyone's own. */
+const headOf = ({ from }: Piece) => from - 1;
+
+const LEAST_HEAD = 4;
+/**
+ * A shared row may be so long, or by so much longer than its longest piece: where attention takes the square of it, few
+ * tokens; where it takes what is seen, as many as one block of the kernels can go through before the others are done.
+ */
+const ROW = { squared: 128, seen: 4096 } as const;
+const LONGER = 1.5;
+
+/** Of a micro-batch, at most; what attention takes. */
+export type Room = { most: number; attention: keyof typeof ROW };
+
+export function parcelsOf(units: readonly Unit[], { shares, ...room }: Room & { shares: boolean }): Parcel[] {
+  const alike = new Map<string, number[]>();
+  const parcels: Parcel[] = [];
+  units.forEach((pieces, unit) => {
+    const head = shares ? commonHead(pieces) : null;
+    if (head === null) parcels.push(apart(pieces, unit));
+    else if (!alike.get(head)?.push(unit)) alike.set(head, [unit]);
+  });
+  for (const which of alike.values()) parcels.push(...together(units, which, room));
+  return parcels;
+}
+
+/** Null: the pieces do not begin alike, or with too little. */
+function commonHead(pieces: Unit): string | null {
+  const heads = pieces.map((piece) => piece.tokens.subarray(0, headOf(piece)).join());
+  return headOf(pieces[0]!) >= LEAST_HEAD && heads.every((head) => head === heads[0]) ? heads[0]! : null;
+}
+
+function apart(pieces: Unit, unit: number): Parcel {
+  const spans = pieces.map(
+    (piece, index): Span => ({
+      length: lengthOf(piece),
+      members: [{ piece, unit, index, offset: 0, branch: 0 }],
+    }),
+  );
+  return { spans, longest: Math.max(...pieces.map(lengthOf)) };
+}
+
+/** As many of the units in a span as a row should hold. */
+function together(units: readonly Unit[], which: readonly number[], { most, attention }: Room): Parcel[] {
+  const longest = Math.max(...which.flatMap((unit) => units[unit]!.map(lengthOf)));
+  const room = Math.min(Math.max(ROW[attention], LONGER * longest), Math.max(most, longest));
+  const head = headOf(units[which[0]!]![0]!);
+  const rest = (unit: number) => units[unit]!.reduce((sum, piece) => sum + lengthOf(piece) - head, 0);
+  const parcels: Parcel[] = [];
+  let some: number[] = [];
+  let length = head;
+  const flush = () => {
+    const [only = 0] = some;
+    const isAlone = some.length === 1 && (units[only]!.length === 1 || length > room);
+    if (isAlone) parcels.push(apart(units[only]!, only));
+    else if (some.length > 0) parcels.push(sharing(units, some, head));
+    [some, length] = [[], head];
+  };
+  for (const unit of which) {
+    if (length + rest(unit) > room) flush();
+    some.push(unit);
+    length += rest(unit);
+  }
+  flush();
+  return parcels;
+}
+
+function sharing(units: readonly Unit[], which: readonly number[], head: number): Parcel {
+  const pieces = which.flatMap((unit) => units[unit]!.map((piece, index) => ({ piece, unit, index })));
+  let length = head;
+  const members = pieces.map((each, i): Member => {
+    const offset = length - head;
+    length += lengthOf(each.piece) - head;
+    return { ...each, offset, branch: i + 1 };
+  });
+  return { spans: [{ length, members }], longest: length };
+}

@@ -1,0 +1,170 @@
+/** Puts the engine together: one model on one device, its adapters or all of it trainable. */
+import { open } from "node:fs/promises";
+import { readHeader } from "../../../lib/gguf/read.ts";
+import { openRandom } from "../../../lib/random.ts";
+import { ggufTargets, type LoraSettings } from "../../../lib/training/lora.ts";
+import { type Backend, openBackend, putBytes } from "../../../native/ggml/ggml.ts";
+import { architectureOf } from "../engine/architecture.ts";
+import { openPatterns, type Patterns } from "../engine/dropout.ts";
+import { canFuse } from "../engine/fused/fused.ts";
+import { type Merger, openMerger } from "../engine/fused/merge.ts";
+import { openOptimizer } from "../engine/optimizer.ts";
+import { type Lora, loadWeights, type ModelFile, type Weights } from "../engine/weights.ts";
+import { adapterOf, trainedRows } from "../results/adapter.ts";
+import { batchOf, cut, type MicroBatch, microBatches, weightsOf } from "./batches.ts";
+import { loadMoments, loadTrained, saveTrained } from "./files.ts";
+import { openGraphs } from "./graphs.ts";
+import { type MicroPlan, planMicro } from "./plan.ts";
+import type { Piece, Scores, Trainee, TraineeOptions } from "./types.ts";
+
+export async function openTrainee(options: TraineeOptions): Promise<Trainee> {
+  const file = await openFile(options.modelPath);
+  const architecture = architectureOf(file.header);
+  const backend = openBackend(options.dataDir, options.device);
+  const lora = options.lora && engineLora(options.lora);
+  const weights = loadWeights(backend, file, lora);
+  drawAdapters(weights, options.seed);
+  const optimizer = openOptimizer(weights);
+  const patterns = options.lora && dropoutPatterns(backend, weights, options.lora, options.seed);
+  const model = { architecture, weights };
+  const plan = planMicro(options, { architecture, header: file.header, isFused: canFuse(model) });
+  const graphs = openGraphs(model, plan.keptBytes);
+  let merger: Merger | null = null;
+  const opened: Opened = { options, plan, patterns, graph: graphs.get };
+  return {
+    file,
+    architecture,
+    trainableParameters: weights.trainable.reduce((sum, { shape }) => sum + shape.reduce((a, b) => a * b, 1), 0),
+    get memoryBytes() {
+      return weights.bytes + optimizer.bytes + (patterns?.bytes ?? 0) + (merger?.bytes ?? 0) + graphs.largestBytes;
+    },
+    score: (pieces, how) => score(opened, pieces, how ?? {}),
+    learn: (units, weigh, how) => learn(opened, units, weigh, how),
+    step(how) {
+      const norm = optimizer.step(how);
+      weights.clearGradients();
+      return norm;
+    },
+    get steps() {
+      return optimizer.steps;
+    },
+    merge(places) {
+      if (!lora || !canFuse(model)) return false;
+      merger ??= openMerger(architecture, weights);
+      return merger.merge(places, optimizer.steps);
+    },
+    adapter: () => adapterOf(weights, architecture.name),
+    rows() {
+      if (lora) throw new Error("An adapter was trained: the weights are those of the file");
+      return trainedRows(weights);
+    },
+    save: (dir) => saveTrained(dir, weights, optimizer),
+    async load(dir, { moments }) {
+      loadTrained(dir, weights);
+      if (moments) loadMoments(dir, weights, optimizer);
+    },
+    close() {
+      merger?.free();
+      graphs.free();
+      patterns?.free();
+      optimizer.free();
+      weights.free();
+      backend.close();
+    },
+  };
+}
+
+async function openFile(path: string): Promise<ModelFile> {
+  const file = await open(path);
+  try {
+    const { size } = await file.stat();
+    const read = async (buffer: Uint8Array, at: number, length: number, from: number) =>
+      (await file.read(buffer, at, length, from)).bytesRead;
+    return { path, header: await readHeader(read, size) };
+  } finally {
+    await file.close();
+  }
+}
+
+const engineLora = (given: LoraSettings): Lora => ({
+  rank: given.r,
+  alpha: given.alpha,
+  rslora: given.use_rslora,
+  targets: ggufTargets(given),
+});
+
+/** As PEFT: A uniform within ±1/√inputs (Kaiming with a = √5), B zero, so that at first nothing is changed. */
+function drawAdapters({ trainable, backend }: Weights, seed: number) {
+  if (trainable.length === 0) throw new Error("Nothing would be trained: the model has none of the target modules");
+  trainable.forEach(({ name, shape, tensor }, i) => {
+    if (!name.endsWith(".lora_a")) return;
+    const [inputs = 1, rank = 1] = shape;
+    const random = openRandom(seed, i);
+    const bound = 1 / Math.sqrt(inputs);
+    putBytes(
+      backend.ggml,
+      tensor,
+      Float32Array.from({ length: inputs * rank }, () => (2 * random() - 1) * bound),
+    );
+  });
+}
+
+function dropoutPatterns(backend: Backend, { trainable }: Weights, lora: LoraSettings, seed: number): Patterns | null {
+  if (lora.dropout === 0) return null;
+  const widths = trainable.filter(({ name }) => name.endsWith(".lora_a")).map(({ shape }) => shape[0] ?? 1);
+  return openPatterns(backend, widths, { rate: lora.dropout, seed });
+}
+
+type Opened = {
+  options: TraineeOptions;
+  plan: MicroPlan;
+  patterns: Patterns | null;
+  graph: ReturnType<typeof openGraphs>["get"];
+};
+
+async function score(opened: Opened, pieces: readonly Piece[], how: { reference?: boolean; entropies?: boolean }) {
+  if (how.reference && !opened.options.lora)
+    throw new Error("Only an adapter can be taken away: the reference needs one");
+  const all: Scores[] = [];
+  for (const micro of microBatches(
+    pieces.map((piece) => [piece]),
+    opened.plan.sizes,
+  )) {
+    await turn(opened);
+    const { reference = false, entropies = false } = how;
+    const shape = { ...opened.plan.shape(micro, false), reference, entropies };
+    const graph = opened.graph(shape);
+    const scores = read(micro, graph.forward(batchOf(micro, null)), entropies ? graph.entropies() : null);
+    micro.pieces.forEach(({ unit }, i) => {
+      all[unit] = scores[i]!;
+    });
+  }
+  return all;
+}
+
+async function learn(opened: Opened, ...[units, weigh, how]: Parameters<Trainee["learn"]>) {
+  const { plan, patterns } = opened;
+  const { entropies = false, dropoutSeed } = how;
+  for (const micro of microBatches(units, plan.sizes)) {
+    await turn(opened);
+    const shape = { ...plan.shape(micro, true), entropies };
+    const graph = opened.graph(patterns ? { ...shape, dropout: patterns } : shape);
+    const logps = graph.forward(batchOf(micro, patterns ? dropoutSeed : null));
+    const scores = read(micro, logps, entropies ? graph.entropies() : null);
+    graph.backward(weightsOf(micro, weigh, scores));
+  }
+}
+
+/** Entropies within what is possible: where the target was as good as impossible, the device's are not. */
+function read(micro: MicroBatch, logps: Float32Array, entropies: Float32Array | null): Scores[] {
+  return micro.pieces.map((piece) => ({
+    logps: cut(logps, piece),
+    entropies: entropies && cut(entropies, piece).map((each) => Math.max(0, each)),
+  }));
+}
+
+/** The event loop gets its turn: native code has held the thread. */
+async function turn({ options }: Opened) {
+  await new Promise<void>((resolve) => setImmediate(resolve));
+  options.onTurn?.();
+}
