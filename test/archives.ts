@@ -4,9 +4,17 @@ import { deflateRawSync, gzipSync } from "node:zlib";
 const BLOCK = 512;
 const text = new TextEncoder();
 
-export type TarEntry = { name: string; type?: string; content?: string | Uint8Array; size?: number; prefix?: string };
+export type TarEntry = {
+  name: string;
+  type?: string;
+  content?: string | Uint8Array;
+  size?: number;
+  prefix?: string;
+  /** Seconds since 1970. */
+  mtime?: number;
+};
 
-export function tarBlock({ name, type = "0", content = "", size, prefix = "" }: TarEntry): Uint8Array {
+export function tarBlock({ name, type = "0", content = "", size, prefix = "", mtime }: TarEntry): Uint8Array {
   const body = typeof content === "string" ? text.encode(content) : content;
   const block = new Uint8Array(BLOCK + Math.ceil(body.length / BLOCK) * BLOCK);
   const put = (value: string | Uint8Array, at: number) =>
@@ -14,6 +22,7 @@ export function tarBlock({ name, type = "0", content = "", size, prefix = "" }: 
   put(name, 0);
   put("0000644\0", 100);
   put(`${(size ?? body.length).toString(8).padStart(11, "0")}\0`, 124);
+  if (mtime !== undefined) put(`${mtime.toString(8).padStart(11, "0")}\0`, 136);
   put("        ", 148);
   put(type, 156);
   put("ustar\u000000", 257);

@@ -1,6 +1,6 @@
-import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join, resolve } from "node:path";
+import { join } from "node:path";
 import { openContext } from "../src/app.ts";
 import type { Ctx, SCOPES } from "../src/context.ts";
 import { isServicePath } from "../src/http/answer/service_errors.ts";
@@ -18,8 +18,11 @@ import type { Supervisor } from "../src/platform/workers/supervisor.ts";
 import * as keys from "../src/resources/api_keys/service.ts";
 import * as workspaces from "../src/resources/workspaces/service.ts";
 import { mount } from "../src/routes.ts";
+import { type CliOptions, makeKey, program, runVerk } from "./cli.ts";
 import { conforms } from "./conformance.ts";
 import { openMigrated } from "./template_db.ts";
+
+export { makeKey, program } from "./cli.ts";
 
 export const tempDir = () => mkdtempSync(join(tmpdir(), "verk-test-"));
 
@@ -224,17 +227,17 @@ export async function atEveryFailpoint(
   throw new Error(`more than ${most} failpoints: split the scenario`);
 }
 
-const ROOT = resolve(import.meta.dir, "..");
-/** The compiled executable where there is one, else the source under this Bun. */
-export const program = (): string[] => {
-  const binary = process.env["VERK_BINARY"] ?? join(ROOT, "dist/verk");
-  return existsSync(binary) ? [binary] : [process.execPath, join(ROOT, "src/main.ts")];
+type BinaryOptions = {
+  dir?: string;
+  args?: string[];
+  env?: Record<string, string>;
+  prefix?: string[];
+  /** A key that was made before; without it the first `call` or `apiKey` makes one. */
+  key?: string;
 };
 
-type BinaryOptions = { dir?: string; args?: string[]; env?: Record<string, string>; prefix?: string[] };
-
 /** `verk serve` as a real process on a free port, in an empty environment and an empty working directory. */
-export async function startBinary({ dir = tempDir(), args = [], env = {}, prefix = [] }: BinaryOptions = {}) {
+export async function startBinary({ dir = tempDir(), args = [], env = {}, prefix = [], ...given }: BinaryOptions = {}) {
   const child = Bun.spawn([...prefix, ...program(), "serve", "--data", dir, "--listen", "127.0.0.1:0", ...args], {
     env: { HOME: dir, PATH: process.env["PATH"] ?? "", ...env },
     cwd: dir,
@@ -256,12 +259,20 @@ export async function startBinary({ dir = tempDir(), args = [], env = {}, prefix
     return { code: child.exitCode, signal: child.signalCode, stderr };
   });
   const url = await Promise.race([ready, exited.then(({ stderr }) => Promise.reject(new Stopped(stderr)))]);
+  let made = given.key;
+  const apiKey = async () => (made ??= (await makeKey(dir)).key);
   return {
     url,
     dir,
     child,
     exited,
     pid: child.pid,
+    apiKey,
+    /** A command beside this server, which finds it by its data directory. */
+    verk: (args: readonly string[], options: Partial<CliOptions> = {}) =>
+      runVerk(args, { cwd: dir, ...options, env: { VERK_DATA: dir, ...options.env } }),
+    call: async (method: string, path: string, body?: unknown) =>
+      await callOver(url + path, method, await apiKey(), body),
     stderr: () => stderr,
     async kill(signal: NodeJS.Signals = "SIGKILL") {
       child.kill(signal);
@@ -270,23 +281,22 @@ export async function startBinary({ dir = tempDir(), args = [], env = {}, prefix
   };
 }
 
+/** Sends a form, text or bytes as they are, and all else as JSON. */
+async function callOver(url: string, method: string, key: string, body: unknown): Promise<Answer & { text: string }> {
+  const isRaw = body instanceof FormData || body instanceof Uint8Array || typeof body === "string";
+  const headers = {
+    ...(isServicePath(new URL(url).pathname) ? { "x-api-key": key } : { authorization: `Bearer ${key}` }),
+    ...(isRaw || body === undefined ? {} : { "content-type": "application/json" }),
+  };
+  const sent = isRaw ? (body as BodyInit) : JSON.stringify(body);
+  const response = await fetch(url, { method, headers, ...(body === undefined ? {} : { body: sent }) });
+  const text = await response.text();
+  const isJson = text !== "" && response.headers.get("content-type")?.startsWith("application/json");
+  return { status: response.status, body: isJson ? JSON.parse(text) : text, text, headers: response.headers };
+}
+
 export class Stopped extends Error {
   constructor(readonly stderr: string) {
     super(`the server stopped:\n${stderr}`);
   }
-}
-
-/** A key made from the command line, beside a running server or without one. */
-export async function makeKey(dir: string, ...args: string[]): Promise<{ id: string; key: string }> {
-  const child = Bun.spawn([...program(), "keys", "create", "--data", dir, "--json", ...args], {
-    env: { HOME: dir, PATH: process.env["PATH"] ?? "" },
-    stderr: "pipe",
-  });
-  const [out, err] = await Promise.all([
-    new Response(child.stdout).text(),
-    new Response(child.stderr).text(),
-    child.exited,
-  ]);
-  if (child.exitCode !== 0) throw new Error(`verk keys create: ${err}`);
-  return JSON.parse(out);
 }

@@ -5,9 +5,9 @@ import { write } from "../src/platform/db/db.ts";
 import * as deploying from "../src/resources/deployments/fleet/moves.ts";
 import type { DeploymentRow } from "../src/resources/deployments/table.ts";
 import { UNTOLD } from "../src/resources/training_jobs/policy.ts";
-import { step } from "../src/resources/training_jobs/running/progress.ts";
 import * as jobs from "../src/resources/training_jobs/service.ts";
 import * as training from "../src/resources/training_jobs/state/moves.ts";
+import { step } from "../src/resources/training_jobs/state/progress.ts";
 
 /** Micro-dollars for an hour: free, less than can be counted in a minute, usual, dear and odd. */
 export const RATES = [null, 7, 58_000, 36_000_000, 999_999_937];
@@ -20,6 +20,8 @@ export type Deed = {
   ends?: true;
   surely?: true;
   begins?: true;
+  /** The time up to here is kept, should the process die. */
+  meters?: true;
   counts?: number;
 };
 export type Dice = { below: (limit: number) => number; pick: <T>(of: readonly T[]) => T };
@@ -30,7 +32,7 @@ export function jobDeed(status: string, { workspaceId, isOpen, dice }: Moment): 
   const deeds: Deed[] = [
     { does: (ctx, id) => training.begin(ctx, id, { device: "cpu", memoryBytes: 1 }) },
     { does: (ctx, id) => training.begin(ctx, id, { device: "cpu", memoryBytes: 1 }) },
-    { does: (ctx, id) => step(ctx, id, told) },
+    { does: (ctx, id) => step(ctx, id, told), meters: true },
     { does: (ctx, id) => jobs.pause(ctx, workspaceId, id) },
     { does: (ctx, id) => jobs.pause(ctx, workspaceId, id) },
     { does: (ctx, id) => jobs.resume(ctx, { workspaceId, keyId: null }, id) },

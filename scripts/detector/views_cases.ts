@@ -1,6 +1,6 @@
 /** Writes views_cases.json: the crop plans that training and the product must agree on. */
 import { join } from "node:path";
-import { cutCrop, planCrops, reflected } from "../../src/workers/detector/views.ts";
+import { cutCrop, planCrops, reflected } from "../../src/workers/detector/image/views.ts";
 
 // biome-ignore format: a table should look like one
 const SIZES: [width: number, height: number][] = [

@@ -16,14 +16,14 @@ async function check(parts: readonly string[], env: Record<string, string> = {})
   return { code, rows };
 }
 
-test("the check of a GPU works on the processor, part by part", async () => {
-  const { code, rows } = await check(["exact", "rolling"]);
-  expect([...new Set(rows.map(({ bench }) => bench))]).toEqual(["exact", "rolling"]);
+test("the check of a GPU works on the processor", async () => {
+  const { code, rows } = await check(["rolling"]);
+  expect([...new Set(rows.map(({ bench }) => bench))]).toEqual(["rolling"]);
   expect(rows.filter(({ ok }) => ok === false)).toEqual([]);
   expect(code).toBe(0);
 }, 600_000);
 
-test("a part that ends early is a finding, not an end of the check", async () => {
+test("the check goes part by part, and a part that ends early is a finding, not an end of the check", async () => {
   const { code, rows } = await check(["peft", "exact"], { VERK_PYTHON: "false" });
   expect(rows.map(({ bench, ok }) => `${bench} ${ok}`)).toEqual([
     "peft false",

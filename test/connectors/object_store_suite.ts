@@ -4,14 +4,28 @@ import type { Credentials, SourceType } from "../../src/lib/source.ts";
 import type { Open } from "../../src/workers/connector/types.ts";
 import { cuttingProxy } from "../servers/proxy.ts";
 import { faultOf } from "./formats_kit.ts";
-import { calm, chunksOf, expectSilence, numbered, openSource, readLarge, readRows } from "./objects_kit.ts";
+import {
+  calm,
+  chunksOf,
+  expectFlat,
+  expectSilence,
+  LARGE_ROWS,
+  largeFile,
+  numbered,
+  openSource,
+  readLarge,
+  readRows,
+} from "./objects_kit.ts";
 import { rowsAsParquet } from "./parquet_writer.ts";
 
+export type SmallObject = { name: string; content: string };
 export type Bench = {
   type: SourceType;
   open: Open;
   /** With somebody else's client. */
   put: (key: string, content: string | Uint8Array) => Promise<unknown>;
+  /** The same for many small objects, where the server has a cheaper way. */
+  putAll?: (objects: readonly SmallObject[]) => Promise<unknown>;
   /** Of a path in the bucket; through another port where one is given. */
   uri: (path: string, port?: number) => string;
   /** In a bucket that is not there. */
@@ -78,11 +92,18 @@ export function objectStoreTests(bench: Bench) {
     });
 
     test("more than one page of them", async () => {
-      const keys = Array.from({ length: 1005 }, (_, i) => `pages/${String(i).padStart(5, "0")}.jsonl`);
-      for (let i = 0; i < keys.length; i += 15)
-        await Promise.all(keys.slice(i, i + 15).map((key, k) => put(key, lines(numbered(1, i + k)))));
-      expect(ids(await readRows(at(uri("pages/"))))).toEqual(keys.map((_, i) => i));
-    }, 600_000); // a thousand requests to a server that may be emulated
+      const putAll = bench.putAll ?? putInTurn;
+      // Hidden objects fill the first page, and are not read: each request costs much where the server is emulated.
+      const hidden = Array.from({ length: 1000 }, (_, i) => `pages/_${String(i).padStart(4, "0")}`);
+      const names = ["pages/0.jsonl", ...hidden, "pages/a.jsonl", "pages/b.jsonl"];
+      await putAll(names.map((name, i) => ({ name, content: lines(numbered(1, i)) })));
+      expect(ids(await readRows(at(uri("pages/"))))).toEqual([0, 1001, 1002]);
+    }, 600_000); // a thousand objects in a server that may be emulated
+
+    async function putInTurn(objects: readonly SmallObject[]) {
+      for (let i = 0; i < objects.length; i += 15)
+        await Promise.all(objects.slice(i, i + 15).map(({ name, content }) => put(name, content)));
+    }
 
     test("where one stopped, another goes on: after any piece, exactly the remaining rows", async () => {
       const rows = [...a, ...b, ...numbered(3)];
@@ -228,12 +249,9 @@ export function objectStoreTests(bench: Bench) {
     });
   });
 
-  test("a million rows in flat memory", async () => {
-    const part = Array.from({ length: 10 }, (_, i) => lines(numbered(100_000, i * 100_000)));
-    await put("large/rows.jsonl", part.join(""));
+  test(`${LARGE_ROWS} rows in flat memory`, async () => {
+    await put("large/rows.jsonl", largeFile());
     const source = { source_type: type, source_uri: uri("large/") };
-    const { rows, growthBytes, last } = await readLarge({ source, credentials });
-    expect({ rows, last }).toEqual({ rows: 1_000_000, last: numbered(1, 999_999)[0]! });
-    expect(growthBytes).toBeLessThan(150e6);
+    expectFlat(await readLarge({ source, credentials }));
   }, 120_000);
 }

@@ -2,6 +2,7 @@ import { expect } from "bun:test";
 import type { Credentials, Source } from "../../src/lib/source.ts";
 import { createDialer } from "../../src/workers/connector/dialer.ts";
 import type { Chunk, Connector, Cursor, Open } from "../../src/workers/connector/types.ts";
+import { sweep } from "../sweep.ts";
 
 export type Opened = { open: Open; source: Source; credentials: Credentials };
 type Options = { allow?: readonly string[]; rowBytes?: number; hubEndpoint?: string; idleMs?: number };
@@ -47,14 +48,28 @@ export const numbered = (count: number, from = 0) =>
 
 export const sum = (numbers: readonly number[]) => numbers.reduce((a, b) => a + b, 0);
 
+/** In a quick run the rows are 25 MB together, which is more than FLAT_BYTES: a reader that keeps them is found out. */
+export const LARGE_ROWS = sweep({ quick: 100_000, full: 1_000_000 });
+const FLAT_BYTES = 20e6;
+const PADDING = "x".repeat(200);
+export const largeText = (i: number) => `row ${i} of many ${PADDING}`;
+export const largeTexts = () => Array.from({ length: LARGE_ROWS }, (_, i) => largeText(i));
+export const largeFile = () => `{"text":"${largeTexts().join('"}\n{"text":"')}"}\n`;
+
 const READER = new URL("./read_large.ts", import.meta.url).pathname;
 
 type Large = { source: Source; credentials: Credentials; hubEndpoint?: string };
+type Reading = { rows: number; growthBytes: number; last: string };
 
 /** Reads everything in a process of its own and tells how much its memory grew after the first rows. */
-export async function readLarge(task: Large): Promise<{ rows: number; growthBytes: number; ms: number; last: string }> {
+export async function readLarge(task: Large): Promise<Reading> {
   const child = Bun.spawn([process.execPath, READER], { stdin: Buffer.from(JSON.stringify(task)), stdout: "pipe" });
   const said = await new Response(child.stdout).text();
   if ((await child.exited) !== 0) throw new Error(`the reader failed: ${said}`);
   return JSON.parse(said);
+}
+
+export function expectFlat({ rows, last, growthBytes }: Reading) {
+  expect({ rows, text: JSON.parse(last).text }).toEqual({ rows: LARGE_ROWS, text: largeText(LARGE_ROWS - 1) });
+  expect(growthBytes).toBeLessThan(FLAT_BYTES);
 }

@@ -3,7 +3,7 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { WINDOW } from "../../src/workers/detector/audio/windows.ts";
 import type { Calibration } from "../../src/workers/detector/calibration.ts";
-import { CROP } from "../../src/workers/detector/views.ts";
+import { CROP } from "../../src/workers/detector/image/views.ts";
 import type { ModelName } from "../../src/workers/protocol_detector.ts";
 import { floats, type Graph, TYPE, writeOnnx } from "../onnx_writer.ts";
 

@@ -1,8 +1,8 @@
 /** Who is computed for, and when. */
 import { describe, expect, test } from "bun:test";
 import { join, type Part, stretches, takeBatch } from "../../src/workers/detector/batch.ts";
-import { bytesPerPixel, sampleFrames } from "../../src/workers/detector/decode.ts";
 import { createGate } from "../../src/workers/detector/gate.ts";
+import { bytesPerPixel, sampleFrames } from "../../src/workers/detector/image/decode.ts";
 import { Left } from "../../src/workers/detector/refusal.ts";
 import type { ModelName } from "../../src/workers/protocol_detector.ts";
 

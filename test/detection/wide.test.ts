@@ -2,7 +2,7 @@
 import { afterEach, expect, test } from "bun:test";
 import { join } from "node:path";
 import sharp from "sharp";
-import { mostBytesHeld } from "../../src/workers/detector/decode.ts";
+import { mostBytesHeld } from "../../src/workers/detector/image/decode.ts";
 import { tempDir } from "../harness.ts";
 import { Detector } from "./detector.ts";
 import { FAKES, writeModels } from "./fake_models.ts";

@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { failpoints } from "../../src/platform/failpoint.ts";
 import { cut } from "../../src/resources/datasets/stream/snapshots.ts";
 import { atEveryFailpoint, makeKey, startBinary, tempDir, testApp, until } from "../harness.ts";
+import { sweep } from "../sweep.ts";
 import { violations } from "./invariants.ts";
 
 const dirs: string[] = [];
@@ -19,6 +20,7 @@ afterEach(() => {
 
 type Span = { first: number; last: number };
 const BATCH = 50;
+const ROUNDS = sweep({ quick: 3, full: 6 });
 
 /** Rows 1 to the head, each batch whole, one event for each, and a snapshot's hash that its rows still have. */
 function check(dir: string, told: Span[]) {
@@ -163,7 +165,7 @@ test("after a flush that failed a dataset takes no rows until it is opened anew,
 });
 
 test("killed at any moment while sixteen clients append: ids without a gap, whole batches, one event each", async () => {
-  for (let round = 0; round < 6; round++) {
+  for (let round = 0; round < ROUNDS; round++) {
     const dir = fresh();
     const { key } = await makeKey(dir);
     const server = await startBinary({ dir });
@@ -187,7 +189,7 @@ test("killed at any moment while sixteen clients append: ids without a gap, whol
         told.push({ first: body.first_row_id, last: body.last_row_id });
       }
     }).map((client) => client.catch(() => {}));
-    await until("the load to run", () => told.length >= 40 + round * 13);
+    await until("the load to run", () => told.length >= 40 + (round * 78) / ROUNDS);
     await server.kill("SIGKILL");
     await Promise.all(clients);
     check(dir, told);

@@ -1,7 +1,7 @@
 /** Nobody stalls the server: the largest hostile bodies that each route takes leave another client its answers. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { permutation } from "../../src/lib/random.ts";
-import { IS_FULL, randomFor } from "../sweep.ts";
+import { IS_FULL, randomFor, sweep } from "../sweep.ts";
 import { hostileBodies, type Room } from "./hostile.ts";
 import type { Watch } from "./pinger.ts";
 import { type Guarded, guardedServer, MOST_CPU_MS } from "./watchdog_kit.ts";
@@ -20,11 +20,13 @@ beforeAll(async () => {
 }, 60_000);
 afterAll(() => server?.close());
 
+const LONG_TEXT = `{"watchdog":"${"x".repeat(10 * MIB)}"}`;
+
 /** The most that this route takes, as its refusals say. */
 async function roomOf(method: string, path: string): Promise<Room> {
   const told = async (body: string, pattern: RegExp) =>
     Number(pattern.exec((await server.send(method, path, body)).text)?.[1]);
-  const bytes = (await told(`{"watchdog":"${"x".repeat(10 * MIB)}"}`, /larger than (\d+) bytes/)) || 10 * MIB;
+  const bytes = (await told(LONG_TEXT, /larger than (\d+) bytes/)) || 10 * MIB;
   const most = Math.min(bytes, 10 * MIB);
   const zeros = `{"watchdog":[${"0,".repeat(Math.floor((most - 20) / 2))}0]}`;
   return { bytes: most, values: (await told(zeros, /more than (\d+) values/)) || 1e9 };
@@ -38,10 +40,10 @@ function fieldsOf({ requestBody }: Operation): string[] {
 
 const random = randomFor("fields of hostile bodies");
 
-/** Two fields in a quick run, other ones each time; all of them in a full run. */
+/** One field in a quick run, another one each time; all of them in a full run. */
 function someFields(fields: readonly string[]): readonly string[] {
   if (IS_FULL) return fields;
-  return [...permutation(fields.length, random).slice(0, 2)].map((at) => fields[at]!);
+  return [...permutation(fields.length, random).slice(0, 1)].map((at) => fields[at]!);
 }
 
 const writing = () =>
@@ -75,5 +77,5 @@ test("H1: the largest hostile bodies to every route leave others their answers",
     }
     expect(stalls).toEqual([]);
   }
-  expect(sent).toBeGreaterThan(1_000);
+  expect(sent).toBeGreaterThan(sweep({ quick: 700, full: 1_000 }));
 }, 600_000);

@@ -1,16 +1,11 @@
 import { describe, expect, test } from "bun:test";
-import { join, resolve } from "node:path";
+import { dirname, join, resolve } from "node:path";
 import { getTableColumns, getTableName, is } from "drizzle-orm";
 import { SQLiteTable } from "drizzle-orm/sqlite-core";
 import { ConfigTree } from "../../src/platform/config/schema.ts";
 import { leaves } from "../../src/platform/config/walk.ts";
 import { testApp } from "../harness.ts";
-
-const ROOT = resolve(import.meta.dir, "../..");
-const sources = [...new Bun.Glob("src/**/*.ts").scanSync(ROOT)]
-  .filter((file) => !file.endsWith(".test.ts") && !file.endsWith(".d.ts"))
-  .sort();
-const read = (file: string) => Bun.file(join(ROOT, file)).text();
+import { cycles, importsOf, ROOT, read, sources, valueImports } from "./imports.ts";
 
 /** Ring → what it may import. What is absent is forbidden. A file may be named where the whole folder may not. */
 const MAY: Record<string, string[]> = {
@@ -59,6 +54,18 @@ const MAY: Record<string, string[]> = {
   ],
 };
 
+/** Files of a resource that other resources may import, beside `service`, `table` and `schema`. */
+const PUBLIC: Record<string, string[]> = {
+  billing: ["budget", "run_time"],
+  code_artifacts: ["unpack"],
+  datasets: ["connected/resolve", "stream/files", "stream/snapshots"],
+  models: ["results"],
+  reward_functions: ["check", "holding", "resolve"],
+  volumes: ["materialize"],
+};
+const isPublic = (resource: string, file: string) =>
+  ["service", "table", "schema", ...(PUBLIC[resource] ?? [])].includes(file);
+
 /** Where the parts are put together; `offline` is the command line's way to the services when no server runs. */
 const ROOTS = [
   "src/app.ts",
@@ -71,21 +78,19 @@ const ROOTS = [
 ];
 
 test("every import stays within its ring", async () => {
-  const scan = new Bun.Transpiler({ loader: "ts" });
   const bad: string[] = [];
   for (const file of sources) {
     const [, ring = "", area] = file.replace(/\.ts$/, "").split("/");
     const allowed = MAY[ring];
     if (!allowed || ROOTS.includes(file)) continue;
-    for (const { path } of scan.scanImports(await read(file))) {
-      if (!path.startsWith(".")) continue;
+    for (const { path } of importsOf(read(file))) {
       const to = resolve("/", file, "..", path)
         .replace(/^\/src\//, "")
         .replace(/\.(ts|html|sql)$/, "");
       const parts = to.split("/");
       const own = ring === "resources" && parts[0] === "resources" && parts[1] === area;
       const neighbour =
-        ring === "resources" && parts[0] === "resources" && ["service", "table", "schema"].includes(parts[2] ?? "");
+        ring === "resources" && parts[0] === "resources" && isPublic(parts[1] ?? "", parts.slice(2).join("/"));
       const outside = to.startsWith("/"); // package.json
       if (
         own ||
@@ -101,8 +106,32 @@ test("every import stays within its ring", async () => {
   expect(bad).toEqual([]);
 });
 
+test("no files import each other in a circle", () => {
+  expect(cycles(valueImports())).toEqual([]);
+  const circle = new Map([
+    ["a", ["b"]],
+    ["b", ["c"]],
+    ["c", ["a", "d"]],
+    ["d", []],
+  ]);
+  expect(cycles(circle)).toEqual([["a", "b", "c"]]);
+});
+
+test("a resource exports its own functions only: it re-exports nothing", () => {
+  const bad = sources.filter(
+    (file) => file.startsWith("src/resources/") && /^export (\*|\{[^}]*\}) .*from/m.test(read(file)),
+  );
+  expect(bad).toEqual([]);
+});
+
+test("no folder has more than 16 product files", () => {
+  const counts = new Map<string, number>();
+  for (const file of sources) counts.set(dirname(file), (counts.get(dirname(file)) ?? 0) + 1);
+  expect([...counts].filter(([, count]) => count > 16)).toEqual([]);
+});
+
 test("main loads nothing before it knows what it is: dynamic imports only, apart from the version", async () => {
-  const statics = [...(await read("src/main.ts")).matchAll(/^import .*from "(\..*)";$/gm)].map((m) => m[1]);
+  const statics = [...read("src/main.ts").matchAll(/^import .*from "(\..*)";$/gm)].map((m) => m[1]);
   expect(statics).toEqual(["./lib/version.ts"]);
 });
 
@@ -110,7 +139,7 @@ test("a status changes only through its machine", async () => {
   const bad: string[] = [];
   for (const file of sources) {
     if (file === "src/events/lifecycle.ts") continue;
-    for (const [set] of (await read(file)).matchAll(/\.set\(\{[^}]*\}/g))
+    for (const [set] of read(file).matchAll(/\.set\(\{[^}]*\}/g))
       if (/\bstatus\b/.test(set)) bad.push(`${file}: ${set}`);
   }
   expect(bad).toEqual([]);
@@ -172,7 +201,7 @@ test("every table in the code is the table in the database, column by column", a
 
 test("every setting is read by something", async () => {
   const readers = sources.filter((file) => !/platform\/config\w*\.ts$/.test(file));
-  const code = (await Promise.all(readers.map(read))).join("\n");
+  const code = readers.map(read).join("\n");
   const unused = leaves(ConfigTree)
     .map((leaf) => leaf.path)
     .filter((path) => !new RegExp(`\\b${path.split(".").at(-1)}\\b`).test(code));

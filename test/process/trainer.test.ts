@@ -8,7 +8,7 @@ import { systemClock } from "../../src/platform/clock.ts";
 import { sha256File } from "../../src/platform/files.ts";
 import { createLog } from "../../src/platform/log.ts";
 import { createSupervisor, type Supervisor } from "../../src/platform/workers/supervisor.ts";
-import { grantsOf } from "../../src/resources/training_jobs/running/grants.ts";
+import { grantsOf } from "../../src/resources/training_jobs/state/grants.ts";
 import { createTarReader } from "../../src/workers/inspector/tar.ts";
 import {
   type ExportTask,

@@ -6,6 +6,7 @@ import { newId } from "../../src/lib/ids.ts";
 import { openBackend } from "../../src/native/ggml/ggml.ts";
 import { liveOf } from "../../src/resources/deployments/fleet/fleet.ts";
 import { register } from "../../src/resources/models/files/folder.ts";
+import * as modelResults from "../../src/resources/models/results.ts";
 import * as models from "../../src/resources/models/service.ts";
 import type { Adapter } from "../../src/workers/trainer/results/adapter.ts";
 import { writeAdapterGguf } from "../../src/workers/trainer/results/adapter_gguf.ts";
@@ -44,7 +45,7 @@ beforeAll(async () => {
     const path = join(on.dir, "jobs", `${name}.gguf`);
     await writeAdapterGguf(path, adapter);
     const of = { workspaceId: on.workspaceA, jobId: newId("job", 1), checkpointId: newId("ckpt", 1), step: 1 };
-    await models.registerResult(on.ctx, {
+    await modelResults.registerResult(on.ctx, {
       ...of,
       variant: "adapter",
       name,

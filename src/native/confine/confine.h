@@ -36,7 +36,7 @@ struct options {
 /* rules.c: 0 or an errno; `which` then names what failed */
 int restrict_files(const struct options *options, const char **which);
 
-/* filter.c: `self` is the one process that may be sent signals */
+/* seccomp.c: `self` is the one process that may be sent signals */
 bool install_filter(bool network, unsigned self);
 
 /* namespace.c */

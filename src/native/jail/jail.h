@@ -67,7 +67,7 @@ void guard_is_blind(void) __attribute__((noreturn));
 /* command.c: never returns; says what failed on `failure_fd`, which closes when the command runs */
 void run_command(struct spec *spec, int failure_fd) __attribute__((noreturn));
 
-/* filter.c */
+/* seccomp.c */
 bool install_filter(bool host_network, bool abstract_sockets_scoped);
 
 /* landlock.c: false where the kernel is too old */

@@ -10,7 +10,7 @@ import { type DeploymentRow, deployments } from "../deployments/table.ts";
 import { keepToCredit } from "../training_jobs/state/credit.ts";
 import * as training from "../training_jobs/state/moves.ts";
 import { type JobRow, trainingJobs } from "../training_jobs/table.ts";
-import * as billing from "./service.ts";
+import * as budgets from "./budget.ts";
 
 const { open, closeAll } = manyApps();
 afterEach(closeAll);
@@ -81,8 +81,8 @@ test("M3: keys that a budgeted key makes share its budget, and none of them gets
   const twin = await keyWith(app, null, parent.key); // as much as its maker
   const grandchild = await keyWith(app, null, child.key);
   const left = (key: Key) => {
-    const budget = billing.tightestBudget(app.ctx, { workspaceId: app.workspaceA, keyId: key.id });
-    return budget && billing.leftOf(budget) / 1e6;
+    const budget = budgets.tightestBudget(app.ctx, { workspaceId: app.workspaceA, keyId: key.id });
+    return budget && budgets.leftOf(budget) / 1e6;
   };
   spend(app, clock, grandchild, 3);
   expect([left(parent), left(child), left(twin), left(grandchild)]).toEqual([7, 1, 7, 1]);
@@ -101,7 +101,7 @@ test("M3: keys that replace each other make no long chain, and budgets below bud
   let key = await keyWith(app, 100);
   const first = key.id;
   for (let i = 0; i < 40; i++) key = await keyWith(app, null, key.key);
-  expect(billing.chainOf(app.ctx.db, key.id).map(({ id }) => id)).toEqual([key.id, first]);
+  expect(budgets.chainOf(app.ctx.db, key.id).map(({ id }) => id)).toEqual([key.id, first]);
   for (let usd = 99; usd > 0; usd--) {
     const { status, body } = await app.call(
       "POST",
@@ -112,7 +112,7 @@ test("M3: keys that replace each other make no long chain, and budgets below bud
     if (status === 201) key = body;
     else {
       expect([body.error.code, body.error.param]).toEqual(["invalid_request", "/monthly_budget_usd"]);
-      expect(billing.chainOf(app.ctx.db, key.id)).toHaveLength(billing.MOST_LEVELS);
+      expect(budgets.chainOf(app.ctx.db, key.id)).toHaveLength(budgets.MOST_LEVELS);
       return;
     }
   }
@@ -234,7 +234,7 @@ test("M3: wherever the server is killed, a key has spent what the ledger says", 
     const sum = (sql: string) => after.ctx.db.$client.query<{ n: number | null }, []>(sql).get()?.n ?? 0;
     const charged = sum("SELECT -sum(amount_micros) AS n FROM ledger_entries WHERE kind = 'charge'");
     expect(sum(`SELECT -sum(amount_micros) AS n FROM ledger_entries WHERE api_key_id = '${child.id}'`)).toBe(charged);
-    for (const key of [parent, child]) expect(billing.chargedMicros(after.ctx.db, key.id, clock.now())).toBe(charged);
+    for (const key of [parent, child]) expect(budgets.chargedMicros(after.ctx.db, key.id, clock.now())).toBe(charged);
     expect([0, 10_000_000]).toContain(charged);
     await after.close();
     after.remove();

@@ -13,8 +13,6 @@ import * as looseKeys from "../loose_keys/service.ts";
 import { present } from "./schema.ts";
 import { type CodeArtifactRow, codeArtifacts } from "./table.ts";
 
-export { unpack } from "./unpack.ts";
-
 const insert = preparedInsert(codeArtifacts);
 const mine = eq(codeArtifacts.workspaceId, sql.placeholder("workspaceId"));
 const byId = preparedRow(codeArtifacts, and(eq(codeArtifacts.id, sql.placeholder("id")), mine));

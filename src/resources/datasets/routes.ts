@@ -23,13 +23,15 @@ import { upload } from "./stream/upload.ts";
 const flag = z.enum(["true", "false", "1", "0", ""]).transform((text) => text !== "false" && text !== "0");
 const RowsQuery = PageQuery.extend({
   after: z.string().optional().describe("row_id of the last row of the previous page"),
-  snapshot: z.string().optional().describe("As of this snapshot, such as @snap-3; only live rows"),
+  snapshot: z.string().optional().describe("The live rows of this snapshot, such as @snap-3"),
   live: flag.default(false).describe("Only live rows, each with its newest content"),
 });
 const ExportQuery = z.object({ snapshot: z.string().optional(), format: z.enum(["jsonl", "csv"]).default("jsonl") });
-const DiffQuery = PageQuery.extend({ after: z.string().optional().describe("row_id of the last entry seen") });
+const DiffQuery = PageQuery.extend({
+  after: z.string().optional().describe("row_id of the last entry of the previous page"),
+});
 const CutSnapshot = z.object({ note: Label(1000).nullish() }).meta({ id: "CutSnapshot" });
-const ROWS_BODY = "{rows, expected_head_row} as application/json, or one row a line as application/x-ndjson";
+const ROWS_BODY = "{rows, expected_head_row} as application/json, or one row per line as application/x-ndjson";
 
 export const routes = (ctx: Ctx) => {
   const { authed, takes } = area(ctx, "training");
@@ -53,7 +55,8 @@ export const routes = (ctx: Ctx) => {
           "Upload a file of JSON lines, or create an empty stream",
           { 200: schema.Dataset, 201: schema.Dataset },
           {
-            description: "200: this workspace has a dataset of the same content already, and this is it.",
+            description:
+              "200: the workspace already has a dataset with the same content, and the answer is that dataset.",
             accepts: {
               "application/json": schema.CreateDataset,
               "multipart/form-data": "name, file (JSON lines), metadata",
@@ -67,7 +70,7 @@ export const routes = (ctx: Ctx) => {
       detail: describe("List datasets", { 200: listOf(schema.Dataset, "DatasetList") }),
     })
     .get("/:id", ({ principal, params }) => present(mine(principal, params.id), { whole: true }), {
-      detail: describe("Get a dataset, with how its snapshots stand", { 200: schema.Dataset }),
+      detail: describe("Get a dataset, with its newest snapshot and number of rows since", { 200: schema.Dataset }),
     })
     .patch(
       "/:id",
@@ -75,7 +78,7 @@ export const routes = (ctx: Ctx) => {
         present(datasets.update(ctx, principal.workspaceId, params.id, body), { whole: true }),
       {
         ...takes(schema.UpdateDataset),
-        detail: describe("Change a dataset's name, metadata or snapshot rule", { 200: schema.Dataset }),
+        detail: describe("Change a dataset's name, metadata or automatic snapshots", { 200: schema.Dataset }),
       },
     )
     .delete(
@@ -97,7 +100,7 @@ export const routes = (ctx: Ctx) => {
       },
       {
         detail: describe(
-          "Append, supersede or remove rows: all of them or none",
+          "Append, supersede or remove rows; a request applies completely or not at all",
           { 201: schema.Append },
           { accepts: { "application/json": schema.AppendRows, "application/x-ndjson": ROWS_BODY } },
         ),
@@ -105,7 +108,7 @@ export const routes = (ctx: Ctx) => {
     )
     .get("/:id/rows", ({ principal, params, query }) => reading.rowsPage(ctx, mine(principal, params.id), query), {
       ...asks(RowsQuery),
-      detail: describe("List the entries of the log, or the live rows", {
+      detail: describe("List the log entries, or the live rows", {
         200: listOf(schema.StreamRow, "DatasetRowList"),
       }),
     })
@@ -131,7 +134,7 @@ export const routes = (ctx: Ctx) => {
       },
       {
         detail: describe(
-          "Cut a snapshot; where nothing came since the newest, that one is the answer",
+          "Cut a snapshot, or return the newest one (200) if no row came since",
           { 200: schema.Snapshot, 201: schema.Snapshot },
           { accepts: { "application/json": CutSnapshot } },
         ),
@@ -157,7 +160,7 @@ export const routes = (ctx: Ctx) => {
       },
       {
         ...asks(DiffQuery),
-        detail: describe("What came between two snapshots", { 200: schema.Diff }),
+        detail: describe("List the changes between two snapshots", { 200: schema.Diff }),
       },
     );
 };

@@ -17,7 +17,7 @@ const AutoSnapshot = z
   .min(1)
   .max(1_000_000_000)
   .nullable()
-  .describe("Cut a snapshot once this many rows landed since the newest; null = off");
+  .describe("Cut a snapshot after this many new rows; null turns automatic snapshots off");
 
 export const CreateDataset = z
   .object({
@@ -43,7 +43,7 @@ export const ConnectDataset = ValidateSource.extend({ name: Label(), metadata: M
 });
 export type ConnectDataset = z.infer<typeof ConnectDataset>;
 export const ResolveDataset = z
-  .object({ credentials: Credentials.nullish().describe("Used for this reading alone, never stored") })
+  .object({ credentials: Credentials.nullish().describe("Used for this resolution only, never stored") })
   .meta({ id: "ResolveDataset" });
 
 export const SourceValidation = later(() =>
@@ -51,10 +51,7 @@ export const SourceValidation = later(() =>
     .object({
       object: z.literal("dataset.validation"),
       valid: z.boolean(),
-      num_rows: z
-        .int()
-        .nullable()
-        .describe("Null only where counting takes longer than connectors.validate_timeout_ms"),
+      num_rows: z.int().nullable().describe("Null only if counting takes longer than connectors.validate_timeout_ms"),
       columns: z.array(z.string()),
       error: z.string().nullable(),
     })
@@ -64,8 +61,11 @@ export type SourceValidation = z.infer<typeof SourceValidation>;
 
 export const AppendRows = z
   .object({
-    rows: z.array(z.record(z.string(), z.unknown())).min(1).describe("May carry _op and _row_id"),
-    expected_head_row: z.int().min(0).nullish().describe("409 head_moved when the head is another"),
+    rows: z
+      .array(z.record(z.string(), z.unknown()))
+      .min(1)
+      .describe("A row may contain _op and _row_id to change an earlier row"),
+    expected_head_row: z.int().min(0).nullish().describe("Rejected with 409 head_moved if head_row is different"),
   })
   .meta({ id: "AppendRows" });
 
@@ -81,7 +81,7 @@ export const Dataset = later(() =>
       source_uri: z.string().nullable(),
       hub_dataset: z.string().nullable(),
       hub_config: HubConfig.omit({ token: true }).nullable(),
-      db_connection: DbConnection.nullable().describe("Without what is secret in it"),
+      db_connection: DbConnection.nullable().describe("Without its secrets"),
       db_query: z.string().nullable(),
       num_rows: z.int().nullable().describe("Live rows; null for connected sources"),
       size_bytes: z.int().nullable(),
@@ -97,7 +97,7 @@ export const Dataset = later(() =>
 );
 export type Dataset = z.infer<typeof Dataset>;
 
-/** `whole`: with what only get-dataset shows. */
+/** `whole` adds the fields that a list leaves null. */
 export function present(row: DatasetRow, { whole = false } = {}): Dataset {
   const { source } = row;
   return {
@@ -140,7 +140,7 @@ export const Snapshot = later(() =>
       head_row: z.int(),
       row_count: z.int(),
       size_bytes: z.int(),
-      sha256: z.string().describe("Of the export as JSON lines"),
+      sha256: z.string().describe("Hash of the snapshot exported as JSON lines"),
       trigger: z.enum(TRIGGERS),
       job_id: z.string().nullable(),
       note: z.string().nullable(),
@@ -210,7 +210,7 @@ export const Diff = later(() =>
         z.object({
           object: z.literal("dataset_change"),
           change: z.enum(["added", "superseded", "tombstoned"]),
-          row_id: z.int().describe("The entry that made the change"),
+          row_id: z.int().describe("The log entry that made the change"),
           target_row_id: z.int().nullable(),
           data: z.record(z.string(), z.unknown()).nullable(),
         }),

@@ -1,4 +1,4 @@
-/** Datasets: append-only streams of rows with snapshots, and sources elsewhere that are read when a job starts. */
+/** Datasets: append-only streams of rows with snapshots, and connected sources that are read when a job starts. */
 import { and, eq, sql } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { emit } from "../../events/emit.ts";
@@ -10,10 +10,6 @@ import { afterCommit, type Tx, write } from "../../platform/db/db.ts";
 import { preparedInsert, preparedRow } from "../../platform/db/row.ts";
 import { type CreateDataset, present, type UpdateDataset } from "./schema.ts";
 import { type DatasetRow, datasetPins, datasetResolutions, datasetSnapshots, datasets } from "./table.ts";
-
-export { claim } from "./connected/resolve.ts";
-export { hold as holdRows, pathFor } from "./stream/files.ts";
-export { named as snapshotOf, newest as newestSnapshot, type Pinned, unpin, unpinLost } from "./stream/snapshots.ts";
 
 const byId = preparedRow(
   datasets,
@@ -28,7 +24,7 @@ export const list = (ctx: Ctx, workspaceId: string, query: PageQuery) =>
 export const find = (ctx: Ctx, workspaceId: string, id: string): DatasetRow | undefined =>
   byId(ctx.db, { id, workspaceId });
 
-/** For work that began under a workspace's name and goes on without it. */
+/** Finds a dataset in any workspace. For background work whose workspace was checked before. */
 export const current = (ctx: Ctx, id: string): DatasetRow | undefined => anyById(ctx.db, { id });
 
 export function mustGet(ctx: Ctx, workspaceId: string, id: string, param = "id"): DatasetRow {
@@ -37,12 +33,12 @@ export function mustGet(ctx: Ctx, workspaceId: string, id: string, param = "id")
   return row;
 }
 
-/** Only a stream takes and shows rows of its own. */
+/** Only a stream has rows that can be appended to and read. */
 export function mustBeStream(row: DatasetRow): DatasetRow {
   if (row.source)
     throw new AppError(
       "dataset_not_a_stream",
-      `Dataset ${row.id} is connected to ${row.sourceType}: its rows stay there until they are read for a job or by POST /v1/datasets/${row.id}/resolutions`,
+      `Dataset ${row.id} is connected to ${row.sourceType} and has no rows of its own: read them with POST /v1/datasets/${row.id}/resolutions, then name a snapshot`,
       { param: "id" },
     );
   return row;
@@ -90,8 +86,8 @@ export function createConnected(
 }
 
 export function update(ctx: Ctx, workspaceId: string, id: string, body: UpdateDataset): DatasetRow {
-  const known = mustGet(ctx, workspaceId, id);
-  if (body.auto_snapshot_rows !== undefined && body.auto_snapshot_rows !== null) mustBeStream(known);
+  const before = mustGet(ctx, workspaceId, id);
+  if (body.auto_snapshot_rows !== undefined && body.auto_snapshot_rows !== null) mustBeStream(before);
   const now = ctx.clock.now();
   const patch = {
     ...(body.name === undefined ? {} : { name: body.name }),
@@ -105,19 +101,23 @@ export function update(ctx: Ctx, workspaceId: string, id: string, body: UpdateDa
     return changed;
   });
   ctx.wake("datasets.snapshots");
-  return row ?? known;
+  return row ?? before;
 }
 
-/** The rows go when the loop `datasets.sweep` finds files without a dataset. */
+/** The loop `datasets.sweep` deletes the row files afterwards. */
 export function remove(ctx: Ctx, workspaceId: string, id: string): DatasetRow {
   const row = mustGet(ctx, workspaceId, id);
   const now = ctx.clock.now();
   write(ctx.db, (tx) => {
     const pin = tx.select().from(datasetPins).where(eq(datasetPins.datasetId, id)).get();
     if (pin)
-      throw new AppError("unsupported_state", `Job ${pin.jobId} reads dataset ${id}: cancel it or wait for its end`, {
-        param: "id",
-      });
+      throw new AppError(
+        "unsupported_state",
+        `Dataset ${id} is in use by job ${pin.jobId}: cancel the job or wait for its end`,
+        {
+          param: "id",
+        },
+      );
     tx.delete(datasetSnapshots).where(eq(datasetSnapshots.datasetId, id)).run();
     tx.delete(datasetResolutions).where(eq(datasetResolutions.datasetId, id)).run();
     tx.delete(datasets).where(eq(datasets.id, id)).run();
@@ -127,7 +127,7 @@ export function remove(ctx: Ctx, workspaceId: string, id: string): DatasetRow {
   return row;
 }
 
-/** The workspace is gone, and with it every job that could read them. */
+/** For a deleted workspace: none of its jobs reads the datasets any more, so the pins go too. */
 export function removeAll(ctx: Ctx, workspaceId: string) {
   const ids = ctx.db.select({ id: datasets.id }).from(datasets).where(eq(datasets.workspaceId, workspaceId)).all();
   for (const { id } of ids) {

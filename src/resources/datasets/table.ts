@@ -15,18 +15,18 @@ export const datasets = sqliteTable("datasets", {
     .references(() => workspaces.id),
   name: text("name").notNull(),
   sourceType: text("source_type", { enum: DATASET_SOURCES }).notNull(),
-  /** Null for an upload. Never with a credential in it. */
+  /** Null for a stream. Never contains a credential. */
   source: text("source", { mode: "json" }).$type<Source>(),
   format: text("format", { enum: FORMATS }),
   headRow: integer("head_row").notNull(),
   liveRows: integer("live_rows").notNull(),
-  /** Of the log. */
+  /** Size of the log. */
   bytes: integer("bytes").notNull(),
   autoSnapshotRows: integer("auto_snapshot_rows"),
   snapshotCount: integer("snapshot_count").notNull(),
-  /** Of the newest snapshot. */
+  /** Head row of the newest snapshot. */
   snapshotHeadRow: integer("snapshot_head_row").notNull(),
-  /** Of the uploaded file. */
+  /** Hash of the uploaded file. */
   contentSha256: text("content_sha256"),
   metadata: text("metadata", { mode: "json" }).$type<Record<string, string>>().notNull(),
   createdAt: integer("created_at").notNull(),
@@ -43,7 +43,7 @@ export const datasetSnapshots = sqliteTable(
     number: integer("number").notNull(),
     headRow: integer("head_row").notNull(),
     rowCount: integer("row_count").notNull(),
-    /** Of the live rows. */
+    /** Size of the live rows. */
     bytes: integer("bytes").notNull(),
     sha256: text("sha256").notNull(),
     trigger: text("trigger", { enum: TRIGGERS }).notNull(),
@@ -55,7 +55,7 @@ export const datasetSnapshots = sqliteTable(
 );
 export type SnapshotRow = typeof datasetSnapshots.$inferSelect;
 
-/** What may not be deleted: a live job reads it. */
+/** A pinned dataset cannot be deleted, because a live job reads it. */
 export const datasetPins = sqliteTable(
   "dataset_pins",
   {

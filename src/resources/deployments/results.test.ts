@@ -5,6 +5,7 @@ import { type TrainingApp, training } from "../../../test/fake_trainers.ts";
 import { jobFile } from "../../../test/foreign_paths.ts";
 import { newId } from "../../lib/ids.ts";
 import { write } from "../../platform/db/db.ts";
+import * as modelResults from "../models/results.ts";
 import * as models from "../models/service.ts";
 import { type JobRow, trainingCheckpoints, trainingJobs } from "../training_jobs/table.ts";
 
@@ -34,7 +35,7 @@ async function app() {
     const { id: checkpointId, path } = checkpoint(jobId, 8);
     const result = { workspaceId: on.workspaceA, jobId, checkpointId, step: 8, variant: "adapter", name };
     const file = jobFile(on.dir, join(path, "adapter.gguf"));
-    return { jobId, model: await models.registerResult(on.ctx, { ...result, baseModelId: base.id, file }) };
+    return { jobId, model: await modelResults.registerResult(on.ctx, { ...result, baseModelId: base.id, file }) };
   };
   const deploy = (json: object, key?: string) =>
     on.call("POST", "/v1/deployments", { name: `d-${newId("dep", 1)}`, ...json }, key === undefined ? {} : { key });
@@ -98,7 +99,7 @@ test("an earlier checkpoint, or an export of one, does not stand in for a result
   expect((await on.call("DELETE", `/v1/models/${model.id}`)).status).toBe(200);
   const file = jobFile(on.dir, join(path, "adapter.gguf"));
   const made = { workspaceId: on.workspaceA, jobId, checkpointId: early, step: 4, baseModelId: base.id, file };
-  await models.registerResult(on.ctx, { ...made, variant: "gguf Q8_0", name: "small" });
+  await modelResults.registerResult(on.ctx, { ...made, variant: "gguf Q8_0", name: "small" });
   const [status, , param, message] = await refused({ model: jobId });
   expect([status, param, message]).toEqual([400, "/model", expect.stringContaining("its model was deleted")]);
   expect((await deploy({ model: jobId, checkpoint: early })).body.model_id).toBe(body.model_id);

@@ -5,7 +5,7 @@ import { AppError } from "../../lib/errors.ts";
 import { isId } from "../../lib/ids.ts";
 import { jobDirAt } from "../../sandbox/files/foreign_dir.ts";
 import { hasFile } from "../../sandbox/files/trees.ts";
-import * as models from "../models/service.ts";
+import * as modelResults from "../models/results.ts";
 import type { ModelRow } from "../models/table.ts";
 import { type CheckpointRow, type JobRow, trainingCheckpoints, trainingJobs } from "../training_jobs/table.ts";
 import type { CreateDeployment } from "./schema.ts";
@@ -15,13 +15,13 @@ const FILES = { adapter: "adapter.gguf", model: "model.gguf" } as const;
 /** Before the deployment is made: a checkpoint becomes a model, so that it outlives the job's keeping. Once. */
 export async function bringCheckpoint(ctx: Ctx, workspaceId: string, { model, checkpoint }: CreateDeployment) {
   const job = checkpoint === null ? undefined : jobOf(ctx, workspaceId, model);
-  if (!job || checkpoint === null || models.byCheckpoint(ctx, workspaceId, checkpoint)) return;
+  if (!job || checkpoint === null || modelResults.byCheckpoint(ctx, workspaceId, checkpoint)) return;
   const found = checkpointOf(ctx, job, checkpoint);
   if (!found) return; // refused below, in the words of `resultOf`
   const variant = job.lora === null ? "model" : "adapter";
   const file = { dir: jobDirAt(ctx.config.data_dir, found.path), name: FILES[variant] };
   if (!hasFile(file.dir, file.name)) throw notServable(found);
-  await models.registerResult(ctx, {
+  await modelResults.registerResult(ctx, {
     workspaceId,
     jobId: job.id,
     checkpointId: found.id,
@@ -44,7 +44,9 @@ const notServable = ({ id, step, jobId }: CheckpointRow) =>
 export function resultOf(ctx: Ctx, workspaceId: string, jobId: string, checkpoint: string | null): ModelRow {
   const job = jobOf(ctx, workspaceId, jobId);
   const model =
-    checkpoint === null ? models.byJob(ctx, workspaceId, jobId) : models.byCheckpoint(ctx, workspaceId, checkpoint);
+    checkpoint === null
+      ? modelResults.byJob(ctx, workspaceId, jobId)
+      : modelResults.byCheckpoint(ctx, workspaceId, checkpoint);
   if (checkpoint !== null) {
     if (model?.jobId === jobId) return model;
     throw new AppError(

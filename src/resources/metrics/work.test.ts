@@ -10,7 +10,7 @@ import * as billing from "../billing/service.ts";
 import { liveOf } from "../deployments/fleet/fleet.ts";
 import * as moves from "../deployments/fleet/moves.ts";
 import * as gpu from "../gpu/service.ts";
-import { step } from "../training_jobs/running/progress.ts";
+import { step } from "../training_jobs/state/progress.ts";
 import { type Facts, factsOf } from "../webhooks/delivery/facts.ts";
 import { fanOut } from "../webhooks/delivery/fan_out.ts";
 import { record } from "../webhooks/delivery/record.ts";

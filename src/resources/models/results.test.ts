@@ -7,6 +7,7 @@ import { makeAdapter, makeModel } from "../../../test/models.ts";
 import { newId } from "../../lib/ids.ts";
 import { write } from "../../platform/db/db.ts";
 import { register, scan } from "./files/folder.ts";
+import * as modelResults from "./results.ts";
 import * as models from "./service.ts";
 
 setDefaultTimeout(120_000); // each starts processes
@@ -40,7 +41,7 @@ const resultsIn = (on: TestApp) => readdirSync(join(on.dir, "models", ".results"
 
 test("a job's adapter becomes a model that is ready, once, and outlives the job's files", async () => {
   const { on, base, job, result } = await app();
-  const row = await models.registerResult(on.ctx, result);
+  const row = await modelResults.registerResult(on.ctx, result);
   const { body } = await on.call("GET", "/v1/models/mine");
   expect(body).toMatchObject({
     id: row.id,
@@ -56,7 +57,7 @@ test("a job's adapter becomes a model that is ready, once, and outlives the job'
   expect(body.sha256).toHaveLength(64);
   expect((await on.call("GET", "/v1/models/mine", undefined, { key: on.keyB })).status).toBe(404);
   rmSync(job, { recursive: true });
-  expect((await models.registerResult(on.ctx, result)).id).toBe(row.id); // the file is not needed again
+  expect((await modelResults.registerResult(on.ctx, result)).id).toBe(row.id); // the file is not needed again
   expect(models.fileOf(on.ctx, row)).toBe("same");
   expect(resultsIn(on)).toHaveLength(1);
   await scan(on.ctx);
@@ -65,14 +66,17 @@ test("a job's adapter becomes a model that is ready, once, and outlives the job'
 
 test("two who register the same result at once get one model", async () => {
   const { on, result } = await app();
-  const rows = await Promise.all([models.registerResult(on.ctx, result), models.registerResult(on.ctx, result)]);
+  const rows = await Promise.all([
+    modelResults.registerResult(on.ctx, result),
+    modelResults.registerResult(on.ctx, result),
+  ]);
   expect(new Set(rows.map(({ id }) => id)).size).toBe(1);
 });
 
 test("a name that is taken, by the workspace or the installation, gets a number", async () => {
   const { on, base, result } = await app();
   const at = (step: number, name: string) =>
-    models.registerResult(on.ctx, { ...result, step, name, checkpointId: newId("ckpt", step) });
+    modelResults.registerResult(on.ctx, { ...result, step, name, checkpointId: newId("ckpt", step) });
   expect((await at(1, "mine")).name).toBe("mine");
   expect((await at(2, "mine")).name).toBe("mine-2");
   expect((await at(3, "mine")).name).toBe("mine-3");
@@ -81,22 +85,22 @@ test("a name that is taken, by the workspace or the installation, gets a number"
 
 test("a job stands for its own result of its last checkpoint, whatever was made later", async () => {
   const { on, result } = await app();
-  const last = await models.registerResult(on.ctx, result);
+  const last = await modelResults.registerResult(on.ctx, result);
   const early = { ...result, step: 4, checkpointId: newId("ckpt", 4), name: "early" };
-  const earlier = await models.registerResult(on.ctx, early);
-  await models.registerResult(on.ctx, { ...result, variant: "gguf Q8_0", name: "export" });
-  expect(models.byJob(on.ctx, on.workspaceA, result.jobId)?.id).toBe(last.id);
-  expect(models.byCheckpoint(on.ctx, on.workspaceA, early.checkpointId)?.id).toBe(earlier.id);
-  expect(models.byJob(on.ctx, on.workspaceB, result.jobId)).toBeUndefined();
+  const earlier = await modelResults.registerResult(on.ctx, early);
+  await modelResults.registerResult(on.ctx, { ...result, variant: "gguf Q8_0", name: "export" });
+  expect(modelResults.byJob(on.ctx, on.workspaceA, result.jobId)?.id).toBe(last.id);
+  expect(modelResults.byCheckpoint(on.ctx, on.workspaceA, early.checkpointId)?.id).toBe(earlier.id);
+  expect(modelResults.byJob(on.ctx, on.workspaceB, result.jobId)).toBeUndefined();
 });
 
 test("a file that was lost is brought again under the same id", async () => {
   const { on, result } = await app();
-  const row = await models.registerResult(on.ctx, result);
+  const row = await modelResults.registerResult(on.ctx, result);
   rmSync(join(on.dir, row.path as string));
   await scan(on.ctx);
   expect(models.mustGet(on.ctx, on.workspaceA, row.id).status).toBe("missing");
-  const again = await models.registerResult(on.ctx, result);
+  const again = await modelResults.registerResult(on.ctx, result);
   expect([again.id, again.status]).toEqual([row.id, "ready"]);
   expect(existsSync(join(on.dir, again.path as string))).toBe(true);
 });
@@ -106,7 +110,7 @@ test("what is no model is refused in words and leaves nothing", async () => {
   const path = join(job, "broken.gguf");
   writeFileSync(path, "GGUF and nothing else");
   await expect(
-    models.registerResult(on.ctx, { ...result, file: { ...result.file, name: "broken.gguf" } }),
+    modelResults.registerResult(on.ctx, { ...result, file: { ...result.file, name: "broken.gguf" } }),
   ).rejects.toThrow("cannot be used");
   expect(resultsIn(on)).toEqual([]);
   expect(existsSync(path)).toBe(true);
@@ -115,7 +119,7 @@ test("what is no model is refused in words and leaves nothing", async () => {
 test("a file without a row is removed after an hour, and not before", async () => {
   const clock = fakeClock(Date.now());
   const { on, result } = await app({ clock });
-  const placed = await models.placeResult(on.ctx, result);
+  const placed = await modelResults.placeResult(on.ctx, result);
   await scan(on.ctx);
   expect(resultsIn(on)).toHaveLength(1);
   clock.advance(3_700_000);
@@ -127,7 +131,7 @@ test("a file without a row is removed after an hour, and not before", async () =
 test("a base that adapters need is not deleted, and the refusal names them", async () => {
   const { on, base, result } = await app();
   on.ctx.db.$client.run("UPDATE models SET workspace_id = ?, source = 'upload' WHERE id = ?", [on.workspaceA, base.id]);
-  const row = await models.registerResult(on.ctx, result);
+  const row = await modelResults.registerResult(on.ctx, result);
   const refused = await on.call("DELETE", `/v1/models/${base.id}`);
   expect([refused.status, refused.body.error.code]).toEqual([400, "unsupported_state"]);
   expect(refused.body.error.message).toContain(`mine (${row.id})`);
@@ -142,7 +146,7 @@ test("a base that adapters need is not deleted, and the refusal names them", asy
 test("a workspace that goes takes bases and adapters along", async () => {
   const { on, base, result } = await app();
   on.ctx.db.$client.run("UPDATE models SET workspace_id = ?, source = 'upload' WHERE id = ?", [on.workspaceA, base.id]);
-  await models.registerResult(on.ctx, result);
+  await modelResults.registerResult(on.ctx, result);
   write(on.ctx.db, () => models.removeAll(on.ctx, on.workspaceA));
   expect((await on.call("GET", "/v1/models")).body.data).toEqual([]);
 });

@@ -156,21 +156,6 @@ export const byCheckpoint = (ctx: Ctx, workspaceId: string, checkpointId: string
     )
     .get();
 
-/** What an adapter is added to; undefined: nobody knows, or it is gone. */
-export function baseOf(ctx: Ctx, workspaceId: string, { baseModelId, baseModel }: ModelRow): ModelRow | undefined {
-  const name = baseModelId ?? baseModel;
-  return name === null ? undefined : models.find(ctx, workspaceId, name);
-}
-
-/** Adapters of the workspace that cannot be served without this model of its own. Uploaded ones know its name only. */
-export const adaptersOf = (ctx: Ctx, workspaceId: string, baseModelId: string): ModelRow[] =>
-  ctx.db
-    .select()
-    .from(table)
-    .where(and(eq(table.workspaceId, workspaceId), here))
-    .all()
-    .filter((row) => row.shape?.type === "adapter" && baseOf(ctx, workspaceId, row)?.id === baseModelId);
-
 /** Left by a kill between file and row. */
 export async function removeStrayResults(ctx: Ctx) {
   const dir = join(ctx.config.data_dir, DIR);

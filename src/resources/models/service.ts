@@ -16,20 +16,8 @@ import { mustBeOpen } from "../storage_usage/service.ts";
 import * as uploads from "../uploads/service.ts";
 import { fileMatches, parseHubName } from "./hub/name.ts";
 import { INSTALLATION, machine } from "./machine.ts";
-import { adaptersOf } from "./results.ts";
 import { present } from "./schema.ts";
 import { type ModelRow, type ModelSource, models } from "./table.ts";
-
-export {
-  addResult,
-  baseOf,
-  byCheckpoint,
-  byJob,
-  type PlacedResult,
-  placeResult,
-  type Result,
-  registerResult,
-} from "./results.ts";
 
 const here = ne(models.status, "deleted");
 const visible = (workspaceId: string) => and(or(isNull(models.workspaceId), eq(models.workspaceId, workspaceId)), here);
@@ -122,6 +110,32 @@ export function fileOf(ctx: Ctx, row: ModelRow): "same" | "changed" | "gone" {
   return same ? "same" : "changed";
 }
 
+/**
+ * Whether a model's file can be opened now. Each `reason` continues a sentence that begins with the model's name.
+ * `waits`: the model may become ready. `recheck`: its header is known, but its file has changed since.
+ */
+export type Usability =
+  | { ready: ModelRow }
+  | { waits: "download" | "check" | "recheck"; progress: number; reason: string }
+  | { never: true; reason: string };
+
+/** Wakes the scan of the models folder where a file there has changed. */
+export function usability(ctx: Ctx, row: ModelRow): Usability {
+  const progress = row.progress ?? 0;
+  if (row.status === "pending") return { waits: "check", progress, reason: "is being checked" };
+  if (row.status === "downloading")
+    return { waits: "download", progress, reason: `is being downloaded (${Math.floor(progress * 100)} %)` };
+  if (row.status !== "ready") return { never: true, reason: `is ${row.status}${row.error ? `: ${row.error}` : ""}` };
+  const file = fileOf(ctx, row);
+  if (file === "same") return { ready: row };
+  if (file === "changed" && row.workspaceId === null) {
+    ctx.wake("models.scan");
+    return { waits: "recheck", progress, reason: "has a file that has changed and is being checked again" };
+  }
+  const what = file === "gone" ? "has lost its file" : "has a file that has changed since it was checked";
+  return { never: true, reason: `${what}: delete the model and fetch it again` };
+}
+
 export function shapeOf(row: ModelRow): ModelShape {
   if (!row.shape) throw new AppError("unsupported_state", `Model ${row.name} is ${row.status}`, { param: "/model" });
   return row.shape;
@@ -162,6 +176,21 @@ export function removeAll(ctx: Ctx, workspaceId: string) {
     .all();
   for (const row of rows) drop(ctx, row);
 }
+
+/** The model that an adapter is added to. Undefined: its name is unknown, or the model was deleted. */
+export function baseOf(ctx: Ctx, workspaceId: string, { baseModelId, baseModel }: ModelRow): ModelRow | undefined {
+  const name = baseModelId ?? baseModel;
+  return name === null ? undefined : find(ctx, workspaceId, name);
+}
+
+/** Adapters of the workspace that cannot be served without this model of its own. Uploaded ones know its name only. */
+const adaptersOf = (ctx: Ctx, workspaceId: string, baseModelId: string): ModelRow[] =>
+  ctx.db
+    .select()
+    .from(models)
+    .where(and(eq(models.workspaceId, workspaceId), here))
+    .all()
+    .filter((row) => row.shape?.type === "adapter" && baseOf(ctx, workspaceId, row)?.id === baseModelId);
 
 function mustBeUnused(ctx: Ctx, { id, name }: ModelRow, workspaceId: string) {
   const refuse = (why: string) => {

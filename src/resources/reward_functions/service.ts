@@ -13,10 +13,6 @@ import { builtin } from "./builtin.ts";
 import { present, type RewardFunction } from "./schema.ts";
 import { type RewardFunctionRow, records, rewardFunctions } from "./table.ts";
 
-export { check, gone, leaving } from "./check.ts";
-export { holding } from "./holding.ts";
-export { placed, type RewardSource, resolveRewards } from "./resolve.ts";
-
 const { table } = records;
 const insert = preparedInsert(rewardFunctions);
 const there = isNull(table.deletedAt);

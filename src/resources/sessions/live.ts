@@ -1,92 +1,85 @@
-/** What only this process knows of a session. It dies with the process; the rows and the files do not. */
-import type { Ctx } from "../../context.ts";
-import { oncePer } from "../../lib/once_per.ts";
+/** Live state of the sessions. It ends with the process; rows and files stay. */
+import type { Clock } from "../../platform/clock.ts";
 import type { Config } from "../../platform/config/config.ts";
-import type { Db } from "../../platform/db/db.ts";
 import { Semaphore } from "../../platform/semaphore.ts";
 import type { Usage } from "../../sandbox/files/sandbox_dir.ts";
 import type { JailSupport } from "../../sandbox/jail/types.ts";
 import type { SessionRow } from "./table.ts";
 
-export type Live = {
-  /** Commands and changes of files that are under way: the directory stays until they are over. */
-  readonly flights: Set<Promise<void>>;
-  /** Aborts them, when the session ends. */
-  readonly ending: AbortController;
+const MOST_WAITING = 1_000;
+
+export class LiveSession {
+  /** Running commands and file operations. The directory is not removed before they end. */
+  readonly #operations = new Set<Promise<void>>();
+  /** Aborts the operations when the session ends. */
+  readonly ending = new AbortController();
   preparing: Promise<void> | undefined;
-  removing: boolean;
-  /** Commands that run: what they write is not known until it is measured. */
-  running: number;
+  removing = false;
+  /** Number of running commands. While one runs, only a new measurement tells the usage. */
+  running = 0;
   usedAt: number;
-  /** As of the last measurement, and what was put there since; undefined: to be measured. */
+  /** The last measurement plus later uploads. Undefined if the directory must be measured. */
   usage: Usage | undefined;
-  /** Of files that are on their way in. */
-  incomingBytes: number;
-  /** A command was ended for what it wrote, or nobody has looked yet. */
-  mayBeFull: boolean;
-  /** Volumes are written back one at a time. */
-  syncing: Promise<unknown>;
-};
+  /** Bytes of uploads that are in progress. */
+  incomingBytes = 0;
+  /** True until the usage was measured, and after a command was killed for exceeding the disk quota. */
+  mayBeFull = true;
+  /** The last write-back of volumes. The next one waits for it. */
+  syncing: Promise<unknown> = Promise.resolve();
 
-const livesOf = oncePer((_db: Db) => new Map<string, Live>());
+  constructor(usedAt: number) {
+    this.usedAt = usedAt;
+  }
 
-export function liveOf(ctx: Pick<Ctx, "db">, { id, usedAt }: Pick<SessionRow, "id" | "usedAt">): Live {
-  const lives = livesOf(ctx.db);
-  const known = lives.get(id);
-  if (known) return known;
-  const live: Live = {
-    flights: new Set(),
-    ending: new AbortController(),
-    preparing: undefined,
-    removing: false,
-    running: 0,
-    usedAt,
-    usage: undefined,
-    incomingBytes: 0,
-    mayBeFull: true,
-    syncing: Promise.resolve(),
-  };
-  lives.set(id, live);
-  return live;
-}
+  get isBusy(): boolean {
+    return this.#operations.size > 0 || this.preparing !== undefined;
+  }
 
-/** Without beginning to remember one that has ended. */
-export const lastUse = (ctx: Pick<Ctx, "db">, { id, usedAt }: SessionRow) =>
-  Math.max(usedAt, livesOf(ctx.db).get(id)?.usedAt ?? usedAt);
+  async untilIdle(): Promise<void> {
+    while (this.isBusy) await Promise.allSettled([this.preparing, ...this.#operations]);
+  }
 
-export const forget = (ctx: Pick<Ctx, "db">, id: string) => void livesOf(ctx.db).delete(id);
-
-export const isBusy = ({ flights, preparing }: Live) => flights.size > 0 || preparing !== undefined;
-
-/** Resolves when nothing is under way any more. */
-export async function quiet(live: Live): Promise<void> {
-  while (isBusy(live)) await Promise.allSettled([live.preparing, ...live.flights]);
-}
-
-/** Something that uses the session: it is not idle before its end. */
-export async function during<T>(ctx: Pick<Ctx, "clock">, live: Live, work: () => Promise<T>): Promise<T> {
-  const over = Promise.withResolvers<void>();
-  live.flights.add(over.promise);
-  try {
-    return await work();
-  } finally {
-    live.usedAt = ctx.clock.now();
-    live.flights.delete(over.promise);
-    over.resolve();
+  /** Runs an operation. The session is busy until it ends. */
+  async use<T>(clock: Clock, work: () => Promise<T>): Promise<T> {
+    const over = Promise.withResolvers<void>();
+    this.#operations.add(over.promise);
+    try {
+      return await work();
+    } finally {
+      this.usedAt = clock.now();
+      this.#operations.delete(over.promise);
+      over.resolve();
+    }
   }
 }
 
-/** The state of sessions that lives in this process (`ctx.state.sessions`). */
 export class SessionsState {
-  readonly live = new Map<string, Live>();
-  /** The last answer of the host to whether it can run sessions. */
+  readonly #sessions = new Map<string, LiveSession>();
+  /** The last check whether this host can run sessions. */
   support: { at: number; answer: Promise<JailSupport> } | undefined;
-  straysAt = Number.NEGATIVE_INFINITY;
-  started = false;
-  /** Commands at the same time, in all sessions. */
+  /** Time of the last sweep of directories without a row. */
+  sweptAt = Number.NEGATIVE_INFINITY;
+  /** The first sweep also removes unfinished uploads of the previous server. */
+  hasSwept = false;
+  /** Commands that run at the same time in all sessions. One permit is kept for workspaces that run none. */
   readonly execs: Semaphore;
 
   constructor({ sessions }: Pick<Config, "sessions">) {
-    this.execs = new Semaphore({ permits: sessions.execs, maxWaiting: 1_000, keepsOne: true });
+    this.execs = new Semaphore({ permits: sessions.execs, maxWaiting: MOST_WAITING, keepsOne: true });
+  }
+
+  of({ id, usedAt }: Pick<SessionRow, "id" | "usedAt">): LiveSession {
+    const live = this.#sessions.get(id) ?? new LiveSession(usedAt);
+    this.#sessions.set(id, live);
+    return live;
+  }
+
+  /** Does not create live state, because the session may have ended. */
+  lastUse({ id, usedAt }: SessionRow): number {
+    return Math.max(usedAt, this.#sessions.get(id)?.usedAt ?? usedAt);
+  }
+
+  forget(id: string) {
+    this.#sessions.delete(id);
   }
 }

@@ -14,7 +14,7 @@ export const machine = lifecycle({
     // action   from                      to           event
     open:     [["creating"],            "ready",     "session.ready"],
     fail:     [["creating"],            "failed",    "session.failed"],
-    stop:     [["creating", "ready"],   "stopping",  null], // its commands are being ended
+    stop:     [["creating", "ready"],   "stopping",  null], // its commands are being killed
     finish:   [["stopping"],            "stopped",   "session.stopped"],
     expire:   [["creating", "ready"],   "expired",   "session.expired"],
   },

@@ -1,80 +1,81 @@
 /**
- * The loop `sessions.reconcile`: ends what is over and removes what is left of it, also after a kill. A session that is
- * ready stays so over a restart, with its files; what ran in it is gone with the server that ran it.
+ * The loop `sessions.reconcile`: ends sessions that are due and removes the files of ended ones, also after a kill. A
+ * ready session stays ready over a restart and keeps its files. Its commands end with the server that started them.
  */
 import { and, eq, isNull } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
-import { oncePer } from "../../lib/once_per.ts";
-import { type Db, durable, write } from "../../platform/db/db.ts";
+import { MINUTE_MS } from "../../lib/units.ts";
+import { durable, write } from "../../platform/db/db.ts";
 import { cleanIncoming } from "../../sandbox/files/sandbox_dir.ts";
 import { namesIn, removeTree } from "../../sandbox/files/trees.ts";
-import { forget, isBusy, liveOf } from "./live.ts";
+import type { LiveSession } from "./live.ts";
 import { prepare } from "./prepare.ts";
 import * as sessions from "./service.ts";
 import { type SessionRow, sessions as table } from "./table.ts";
 import { dirOf, sessionsDir } from "./workspace/paths.ts";
 
-const STRAYS_MS = 600_000;
-const sweptOf = oncePer((_db: Db) => ({ straysAt: Number.NEGATIVE_INFINITY, started: false }));
+const SWEEP_MS = 10 * MINUTE_MS;
 
 export async function reconcile(ctx: Ctx): Promise<void> {
   const rows = ctx.db.select().from(table).where(isNull(table.removedAt)).all();
   for (const row of rows) {
     try {
-      drive(ctx, row);
+      reconcileOne(ctx, row);
     } catch (error) {
-      ctx.log.error("a session could not be driven", { session: row.id, error }); // its siblings go on
+      ctx.log.error("reconciling a session failed", { session: row.id, error }); // The other sessions go on.
     }
   }
   await sweep(ctx, rows);
 }
 
-function drive(ctx: Ctx, row: SessionRow) {
-  const live = liveOf(ctx, row);
+function reconcileOne(ctx: Ctx, row: SessionRow) {
+  const live = ctx.state.sessions.of(row);
   const now = ctx.clock.now();
   if (row.status === "creating" || row.status === "ready") {
-    if (now >= row.expiresAt || isIdle(row, live.usedAt, isBusy(live), now)) sessions.begin(ctx, row.id, "expire");
+    if (now >= row.expiresAt || isIdle(row, live, now)) sessions.begin(ctx, row.id, "expire");
     else if (row.status === "ready") recordUse(ctx, row, live.usedAt);
-    else prepare(ctx, row).catch((error) => ctx.log.error("a session was not made", { session: row.id, error })); // cut off by a kill, or under way
+    // A session that is still creating was interrupted by a kill, or is being prepared: this joins it.
+    else prepare(ctx, row).catch((error) => ctx.log.error("creating a session failed", { session: row.id, error }));
     return;
   }
-  if (isBusy(live) || live.removing) return;
+  if (live.isBusy || live.removing) return;
   if (row.status === "stopping") sessions.finish(ctx, row.id);
   live.removing = true;
   remove(ctx, row.id)
-    .catch((error) => ctx.log.error("files of a session were not removed", { session: row.id, error })) // the next tick tries again
+    // The next run of the loop tries again.
+    .catch((error) => ctx.log.error("removing the files of a session failed", { session: row.id, error }))
     .finally(() => {
       live.removing = false;
     });
 }
 
-/** Beside the loop: it may be a million files, and others are due meanwhile. */
+/** Not awaited by the loop: a session may have a million files, and other sessions are due meanwhile. */
 async function remove(ctx: Ctx, id: string) {
-  await durable(ctx.db); // that it is over may be news of this moment
+  await durable(ctx.db); // The end of the session may not be on the disk yet.
   await removeTree(dirOf(ctx, id));
   write(ctx.db, (tx) => tx.update(table).set({ removedAt: ctx.clock.now() }).where(eq(table.id, id)).run());
-  forget(ctx, id);
+  ctx.state.sessions.forget(id);
 }
 
-const isIdle = (row: SessionRow, usedAt: number, busy: boolean, now: number) =>
-  row.status === "ready" && !busy && now - Math.max(row.usedAt, usedAt) >= row.idleSeconds * 1000;
+const isIdle = (row: SessionRow, { usedAt, isBusy }: LiveSession, now: number) =>
+  row.status === "ready" && !isBusy && now - Math.max(row.usedAt, usedAt) >= row.idleSeconds * 1000;
 
-/** Calls that only read do not write; their time is written down here. */
+/** Calls that only read do not write the row. The loop records their time. */
 function recordUse(ctx: Ctx, row: SessionRow, usedAt: number) {
   if (usedAt <= row.usedAt) return;
   const stillReady = and(eq(table.id, row.id), eq(table.status, "ready"));
   write(ctx.db, (tx) => tx.update(table).set({ usedAt }).where(stillReady).run());
 }
 
-/** Directories that no row knows; and, once, files that were on their way in when the last server ended. */
+/** Removes directories without a row, and once after the start uploads that the previous server did not finish. */
 async function sweep(ctx: Ctx, rows: readonly SessionRow[]) {
-  const state = sweptOf(ctx.db);
+  const state = ctx.state.sessions;
   const now = ctx.clock.now();
-  if (now - state.straysAt < STRAYS_MS) return;
-  state.straysAt = now;
+  if (now - state.sweptAt < SWEEP_MS) return;
+  state.sweptAt = now;
   for (const name of await namesIn(sessionsDir(ctx))) if (!sessions.find(ctx, name)) await removeTree(dirOf(ctx, name));
-  if (state.started) return;
-  state.started = true;
-  const oldest = Date.now() - performance.timeOrigin; // files have the machine's time, not the clock's
+  if (state.hasSwept) return;
+  state.hasSwept = true;
+  const oldest = Date.now() - performance.timeOrigin; // File times come from the machine, not from ctx.clock.
   for (const { id, status } of rows) if (status === "ready") await cleanIncoming(dirOf(ctx, id), oldest);
 }

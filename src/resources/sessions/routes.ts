@@ -24,15 +24,15 @@ const BIN = "application/octet-stream";
 
 export const routes = (ctx: Ctx) => new Elysia().use(managing(ctx)).use(content(ctx));
 
-/** A session of the caller that can be used, on a server that can use it. */
+/** The ready session of the caller. Throws if it is not ready, or if the server has no sessions. */
 async function usable(ctx: Ctx, { workspaceId }: Principal, id: string) {
   requireEnabled(ctx);
   sessions.mustGet(ctx, workspaceId, id);
   await requireSupport(ctx);
   const row = sessions.mustBeReady(ctx, workspaceId, id);
   if (hasWorkspace(dirOf(ctx, id))) return row;
-  // As after a backup of the database alone was restored.
-  throw new AppError("session_not_ready", `The files of session ${id} are gone: stop it and create another`, {
+  // For example, after the database was restored from a backup without the files.
+  throw new AppError("session_not_ready", `The files of session ${id} are missing: stop it and create another`, {
     param: "id",
   });
 }
@@ -77,7 +77,7 @@ const managing = (ctx: Ctx) => {
         requireEnabled(ctx);
         return sessions.shown(ctx, await sessions.stop(ctx, principal.workspaceId, params.id));
       },
-      { detail: describe("Stop a session; its files go", { 200: schema.Session }) },
+      { detail: describe("Stop a session and delete its files", { 200: schema.Session }) },
     )
     .post(
       "/:id/exec",
@@ -98,7 +98,9 @@ const managing = (ctx: Ctx) => {
         detail: describe(
           "Run a command",
           { 200: schema.Exec },
-          { description: "With stream: text/event-stream. Whoever leaves before its end cancels it." },
+          {
+            description: "With `stream` the answer is text/event-stream. Closing the connection cancels the command.",
+          },
         ),
       },
     );
@@ -122,7 +124,7 @@ const content = (ctx: Ctx) => {
         const row = await usable(ctx, principal, params.id);
         return files.send(ctx, row, files.mustHavePath(query.path), request);
       },
-      { ...asks(schema.ContentQuery), detail: describe("Fetch a file; takes Range", { 200: BIN, 206: BIN }) },
+      { ...asks(schema.ContentQuery), detail: describe("Download a file; supports Range", { 200: BIN, 206: BIN }) },
     )
     .put(
       "/:id/files/content",
@@ -136,7 +138,7 @@ const content = (ctx: Ctx) => {
         parse: "none",
         ...asks(schema.ContentQuery),
         detail: describe(
-          "Write a file; directories on the way are made",
+          "Write a file; missing directories are created",
           { 200: schema.WrittenFile, 201: schema.WrittenFile },
           { accepts: { [BIN]: "The bytes of the file" } },
         ),

@@ -7,7 +7,7 @@ import { isInWorkspace, mountPathFault } from "./workspace/mount_paths.ts";
 const MOST_VARIABLES = 100;
 const MOST_ENV_BYTES = 65_536;
 const MOST_ARGUMENT_BYTES = 100_000; // the kernel takes 128 KiB each
-const NO_NUL = "must not contain a NUL";
+const NO_NUL = "must not contain a NUL character";
 
 const text = (name: string) =>
   z
@@ -16,7 +16,7 @@ const text = (name: string) =>
     .refine((value) => value.isWellFormed(), "must be well-formed Unicode")
     .refine(
       (value) => Buffer.byteLength(value) <= MOST_ARGUMENT_BYTES,
-      `${name} takes at most ${MOST_ARGUMENT_BYTES} bytes`,
+      `${name} must have at most ${MOST_ARGUMENT_BYTES} bytes`,
     );
 
 const VARIABLE = /^[A-Za-z_][A-Za-z0-9_]{0,127}$/;
@@ -25,11 +25,14 @@ const Env = z
   .record(z.string(), text("a variable"))
   .superRefine((env, { addIssue }) => {
     const odd = Object.keys(env).find((name) => !VARIABLE.test(name));
-    if (odd !== undefined) addIssue({ code: "custom", path: [odd], message: "must be named like API_TOKEN" });
+    if (odd !== undefined) addIssue({ code: "custom", path: [odd], message: "must be a name such as API_TOKEN" });
   })
-  .refine((env) => Object.keys(env).length <= MOST_VARIABLES, `takes at most ${MOST_VARIABLES} variables`)
-  .refine((env) => Buffer.byteLength(JSON.stringify(env)) <= MOST_ENV_BYTES, `takes at most ${MOST_ENV_BYTES} bytes`)
-  .describe("Variables of its commands; kept sealed, never shown");
+  .refine((env) => Object.keys(env).length <= MOST_VARIABLES, `must have at most ${MOST_VARIABLES} variables`)
+  .refine(
+    (env) => Buffer.byteLength(JSON.stringify(env)) <= MOST_ENV_BYTES,
+    `must have at most ${MOST_ENV_BYTES} bytes`,
+  )
+  .describe("Environment variables of its commands; stored encrypted, never shown");
 
 export const MountPath = z
   .string()
@@ -37,34 +40,34 @@ export const MountPath = z
     const message = mountPathFault(path);
     if (message !== undefined) addIssue({ code: "custom", message });
   })
-  .describe("Such as /data, or /workspace/data");
+  .describe("For example /data or /workspace/data");
 
 const Mount = z
   .object({
-    name: z.string().min(1).max(80).describe("Of a volume, or its id"),
+    name: z.string().min(1).max(80).describe("Name or id of a volume"),
     mount_path: MountPath,
     read_only: z
       .boolean()
       .default(true)
-      .describe("false: what the session changes is written back to the volume; needs a path below /workspace"),
+      .describe("If false, changes are written back to the volume; needs a mount_path below /workspace"),
   })
   .refine(({ mount_path, read_only }) => read_only || isInWorkspace(mount_path), {
     path: ["mount_path"],
-    message: "must lie below /workspace for read_only: false",
+    message: "must be below /workspace if read_only is false",
   });
 
 export const CreateSession = z
   .object({
     name: Label(200).nullable().default(null),
-    timeout_seconds: z.int().min(10).optional().describe("Its life; default and most: sessions.lifetime_seconds"),
+    timeout_seconds: z.int().min(10).optional().describe("Lifetime; default and maximum: sessions.lifetime_seconds"),
     idle_timeout_seconds: z
       .int()
       .min(10)
       .optional()
-      .describe("It expires when nobody used it for this long; default: sessions.idle_seconds"),
+      .describe("The session expires after this long without use; default: sessions.idle_seconds"),
     env: Env.default({}),
     volumes: z.array(Mount).max(16).default([]),
-    network: z.boolean().default(false).describe("The network of the server; only where the operator allows it"),
+    network: z.boolean().default(false).describe("Use the network of the server; needs sessions.allow_network"),
     metadata: Metadata.default({}),
   })
   .meta({ id: "CreateSession" });
@@ -77,14 +80,14 @@ export const Session = later(() =>
       id: z.string(),
       name: z.string().nullable(),
       status: z.enum(STATUSES),
-      error: z.string().nullable().describe("Why it failed"),
-      env: z.array(z.string()).describe("Names of its variables; empty once it has ended"),
+      error: z.string().nullable().describe("Why the session failed"),
+      env: z.array(z.string()).describe("Names of the variables; empty after the session has ended"),
       volumes: z.array(z.object({ name: z.string(), mount_path: z.string(), read_only: z.boolean() })),
       network: z.boolean(),
       timeout_seconds: z.int(),
       idle_timeout_seconds: z.int(),
       exec_count: z.int(),
-      expires_at: DateTime.describe("Whatever it is doing then"),
+      expires_at: DateTime.describe("The session ends at this time, also if a command is running"),
       last_used_at: DateTime,
       ready_at: DateTime.nullable(),
       ended_at: DateTime.nullable(),
@@ -100,17 +103,17 @@ export const CreateExec = z
   .object({
     command: z
       .union([text("a command").min(1), z.array(text("an argument")).min(1).max(1000)])
-      .describe("A text is run by /bin/sh -c; a list is a program and its arguments"),
+      .describe("A string is run by /bin/sh -c; a list is a program and its arguments"),
     cwd: text("cwd")
       .refine((path) => path.startsWith("/"), "must be an absolute path such as /workspace")
       .default("/workspace"),
-    env: Env.default({}).describe("On top of the session's"),
+    env: Env.default({}).describe("Added to the variables of the session"),
     stdin: z.string().default(""),
-    timeout_seconds: z.int().min(1).optional().describe("Default 300; most: sessions.exec_timeout_seconds"),
+    timeout_seconds: z.int().min(1).optional().describe("Default 300; maximum: sessions.exec_timeout_seconds"),
     stream: z
       .boolean()
       .default(false)
-      .describe("Answer with server-sent events: stdout and stderr as they come, then exit with the whole object"),
+      .describe("Answer with server-sent events: stdout and stderr as they arrive, then exit with the whole object"),
   })
   .meta({ id: "CreateSessionExec" });
 export type CreateExec = z.infer<typeof CreateExec>;
@@ -126,7 +129,7 @@ export const EXEC_STATUSES = [
 
 const VolumeErrors = z
   .array(z.object({ volume: z.string(), path: z.string(), message: z.string() }))
-  .describe("What could not be written back; it is still in the session");
+  .describe("Files that could not be written back; the session still has them");
 export type VolumeErrors = z.infer<typeof VolumeErrors>;
 
 export const Exec = later(() =>
@@ -135,14 +138,14 @@ export const Exec = later(() =>
       object: z.literal("session.exec"),
       id: z.string(),
       session_id: z.string(),
-      status: z.enum(EXEC_STATUSES).describe("completed: it ended with exit code 0"),
-      exit_code: z.int().nullable().describe("Null when it did not end by itself"),
-      signal: z.int().nullable().describe("The number of the signal that ended it"),
-      stdout: z.string().describe("Empty when it was streamed; what is not UTF-8 is replaced"),
+      status: z.enum(EXEC_STATUSES).describe("completed: the command ended with exit code 0"),
+      exit_code: z.int().nullable().describe("Null if the command was killed or did not start"),
+      signal: z.int().nullable().describe("Number of the signal that killed the command"),
+      stdout: z.string().describe("Empty if it was streamed; bytes that are not UTF-8 are replaced"),
       stderr: z.string(),
-      truncated: z.boolean().describe("One of them was longer than sessions.output_bytes; the rest is dropped"),
+      truncated: z.boolean().describe("stdout or stderr was longer than sessions.output_bytes; the rest is dropped"),
       duration_ms: z.int(),
-      error: z.string().nullable().describe("Why it was ended, or did not begin"),
+      error: z.string().nullable().describe("Why the command was killed or not started"),
       warning: z.string().nullable(),
       volume_errors: VolumeErrors,
     })
@@ -156,11 +159,11 @@ export const FileListing = later(() =>
   z
     .object({
       object: z.literal("session.file_listing"),
-      path: z.string().describe("Links resolved; always under /workspace"),
+      path: z.string().describe("With symlinks resolved; always under /workspace"),
       type: z.enum(KINDS),
-      size: z.int().nullable().describe("Bytes, of a file"),
-      entries: z.array(z.object({ name: z.string(), type: z.enum(KINDS) })).describe("By name, at most 1000"),
-      truncated: z.boolean().describe("There were more than 1000; the rest is left out"),
+      size: z.int().nullable().describe("Bytes of a file; null for a directory"),
+      entries: z.array(z.object({ name: z.string(), type: z.enum(KINDS) })).describe("Sorted by name, at most 1000"),
+      truncated: z.boolean().describe("The directory has more than 1000 entries; the rest is omitted"),
     })
     .meta({ id: "SessionFileListing" }),
 );
@@ -179,16 +182,16 @@ export const DeletedFile = later(() =>
 );
 
 export const FilesQuery = z.object({
-  path: z.string().max(8192).default("/workspace").describe("Absolute, under /workspace"),
+  path: z.string().max(8192).default("/workspace").describe("Absolute path under /workspace"),
 });
-/** Optional here, so that whoever has no such session is told that first. */
+/** `path` is optional here, so that a missing session is reported before a missing path. */
 export const ContentQuery = z.object({
-  path: z.string().max(8192).optional().describe("Of the file: absolute, under /workspace. Required"),
+  path: z.string().max(8192).optional().describe("Absolute path of the file, under /workspace. Required"),
 });
 export const DeleteQuery = ContentQuery.extend({
-  recursive: z.enum(["true", "false", "1", "0"]).default("false").describe("Needed for a directory"),
+  recursive: z.enum(["true", "false", "1", "0"]).default("false").describe("Required to delete a directory"),
 });
-export const StatusQuery = z.object({ status: z.enum(STATUSES).optional().describe("Only these") });
+export const StatusQuery = z.object({ status: z.enum(STATUSES).optional().describe("Only sessions with this status") });
 
 export const present = (row: SessionRow, { env, usedAt }: { env: string[]; usedAt: number }): Session => ({
   object: "session",

@@ -1,4 +1,4 @@
-/** Session sandboxes: a directory and commands that see little else. Files and processes are in the modules beside. */
+/** Sessions: sandboxes with a directory of files and isolated commands. */
 import { and, count, eq, inArray, sql } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { emit } from "../../events/emit.ts";
@@ -9,10 +9,9 @@ import { newId } from "../../lib/ids.ts";
 import { type Tx, write } from "../../platform/db/db.ts";
 import { preparedInsert, preparedRow } from "../../platform/db/row.ts";
 import * as volumes from "../volumes/service.ts";
-import { lastUse, liveOf, quiet } from "./live.ts";
 import { machine, report } from "./machine.ts";
 import { type CreateSession, present } from "./schema.ts";
-import { type Mounted, type SessionRow, type STATUSES, sessions } from "./table.ts";
+import { type Mount, type SessionRow, type STATUSES, sessions } from "./table.ts";
 import { collision } from "./workspace/mount_paths.ts";
 
 const ACTIVE = ["creating", "ready", "stopping"] as const;
@@ -36,10 +35,10 @@ export function mustBeReady(ctx: Ctx, workspaceId: string, id: string): SessionR
 }
 
 export const notReady = ({ id, status }: SessionRow) =>
-  new AppError("session_not_ready", `Session ${id} is ${status}: only a ready one can be used`, { param: "id" });
+  new AppError("session_not_ready", `Session ${id} is ${status}: it must be ready`, { param: "id" });
 
 export const shown = (ctx: Ctx, row: SessionRow) =>
-  present(row, { env: Object.keys(envOf(ctx, row)), usedAt: lastUse(ctx, row) });
+  present(row, { env: Object.keys(envOf(ctx, row)), usedAt: ctx.state.sessions.lastUse(row) });
 
 export const list = (
   ctx: Ctx,
@@ -62,13 +61,13 @@ const aad = (id: string) => `session:${id}`;
 export const envOf = (ctx: Ctx, { id, env }: SessionRow): Record<string, string> =>
   env === "" ? {} : JSON.parse(new TextDecoder().decode(ctx.secrets.open(env, aad(id))));
 
-/** The row; its directory is made afterwards, and is nobody's before this is on the disk. */
+/** Inserts the row. The directory is made after the row is on the disk, so that it always has an owner. */
 export function create(ctx: Ctx, tx: Tx, workspaceId: string, input: CreateSession): SessionRow {
   const { max_per_workspace: most, lifetime_seconds: life, idle_seconds: idle } = ctx.config.sessions;
   const now = ctx.clock.now();
   requireRoom(tx, workspaceId, most);
   if (input.network && !ctx.config.sessions.allow_network)
-    throw invalid("/network", "sessions have no network here: the operator can set sessions.allow_network = true");
+    throw invalid("/network", "network access is not allowed: the operator can set sessions.allow_network = true");
   const timeoutSeconds = within("/timeout_seconds", input.timeout_seconds ?? life, life);
   const idleSeconds = within("/idle_timeout_seconds", input.idle_timeout_seconds ?? Math.min(idle, life), life);
   const id = newId("ses", now);
@@ -78,7 +77,7 @@ export function create(ctx: Ctx, tx: Tx, workspaceId: string, input: CreateSessi
     name: input.name,
     status: machine.initial,
     env: Object.keys(input.env).length === 0 ? "" : ctx.secrets.seal(JSON.stringify(input.env), aad(id)),
-    volumes: mountedOf(ctx, workspaceId, input),
+    volumes: mountsOf(ctx, workspaceId, input),
     network: input.network,
     timeoutSeconds,
     idleSeconds,
@@ -101,7 +100,7 @@ const invalid = (param: string, why: string) => new AppError("schema", `${param.
 
 function within(param: string, seconds: number, most: number): number {
   if (seconds <= most) return seconds;
-  throw invalid(param, `takes at most ${most} (sessions.lifetime_seconds)`);
+  throw invalid(param, `must be at most ${most} (sessions.lifetime_seconds)`);
 }
 
 function requireRoom(tx: Tx, workspaceId: string, most: number) {
@@ -110,14 +109,14 @@ function requireRoom(tx: Tx, workspaceId: string, most: number) {
   if ((found?.number ?? 0) >= most)
     throw new AppError(
       "quota_exceeded",
-      `This workspace has ${most} sessions: stop one, or have sessions.max_per_workspace raised`,
+      `This workspace has ${most} sessions, which is the limit: stop one, or ask the operator to raise sessions.max_per_workspace`,
     );
 }
 
-function mountedOf(ctx: Ctx, workspaceId: string, input: CreateSession): Mounted[] {
+function mountsOf(ctx: Ctx, workspaceId: string, input: CreateSession): Mount[] {
   const clash = collision(input.volumes.map(({ mount_path }) => mount_path));
   if (clash !== undefined)
-    throw invalid(`/volumes/${clash}/mount_path`, "must not be, nor lie in, the place of another volume");
+    throw invalid(`/volumes/${clash}/mount_path`, "must not be equal to, or below, the mount_path of another volume");
   return input.volumes.map(({ name, mount_path, read_only }, i) => {
     const volume = volumes.find(ctx, workspaceId, name);
     if (!volume) throw new AppError("resource_not_found", `No volume ${name}`, { param: `/volumes/${i}/name` });
@@ -125,22 +124,22 @@ function mountedOf(ctx: Ctx, workspaceId: string, input: CreateSession): Mounted
   });
 }
 
-/** Ends its commands and answers when they are over; the loop removes its files. One that has ended stays as it is. */
+/** Kills the commands and resolves when they have ended. The loop removes the files. Ended sessions stay as they are. */
 export async function stop(ctx: Ctx, workspaceId: string, id: string): Promise<SessionRow> {
   mustGet(ctx, workspaceId, id);
   begin(ctx, id, "stop");
   const row = mustGet(ctx, workspaceId, id);
   if (row.status !== "stopping") return row;
-  await quiet(liveOf(ctx, row));
+  await ctx.state.sessions.of(row).untilIdle();
   return finish(ctx, id) ?? mustGet(ctx, workspaceId, id);
 }
 
-/** From here on no command begins, and those that run are ended. */
+/** From here on no command starts, and running commands are killed. */
 export function begin(ctx: Ctx, id: string, action: "stop" | "expire"): SessionRow | undefined {
   const now = ctx.clock.now();
-  const over = action === "expire" ? { endedAt: now, env: "" } : {};
-  const row = write(ctx.db, (tx) => transition(tx, machine, action, { id, now }, over));
-  if (row) liveOf(ctx, row).ending.abort();
+  const patch = action === "expire" ? { endedAt: now, env: "" } : {};
+  const row = write(ctx.db, (tx) => transition(tx, machine, action, { id, now }, patch));
+  if (row) ctx.state.sessions.of(row).ending.abort();
   ctx.wake("sessions.reconcile");
   return row;
 }
@@ -150,7 +149,7 @@ export function finish(ctx: Ctx, id: string): SessionRow | undefined {
   return write(ctx.db, (tx) => transition(tx, machine, "finish", { id, now }, { endedAt: now, env: "" }));
 }
 
-/** For a workspace that goes. */
+/** For a workspace that is deleted. */
 export function removeAll(ctx: Ctx, workspaceId: string) {
   const active = and(eq(sessions.workspaceId, workspaceId), inArray(sessions.status, [...ACTIVE]));
   for (const { id } of ctx.db.select({ id: sessions.id }).from(sessions).where(active).all()) begin(ctx, id, "stop");

@@ -3,7 +3,7 @@ import { workspaces } from "../workspaces/table.ts";
 
 export const STATUSES = ["creating", "ready", "stopping", "stopped", "failed", "expired"] as const;
 
-export type Mounted = { volumeId: string; name: string; mountPath: string; readOnly: boolean };
+export type Mount = { volumeId: string; name: string; mountPath: string; readOnly: boolean };
 
 export const sessions = sqliteTable("sessions", {
   id: text("id").primaryKey(),
@@ -12,9 +12,9 @@ export const sessions = sqliteTable("sessions", {
     .references(() => workspaces.id),
   name: text("name"),
   status: text("status", { enum: STATUSES }).notNull(),
-  /** Sealed; empty where there is none, and once the session has ended. */
+  /** Sealed. Empty without variables, and after the session has ended. */
   env: text("env").notNull(),
-  volumes: text("volumes", { mode: "json" }).$type<Mounted[]>().notNull(),
+  volumes: text("volumes", { mode: "json" }).$type<Mount[]>().notNull(),
   network: integer("network", { mode: "boolean" }).notNull(),
   timeoutSeconds: integer("timeout_seconds").notNull(),
   idleSeconds: integer("idle_seconds").notNull(),

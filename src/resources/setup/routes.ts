@@ -27,7 +27,7 @@ export const routes = (ctx: Ctx) =>
       {
         body: Redeem,
         detail: describe(
-          "Trade the setup token of the first start for an admin key",
+          "Exchange the setup token of the first start for an admin key",
           { 201: CreatedApiKey },
           { public: true },
         ),

@@ -7,7 +7,7 @@ import { createsLater } from "../../http/idempotency.ts";
 import { describe } from "../../http/openapi.ts";
 import { asks } from "../../http/query.ts";
 import { Deleted } from "../../lib/schema.ts";
-import * as rewardFunctions from "../reward_functions/service.ts";
+import * as codeCheck from "../reward_functions/check.ts";
 import { open } from "./admission/create.ts";
 import { CreateTrainingJob } from "./admission/create_schema.ts";
 import { validate } from "./admission/validate.ts";
@@ -30,7 +30,7 @@ const askerOf = (ctx: Ctx, { workspaceId, keyId, scopes }: Principal, request: R
   workspaceId,
   keyId,
   scopes,
-  signal: rewardFunctions.leaving(ctx, request),
+  signal: codeCheck.leaving(ctx, request),
 });
 
 const managing = (ctx: Ctx) => {

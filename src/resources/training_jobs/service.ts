@@ -1,4 +1,5 @@
 /** Training jobs: the rows and what callers may do with them. `create.ts` makes them, `reconcile.ts` runs them. */
+
 import { and, eq, inArray, notInArray, sql } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { emit } from "../../events/emit.ts";
@@ -7,17 +8,19 @@ import { type PageQuery, page } from "../../http/answer/pagination.ts";
 import { AppError } from "../../lib/errors.ts";
 import { afterCommit, type Tx, write } from "../../platform/db/db.ts";
 import { preparedRow } from "../../platform/db/row.ts";
+import type * as budgets from "../billing/budget.ts";
+import { runTime } from "../billing/run_time.ts";
 import * as billing from "../billing/service.ts";
-import * as datasets from "../datasets/service.ts";
+import * as snapshots from "../datasets/stream/snapshots.ts";
 import * as looseKeys from "../loose_keys/service.ts";
 import { mustBeOpen } from "../storage_usage/service.ts";
 import { machine, report } from "./machine.ts";
-import { positionOf, reasonOf } from "./running/queue.ts";
 import { present, type TrainingJob } from "./schema.ts";
 import { charge, settle } from "./state/account.ts";
 import { changed } from "./state/change_signals.ts";
 import { isAtWork } from "./state/live.ts";
 import { note } from "./state/notes.ts";
+import { positionOf, reasonOf } from "./state/queue.ts";
 import { type JobRow, trainingCheckpoints, trainingExports, trainingJobs } from "./table.ts";
 
 const byId = preparedRow(trainingJobs, eq(trainingJobs.id, sql.placeholder("id")));
@@ -38,11 +41,16 @@ export function mustGet(ctx: Pick<Ctx, "db">, workspaceId: string, id: string, p
   return row;
 }
 
-export const shown = (ctx: Ctx, row: JobRow): TrainingJob => show(ctx, row, { now: ctx.clock.now(), whole: true });
+export const shown = (ctx: Ctx, row: JobRow): TrainingJob => show(ctx, row, true);
 
-function show(ctx: Ctx, row: JobRow, how: { now: number; whole: boolean }): TrainingJob {
+function show(ctx: Ctx, row: JobRow, whole: boolean): TrainingJob {
   const queuePosition = positionOf(ctx, row);
-  return present(row, { ...how, queuePosition, queueReason: reasonOf(ctx, row, queuePosition) });
+  return present(row, {
+    now: runTime(ctx, row.id),
+    whole,
+    queuePosition,
+    queueReason: reasonOf(ctx, row, queuePosition),
+  });
 }
 
 type ListQuery = PageQuery & { status?: JobRow["status"] | undefined; method?: JobRow["method"] | undefined };
@@ -54,8 +62,7 @@ export function list(ctx: Ctx, workspaceId: string, query: ListQuery) {
     status === undefined ? undefined : eq(trainingJobs.status, status),
     method === undefined ? undefined : eq(trainingJobs.method, method),
   );
-  const now = ctx.clock.now();
-  return page(ctx.db, trainingJobs, within, query, (row) => show(ctx, row, { now, whole: false }));
+  return page(ctx.db, trainingJobs, within, query, (row) => show(ctx, row, false));
 }
 
 /** Ends a job, now or when its worker is gone. One that is being cancelled stays as it is. */
@@ -66,7 +73,7 @@ export function cancel(ctx: Ctx, workspaceId: string, id: string): JobRow {
     const row =
       transition(tx, machine, "cancel", { id, now }) ??
       transition(tx, machine, "drop", { id, now }, { completedAt: now, queueReason: null, pauseReason: null });
-    if (row?.status === "cancelled") datasets.unpin(tx, id);
+    if (row?.status === "cancelled") snapshots.unpin(tx, id);
     if (row) note(tx, row, now, { level: "info", type: `job.${row.status}`, message: WORDS[row.status] ?? "" });
     return row;
   });
@@ -91,7 +98,7 @@ export function pause(ctx: Ctx, workspaceId: string, id: string): JobRow {
  * Back into the queue, behind those who wait; it goes on from its newest checkpoint. From here on the key of `payer` pays,
  * unless the former run has not ended yet, which is charged to the former key.
  */
-export function resume(ctx: Ctx, payer: billing.Payer, id: string): JobRow {
+export function resume(ctx: Ctx, payer: budgets.Payer, id: string): JobRow {
   const before = mustGet(ctx, payer.workspaceId, id);
   if (before.status === "paused" && before.rateMicros) billing.mustAfford(ctx, payer, 0);
   if (before.status === "paused") mustBeOpen(ctx, { workspaceId: before.workspaceId, kind: "checkpoints" });
@@ -165,8 +172,8 @@ function erase(ctx: Ctx, tx: Tx, row: JobRow) {
   const { storageKey, jobId } = trainingExports;
   const files = tx.select({ storageKey }).from(trainingExports).where(eq(jobId, row.id)).all();
   for (const key of [row.logKey, ...files.map((each) => each.storageKey)]) if (key) looseKeys.drop(tx, key, now);
-  datasets.unpin(tx, row.id);
-  charge(tx, settle(row, now), now); // its worker may still be ending
+  snapshots.unpin(tx, row.id);
+  charge(ctx, tx, settle(ctx, row), now); // its worker may still be ending
   tx.delete(trainingJobs).where(eq(trainingJobs.id, row.id)).run();
   emit(tx, "job.deleted", { workspaceId: row.workspaceId, now }, report(row));
   afterCommit(tx, () => {

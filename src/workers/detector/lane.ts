@@ -4,9 +4,9 @@ import { loadOnnx } from "../../native/onnx.ts";
 import { AUDIO_MODELS, type ModelName } from "../protocol_detector.ts";
 import { hear } from "./audio/audio.ts";
 import { WINDOW } from "./audio/windows.ts";
+import { CROP } from "./image/views.ts";
 import type { FromLane, Input, Results, RunResult, ToLane } from "./messages.ts";
 import { Refusal } from "./refusal.ts";
-import { CROP } from "./views.ts";
 
 declare const self: {
   onmessage: (event: { data: ToLane }) => void;

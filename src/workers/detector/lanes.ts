@@ -3,10 +3,10 @@
 import { compiled } from "../../native/bundle/embedded.ts";
 import type { ModelName } from "../protocol_detector.ts";
 import { join, type Part, stretches, takeBatch } from "./batch.ts";
+import { CROP, MAX_CROPS } from "./image/views.ts";
 import type { FromLane, Heard, Input, Results, ToLane } from "./messages.ts";
 import type { Models } from "./models.ts";
 import { Left, Refusal } from "./refusal.ts";
-import { CROP, MAX_CROPS } from "./views.ts";
 
 /** In the executable the thread is an entry of its own, beside the main one (scripts/build.ts). */
 const THREAD = compiled ? "/$bunfs/root/workers/detector/lane.js" : new URL("./lane.ts", import.meta.url);

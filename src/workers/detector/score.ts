@@ -2,14 +2,14 @@
 
 import { sniff } from "../../lib/detection/sniff.ts";
 import { AUDIO_MODELS, IMAGE_MODELS, type ModelName, type Scored, type Signals } from "../protocol_detector.ts";
-import { bytesHeld, decodeFrame, type Image, type Pixels, readHeader, sampleFrames } from "./decode.ts";
+import { bytesHeld, decodeFrame, type Image, type Pixels, readHeader, sampleFrames } from "./image/decode.ts";
+import { viewsOf } from "./image/robustness.ts";
+import { CROP, cutCrop, planCrops } from "./image/views.ts";
 import type { Results } from "./messages.ts";
 import { readCredentials } from "./origin/c2pa.ts";
 import { readOrigin } from "./origin/metadata.ts";
 import { Refusal } from "./refusal.ts";
 import { ensembleOf, failure, judge, type ModelResults } from "./results.ts";
-import { viewsOf } from "./robustness.ts";
-import { CROP, cutCrop, planCrops } from "./views.ts";
 import type { World } from "./world.ts";
 
 export type Ask = { models: readonly ModelName[]; robustness: boolean; signal: AbortSignal };

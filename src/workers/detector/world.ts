@@ -1,6 +1,7 @@
 /** What scoring needs, put together once when the worker opens. */
-import type { Limits, SharpLibrary } from "./decode.ts";
+
 import type { Gate } from "./gate.ts";
+import type { Limits, SharpLibrary } from "./image/decode.ts";
 import type { Lanes } from "./lanes.ts";
 import type { Models } from "./models.ts";
 

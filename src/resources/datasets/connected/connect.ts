@@ -1,14 +1,15 @@
-/** Sources elsewhere: looked at, and remembered without what is secret in them. */
+/** Checks connected sources. A source is stored without its secrets. */
 import type { Ctx } from "../../../context.ts";
 import { AppError } from "../../../lib/errors.ts";
 import { type Credentials, faultOf, type Source, splitSecrets } from "../../../lib/source.ts";
+import type { Caller } from "../../../platform/semaphore.ts";
 import type { ConnectDataset, SourceValidation } from "../schema.ts";
 import { type Refusal, runTask } from "./connector.ts";
 
-type Given = Source & { credentials?: Credentials | null | undefined };
+type SourceBody = Source & { credentials?: Credentials | null | undefined };
 
-/** The description with what is secret in it set apart. 422 where it cannot be right. */
-export function readSource(body: Given): { source: Source; credentials: Credentials } {
+/** Separates the secrets from the description of the source. Throws a 422 if the description is incomplete. */
+function readSource(body: SourceBody): { source: Source; credentials: Credentials } {
   const { source_type, source_uri, hub_dataset, hub_config, db_connection, db_query, credentials } = body;
   const source = { source_type, source_uri, hub_dataset, hub_config, db_connection, db_query };
   const fault = faultOf(source);
@@ -16,30 +17,30 @@ export function readSource(body: Given): { source: Source; credentials: Credenti
   return splitSecrets(source, credentials ?? {});
 }
 
-export async function validate(ctx: Ctx, body: Given, signal?: AbortSignal): Promise<SourceValidation> {
-  const told = await runTask(ctx, { type: "validate" }, readSource(body), signal ? { signal } : {});
-  if (told.type === "validated") {
-    const { num_rows, columns } = told;
+export async function validate(ctx: Ctx, caller: Caller, body: SourceBody): Promise<SourceValidation> {
+  const outcome = await runTask(ctx, caller, { type: "validate" }, readSource(body));
+  if (outcome.type === "validated") {
+    const { num_rows, columns } = outcome;
     return { object: "dataset.validation", valid: true, num_rows, columns, error: null };
   }
-  const error = told.type === "refused" ? told.message : "The source gave no answer";
+  const error = outcome.type === "refused" ? outcome.message : "The source did not answer";
   return { object: "dataset.validation", valid: false, num_rows: 0, columns: [], error };
 }
 
 /**
- * Where the source cannot be used the answer is a 400 that says why. Without credentials a source that asks for some
- * is taken as it is described: they come with the job.
+ * Throws a 400 with the reason if the source cannot be used. A source that needs credentials is accepted without
+ * them: the job brings them.
  */
-export async function checkSource(ctx: Ctx, body: ConnectDataset, signal?: AbortSignal): Promise<Source> {
+export async function checkSource(ctx: Ctx, caller: Caller, body: ConnectDataset): Promise<Source> {
   const { source, credentials } = readSource(body);
-  const told = await runTask(ctx, { type: "test" }, { source, credentials }, signal ? { signal } : {});
-  if (told.type !== "refused") return source;
+  const outcome = await runTask(ctx, caller, { type: "test" }, { source, credentials });
+  if (outcome.type !== "refused") return source;
   const none = Object.keys(credentials).length === 0;
-  if (none && (told.code === "unauthorized" || told.param?.startsWith("/credentials"))) return source;
-  throw unusable(told);
+  if (none && (outcome.code === "unauthorized" || outcome.param?.startsWith("/credentials"))) return source;
+  throw unusable(outcome);
 }
 
-export function unusable({ code, message, param }: Refusal): AppError {
+function unusable({ code, message, param }: Refusal): AppError {
   const extra = param === null ? {} : { param };
   return new AppError(code === "address_refused" ? "url_not_allowed" : "source_unusable", message, extra);
 }

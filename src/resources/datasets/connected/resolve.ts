@@ -1,6 +1,6 @@
 /**
- * Reading a connected source into a snapshot of its own. The credentials are in memory alone: a reading that a
- * restart interrupts has failed, keeps what it got, and goes on from there when it is asked for again.
+ * Resolutions: a connected source is read into a snapshot of its own. The credentials are kept in memory only. A
+ * restart therefore fails a running resolution, but keeps the rows it has read. The next resolution continues there.
  */
 import { existsSync } from "node:fs";
 import { and, eq, inArray } from "drizzle-orm";
@@ -10,7 +10,6 @@ import { transition } from "../../../events/lifecycle.ts";
 import { type PageQuery, page } from "../../../http/answer/pagination.ts";
 import { AppError } from "../../../lib/errors.ts";
 import { newId } from "../../../lib/ids.ts";
-import { oncePer } from "../../../lib/once_per.ts";
 import type { Format } from "../../../lib/rows/format.ts";
 import type { Credentials } from "../../../lib/source.ts";
 import { durable, write } from "../../../platform/db/db.ts";
@@ -20,7 +19,7 @@ import { lacksRoom, mustBeOpen } from "../../storage_usage/service.ts";
 import { machine } from "../machine.ts";
 import { presentResolution } from "../schema.ts";
 import * as datasets from "../service.ts";
-import { discardPart, makingOf, partPath, pathOf } from "../stream/files.ts";
+import { discardPart, partPath, pathOf } from "../stream/files.ts";
 import * as snapshots from "../stream/snapshots.ts";
 import {
   type DatasetRow,
@@ -30,27 +29,26 @@ import {
 } from "../table.ts";
 import { type Outcome, type Progress, runTask } from "./connector.ts";
 
-const TELL_MS = 1_000;
+const RECORD_MS = 1_000;
 const EVENT_MS = 10_000;
 const live = inArray(table.status, ["pending", "running"]);
 
-export type Running = { datasetId: string; abort: AbortController; ended: Promise<ResolutionRow> };
-const runningOf = oncePer((_db: Ctx["db"]) => new Map<string, Running>());
+export type RunningResolution = { datasetId: string; abort: AbortController; ended: Promise<ResolutionRow> };
 
-export type Asked = { credentials: Credentials; jobId?: string | null };
+export type ReadOptions = { credentials: Credentials; jobId?: string | null };
 
-/** Begins a reading, or joins the one that is under way. */
-export function begin(ctx: Ctx, dataset: DatasetRow, { credentials, jobId = null }: Asked): ResolutionRow {
+/** Begins a resolution, or returns the one that is running. */
+export function begin(ctx: Ctx, dataset: DatasetRow, { credentials, jobId = null }: ReadOptions): ResolutionRow {
   if (!dataset.source)
-    throw new AppError("unsupported_state", `Dataset ${dataset.id} has its rows here: there is nothing to read`, {
+    throw new AppError("unsupported_state", `Dataset ${dataset.id} is not connected to a source: it needs no reading`, {
       param: "id",
     });
-  const known = ctx.db
+  const current = ctx.db
     .select()
     .from(table)
     .where(and(eq(table.datasetId, dataset.id), live))
     .get();
-  if (known) return known;
+  if (current) return current;
   mustBeOpen(ctx, { workspaceId: dataset.workspaceId, kind: "datasets" });
   const now = ctx.clock.now();
   const row: ResolutionRow = {
@@ -73,16 +71,17 @@ export function begin(ctx: Ctx, dataset: DatasetRow, { credentials, jobId = null
     emit(tx, "dataset_resolution.created", { workspaceId: row.workspaceId, now }, presentResolution(row));
   });
   const abort = new AbortController();
-  const ended = run(ctx, row, credentials, abort).finally(() => runningOf(ctx.db).delete(row.id));
+  const running = ctx.state.datasets.resolutions;
+  const ended = run(ctx, row, credentials, abort).finally(() => running.delete(row.id));
   ended.catch((error) => {
-    if (!(error instanceof AppError)) ctx.log.error("a reading of a source broke", { resolution: row.id, error });
+    if (!(error instanceof AppError)) ctx.log.error("reading a source failed", { resolution: row.id, error });
   });
-  runningOf(ctx.db).set(row.id, { datasetId: dataset.id, abort, ended });
+  running.set(row.id, { datasetId: dataset.id, abort, ended });
   return row;
 }
 
 async function run(ctx: Ctx, resolution: ResolutionRow, credentials: Credentials, abort: AbortController) {
-  const { id, datasetId } = resolution;
+  const { id, workspaceId, datasetId } = resolution;
   const signal = AbortSignal.any([abort.signal, ctx.closing]);
   const report = reporter(ctx, id);
   let full: string | undefined;
@@ -96,9 +95,16 @@ async function run(ctx: Ctx, resolution: ResolutionRow, credentials: Credentials
   const dataset = datasets.current(ctx, datasetId);
   const path = partPath(ctx, datasetId);
   const outcome: Outcome = dataset?.source
-    ? await runTask(ctx, { type: "read", path }, { source: dataset.source, credentials }, { signal, onProgress })
+    ? await runTask(
+        ctx,
+        { workspaceId, signal },
+        { type: "read", path },
+        { source: dataset.source, credentials },
+        onProgress,
+      )
     : { type: "refused", code: "cancelled", message: "The dataset was deleted", param: null };
-  if (ctx.closing.aborted) throw new AppError("shutting_down", "The server is shutting down"); // the next start settles it
+  // The row stays live: the next start fails it.
+  if (ctx.closing.aborted) throw new AppError("shutting_down", "The server is shutting down");
   if (outcome.type === "read") full ??= lacksStorage(ctx, resolution, outcome.bytes);
   if (full !== undefined) {
     await discardPart(ctx, datasetId);
@@ -106,29 +112,31 @@ async function run(ctx: Ctx, resolution: ResolutionRow, credentials: Credentials
   }
   if (outcome.type === "read") return keep(ctx, id, datasetId, outcome);
   const refusal = outcome.type === "refused" ? outcome : undefined;
-  if (refusal?.code !== "broken" && refusal?.code !== "unreachable") await discardPart(ctx, datasetId); // no use in going on from there
+  // Only after an interruption can the next resolution continue with the rows read so far.
+  if (refusal?.code !== "broken" && refusal?.code !== "unreachable") await discardPart(ctx, datasetId);
   return settle(ctx, id, refusal?.code === "cancelled" ? "cancel" : "fail", {
     code: refusal?.code ?? "broken",
-    message: refusal?.message ?? "The source gave no answer",
+    message: refusal?.message ?? "The source did not answer",
     param: refusal?.param ?? null,
   });
 }
 
-/** The reason why a reading of so many bytes is not kept. */
+/** Returns the reason why this many bytes cannot be stored. */
 function lacksStorage(ctx: Ctx, { workspaceId }: ResolutionRow, bytes: number): string | undefined {
   const why = lacksRoom(ctx, { workspaceId, kind: "datasets" }, bytes) ?? lacksSpace(ctx);
-  return why && `The rows of the source cannot be kept: ${why}`;
+  return why && `The rows of the source cannot be stored: ${why}`;
 }
 
+/** Records progress at most once a second, and emits it every ten seconds. */
 export function reporter(ctx: Ctx, id: string, begun = ctx.clock.now()) {
-  let told = 0;
-  let announced = begun;
+  let recordedAt = 0;
+  let emittedAt = begun;
   return ({ rows, bytes, total_rows: totalRows }: Progress) => {
     const now = ctx.clock.now();
-    if (now - told < TELL_MS) return;
-    told = now;
-    const loud = now - announced >= EVENT_MS;
-    if (loud) announced = now;
+    if (now - recordedAt < RECORD_MS) return;
+    recordedAt = now;
+    const isEventDue = now - emittedAt >= EVENT_MS;
+    if (isEventDue) emittedAt = now;
     write(ctx.db, (tx) => {
       const patch = { rows, bytes, totalRows, updatedAt: now };
       const [row] = tx
@@ -137,7 +145,7 @@ export function reporter(ctx: Ctx, id: string, begun = ctx.clock.now()) {
         .where(and(eq(table.id, id), live))
         .returning()
         .all();
-      if (row && loud)
+      if (row && isEventDue)
         emit(tx, "dataset_resolution.progress", { workspaceId: row.workspaceId, now }, presentResolution(row));
     });
   };
@@ -145,11 +153,11 @@ export function reporter(ctx: Ctx, id: string, begun = ctx.clock.now()) {
 
 type Read = Extract<Outcome, { type: "read" }>;
 
-/** The same content as the newest snapshot is that snapshot; else the file gets its name and the snapshot its record. */
+/** Makes the rows a snapshot. If the newest snapshot has the same content, that one is used and the rows are dropped. */
 async function keep(ctx: Ctx, id: string, datasetId: string, read: Read): Promise<ResolutionRow> {
   const path = partPath(ctx, datasetId);
   const { rows, bytes, sha256 } = read;
-  const making = makingOf(ctx.db);
+  const { making } = ctx.state.datasets;
   making.add(datasetId);
   try {
     const last = snapshots.newest(ctx, datasetId);
@@ -203,58 +211,70 @@ export function mustGet(ctx: Ctx, dataset: DatasetRow, id: string): ResolutionRo
   return row;
 }
 
-/** Answers when the reading has ended. */
+/** Resolves when the reading has ended. */
 export async function cancel(ctx: Ctx, dataset: DatasetRow, id: string): Promise<ResolutionRow> {
   const row = mustGet(ctx, dataset, id);
-  const running = runningOf(ctx.db).get(id);
+  const running = ctx.state.datasets.resolutions.get(id);
   running?.abort.abort();
-  await running?.ended.catch(() => {}); // told in the row
+  await running?.ended.catch(() => {}); // The row has the error.
   if (machine.terminal.includes(row.status))
-    throw new AppError("unsupported_state", `Resolution ${id} is ${row.status}`, { param: "resolution" });
+    throw new AppError("unsupported_state", `Resolution ${id} is ${row.status} and cannot be cancelled`, {
+      param: "resolution",
+    });
   return mustGet(ctx, dataset, id);
 }
 
-/** After a start: what the last process was reading it no longer is. */
-export function interrupted(ctx: Ctx) {
+/** Runs at the start: fails the resolutions that the previous process was reading. */
+export function failInterrupted(ctx: Ctx) {
   const error = {
     code: "interrupted",
-    message: "The server was restarted while it read: resolve again with the credentials; what was read is kept",
+    message:
+      "The server was restarted while it read the source: start another resolution with the credentials; the rows read so far are kept",
     param: null,
   };
   for (const { id } of ctx.db.select({ id: table.id }).from(table).where(live).all()) settle(ctx, id, "fail", error);
 }
 
-type Claim = Asked & { jobId: string; signal?: AbortSignal; onProgress?: (row: ResolutionRow) => void };
+type Claim = ReadOptions & { jobId: string; signal?: AbortSignal; onProgress?: (row: ResolutionRow) => void };
 
-/** For a job: what it names, read if it is elsewhere, and held for it until `unpin`. */
+/** Pins the snapshot that a job names until `unpin`. A connected source is read first. */
 export async function claim(ctx: Ctx, workspaceId: string, reference: string, given: Claim): Promise<snapshots.Pinned> {
   const [id = "", name = "latest"] = reference.split("@");
   const dataset = datasets.mustGet(ctx, workspaceId, id, "/dataset");
   if (!dataset.source || name !== "latest") return snapshots.pin(ctx, workspaceId, reference, given.jobId);
   given.signal?.throwIfAborted();
   const reading = begin(ctx, dataset, given);
-  const running = runningOf(ctx.db).get(reading.id);
-  const ended = running ? await orLeft(running, reading.jobId === given.jobId, given.signal) : reading;
+  const running = ctx.state.datasets.resolutions.get(reading.id);
+  const ended = running ? await endOrAbort(running, reading.jobId === given.jobId, given.signal) : reading;
   if (ended.status !== "completed" || ended.snapshotNumber === null)
-    throw new AppError("source_unusable", ended.error?.message ?? `The reading of ${id} was ${ended.status}`, {
-      param: "/dataset",
-    });
+    throw new AppError(
+      "source_unusable",
+      ended.error?.message ?? `Resolution ${ended.id} of dataset ${id} is ${ended.status}`,
+      {
+        param: "/dataset",
+      },
+    );
   return snapshots.pin(ctx, workspaceId, `${id}@snap-${ended.snapshotNumber}`, given.jobId);
 }
 
-/** Who leaves ends the reading that was begun for it, and only stops waiting for one that it joined. */
-async function orLeft({ abort, ended }: Running, isOwn: boolean, signal?: AbortSignal): Promise<ResolutionRow> {
+/** An aborted caller ends a resolution of its own. It only stops waiting for one that another caller began. */
+async function endOrAbort(
+  { abort, ended }: RunningResolution,
+  isOwn: boolean,
+  signal?: AbortSignal,
+): Promise<ResolutionRow> {
   if (!signal) return ended;
-  const left = Promise.withResolvers<never>();
-  const leave = () => {
+  const aborted = Promise.withResolvers<never>();
+  const onAbort = () => {
     if (isOwn) abort.abort();
-    left.reject(signal.reason);
+    aborted.reject(signal.reason);
   };
-  signal.addEventListener("abort", leave, { once: true });
-  return Promise.race([ended, left.promise]).finally(() => signal.removeEventListener("abort", leave));
+  signal.addEventListener("abort", onAbort, { once: true });
+  return Promise.race([ended, aborted.promise]).finally(() => signal.removeEventListener("abort", onAbort));
 }
 
-/** Readings for datasets that were deleted meanwhile end. */
+/** Aborts resolutions whose dataset was deleted. */
 export function endAbandoned(ctx: Ctx) {
-  for (const { datasetId, abort } of runningOf(ctx.db).values()) if (!datasets.current(ctx, datasetId)) abort.abort();
+  for (const { datasetId, abort } of ctx.state.datasets.resolutions.values())
+    if (!datasets.current(ctx, datasetId)) abort.abort();
 }

@@ -31,27 +31,28 @@ export const routes = (ctx: Ctx) => {
       "/connect",
       async ({ request, principal, body, set }) => {
         keepOpen(ctx, request);
-        const source = await checkSource(ctx, body, request.signal);
+        const caller = { workspaceId: principal.workspaceId, signal: request.signal };
+        const source = await checkSource(ctx, caller, body);
         const { name, metadata } = body;
-        // The credentials are no part of what a retry must match: they are not kept, not even as a hash.
+        // A retry is not compared by its credentials: they are not stored, not even as a hash.
         return creates(ctx, { request, principal, body: { name, metadata, source }, set }, () =>
           present(datasets.createConnected(ctx, principal.workspaceId, { name, metadata, source }), { whole: true }),
         );
       },
       {
         ...takes(ConnectDataset),
-        detail: describe("Connect a source; credentials are used to test it and never stored", { 201: Dataset }),
+        detail: describe("Connect a source; the credentials only test it and are never stored", { 201: Dataset }),
       },
     )
     .post(
       "/connect/validate",
-      ({ request, body }) => {
+      ({ request, principal, body }) => {
         keepOpen(ctx, request);
-        return validate(ctx, body, request.signal);
+        return validate(ctx, { workspaceId: principal.workspaceId, signal: request.signal }, body);
       },
       {
         ...takes(ValidateSource),
-        detail: describe("Look at a source without creating anything", { 200: SourceValidation }),
+        detail: describe("Validate a source without creating a dataset", { 200: SourceValidation }),
       },
     )
     .post(
@@ -66,7 +67,7 @@ export const routes = (ctx: Ctx) => {
       },
       {
         detail: describe(
-          "Read a connected source into a snapshot; joins a reading that is under way",
+          "Read a connected source into a snapshot, or return the resolution that is running",
           { 202: Resolution },
           { accepts: { "application/json": ResolveDataset } },
         ),
@@ -74,17 +75,19 @@ export const routes = (ctx: Ctx) => {
     )
     .get("/:id/resolutions", ({ principal, params, query }) => resolve.list(ctx, mine(principal, params.id), query), {
       ...asks(PageQuery),
-      detail: describe("List the readings of a connected source", { 200: listOf(Resolution, "DatasetResolutionList") }),
+      detail: describe("List the resolutions of a connected source", {
+        200: listOf(Resolution, "DatasetResolutionList"),
+      }),
     })
     .get(
       "/:id/resolutions/:resolution",
       ({ principal, params }) => presentResolution(resolve.mustGet(ctx, mine(principal, params.id), params.resolution)),
-      { detail: describe("How far a reading is", { 200: Resolution }) },
+      { detail: describe("Get a resolution and its progress", { 200: Resolution }) },
     )
     .post(
       "/:id/resolutions/:resolution/cancel",
       async ({ principal, params }) =>
         presentResolution(await resolve.cancel(ctx, mine(principal, params.id), params.resolution)),
-      { detail: describe("Stop a reading", { 200: Resolution }) },
+      { detail: describe("Cancel a resolution", { 200: Resolution }) },
     );
 };

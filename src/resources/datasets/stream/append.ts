@@ -1,7 +1,7 @@
 /**
- * Appending. Batches for one dataset wait in line and are taken together: their rows go into the dataset's file and to
- * the disk first; only then do the head that covers them and one event per batch enter the main database, in one
- * commit. A crash in between leaves rows beyond the head, which nobody sees and which the next append cuts off.
+ * Appends. Batches for one dataset queue up and are written together. Their rows are flushed to the dataset's row file
+ * first. Then one commit of the main database moves the head over them and emits one event per batch. A crash in
+ * between leaves rows beyond the head. These are invisible, and the next append cuts them off.
  */
 import { eq } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
@@ -9,7 +9,6 @@ import { emit } from "../../../events/emit.ts";
 import type { Once } from "../../../http/idempotency.ts";
 import { AppError } from "../../../lib/errors.ts";
 import { newId } from "../../../lib/ids.ts";
-import { oncePer } from "../../../lib/once_per.ts";
 import { openCommit, write } from "../../../platform/db/db.ts";
 import { failpoint } from "../../../platform/failpoint.ts";
 import { mustLeaveSpace } from "../../../platform/machine/disk.ts";
@@ -19,137 +18,138 @@ import type { Append } from "../schema.ts";
 import * as datasets from "../service.ts";
 import { type DatasetRow, datasets as table } from "../table.ts";
 import type { Batch } from "./batch.ts";
-import { type Held, hold, mustHold, pathOf } from "./files.ts";
+import { hold, mustHold, pathOf } from "./files.ts";
+import type { RowsHandle } from "./open_rows.ts";
 
-type Waiting = { batch: Batch; once: Once | undefined; done: (answer: Append) => void; fail: (error: unknown) => void };
-export type Line = { waiting: Waiting[]; busy: boolean };
-type Planned = { wait: Waiting; answer: Append; changes: Change[] };
-/** The dataset as it will be once what is planned so far has landed. */
-type Standing = Pick<DatasetRow, "headRow" | "liveRows" | "bytes" | "format" | "snapshotHeadRow">;
+type Pending = { batch: Batch; once: Once | undefined; done: (answer: Append) => void; fail: (error: unknown) => void };
+export type AppendQueue = { pending: Pending[]; busy: boolean };
+type Planned = { pending: Pending; answer: Append; changes: Change[] };
+/** The dataset as it will be after the batches that are planned so far. */
+type StreamState = Pick<DatasetRow, "headRow" | "liveRows" | "bytes" | "format" | "snapshotHeadRow">;
 
 const MOST_BYTES = 64 << 20; // of one commit
 
-const linesOf = oncePer((_db: Ctx["db"]) => new Map<string, Line>());
-
 export function append(ctx: Ctx, id: string, batch: Batch, once?: Once): Promise<Append> {
-  const lines = linesOf(ctx.db);
-  const line = lines.get(id) ?? { waiting: [], busy: false };
-  lines.set(id, line);
+  const { appends: queues } = ctx.state.datasets;
+  const queue = queues.get(id) ?? { pending: [], busy: false };
+  queues.set(id, queue);
   return new Promise((done, fail) => {
-    line.waiting.push({ batch, once, done, fail });
-    if (!line.busy) void serve(ctx, id, line).finally(() => line.waiting.length === 0 && lines.delete(id));
+    queue.pending.push({ batch, once, done, fail });
+    if (!queue.busy) void drain(ctx, id, queue).finally(() => queue.pending.length === 0 && queues.delete(id));
   });
 }
 
-async function serve(ctx: Ctx, id: string, line: Line) {
-  line.busy = true;
-  await new Promise(setImmediate); // those who come in this turn go together
-  while (line.waiting.length > 0) {
-    const taken = take(line);
+async function drain(ctx: Ctx, id: string, queue: AppendQueue) {
+  queue.busy = true;
+  await new Promise(setImmediate); // Batches of the same event loop turn are written together.
+  while (queue.pending.length > 0) {
+    const taken = take(queue);
     try {
-      await land(ctx, id, taken);
+      await writeTogether(ctx, id, taken);
     } catch (error) {
-      for (const { fail } of taken) fail(error); // those that were answered already do not hear it
+      for (const { fail } of taken) fail(error); // Has no effect on batches that were answered before.
     }
   }
-  line.busy = false;
+  queue.busy = false;
 }
 
-/** In order, up to a size. */
-function take(line: Line): Waiting[] {
-  const taken: Waiting[] = [];
+/** Takes batches in order of arrival, up to `MOST_BYTES`. */
+function take(queue: AppendQueue): Pending[] {
+  const taken: Pending[] = [];
   let bytes = 0;
-  for (const next of line.waiting) {
+  for (const next of queue.pending) {
     if (taken.length > 0 && bytes + next.batch.bytes > MOST_BYTES) break;
     bytes += next.batch.bytes;
     taken.push(next);
   }
-  line.waiting.splice(0, taken.length);
+  queue.pending.splice(0, taken.length);
   return taken;
 }
 
-async function land(ctx: Ctx, id: string, taken: readonly Waiting[]) {
+async function writeTogether(ctx: Ctx, id: string, taken: readonly Pending[]) {
   const row = datasets.current(ctx, id);
   if (!row) throw new AppError("resource_not_found", `No dataset ${id}`, { param: "id" });
   mustLeaveSpace(ctx);
   const path = pathOf(ctx, id);
-  const held = row.headRow > 0 ? mustHold(ctx, path) : (hold(ctx, path, { create: true }) as Held); // created
+  const rows = row.headRow > 0 ? mustHold(ctx, path) : (hold(ctx, path, { create: true }) as RowsHandle);
   try {
-    if (!held.opened.clean) held.file.cutBeyond(row.headRow);
-    held.opened.clean = true;
-    const { planned, standing } = plan(ctx, row, held.file, taken);
+    if (!rows.opened.clean) rows.file.cutBeyond(row.headRow);
+    rows.opened.clean = true;
+    const { planned, state } = plan(ctx, row, rows.file, taken);
     if (planned.length === 0) return;
-    held.opened.clean = false; // until the head covers it
+    rows.opened.clean = false; // until the head covers the new rows
     const now = ctx.clock.now();
-    held.file.transact(() => {
-      for (const { wait, answer, changes } of planned)
-        held.file.append(answer.first_row_id, wait.batch.bodies, changes, now);
+    rows.file.transact(() => {
+      for (const { pending, answer, changes } of planned)
+        rows.file.append(answer.first_row_id, pending.batch.bodies, changes, now);
     });
-    await held.file.flush();
-    for (const { changes } of planned) for (const { target } of changes) held.hashing.touch(target);
-    record(ctx, row, planned, standing, now);
-    await openCommit(ctx.db); // where it is lost, so are the rows
-    held.opened.clean = true;
-    for (const { wait, answer } of planned) wait.done(answer);
+    await rows.file.flush();
+    for (const { changes } of planned) for (const { target } of changes) rows.hashing.touch(target);
+    record(ctx, row, planned, state, now);
+    await openCommit(ctx.db); // Rejects if the commit is lost; the rows are cut off then.
+    rows.opened.clean = true;
+    for (const { pending, answer } of planned) pending.done(answer);
     if (row.autoSnapshotRows !== null) ctx.wake("datasets.snapshots");
   } finally {
-    held.release();
+    rows.release();
   }
 }
 
-function plan(ctx: Ctx, row: DatasetRow, file: RowsFile, taken: readonly Waiting[]) {
+function plan(ctx: Ctx, row: DatasetRow, file: RowsFile, taken: readonly Pending[]) {
   const planned: Planned[] = [];
-  const changed = new Map<number, Change>(); // of what is planned, by the row it changes and by its own
-  let standing: Standing = row;
-  for (const wait of taken) {
+  const changed = new Map<number, Change>(); // planned changes, by the id of the changed row and by their own id
+  let state: StreamState = row;
+  for (const pending of taken) {
     try {
-      const before = wait.once && write(ctx.db, (tx) => wait.once?.before(tx));
+      const before = pending.once && write(ctx.db, (tx) => pending.once?.before(tx));
       if (before) {
-        wait.done(before as Append);
+        pending.done(before as Append);
         continue;
       }
       const next = planOne(
         row.id,
-        standing,
-        wait.batch,
-        (target) => changed.get(target) ?? newest(file, target, standing),
+        state,
+        pending.batch,
+        (target) => changed.get(target) ?? newest(file, target, state),
       );
-      mustFit(ctx, row, next.standing);
+      mustFit(ctx, row, next.state);
       for (const change of next.changes) changed.set(change.target, change).set(change.rowId, change);
       planned.push({
-        wait,
+        pending,
         answer: { ...next.answer, batch_id: newId("batch", ctx.clock.now()) },
         changes: next.changes,
       });
-      standing = next.standing;
+      state = next.state;
     } catch (error) {
-      wait.fail(error); // its own fault: the others go on
+      pending.fail(error); // A bad batch does not stop the others.
     }
   }
-  return { planned, standing };
+  return { planned, state };
 }
 
-/** The dataset as it will be, within the quota of its workspace. */
-const mustFit = (ctx: Ctx, { workspaceId, bytes }: DatasetRow, { bytes: after }: Standing) =>
+/** The dataset with its new rows must be within the quota of its workspace. */
+const mustFit = (ctx: Ctx, { workspaceId, bytes }: DatasetRow, { bytes: after }: StreamState) =>
   mustHaveRoom(ctx, { workspaceId, kind: "datasets" }, { bytes: after - bytes, param: "/rows" });
 
-const newest = (file: RowsFile, target: number, { headRow }: Standing) =>
+const newest = (file: RowsFile, target: number, { headRow }: StreamState) =>
   file.changesOf(target, target, headRow).get(target) ?? file.changesBy(target, target).get(target);
 
-/** What one batch does to the stream. Throws when it does not fit; then nothing of it happens. */
+/** Plans one batch. Throws if the batch does not fit the stream; it then has no effect. */
 function planOne(
   datasetId: string,
-  standing: Standing,
+  state: StreamState,
   batch: Batch,
   changeOf: (rowId: number) => Change | undefined,
-): { answer: Omit<Append, "batch_id">; changes: Change[]; standing: Standing } {
-  const { headRow, snapshotHeadRow } = standing;
+): { answer: Omit<Append, "batch_id">; changes: Change[]; state: StreamState } {
+  const { headRow, snapshotHeadRow } = state;
   if (batch.expectedHead !== undefined && batch.expectedHead !== headRow)
-    throw new AppError("head_moved", `The head is row ${headRow}, not ${batch.expectedHead}: read what came since`, {
-      param: "/expected_head_row",
-    });
-  if (standing.format !== null && batch.format !== undefined && batch.format !== standing.format)
-    throw new AppError("schema", `The rows have the format ${batch.format}, the dataset ${standing.format}`, {
+    throw new AppError(
+      "head_moved",
+      `expected_head_row is ${batch.expectedHead}, but the head is row ${headRow}: read the new rows and try again`,
+      { param: "/expected_head_row" },
+    );
+  if (state.format !== null && batch.format !== undefined && batch.format !== state.format)
+    throw new AppError("schema", `rows: have the format ${batch.format}, but the dataset has ${state.format}`, {
       param: "/rows",
     });
   const own = new Map<number, Change>();
@@ -165,12 +165,12 @@ function planOne(
   const head = headRow + batch.rows;
   return {
     changes,
-    standing: {
-      ...standing,
+    state: {
+      ...state,
       headRow: head,
-      liveRows: standing.liveRows + appended - tombstoned,
-      bytes: standing.bytes + batch.bytes,
-      format: standing.format ?? batch.format ?? null,
+      liveRows: state.liveRows + appended - tombstoned,
+      bytes: state.bytes + batch.bytes,
+      format: state.format ?? batch.format ?? null,
     },
     answer: {
       object: "dataset.append",
@@ -186,34 +186,35 @@ function planOne(
   };
 }
 
-/** A row is named by the entry that appended it, or by one that superseded it. */
+/** Finds the entry that appended a row. `_row_id` may also name an entry that superseded the row. */
 function rootOf(named: number, head: number, changeOf: (id: number) => Change | undefined, param: string): number {
-  if (named > head) throw new AppError("schema", `There is no row ${named}: the newest is ${head}`, { param });
-  const said = changeOf(named);
-  const root = said?.rowId === named ? said.target : named;
-  const last = root === named ? said : changeOf(root);
-  if (said?.rowId === named && said.op === "tombstone")
-    throw new AppError("schema", `Entry ${named} is a tombstone, not a row`, { param });
+  if (named > head)
+    throw new AppError("schema", `_row_id: there is no row ${named}: the newest row is ${head}`, { param });
+  const change = changeOf(named);
+  const root = change?.rowId === named ? change.target : named;
+  const last = root === named ? change : changeOf(root);
+  if (change?.rowId === named && change.op === "tombstone")
+    throw new AppError("schema", `_row_id: entry ${named} is a tombstone, not a row`, { param });
   if (last?.op === "tombstone")
-    throw new AppError("schema", `Row ${root} is gone: entry ${last.rowId} removed it`, { param });
+    throw new AppError("schema", `_row_id: row ${root} was removed by entry ${last.rowId}`, { param });
   return root;
 }
 
-function record(ctx: Ctx, row: DatasetRow, planned: readonly Planned[], standing: Standing, now: number) {
+function record(ctx: Ctx, row: DatasetRow, planned: readonly Planned[], state: StreamState, now: number) {
   failpoint("datasets.before_head");
-  const { headRow, liveRows, bytes, format } = standing;
+  const { headRow, liveRows, bytes, format } = state;
   const { id, workspaceId } = row;
   write(ctx.db, (tx) => {
-    mustFit(ctx, row, standing); // other datasets may have grown meanwhile
+    mustFit(ctx, row, state); // Other datasets may have grown meanwhile.
     const patch = { headRow, liveRows, bytes, format, updatedAt: now };
     const [changed] = tx.update(table).set(patch).where(eq(table.id, id)).returning().all();
     if (!changed) throw new AppError("resource_not_found", `No dataset ${id}`, { param: "id" });
-    for (const { wait, answer } of planned) {
+    for (const { pending, answer } of planned) {
       const { batch_id, first_row_id, last_row_id, head_row } = answer;
       const ids = { id, name: changed.name, batch_id, first_row_id, last_row_id };
-      const data = { object: "dataset" as const, ...ids, count: wait.batch.rows, head_row };
+      const data = { object: "dataset" as const, ...ids, count: pending.batch.rows, head_row };
       emit(tx, "dataset.rows_appended", { workspaceId, now }, data);
-      wait.once?.keep(tx, answer);
+      pending.once?.keep(tx, answer);
     }
   });
 }

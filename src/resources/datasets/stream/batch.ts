@@ -1,4 +1,4 @@
-/** A body of rows → what goes into the log: texts, and which of them change an earlier row. */
+/** Reads the body of an append: the texts of its rows, and which of them change an earlier row. */
 import type { Ctx } from "../../../context.ts";
 import { readBytes } from "../../../http/body/read_bytes.ts";
 import { callerOf } from "../../../http/request_state.ts";
@@ -21,22 +21,22 @@ export type Batch = {
   bodies: Uint8Array[];
   rows: number;
   bytes: number;
-  /** Of the body as it was sent, where an Idempotency-Key asks for it; else empty. */
+  /** Hash of the body as it was sent. Empty for a request without an Idempotency-Key. */
   sha256: string;
-  /** Undefined: nothing but tombstones. */
+  /** Undefined for a batch of tombstones only. */
   format: Format | undefined;
-  /** By place in the batch, from 0. */
+  /** `index` is the position in the batch, from 0. */
   changes: { index: number; op: Exclude<Op, "append">; target: number; param: string }[];
   expectedHead: number | undefined;
 };
 
 type Lines = { body: Uint8Array; expectedHead: number | undefined };
 
-const PIECE_BYTES = 1 << 17; // checked in one go
+const PIECE_BYTES = 1 << 17; // checked without yielding to other work
 const HASH_BYTES = 1 << 20;
-const MOST_ROWS = 1_000_000; // as JSON; as lines there may be more
+const MOST_ROWS = 1_000_000; // for a JSON body; JSON lines have no limit of their own
 const MOST_CHANGES = 20_000; // each is looked up and written in the one commit of the append
-const REST_BYTES = 65_536; // of a body, beside its rows
+const REST_BYTES = 65_536; // of a JSON body, without its rows
 const AROUND_BYTES = 1_024; // blanks and line feeds around a row
 const encoder = new TextEncoder();
 const NDJSON = /^application\/(x-)?(ndjson|jsonl|jsonlines)\s*(;|$)/i;
@@ -52,7 +52,10 @@ export async function readBatch(ctx: Ctx, request: Request, format: Format | nul
     );
   const encoding = request.headers.get("content-encoding") ?? "identity";
   if (encoding !== "identity")
-    throw new AppError("unsupported_media_type", `Send the rows as they are, not as ${encoding.slice(0, 40)}`);
+    throw new AppError(
+      "unsupported_media_type",
+      `Content-Encoding ${encoding.slice(0, 40)} is not supported: send the rows uncompressed`,
+    );
   const workspaceId = callerOf(request)?.workspaceId ?? "";
   const bytes = await readBytes(ctx, request, { maxBytes, workspaceId });
   const asLines = NDJSON.test(type);
@@ -75,17 +78,20 @@ async function checked(
     visit(row, text, line) {
       index++;
       if (row["_op"] === undefined && row["_row_id"] === undefined) return undefined;
-      const place: Place = asLines
+      const at: RowLocation = asLines
         ? { param: `/${line - 1}`, name: `Line ${line}` }
         : { param: `/rows/${index}`, name: `rows.${index}` };
-      const { param } = place;
-      const op = opOf(row, place);
-      const target = targetOf(row, op, place);
-      if (target !== undefined && op !== "append") changes.push({ index, op, target, param: `${param}/_row_id` });
+      const op = opOf(row, at);
+      const target = targetOf(row, op, at);
+      if (target !== undefined && op !== "append") changes.push({ index, op, target, param: `${at.param}/_row_id` });
       if (changes.length > MOST_CHANGES)
-        throw new AppError("schema", `rows: takes at most ${MOST_CHANGES} changes of earlier rows at a time`, {
-          param: "/rows",
-        });
+        throw new AppError(
+          "schema",
+          `rows: at most ${MOST_CHANGES} rows may change earlier rows; send several requests`,
+          {
+            param: "/rows",
+          },
+        );
       return op === "tombstone" ? "" : withoutMarks(row, text);
     },
   });
@@ -117,20 +123,20 @@ function refusal({ line, why, field }: RowError, asLines: boolean): AppError {
     : new AppError("schema", `rows.${line - 1}: ${why}`, { param: `/rows/${line - 1}${below}` });
 }
 
-type Place = { param: string; name: string };
+type RowLocation = { param: string; name: string };
 
-function opOf(row: Row, { param, name }: Place): Op {
+function opOf(row: Row, { param, name }: RowLocation): Op {
   const op = row["_op"] ?? "append";
   if (!OPS.includes(op as Op))
     throw new AppError("schema", `${name}: _op must be one of ${OPS.join(", ")}`, { param: `${param}/_op` });
   return op as Op;
 }
 
-function targetOf(row: Row, op: Op, { param, name }: Place): number | undefined {
+function targetOf(row: Row, op: Op, { param, name }: RowLocation): number | undefined {
   const target = row["_row_id"];
   if (op === "append") {
     if (target === undefined || target === null) return undefined;
-    throw new AppError("schema", `${name}: _row_id goes with _op supersede or tombstone: a new row gets its id here`, {
+    throw new AppError("schema", `${name}: _row_id needs _op supersede or tombstone: the server numbers new rows`, {
       param: `${param}/_row_id`,
     });
   }
@@ -148,8 +154,8 @@ function withoutMarks(row: Row, text: string): string {
 }
 
 /**
- * `{rows, expected_head_row}` → the same as lines. Numbers keep their digits. Row by row: a body of 64 MiB in one go
- * would stop the server for seconds.
+ * Turns `{rows, expected_head_row}` into JSON lines. Numbers keep their digits. Rows are parsed one by one, because
+ * parsing 64 MiB at once would block the server for seconds.
  */
 async function linesOfJson(bytes: Uint8Array, maxRowBytes: number): Promise<Lines> {
   const lines: string[] = [];
@@ -165,13 +171,13 @@ async function linesOfJson(bytes: Uint8Array, maxRowBytes: number): Promise<Line
     if (cause instanceof AppError) throw cause;
     throw new AppError("invalid_json", "The body is not valid JSON in UTF-8", { cause });
   });
-  const given = isRow(body) ? body : {};
-  if (!Array.isArray(given["rows"]))
+  const fields = isRow(body) ? body : {};
+  if (!Array.isArray(fields["rows"]))
     throw new AppError("schema", 'rows: must be a list, as in {"rows": [{"prompt": "…"}]}', { param: "/rows" });
-  return { body: await joined(lines), expectedHead: headOf(given["expected_head_row"]) };
+  return { body: await joined(lines), expectedHead: headOf(fields["expected_head_row"]) };
 }
 
-/** A number beyond a double must reach the check of its row as it was written. */
+/** A number that a double cannot hold keeps its digits until its row is checked. */
 function parseRow(text: string, i: number): unknown {
   try {
     refuseUnbounded(text);
@@ -184,10 +190,12 @@ function parseRow(text: string, i: number): unknown {
 
 function excess({ limit, index }: ListExcess, maxRowBytes: number): AppError {
   if (limit === "maxElements")
-    return new AppError("schema", `rows: takes at most ${MOST_ROWS} rows at a time`, { param: "/rows" });
+    return new AppError("schema", `rows: a request takes at most ${MOST_ROWS} rows; send several`, { param: "/rows" });
   if (limit === "maxRestBytes")
-    return new AppError("schema", `The body has more than ${REST_BYTES} bytes beside rows`, { param: "/rows" });
-  return new AppError("schema", `rows.${index}: it is longer than ${maxRowBytes} bytes`, { param: `/rows/${index}` });
+    return new AppError("schema", `The body has more than ${REST_BYTES} bytes outside of rows`, { param: "/rows" });
+  return new AppError("schema", `rows.${index}: the row is longer than ${maxRowBytes} bytes (datasets.max_row_bytes)`, {
+    param: `/rows/${index}`,
+  });
 }
 
 async function joined(lines: readonly string[]): Promise<Uint8Array> {
@@ -212,10 +220,12 @@ async function sha256InTurns(bytes: Uint8Array): Promise<string> {
 
 const digits = (text: string | null) => (text !== null && /^\d{1,16}$/.test(text) ? Number(text) : text);
 
-function headOf(given: unknown): number | undefined {
-  if (given === undefined || given === null) return undefined;
-  const head = numberOf(given);
+function headOf(value: unknown): number | undefined {
+  if (value === undefined || value === null) return undefined;
+  const head = numberOf(value);
   if (!Number.isSafeInteger(head) || (head as number) < 0)
-    throw new AppError("schema", "expected_head_row must be a whole number from 0 on", { param: "/expected_head_row" });
+    throw new AppError("schema", "expected_head_row: must be an integer of at least 0", {
+      param: "/expected_head_row",
+    });
   return head as number;
 }

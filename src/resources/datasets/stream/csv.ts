@@ -7,7 +7,7 @@ const PIECE_CHARS = 1 << 18;
 const decoder = new TextDecoder();
 const encoder = new TextEncoder();
 
-/** Two readings: which columns there are, then the rows. A text is itself, everything else its JSON. */
+/** Reads the rows twice: first to collect the columns, then to write them. Text stays text, other values become JSON. */
 export async function* csvOf(pieces: Pieces, signal: AbortSignal): AsyncGenerator<Uint8Array> {
   const columns = new Set<string>();
   for await (const row of rowsOf(pieces(), signal)) for (const key in row) columns.add(key);
@@ -22,7 +22,7 @@ export async function* csvOf(pieces: Pieces, signal: AbortSignal): AsyncGenerato
   yield encoder.encode(text);
 }
 
-/** Others have their turn between two rows. */
+/** Yields to other work between two rows. */
 async function* rowsOf(
   pieces: Iterable<{ bytes: Uint8Array }>,
   signal: AbortSignal,
@@ -34,7 +34,7 @@ async function* rowsOf(
       if (line === "") continue;
       yield (hasOddNumbers(line) ? parseExact(line) : JSON.parse(line)) as Record<string, unknown>;
       await turn();
-      signal.throwIfAborted(); // nobody may be waiting for the first byte any more
+      signal.throwIfAborted(); // The first pass sends nothing, so only the signal shows that the client is gone.
     }
   }
 }
@@ -42,7 +42,7 @@ async function* rowsOf(
 const cellOf = (value: unknown): string =>
   value === undefined || value === null ? "" : typeof value === "string" ? value : JSON.stringify(value);
 
-/** One empty cell alone is quoted: readers take a blank line for no row. */
+/** A row of one empty cell is quoted, because CSV readers skip blank lines. */
 const lineOf = (cells: readonly string[]) =>
   cells.length === 1 && cells[0] === "" ? '""\r\n' : `${cells.map(quoted).join()}\r\n`;
 const quoted = (cell: string) => (/[",\r\n]/.test(cell) ? `"${cell.replaceAll('"', '""')}"` : cell);

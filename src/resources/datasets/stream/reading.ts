@@ -1,4 +1,4 @@
-/** Rows going out: pages, differences, exports. JSON texts are passed on as they were stored. */
+/** Serves rows as pages, diffs and exports. The JSON text of a row is sent as it was stored. */
 import type { Ctx } from "../../../context.ts";
 import { keepOpen } from "../../../http/connection.ts";
 import { AppError } from "../../../lib/errors.ts";
@@ -9,17 +9,18 @@ import { snapshotId } from "../schema.ts";
 import * as datasets from "../service.ts";
 import type { DatasetRow, SnapshotRow } from "../table.ts";
 import { csvOf } from "./csv.ts";
-import { type Held, hold, mustHold, pathFor } from "./files.ts";
+import { hold, mustHold, pathFor } from "./files.ts";
+import type { RowsHandle } from "./open_rows.ts";
 import * as snapshots from "./snapshots.ts";
 
-/** A file of rows and how much of it counts. */
-type View = { held: Held | undefined; head: number };
+/** An open row file, and the last row of it that is visible. `rows` is undefined for a dataset without rows. */
+type View = { rows: RowsHandle | undefined; head: number };
 
 function viewOf(ctx: Ctx, row: DatasetRow, snapshotName: string | undefined): View {
   const snapshot = snapshotName === undefined ? undefined : snapshots.mustGet(ctx, row, snapshotName);
   if (!snapshot) datasets.mustBeStream(row);
   const head = snapshot?.headRow ?? row.headRow;
-  return { held: head === 0 ? undefined : mustHold(ctx, pathFor(ctx, row, snapshot?.number ?? 0)), head };
+  return { rows: head === 0 ? undefined : mustHold(ctx, pathFor(ctx, row, snapshot?.number ?? 0)), head };
 }
 
 const NOTHING: Page = { entries: [], hasMore: false };
@@ -28,13 +29,13 @@ type RowsQuery = { after?: string | undefined; limit: number; snapshot?: string 
 
 export async function rowsPage(ctx: Ctx, row: DatasetRow, query: RowsQuery): Promise<Response> {
   const after = rowIdOf(query.after);
-  const { held, head } = viewOf(ctx, row, query.snapshot);
+  const { rows, head } = viewOf(ctx, row, query.snapshot);
   try {
     const read = query.live || query.snapshot !== undefined ? liveRows : logEntries;
-    const { entries, hasMore } = held ? await read(held.file, after, query.limit, head) : NOTHING;
+    const { entries, hasMore } = rows ? await read(rows.file, after, query.limit, head) : NOTHING;
     return jsonText(`{"object":"list","data":[${entries.map(rowText).join()}],"has_more":${hasMore}}`);
   } finally {
-    held?.release();
+    rows?.release();
   }
 }
 
@@ -54,7 +55,7 @@ const rowText = ({ rowId, op, target, text, createdAt }: Entry) =>
 
 const CHANGES = { append: "added", supersede: "superseded", tombstone: "tombstoned" } as const;
 
-/** What happened between two snapshots: the entries of the log from the one's head to the other's. */
+/** The log entries between the heads of two snapshots. */
 export function diff(
   ctx: Ctx,
   row: DatasetRow,
@@ -64,16 +65,16 @@ export function diff(
   if (from.number > to.number)
     throw new AppError(
       "invalid_request",
-      `${snapshotId(from.number)} is newer than ${snapshotId(to.number)}: swap them`,
+      `${snapshotId(from.number)} is newer than ${snapshotId(to.number)}: swap the two snapshots`,
     );
-  const held = hold(ctx, pathFor(ctx, row, to.number));
+  const rows = hold(ctx, pathFor(ctx, row, to.number));
   try {
-    // Both snapshots know how many rows stood; so only the number of changes is left to be counted, not their kinds.
-    const changes = held?.file.changeCount(from.headRow + 1, to.headRow) ?? 0;
+    // Both snapshots store their number of live rows, so the number of changes is enough to tell their kinds.
+    const changes = rows?.file.changeCount(from.headRow + 1, to.headRow) ?? 0;
     const added = to.headRow - from.headRow - changes;
     const tombstoned = added - (to.rowCount - from.rowCount);
     const start = Math.max(from.headRow, rowIdOf(after));
-    const { entries, hasMore } = held ? logEntries(held.file, start, limit, to.headRow) : NOTHING;
+    const { entries, hasMore } = rows ? logEntries(rows.file, start, limit, to.headRow) : NOTHING;
     const data = entries.map(({ rowId, op, target, text }) => {
       const ids = `"row_id":${rowId},"target_row_id":${target}`;
       return `{"object":"dataset_change","change":"${CHANGES[op]}",${ids},"data":${text}}`;
@@ -84,28 +85,28 @@ export function diff(
       `{"object":"dataset.diff","dataset_id":"${row.id}",${names},${sums},"data":[${data.join()}],"has_more":${hasMore}}`,
     );
   } finally {
-    held?.release();
+    rows?.release();
   }
 }
 
 type ExportQuery = { snapshot?: string | undefined; format: "jsonl" | "csv" };
 const TYPES = { jsonl: "application/x-ndjson; charset=utf-8", csv: "text/csv; charset=utf-8" };
 
-/** The live rows as a stream, in constant memory: a slow reader holds it, one that leaves ends it. */
+/** Streams the live rows in constant memory. A slow client slows the stream down; a client that leaves ends it. */
 export function exported(ctx: Ctx, request: Request, row: DatasetRow, { snapshot, format }: ExportQuery): Response {
-  const { held, head } = viewOf(ctx, row, snapshot);
+  const { rows, head } = viewOf(ctx, row, snapshot);
   const filename = `${row.name.replaceAll(/[^\w.-]+/g, "_").slice(0, 80) || row.id}.${format}`;
   const headers = { "content-type": TYPES[format], "content-disposition": `attachment; filename="${filename}"` };
-  if (request.method === "HEAD" || !held) {
-    held?.release();
-    return new Response(held ? null : "", { headers });
+  if (request.method === "HEAD" || !rows) {
+    rows?.release();
+    return new Response(rows ? null : "", { headers });
   }
   keepOpen(ctx, request);
-  const pieces = () => liveBytes(held.file, head);
+  const pieces = () => liveBytes(rows.file, head);
   const left = new AbortController();
   const signal = AbortSignal.any([left.signal, ctx.closing]);
   const source = format === "csv" ? csvOf(pieces, signal) : bytesOf(pieces(), signal);
-  return new Response(streamOf(source, left, held.release), { headers });
+  return new Response(streamOf(source, left, rows.release), { headers });
 }
 
 async function* bytesOf(pieces: Iterable<{ bytes: Uint8Array }>, signal: AbortSignal): AsyncGenerator<Uint8Array> {
@@ -132,7 +133,7 @@ function streamOf(source: AsyncGenerator<Uint8Array>, left: AbortController, rel
         }
       },
       async cancel() {
-        left.abort(); // it may be far from its next piece
+        left.abort(); // The source may be busy for long before its next piece.
         await source.return(undefined);
         release();
       },

@@ -1,11 +1,10 @@
-/** Snapshots: a head and a hash, never a copy. */
+/** Snapshots. A snapshot of a stream is a head row and a hash, never a copy of the rows. */
 import { and, desc, eq, gte, isNotNull, lt, sql } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import { emit } from "../../../events/emit.ts";
 import type { PageQuery } from "../../../http/answer/pagination.ts";
 import type { Once } from "../../../http/idempotency.ts";
 import { AppError } from "../../../lib/errors.ts";
-import { oncePer } from "../../../lib/once_per.ts";
 import { openCommit, type Tx, write } from "../../../platform/db/db.ts";
 import { failpoint } from "../../../platform/failpoint.ts";
 import type { Digest } from "../../../platform/rows/hash.ts";
@@ -22,8 +21,8 @@ import {
 import { mustHold, pathOf } from "./files.ts";
 
 export type Cut = { trigger: Trigger; jobId?: string | null; note?: string | null };
-type Asked = Cut & { once?: Once | undefined };
-type Made = { snapshot: Snapshot; isNew: boolean };
+type CutOptions = Cut & { once?: Once | undefined };
+type CutResult = { snapshot: Snapshot; isNew: boolean };
 
 const EMPTY: Digest = { rows: 0, bytes: 0, sha256: new Bun.CryptoHasher("sha256").digest("hex") };
 
@@ -36,7 +35,7 @@ export const newest = (ctx: Ctx, datasetId: string): SnapshotRow | undefined =>
     .limit(1)
     .get();
 
-/** `@snap-3`, or the newest by `@latest`. */
+/** Finds a snapshot by an id such as `@snap-3`, or the newest one by `@latest`. */
 export function named(ctx: Ctx, row: DatasetRow, id: string): SnapshotRow | undefined {
   if (id === "@latest" || id === "latest") return newest(ctx, row.id);
   const number = snapshotNumber(id);
@@ -76,23 +75,18 @@ function cursorOf(ctx: Ctx, row: DatasetRow, after: string): number {
   }
 }
 
-/** One at a time for each dataset: the second finds what the first has cut. */
-const cuttingOf = oncePer((_db: Ctx["db"]) => new Map<string, Promise<unknown>>());
-
-/** The newest snapshot where nothing came since, else a new one. */
-export function cut(ctx: Ctx, id: string, how: Asked): Promise<Made> {
-  const cutting = cuttingOf(ctx.db);
-  const mine = (cutting.get(id) ?? Promise.resolve()).catch(() => {}).then(() => cutNow(ctx, id, how));
-  cutting.set(id, mine);
-  const forget = () => {
-    if (cutting.get(id) === mine) cutting.delete(id);
-  };
-  mine.then(forget, forget);
-  return mine;
+/** Cuts a snapshot. If no row came since the newest snapshot, returns that one. */
+export async function cut(ctx: Ctx, id: string, how: CutOptions): Promise<CutResult> {
+  const release = await ctx.state.datasets.cuts.acquire({ workspaceId: id });
+  try {
+    return await cutNow(ctx, id, how);
+  } finally {
+    release?.();
+  }
 }
 
-async function cutNow(ctx: Ctx, id: string, { once, ...how }: Asked): Promise<Made> {
-  await openCommit(ctx.db)?.catch(() => {}); // a head in there may yet be lost
+async function cutNow(ctx: Ctx, id: string, { once, ...how }: CutOptions): Promise<CutResult> {
+  await openCommit(ctx.db)?.catch(() => {}); // The open commit may fail, and a new head in it is lost then.
   const row = datasets.current(ctx, id);
   if (!row) throw new AppError("resource_not_found", `No dataset ${id}`, { param: "id" });
   const before = once && write(ctx.db, (tx) => once.before(tx));
@@ -111,15 +105,15 @@ async function cutNow(ctx: Ctx, id: string, { once, ...how }: Asked): Promise<Ma
 
 async function digestOf(ctx: Ctx, row: DatasetRow): Promise<Digest> {
   if (row.headRow === 0) return EMPTY;
-  const held = mustHold(ctx, pathOf(ctx, row.id));
+  const rows = mustHold(ctx, pathOf(ctx, row.id));
   try {
-    return await held.hashing.digest(row.headRow, ctx.closing);
+    return await rows.hashing.digest(row.headRow, ctx.closing);
   } finally {
-    held.release();
+    rows.release();
   }
 }
 
-/** In the commit of whatever else belongs to it. */
+/** Inserts the snapshot in the transaction of the caller. */
 export function record(tx: Tx, ctx: Ctx, id: string, made: Cut & { headRow: number; digest: Digest }): SnapshotRow {
   const now = ctx.clock.now();
   const [dataset] = tx
@@ -146,7 +140,7 @@ export function record(tx: Tx, ctx: Ctx, id: string, made: Cut & { headRow: numb
   return row;
 }
 
-/** The loop's tick: datasets whose rule is met. */
+/** The loop `datasets.snapshots`: cuts snapshots of datasets that reached their `auto_snapshot_rows`. */
 export async function cutDue(ctx: Ctx, signal?: AbortSignal) {
   const due = ctx.db
     .select({ id: table.id })
@@ -162,7 +156,7 @@ export async function cutDue(ctx: Ctx, signal?: AbortSignal) {
     if (signal?.aborted) return;
     await cut(ctx, id, { trigger: "auto" }).catch((error) => {
       if (error instanceof AppError && error.code === "resource_not_found") return; // deleted meanwhile
-      ctx.log.error("a snapshot that is due could not be cut", { dataset: id, error }); // the others can
+      ctx.log.error("cutting an automatic snapshot failed", { dataset: id, error }); // The other datasets go on.
     });
   }
 }
@@ -170,8 +164,8 @@ export async function cutDue(ctx: Ctx, signal?: AbortSignal) {
 export type Pinned = { dataset: DatasetRow; snapshot: SnapshotRow };
 
 /**
- * What a job names, held for it: `ds_x@snap-3`, or `ds_x` and `ds_x@latest`, which cut a snapshot where rows came
- * since the last. Until `unpin` the dataset cannot be deleted.
+ * Pins the snapshot that a job names: `ds_x@snap-3`, or the newest by `ds_x` or `ds_x@latest`. The last two cut a
+ * snapshot if rows came since. Until `unpin` the dataset cannot be deleted.
  */
 export async function pin(ctx: Ctx, workspaceId: string, reference: string, jobId: string): Promise<Pinned> {
   const [id = "", name = "latest"] = reference.split("@");
@@ -191,10 +185,10 @@ export async function pin(ctx: Ctx, workspaceId: string, reference: string, jobI
   return { dataset, snapshot };
 }
 
-/** The job has ended: in the commit that says so. */
+/** Runs in the transaction that ends the job. */
 export const unpin = (tx: Tx, jobId: string) => void tx.delete(datasetPins).where(eq(datasetPins.jobId, jobId)).run();
 
-/** What a kill between a pin and its job left behind. */
+/** Removes pins without a job: the process was killed between the pin and the insert of the job. */
 export function unpinLost(ctx: Ctx, isJob: (jobId: string) => boolean) {
   const pins = ctx.db.select({ jobId: datasetPins.jobId }).from(datasetPins).all();
   for (const { jobId } of pins) if (!isJob(jobId)) write(ctx.db, (tx) => unpin(tx, jobId));

@@ -67,7 +67,7 @@ describe("a stream", () => {
     const headers = { ...NDJSON, "content-encoding": "gzip" };
     expect(await app.call("POST", `/v1/datasets/${id}/rows`, undefined, { raw, headers })).toMatchObject({
       status: 415,
-      body: { error: { message: "Send the rows as they are, not as gzip" } },
+      body: { error: { message: "Content-Encoding gzip is not supported: send the rows uncompressed" } },
     });
   });
 
@@ -102,7 +102,7 @@ describe("a stream", () => {
       append(id, [{ _op: "tombstone", _row_id: 5 }]),
     ]);
     expect(together.map(({ status }) => status)).toEqual([201, 201, 201, 422]);
-    expect(together[3]?.body.error.message).toContain("Entry 5 is a tombstone");
+    expect(together[3]?.body.error.message).toContain("entry 5 is a tombstone");
     expect(await exported(id)).toBe('{"prompt":"AA"}\n');
     expect(await get(id)).toMatchObject({ head_row: 5, num_rows: 1 });
   });
@@ -125,12 +125,12 @@ describe("a stream", () => {
       { _op: "tombstone", _row_id: 3 },
     ]);
     const refusal = async (row: object) => (await append(id, [row])).body.error?.message;
-    expect(await refusal({ _op: "tombstone", _row_id: 9 })).toContain("There is no row 9: the newest is 5");
-    expect(await refusal({ _op: "supersede", _row_id: 3, prompt: "x" })).toContain("Row 3 is gone: entry 5 removed it");
-    expect(await refusal({ _op: "supersede", _row_id: 5, prompt: "x" })).toContain("Entry 5 is a tombstone");
+    expect(await refusal({ _op: "tombstone", _row_id: 9 })).toContain("there is no row 9: the newest row is 5");
+    expect(await refusal({ _op: "supersede", _row_id: 3, prompt: "x" })).toContain("row 3 was removed by entry 5");
+    expect(await refusal({ _op: "supersede", _row_id: 5, prompt: "x" })).toContain("entry 5 is a tombstone");
     expect(await refusal({ _op: "supersede", prompt: "x" })).toContain("_row_id must name the row");
     expect(await refusal({ _op: "delete", _row_id: 1 })).toContain("_op must be one of");
-    expect(await refusal({ _row_id: 1, prompt: "x" })).toContain("_row_id goes with _op");
+    expect(await refusal({ _row_id: 1, prompt: "x" })).toContain("_row_id needs _op");
     const twice = [
       { _op: "tombstone", _row_id: 1 },
       { _op: "tombstone", _row_id: 1 },

@@ -1,7 +1,6 @@
 /**
- * Uploading. The file is checked line by line as it comes and goes straight into a file of rows under a temporary
- * name; that gets its own name, and the dataset its record, only when the last line was good. A bad line, a client that
- * leaves or a crash leaves nothing.
+ * Uploads. Each line is checked as it arrives and written to a temporary row file. The file gets its final name, and
+ * the dataset its row, after the last line was valid. A bad line, an aborted request or a crash leaves nothing behind.
  */
 import { rm } from "node:fs/promises";
 import { and, eq } from "drizzle-orm";
@@ -18,15 +17,15 @@ import { mustHaveRoom, withinQuota } from "../../storage_usage/service.ts";
 import { present, UploadFields } from "../schema.ts";
 import * as datasets from "../service.ts";
 import { type DatasetRow, datasets as table } from "../table.ts";
-import { folderOf, makingOf, pathOf } from "./files.ts";
+import { folderOf, pathOf } from "./files.ts";
 
-type Built = { path: string; rows: number; bytes: number; format: Format; sha256: string };
+type RowsUpload = { path: string; rows: number; bytes: number; format: Format; sha256: string };
 type Call = Omit<Creation, "body">;
 
 const COMMIT_BYTES = 1 << 20;
 
 export async function upload(ctx: Ctx, call: Call) {
-  let built: Built | undefined;
+  let built: RowsUpload | undefined;
   const temp = tempPath(folderOf(ctx));
   try {
     const fields = await readMultipart(call.request, {
@@ -34,28 +33,30 @@ export async function upload(ctx: Ctx, call: Call) {
       silenceMs: ctx.config.http.idle_timeout_seconds * 1000,
       async onFile(part, before) {
         if (part.name !== "file" || built)
-          throw new AppError("schema", "Send one file, in the field file", { param: "file" });
-        if (before["name"] !== undefined) fieldsOf(before); // rather now than after two gigabytes
+          throw new AppError("schema", "file: send exactly one file, in the field `file`", { param: "file" });
+        if (before["name"] !== undefined) fieldsOf(before); // Reject bad fields before a large file arrives.
         built = await build(ctx, part, temp, call.principal.workspaceId);
       },
     });
     if (!built)
-      throw new AppError("schema", "file: is missing: send the JSON lines as the file field", { param: "file" });
+      throw new AppError("schema", "file: is required: send the JSON lines in the field `file`", { param: "file" });
     return await keep(ctx, call, fieldsOf(fields), built);
   } finally {
-    await rm(temp, { force: true }); // renamed, or not wanted
+    await rm(temp, { force: true }); // There is nothing to remove after a rename.
   }
 }
 
 function fieldsOf(fields: Readonly<Record<string, string>>): UploadFields {
   if (fields["name"] === undefined)
-    throw new AppError("schema", "name: is missing: send the dataset's name as a field", { param: "name" });
+    throw new AppError("schema", "name: is required: send the name of the dataset in the field `name`", {
+      param: "name",
+    });
   const given = { ...fields, ...(fields["metadata"] === undefined ? {} : { metadata: parsed(fields["metadata"]) }) };
   const result = UploadFields.safeParse(given);
   if (result.success) return result.data;
   const [issue] = result.error.issues;
   const field = String(issue?.path[0] ?? "name");
-  throw new AppError("schema", `${field}: ${issue?.message ?? "is missing"}`, { param: field });
+  throw new AppError("schema", `${field}: ${issue?.message ?? "is required"}`, { param: field });
 }
 
 function parsed(text: string): unknown {
@@ -66,14 +67,14 @@ function parsed(text: string): unknown {
   }
 }
 
-async function build(ctx: Ctx, part: FilePart, temp: string, workspaceId: string): Promise<Built> {
+async function build(ctx: Ctx, part: FilePart, temp: string, workspaceId: string): Promise<RowsUpload> {
   const now = ctx.clock.now();
   const reader = createLineReader({
     maxRowBytes: ctx.config.datasets.max_row_bytes,
     format: undefined,
     visit(row, _text, line) {
       if (row["_op"] !== undefined || row["_row_id"] !== undefined)
-        throw new RowError(line, "_op and _row_id belong to appends: POST /v1/datasets/{id}/rows");
+        throw new RowError(line, "_op and _row_id are for appended rows only: use POST /v1/datasets/{id}/rows");
       return undefined;
     },
   });
@@ -106,7 +107,7 @@ async function build(ctx: Ctx, part: FilePart, temp: string, workspaceId: string
     take(reader.end());
     store();
     if (reader.rows === 0 || !reader.format)
-      throw new AppError("schema", "file: has no rows: each line is a JSON object", { param: "file" });
+      throw new AppError("schema", "file: has no rows: write one JSON object per line", { param: "file" });
     await file.flush();
     return { path: temp, rows: reader.rows, bytes, format: reader.format, sha256: hasher.digest("hex") };
   } catch (error) {
@@ -117,20 +118,23 @@ async function build(ctx: Ctx, part: FilePart, temp: string, workspaceId: string
   }
 }
 
-/** The dataset that has this content already, or a new one. Two equal uploads at the same time meet in the commit. */
-async function keep(ctx: Ctx, call: Call, fields: UploadFields, built: Built) {
+/**
+ * Returns the dataset that already has this content, or creates one. The check runs again in the commit, because an
+ * equal upload may have finished meanwhile.
+ */
+async function keep(ctx: Ctx, call: Call, fields: UploadFields, built: RowsUpload) {
   const { workspaceId } = call.principal;
   const now = ctx.clock.now();
   const id = newId("ds", now);
-  const making = makingOf(ctx.db);
+  const { making } = ctx.state.datasets;
   making.add(id);
   try {
     if (!sameContent(ctx, workspaceId, built.sha256)) await renameDurably(built.path, pathOf(ctx, id));
     return creates(ctx, { ...call, body: { ...fields, sha256: built.sha256 } }, () => {
-      const known = sameContent(ctx, workspaceId, built.sha256);
-      if (known) call.set.status = 200;
+      const existing = sameContent(ctx, workspaceId, built.sha256);
+      if (existing) call.set.status = 200;
       else mustHaveRoom(ctx, { workspaceId, kind: "datasets" }, { bytes: built.bytes, param: "file" });
-      return present(known ?? record(ctx, { id, workspaceId, ...fields }, built, now), { whole: true });
+      return present(existing ?? record(ctx, { id, workspaceId, ...fields }, built, now), { whole: true });
     });
   } finally {
     making.delete(id);
@@ -141,7 +145,7 @@ async function keep(ctx: Ctx, call: Call, fields: UploadFields, built: Built) {
 function record(
   ctx: Ctx,
   given: { id: string; workspaceId: string } & UploadFields,
-  { rows, bytes, format, sha256 }: Built,
+  { rows, bytes, format, sha256 }: RowsUpload,
   now: number,
 ): DatasetRow {
   const { id, ...rest } = given;

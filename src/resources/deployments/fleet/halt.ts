@@ -1,7 +1,8 @@
 /** Ends of a deployment that are not its own: by request, or because its API key has spent its budget. */
+
 import type { Ctx } from "../../../context.ts";
 import { AppError } from "../../../lib/errors.ts";
-import * as billing from "../../billing/service.ts";
+import * as budgets from "../../billing/budget.ts";
 import type { DeploymentRow } from "../table.ts";
 import { inflightOf, type Live, liveOf, turnAway } from "./fleet.ts";
 import * as moves from "./moves.ts";
@@ -43,8 +44,8 @@ const SPENT =
 export function keepToBudget(ctx: Ctx, row: DeploymentRow, live: Live): boolean {
   const { workspaceId, apiKeyId: keyId } = row;
   if (row.upSince === null || !row.costPerHourMicros || keyId === null) return false;
-  const budget = billing.tightestBudget(ctx, { workspaceId, keyId });
-  if (!budget || billing.leftOf(budget) > 0) {
+  const budget = budgets.tightestBudget(ctx, { workspaceId, keyId });
+  if (!budget || budgets.leftOf(budget) > 0) {
     live.overBudgetSince = undefined;
     return false;
   }

@@ -7,6 +7,7 @@ import { fakeClock, until } from "../../../../test/harness.ts";
 import { makeAdapter } from "../../../../test/models.ts";
 import { newId } from "../../../lib/ids.ts";
 import { durable } from "../../../platform/db/db.ts";
+import * as modelResults from "../../models/results.ts";
 import * as models from "../../models/service.ts";
 import { liveOf } from "./fleet.ts";
 
@@ -21,7 +22,7 @@ async function adapters(on: DeployingApp, ...names: string[]) {
   mkdirSync(dir, { recursive: true });
   const base = models.mustGet(on.ctx, on.workspaceA, "random");
   for (const [i, name] of names.entries())
-    await models.registerResult(on.ctx, {
+    await modelResults.registerResult(on.ctx, {
       workspaceId: on.workspaceA,
       jobId: newId("job", i + 1),
       checkpointId: newId("ckpt", i + 1),

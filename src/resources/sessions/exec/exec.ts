@@ -1,15 +1,15 @@
-/** One command in a session, from its place in the line to the end of everything it started. */
+/** Runs one command in a session: from the queue until every process it started has ended. */
 import { closeSync } from "node:fs";
 import type { Ctx } from "../../../context.ts";
 import type { SseMessage } from "../../../http/answer/sse.ts";
 import { AppError } from "../../../lib/errors.ts";
 import { newId } from "../../../lib/ids.ts";
+import { MIB } from "../../../lib/units.ts";
 import { openWorkspace, volumeOf, workspaceOf } from "../../../sandbox/files/sandbox_dir.ts";
 import { startJailed } from "../../../sandbox/jail/jail.ts";
 import { sessionJail } from "../../../sandbox/jail/session_jail.ts";
 import { SESSION_ENV, sessionMounts } from "../../../sandbox/jail/session_root.ts";
 import type { JailEnd, JailSpec } from "../../../sandbox/jail/types.ts";
-import { during, liveOf } from "../live.ts";
 import type { CreateExec, Exec } from "../schema.ts";
 import * as sessions from "../service.ts";
 import type { SessionRow } from "../table.ts";
@@ -22,23 +22,31 @@ import { takeSlot } from "./slots.ts";
 
 const DEFAULT_SECONDS = 300;
 const OPEN_FILES = 1024;
-const MIB = 1_048_576;
-const TMP_SHARE = 4; // /tmp is memory: a quarter of what the command may have
+const TMP_SHARE = 4; // /tmp is memory. It gets a quarter of the memory limit.
 
-export type Admitted = { row: SessionRow; body: CreateExec; seconds: number; release: () => void; signal: AbortSignal };
+export type AdmittedExec = {
+  row: SessionRow;
+  body: CreateExec;
+  seconds: number;
+  release: () => void;
+  signal: AbortSignal;
+};
 
-/** All that can be refused, before anything is answered. `left`: aborts when the caller goes. Whoever has it runs it. */
-export async function admit(ctx: Ctx, row: SessionRow, body: CreateExec, left: AbortSignal): Promise<Admitted> {
+/**
+ * Makes all checks before the answer begins, and waits for a permit. `left` aborts when the client disconnects. The
+ * caller must run the result, which releases the permit.
+ */
+export async function admit(ctx: Ctx, row: SessionRow, body: CreateExec, left: AbortSignal): Promise<AdmittedExec> {
   const { exec_timeout_seconds: most } = ctx.config.sessions;
   const seconds = body.timeout_seconds ?? Math.min(DEFAULT_SECONDS, most);
   if (seconds > most)
-    throw new AppError("schema", `timeout_seconds: takes at most ${most} (sessions.exec_timeout_seconds)`, {
+    throw new AppError("schema", `timeout_seconds: must be at most ${most} (sessions.exec_timeout_seconds)`, {
       param: "/timeout_seconds",
     });
   requireDirectory(ctx, row, body.cwd);
-  const live = liveOf(ctx, row);
+  const live = ctx.state.sessions.of(row);
   const signal = AbortSignal.any([left, live.ending.signal, ctx.closing]);
-  const release = await during(ctx, live, () => takeSlot(ctx, row.workspaceId, signal));
+  const release = await live.use(ctx.clock, () => takeSlot(ctx, row.workspaceId, signal));
   const fresh = sessions.find(ctx, row.id) ?? row;
   if (fresh.status !== "ready") {
     release();
@@ -47,7 +55,7 @@ export async function admit(ctx: Ctx, row: SessionRow, body: CreateExec, left: A
   return { row: fresh, body, seconds, release, signal };
 }
 
-/** What it can see from here; the jail looks for itself, but only says that it did not begin. */
+/** Gives a missing directory a clear error. The jail checks again, but can only report that the setup failed. */
 function requireDirectory(ctx: Ctx, row: SessionRow, cwd: string) {
   if (cwd !== "/workspace" && !cwd.startsWith("/workspace/")) return;
   const beneath = openWorkspace(dirOf(ctx, row.id));
@@ -56,7 +64,7 @@ function requireDirectory(ctx: Ctx, row: SessionRow, cwd: string) {
   } catch (error) {
     if (!(error instanceof AppError)) throw error;
     if (error.code !== "resource_not_found" && error.code !== "path_outside_workspace") return;
-    throw new AppError("schema", `cwd: no directory ${cwd.slice(0, 200)} in /workspace`, {
+    throw new AppError("schema", `cwd: there is no directory ${cwd.slice(0, 200)} in the session`, {
       param: "/cwd",
       cause: error,
     });
@@ -65,8 +73,8 @@ function requireDirectory(ctx: Ctx, row: SessionRow, cwd: string) {
   }
 }
 
-/** Buffered. */
-export async function run(ctx: Ctx, admitted: Admitted): Promise<Exec> {
+/** Runs the command and returns all its output at the end. */
+export async function run(ctx: Ctx, admitted: AdmittedExec): Promise<Exec> {
   const texts = { stdout: "", stderr: "" };
   const exec = await start(ctx, admitted, (stream, text) => {
     texts[stream] += text;
@@ -75,35 +83,35 @@ export async function run(ctx: Ctx, admitted: Admitted): Promise<Exec> {
 }
 
 /**
- * Streamed: `stdout` and `stderr` as they come, then `exit`. It runs from now on, whether or not anybody comes to read;
- * who stops reading ends it.
+ * Streams `stdout` and `stderr` as they arrive, then `exit`. The command starts at once, before the first read. A
+ * client that stops reading kills it.
  */
-export function stream(ctx: Ctx, admitted: Admitted): (left: AbortSignal) => AsyncGenerator<SseMessage> {
-  const gone = new AbortController();
+export function stream(ctx: Ctx, admitted: AdmittedExec): (left: AbortSignal) => AsyncGenerator<SseMessage> {
+  const stopped = new AbortController();
   const queue = textQueue();
-  const signal = AbortSignal.any([admitted.signal, gone.signal]);
+  const signal = AbortSignal.any([admitted.signal, stopped.signal]);
   const running = start(ctx, { ...admitted, signal }, queue.add).finally(queue.end);
-  running.catch(() => {}); // told below
+  running.catch(() => {}); // The generator below throws it.
   async function* events(): AsyncGenerator<SseMessage> {
     try {
       for await (const { stream, text } of queue) yield { event: stream, data: { data: text } };
       yield { event: "exit", data: await running };
     } finally {
-      gone.abort();
+      stopped.abort();
     }
   }
   return (left) => {
-    left.addEventListener("abort", () => gone.abort(), { once: true }); // also of one that never begins to read
+    left.addEventListener("abort", () => stopped.abort(), { once: true }); // A client may leave before its first read.
     return events();
   };
 }
 
 type OnText = (stream: "stdout" | "stderr", text: string) => void;
 
-function start(ctx: Ctx, admitted: Admitted, onText: OnText): Promise<Exec> {
+function start(ctx: Ctx, admitted: AdmittedExec, onText: OnText): Promise<Exec> {
   const { row, release } = admitted;
-  const live = liveOf(ctx, row);
-  return during(ctx, live, async () => {
+  const live = ctx.state.sessions.of(row);
+  return live.use(ctx.clock, async () => {
     try {
       live.running++;
       sessions.countExec(ctx, row.id);
@@ -116,11 +124,11 @@ function start(ctx: Ctx, admitted: Admitted, onText: OnText): Promise<Exec> {
   });
 }
 
-async function jailed(ctx: Ctx, { row, body, seconds, signal }: Admitted, onText: OnText): Promise<Exec> {
+async function jailed(ctx: Ctx, { row, body, seconds, signal }: AdmittedExec, onText: OnText): Promise<Exec> {
   const of = { object: "session.exec" as const, id: newId("exec", ctx.clock.now()), session_id: row.id };
   const silent = { stdout: "", stderr: "" };
   const never = { ...outcomeOf(NEVER), truncated: false, duration_ms: 0, warning: null, volume_errors: [] };
-  if (signal.aborted) return { ...of, ...silent, ...never }; // the directory may be gone already
+  if (signal.aborted) return { ...of, ...silent, ...never }; // The directory may be removed already.
   const { warning, ...disk } = await diskLimits(ctx, row);
   const output = textOutput(onText);
   const began = performance.now();
@@ -135,8 +143,8 @@ async function jailed(ctx: Ctx, { row, body, seconds, signal }: Admitted, onText
   const end = await jail.ended.finally(() => signal.removeEventListener("abort", stop));
   const duration_ms = Math.round(performance.now() - began);
   const truncated = end.dropped.stdout + end.dropped.stderr > 0;
-  if (!truncated) output.end(); // else: half a character, cut by us
-  if (end.reason === "disk") liveOf(ctx, row).mayBeFull = true;
+  if (!truncated) output.end(); // After a truncation the last character may be incomplete; drop it.
+  if (end.reason === "disk") ctx.state.sessions.of(row).mayBeFull = true;
   const volume_errors = await writeBack(ctx, row);
   return { ...of, ...outcomeOf(end), ...silent, truncated, duration_ms, warning, volume_errors };
 }
@@ -160,21 +168,23 @@ function outcomeOf({ reason, exitCode, signal, message }: JailEnd): Outcome {
     case "signalled":
       return { ...ended, status: "failed" };
     case "timeout":
-      return failed("timeout", `It was ended: ${message}`);
+      return failed("timeout", `Command killed: ${message}`);
     case "memory":
-      return failed("memory_exceeded", `It was ended: ${message}`);
+      return failed("memory_exceeded", `Command killed: ${message}`);
     case "disk":
-      return failed("disk_exceeded", `It was ended: ${message}`);
+      return failed("disk_exceeded", `Command killed: ${message}`);
     case "stopped":
-      return failed("cancelled", "It was ended: the session or the server stopped, or the caller left");
+      return failed("cancelled", "Command killed: the session or the server stopped, or the client disconnected");
     case "setup":
-      return failed("failed", `It did not begin: ${message}`);
+      return failed("failed", `Command not started: ${message}`);
   }
 }
 
-type Wanted = Pick<Admitted, "row" | "body" | "seconds"> & { disk: Pick<JailSpec["limits"], "disk" | "fileBytes"> };
+type SpecInput = Pick<AdmittedExec, "row" | "body" | "seconds"> & {
+  disk: Pick<JailSpec["limits"], "disk" | "fileBytes">;
+};
 
-function specOf(ctx: Ctx, { row, body, seconds, disk }: Wanted): JailSpec {
+function specOf(ctx: Ctx, { row, body, seconds, disk }: SpecInput): JailSpec {
   const { memory_mib, processes } = ctx.config.sessions;
   const dir = dirOf(ctx, row.id);
   const network = row.network && ctx.config.sessions.allow_network ? "host" : "none";
@@ -183,7 +193,7 @@ function specOf(ctx: Ctx, { row, body, seconds, disk }: Wanted): JailSpec {
     isInWorkspace(mountPath) ? [] : [{ from: volumeOf(dir, i), to: mountPath, writable: false }],
   );
   return {
-    // a list goes through the shell too, which looks for the program in PATH and says so when there is none
+    // A list goes through the shell too: it searches PATH and reports a missing program.
     argv:
       typeof body.command === "string"
         ? ["/bin/sh", "-c", body.command]
@@ -200,7 +210,7 @@ function specOf(ctx: Ctx, { row, body, seconds, disk }: Wanted): JailSpec {
       processes,
       memoryBytes,
       openFiles: OPEN_FILES,
-      cpuSeconds: 0, // the wall is the limit
+      cpuSeconds: 0, // no limit: wallMs is enough
       wallMs: seconds * 1000,
       ...disk,
     },

@@ -1,5 +1,4 @@
-/** The files of a session from outside, while its commands run. */
-
+/** Reads and writes files of a session for API calls, while its commands may be running. */
 import { closeSync } from "node:fs";
 import type { Ctx } from "../../../context.ts";
 import { fileResponse } from "../../../http/answer/file_response.ts";
@@ -10,7 +9,7 @@ import { streamOf } from "../../../sandbox/files/chunks.ts";
 import { type Beneath, incomingPath, openWorkspace } from "../../../sandbox/files/sandbox_dir.ts";
 import { discard, makeTheirs } from "../../../sandbox/files/stage.ts";
 import { sessionOwner } from "../../../sandbox/jail/session_jail.ts";
-import { during, type Live, liveOf } from "../live.ts";
+import type { LiveSession } from "../live.ts";
 import * as sessions from "../service.ts";
 import type { SessionRow } from "../table.ts";
 import { isInWorkspace } from "./mount_paths.ts";
@@ -20,10 +19,10 @@ import { writeBack } from "./write_back.ts";
 
 const MOST_LEVELS = 200;
 
-/** A call that uses the session's files: what it opened is closed at its end. */
-function using<T>(ctx: Ctx, row: SessionRow, work: (beneath: Beneath, live: Live) => Promise<T>): Promise<T> {
-  const live = liveOf(ctx, row);
-  return during(ctx, live, async () => {
+/** Opens the workspace for one call and closes it at the end. */
+function using<T>(ctx: Ctx, row: SessionRow, work: (beneath: Beneath, live: LiveSession) => Promise<T>): Promise<T> {
+  const live = ctx.state.sessions.of(row);
+  return live.use(ctx.clock, async () => {
     const beneath = openWorkspace(dirOf(ctx, row.id), sessionOwner(ctx.config.data_dir));
     try {
       return await work(beneath, live);
@@ -38,10 +37,10 @@ export const list = (ctx: Ctx, row: SessionRow, path: string) =>
 
 export function mustHavePath(path: string | undefined): string {
   if (path !== undefined) return path;
-  throw new AppError("schema", "path: is missing: name a file such as /workspace/a.txt", { param: "path" });
+  throw new AppError("schema", "path: is required: name a file such as /workspace/a.txt", { param: "path" });
 }
 
-/** GET and HEAD. */
+/** Answers GET and HEAD. */
 export const send = (ctx: Ctx, row: SessionRow, path: string, request: Request): Promise<Response> =>
   using(ctx, row, async (beneath) => {
     const { fd, path: at, stat } = beneath.openFile(path);
@@ -51,7 +50,7 @@ export const send = (ctx: Ctx, row: SessionRow, path: string, request: Request):
         name: at.split("/").at(-1) ?? at,
         contentType: "application/octet-stream",
         sizeBytes: stat.bytes,
-        sha256: `${stat.inode}-${stat.bytes}-${stat.ctimeNs}`, // names the version; a hash would need a reading
+        sha256: `${stat.inode}-${stat.bytes}-${stat.ctimeNs}`, // Only names the version: a hash would read the file.
         updatedAt: Number(stat.mtimeNs / 1_000_000n),
         async open({ offset, length = stat.bytes - offset }) {
           taken = true;
@@ -59,7 +58,7 @@ export const send = (ctx: Ctx, row: SessionRow, path: string, request: Request):
           return { stream, bytes: length, totalBytes: stat.bytes, sha256: "" };
         },
       });
-      return response as Response; // undefined is for what `open` does not find
+      return response as Response; // It is undefined only if `open` finds no file.
     } finally {
       if (!taken) closeSync(fd);
     }
@@ -81,12 +80,12 @@ export const put = (ctx: Ctx, row: SessionRow, path: string, request: Request) =
       });
       await makeTheirs(temp, 0o644, sessionOwner(ctx.config.data_dir));
       requireStillReady(ctx, row);
-      const placed = beneath.place(temp, path);
-      if (placed.replaced) live.usage = undefined;
-      else addUsage(live, bytes, placed.path);
+      const { path: at, replaced } = beneath.moveIn(temp, path);
+      if (replaced) live.usage = undefined;
+      else addUsage(live, bytes, at);
       const volume_errors = await writeBack(ctx, row);
-      const written = { object: "session.file" as const, session_id: row.id, path: placed.path, size: bytes, sha256 };
-      return { replaced: placed.replaced, written: { ...written, volume_errors } };
+      const written = { object: "session.file" as const, session_id: row.id, path: at, size: bytes, sha256 };
+      return { replaced, written: { ...written, volume_errors } };
     } finally {
       meter.close();
       await discard(temp);
@@ -96,20 +95,20 @@ export const put = (ctx: Ctx, row: SessionRow, path: string, request: Request) =
 export const remove = (ctx: Ctx, row: SessionRow, path: string, recursive: boolean) =>
   using(ctx, row, async (beneath, live) => {
     requireWritable(row, beneath.target(path));
-    const gone = await beneath.remove(path, { recursive });
+    const removed = await beneath.remove(path, { recursive });
     live.usage = undefined;
     const volume_errors = await writeBack(ctx, row);
     return {
       object: "session.file" as const,
       session_id: row.id,
-      path: gone.path,
+      path: removed.path,
       deleted: true as const,
       volume_errors,
     };
   });
 
-/** Many may come at once: together they have the room that is left, not each. */
-function metered(ctx: Ctx, live: Live, maxBytes: number) {
+/** Uploads at the same time share the space that is left. */
+function metered(ctx: Ctx, live: LiveSession, maxBytes: number) {
   let mine = 0;
   const others = live.incomingBytes;
   return {
@@ -132,20 +131,20 @@ function requireStillReady(ctx: Ctx, row: SessionRow) {
   if (fresh.status !== "ready") throw sessions.notReady(fresh);
 }
 
-/** What lies deeper than the guard of a command looks would be the end of every command. */
+/** The disk guard of a command does not look deeper than this, and kills a command whose files it cannot count. */
 function requireShallow(path: string) {
   if (path.split("/").length > MOST_LEVELS)
-    throw new AppError("invalid_request", `path: takes at most ${MOST_LEVELS} directories`, { param: "path" });
+    throw new AppError("invalid_request", `path: must have at most ${MOST_LEVELS} levels`, { param: "path" });
 }
 
-/** As it is written: whoever goes there by a link changes the session's copy, and never the volume. */
+/** Compares the path as written. A symlink into a read-only volume changes the session's copy, never the volume. */
 function requireWritable({ volumes }: SessionRow, path: string) {
-  const held = volumes.find(
+  const mount = volumes.find(
     ({ mountPath, readOnly }) =>
       readOnly && isInWorkspace(mountPath) && (path === mountPath || path.startsWith(`${mountPath}/`)),
   );
-  if (held)
-    throw new AppError("invalid_request", `path: ${held.mountPath} is the volume ${held.name}, mounted read-only`, {
+  if (mount)
+    throw new AppError("invalid_request", `path: ${mount.mountPath} is the volume ${mount.name}, mounted read-only`, {
       param: "path",
     });
 }

@@ -1,4 +1,4 @@
-/** <data>/sessions/<id>, laid out as sandbox/files/sandbox_dir.ts says. */
+/** Session directories: <data>/sessions/<id>. sandbox/files/sandbox_dir.ts describes their layout. */
 import type { Ctx } from "../../../context.ts";
 import { type ForeignDir, sessionsDir as sessionsIn } from "../../../sandbox/files/foreign_dir.ts";
 

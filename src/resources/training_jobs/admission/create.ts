@@ -1,4 +1,5 @@
 /** `POST /v1/training_jobs`: admission, the pins of its rows, the row itself. */
+
 import type { Ctx } from "../../../context.ts";
 import { emit } from "../../../events/emit.ts";
 import type { Once } from "../../../http/idempotency.ts";
@@ -9,16 +10,18 @@ import { VERSION } from "../../../lib/version.ts";
 import { type Db, write } from "../../../platform/db/db.ts";
 import { preparedInsert } from "../../../platform/db/row.ts";
 import { sha256File } from "../../../platform/files.ts";
+import * as resolutions from "../../datasets/connected/resolve.ts";
 import * as datasets from "../../datasets/service.ts";
+import * as snapshots from "../../datasets/stream/snapshots.ts";
 import * as models from "../../models/service.ts";
-import * as rewardFunctions from "../../reward_functions/service.ts";
+import * as codeCheck from "../../reward_functions/check.ts";
 import { mustBeOpen } from "../../storage_usage/service.ts";
 import * as settings from "../../tracker/service.ts";
 import { machine, report } from "../machine.ts";
-import { mustHaveRoom } from "../running/queue.ts";
 import type { TrainingJob } from "../schema.ts";
 import * as jobs from "../service.ts";
 import { note } from "../state/notes.ts";
+import { mustHaveRoom } from "../state/queue.ts";
 import { type JobRow, trainingJobs } from "../table.ts";
 import { publishingTime } from "../views/publishing.ts";
 import type { Wanted } from "./clone.ts";
@@ -50,8 +53,8 @@ export async function open(ctx: Ctx, asker: Asker, body: CreateTrainingJob, once
     await hashed(ctx, made);
     return keep(ctx, made, rowOf(ctx, made, rows, fit as Sized), once);
   } catch (error) {
-    write(ctx.db, (tx) => datasets.unpin(tx, made.id));
-    throw rewardFunctions.gone(ctx, asker.signal, error);
+    write(ctx.db, (tx) => snapshots.unpin(tx, made.id));
+    throw codeCheck.gone(ctx, asker.signal, error);
   } finally {
     admitting.delete(made.id);
   }
@@ -69,7 +72,7 @@ async function pinned(ctx: Ctx, { workspaceId, signal }: Asker, made: Draft): Pr
   const { wanted, faults } = made;
   const claim = async (reference: string, param: "/dataset" | "/eval_dataset"): Promise<Rows | undefined> => {
     const given = { credentials: wanted.credentials ?? {}, jobId: made.id, signal };
-    const held = await faults.attemptLater(() => datasets.claim(ctx, workspaceId, reference, given), {
+    const held = await faults.attemptLater(() => resolutions.claim(ctx, workspaceId, reference, given), {
       "/dataset": param,
       id: param,
     });

@@ -4,9 +4,9 @@ import type { Exit, Worker } from "../../../platform/workers/types.ts";
 import { FromTrainer, type PreviewTask, type ToTrainer, type TrainSample } from "../../../workers/protocol_trainer.ts";
 import * as gpu from "../../gpu/service.ts";
 import { judgeEnd, type Trouble, UNTOLD } from "../policy.ts";
-import { grantsOf, holdFiles } from "../running/grants.ts";
 import { baseModelOf, deviceOf, planOf, startFault } from "../running/plan.ts";
 import { type Scoring, scoringFor } from "../running/scoring.ts";
+import { grantsOf, holdFiles } from "../state/grants.ts";
 import type { JobError, JobRow } from "../table.ts";
 
 export type Preview = { memoryBytes: number; stepMs: number | null; samples: TrainSample[]; latenciesMs: number[] };
@@ -20,8 +20,9 @@ const LONGEST_MS = 600_000;
 export async function preview(ctx: Ctx, job: JobRow, signal: AbortSignal): Promise<Preview | { error: JobError }> {
   const holder = `${job.id}/preview`;
   try {
-    const model = baseModelOf(ctx, job);
-    if (typeof model === "string") return refused(`The model cannot be loaded now: it ${model}`, "/base_model");
+    const base = baseModelOf(ctx, job);
+    if ("waits" in base) return refused(`The preview cannot start now: it ${base.waits}`, "/base_model");
+    const model = base.ready;
     const grant = await memoryFor(ctx, job, holder, signal);
     if (grant.status !== "granted") return refused(grant.reason, "/gpu");
     const plan = planOf(ctx, job, model);

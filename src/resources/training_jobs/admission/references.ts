@@ -9,6 +9,7 @@ import type { LoraSettings } from "../../../lib/training/lora.ts";
 import * as codeArtifacts from "../../code_artifacts/service.ts";
 import * as datasets from "../../datasets/service.ts";
 import type { DatasetRow } from "../../datasets/table.ts";
+import * as modelResults from "../../models/results.ts";
 import * as models from "../../models/service.ts";
 import type { ModelRow } from "../../models/table.ts";
 import * as secrets from "../../secrets/service.ts";
@@ -22,22 +23,24 @@ const ARCHITECTURES = ["llama", "qwen2", "qwen3"];
 
 /** A model that is here and can be trained. By a job's id: what that job made. */
 export function modelFor(ctx: Ctx, workspaceId: string, name: string): ModelRow {
-  const model = isId(name, "job") ? models.byJob(ctx, workspaceId, name) : models.find(ctx, workspaceId, name);
+  const model = isId(name, "job") ? modelResults.byJob(ctx, workspaceId, name) : models.find(ctx, workspaceId, name);
   if (!model)
     throw new AppError(
       "resource_not_found",
       `No model ${JSON.stringify(name.slice(0, 120))} here: GET /v1/models shows what there is, and POST /v1/models/pull brings one of the hub`,
       { param: "/base_model" },
     );
-  const why = whyUntrainable(model);
+  const why = whyUntrainable(ctx, model);
   if (why !== undefined) throw new AppError("schema", `base_model: ${model.name} ${why}`, { param: "/base_model" });
   return model;
 }
 
-function whyUntrainable({ status, error, progress, shape }: ModelRow): string | undefined {
-  if (status === "downloading" || status === "pending")
-    return `is not here yet (${status}${progress === null ? "" : `, ${Math.floor(progress * 100)} %`}): try again when it is ready`;
-  if (status !== "ready" || !shape) return `is ${status}${error ? `: ${error}` : ""}`;
+/** A file that is checked again does not matter here: the job waits for the check before it starts. */
+function whyUntrainable(ctx: Ctx, model: ModelRow): string | undefined {
+  const use = models.usability(ctx, model);
+  if ("never" in use) return use.reason;
+  if ("waits" in use && use.waits !== "recheck") return `${use.reason}: try again when it is ready`;
+  const shape = models.shapeOf(model);
   if (shape.type === "adapter")
     return "is an adapter: give the model it belongs to, and the checkpoint to begin with as resume_from";
   if (!ARCHITECTURES.includes(shape.architecture))

@@ -1,7 +1,10 @@
 /** The rewards of a job: found, read by the sandbox, and kept with their code. */
+
 import type { Ctx } from "../../../context.ts";
 import { AppError } from "../../../lib/errors.ts";
 import type { RewardPart } from "../../../sandbox/reward/scorer_types.ts";
+import * as codeCheck from "../../reward_functions/check.ts";
+import * as rewardCode from "../../reward_functions/resolve.ts";
 import * as rewardFunctions from "../../reward_functions/service.ts";
 import type { Rewards } from "../table.ts";
 import type { Wanted } from "./clone.ts";
@@ -47,13 +50,13 @@ export async function admitRewards(ctx: Ctx, wanted: Wanted, asker: Asker, fault
 function resolved(ctx: Ctx, wanted: Wanted, { workspaceId, seed }: Asker): RewardPart[] {
   const { reward_source: source, reward_language, reward_functions: refs = [] } = wanted;
   const own = source ? { source, language: reward_language ?? undefined } : undefined;
-  return rewardFunctions.resolveRewards(ctx, workspaceId, { refs, source: own, seed });
+  return rewardCode.resolveRewards(ctx, workspaceId, { refs, source: own, seed });
 }
 
 async function mustLoad(ctx: Ctx, { code }: RewardPart, asker: Asker) {
-  const loaded = await rewardFunctions.check(ctx, code, asker);
+  const loaded = await codeCheck.check(ctx, code, asker);
   if (loaded.ok) return;
-  const message = `reward_source: cannot be run: ${rewardFunctions.placed(loaded.error)}`;
+  const message = `reward_source: cannot be run: ${rewardCode.placed(loaded.error)}`;
   throw new AppError("reward_invalid", message, { param: "/reward_source" });
 }
 

@@ -1,4 +1,5 @@
 /** What a job takes: hardware, memory, time, money. Asked before anything is queued. */
+
 import { availableParallelism } from "node:os";
 import type { Ctx } from "../../../context.ts";
 import { formatBytes } from "../../../lib/bytes.ts";
@@ -7,6 +8,7 @@ import type { Method } from "../../../lib/training/hyperparameters.ts";
 import type { LoraSettings } from "../../../lib/training/lora.ts";
 import { estimateMemory } from "../../../lib/training/memory.ts";
 import type { Resolved } from "../../../lib/training/resolve.ts";
+import type * as budgets from "../../billing/budget.ts";
 import * as billing from "../../billing/service.ts";
 import * as gpu from "../../gpu/service.ts";
 import type { Wanted } from "./clone.ts";
@@ -75,7 +77,7 @@ export function roughStepMs({ method, shape, values }: Size, place: Place): numb
 }
 
 /** 402 where the workspace or the key cannot pay for what it is estimated to take. */
-export function mustAfford(ctx: Ctx, payer: billing.Payer, most: number | null, estimate: number) {
+export function mustAfford(ctx: Ctx, payer: budgets.Payer, most: number | null, estimate: number) {
   billing.mustAfford(ctx, payer, most === null ? estimate : Math.min(most, estimate));
 }
 

@@ -1,4 +1,5 @@
 /** A dry run: everything that creation would check, then the real model and the real reward on a few prompts. */
+
 import type { Ctx } from "../../../context.ts";
 import { AppError } from "../../../lib/errors.ts";
 import { usdOf } from "../../../lib/money.ts";
@@ -8,7 +9,8 @@ import { Semaphore } from "../../../platform/semaphore.ts";
 import type { TrainSample } from "../../../workers/protocol_trainer.ts";
 import * as billing from "../../billing/service.ts";
 import * as datasets from "../../datasets/service.ts";
-import * as rewardFunctions from "../../reward_functions/service.ts";
+import * as snapshots from "../../datasets/stream/snapshots.ts";
+import * as codeCheck from "../../reward_functions/check.ts";
 import type { JobRow } from "../table.ts";
 import { admittingOf, type JobRows, rowOf } from "./create.ts";
 import type { CreateTrainingJob } from "./create_schema.ts";
@@ -37,8 +39,8 @@ function seenRows(ctx: Ctx, { workspaceId }: Asker, { wanted, faults }: Draft): 
     const [id = "", name = "latest"] = (reference ?? "").split("@");
     const dataset = datasets.find(ctx, workspaceId, id);
     if (!dataset) return undefined; // told already
-    const latest = datasets.newestSnapshot(ctx, id);
-    const exact = name === "latest" ? latest : datasets.snapshotOf(ctx, dataset, name);
+    const latest = snapshots.newest(ctx, id);
+    const exact = name === "latest" ? latest : snapshots.named(ctx, dataset, name);
     if (name !== "latest" && !exact) return void faults.refuse(param, `${id} has no snapshot @${name}`);
     if (dataset.source && !exact)
       return void faults.warn(param, `${id} has not been read yet: what depends on its rows is not known`);
@@ -64,7 +66,7 @@ async function triedOut(ctx: Ctx, asker: Asker, row: JobRow) {
   try {
     return await preview(ctx, row, asker.signal);
   } catch (error) {
-    throw rewardFunctions.gone(ctx, asker.signal, error);
+    throw codeCheck.gone(ctx, asker.signal, error);
   } finally {
     admitting.delete(row.id);
     release();

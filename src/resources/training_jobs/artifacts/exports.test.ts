@@ -3,6 +3,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { manyTrainings, scoredBy, type TrainingApp } from "../../../../test/fake_trainers.ts";
 import { until } from "../../../../test/harness.ts";
+import * as modelResults from "../../models/results.ts";
 import * as models from "../../models/service.ts";
 import { preview } from "../admission/preview.ts";
 import { reconcile } from "../running/reconcile.ts";
@@ -35,7 +36,7 @@ test("the adapter of the last checkpoint can be fetched without a key, whole or 
   const id = await finished(on);
   const body = await ready(on, id, "");
   expect(body).toMatchObject({ object: "model_download", job_id: id, variant: "adapter", status: "ready" });
-  expect(body.checkpoint_id).toBe(models.byJob(on.ctx, on.workspaceA, id)?.checkpointId);
+  expect(body.checkpoint_id).toBe(modelResults.byJob(on.ctx, on.workspaceA, id)?.checkpointId);
   expect(on.row(id).bestCheckpointId).not.toBe(body.checkpoint_id);
   expect((await ready(on, id, "?checkpoint=best")).checkpoint_id).toBe(on.row(id).bestCheckpointId);
   const bytes = readFileSync(join(on.dir, "adapter.gguf"));
@@ -56,7 +57,7 @@ test("a file that has to be made is 202 first, then there, and a merged one is a
   expect(body).toMatchObject({ variant: "gguf", quantization: "Q8_0", step: 5 });
   const made = models.mustGet(on.ctx, on.workspaceA, body.model_id);
   expect(made).toMatchObject({ status: "ready", jobId: id, name: `out-${id}-q8_0` });
-  expect(models.byJob(on.ctx, on.workspaceA, id)?.variant).toBe("adapter");
+  expect(modelResults.byJob(on.ctx, on.workspaceA, id)?.variant).toBe("adapter");
   const [, last] = keptOf(on.ctx.db, id);
   const peft = await ready(on, id, `?variant=peft&checkpoint=${last?.id}`);
   expect((await fetched(on, peft.url)).body).toContain("peft  of step-000005");

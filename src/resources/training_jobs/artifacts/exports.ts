@@ -11,12 +11,13 @@ import { type ForeignDir, pathForWorker } from "../../../sandbox/files/foreign_d
 import { contentOf, fileBytes, makeDir, removeTree } from "../../../sandbox/files/trees.ts";
 import { type ExportTask, FromTrainer, type ToTrainer } from "../../../workers/protocol_trainer.ts";
 import * as looseKeys from "../../loose_keys/service.ts";
+import * as modelResults from "../../models/results.ts";
 import * as models from "../../models/service.ts";
 import type { ModelRow } from "../../models/table.ts";
 import { mustBeOpen, mustHaveRoom } from "../../storage_usage/service.ts";
-import { grantsOf } from "../running/grants.ts";
 import { baseModelOf, deviceOf } from "../running/plan.ts";
 import { changed } from "../state/change_signals.ts";
+import { grantsOf } from "../state/grants.ts";
 import { liveOf } from "../state/live.ts";
 import { current } from "../state/moves.ts";
 import { checkpointDir, placesOf } from "../state/paths.ts";
@@ -113,9 +114,9 @@ async function make(ctx: Ctx, row: ExportRow) {
     const adapter = { dir: checkpointDir(ctx, checkpoint.path), name: "adapter.gguf" };
     const from = row.variant === "adapter" ? adapter : out;
     if (row.variant !== "adapter") {
-      const model = baseModelOf(ctx, job);
-      if (typeof model === "string") return; // it is tried again in the next round
-      await work(ctx, job, { row, checkpoint, out, model });
+      const base = baseModelOf(ctx, job);
+      if ("waits" in base) return; // it is tried again in the next round
+      await work(ctx, job, { row, checkpoint, out, model: base.ready });
     }
     await keep(ctx, { job, row, checkpoint, from });
   } finally {
@@ -184,7 +185,7 @@ async function keep(ctx: Ctx, { job, row, checkpoint, from }: Made) {
 
 /** Also what can be served as it is. */
 const register = (ctx: Ctx, { job, row, checkpoint, from }: Made) =>
-  models.registerResult(ctx, {
+  modelResults.registerResult(ctx, {
     workspaceId: job.workspaceId,
     jobId: job.id,
     checkpointId: checkpoint.id,

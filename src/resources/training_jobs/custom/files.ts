@@ -1,4 +1,5 @@
 /** The directory of a custom job: code, rows and volumes before its command runs. */
+
 import type { Ctx } from "../../../context.ts";
 import { takingTurns } from "../../../lib/turns.ts";
 import { writeTemp } from "../../../platform/files.ts";
@@ -10,6 +11,8 @@ import { openStage, type Stage } from "../../../sandbox/files/stage.ts";
 import { removeTree } from "../../../sandbox/files/trees.ts";
 import { sessionOwner } from "../../../sandbox/jail/session_jail.ts";
 import * as artifacts from "../../code_artifacts/service.ts";
+import * as archives from "../../code_artifacts/unpack.ts";
+import * as mounting from "../../volumes/materialize.ts";
 import * as volumes from "../../volumes/service.ts";
 import { rowsOf } from "../running/plan.ts";
 import { placesOf } from "../state/paths.ts";
@@ -32,7 +35,7 @@ export async function build(ctx: Ctx, job: JobRow): Promise<Built> {
   await makeSandboxDir(work, owner);
   if (job.codeArtifactId !== null) {
     const artifact = artifacts.mustGet(ctx, job.workspaceId, job.codeArtifactId);
-    await artifacts.unpack(ctx, artifact, { dir: workspaceOf(work), owner: owner ?? null });
+    await archives.unpack(ctx, artifact, { dir: workspaceOf(work), owner: owner ?? null });
   }
   if (job.datasetId !== null && job.snapshotNumber !== null) {
     const rows = rowsOf(ctx, job, job.datasetId, job.snapshotNumber);
@@ -78,8 +81,8 @@ async function copy(ctx: Ctx, job: JobRow, { work, volume, i }: From): Promise<C
   const mode = below === null ? 0o444 : 0o644;
   const hashes = new Map<string, string>();
   await staging(openStage(work, below ?? i, sessionOwner(ctx.config.data_dir)), async (stage) => {
-    for (const file of volumes.mounting.filesOf(ctx, row)) {
-      const copyOut = (temp: string) => volumes.mounting.copyOut(ctx, file, temp, { share: false });
+    for (const file of mounting.filesOf(ctx, row)) {
+      const copyOut = (temp: string) => mounting.copyOut(ctx, file, temp, { share: false });
       if ((await stage.put(file.path, mode, copyOut)) !== "gone") hashes.set(file.path, file.sha256);
     }
   });

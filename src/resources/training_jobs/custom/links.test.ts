@@ -7,6 +7,7 @@ import { jobFile, jobPaths } from "../../../../test/foreign_paths.ts";
 import { newId } from "../../../lib/ids.ts";
 import { sessionJail } from "../../../sandbox/jail/session_jail.ts";
 import { jailSupport } from "../../../sandbox/jail/support.ts";
+import * as modelResults from "../../models/results.ts";
 import * as models from "../../models/service.ts";
 import { sweep } from "../running/sweep.ts";
 import { align, removeFiles } from "../state/checkpoint_files.ts";
@@ -106,7 +107,7 @@ jailed("C1: links, FIFOs, sockets and second names of outside files do not get i
   await on.reaches(id, "completed", 60_000);
   const log = await logOf(on, id);
   for (const name of ["key", "passwd", "fifo", "dir"])
-    expect(log).toContain(`output/${name} was not kept: it is no regular file`);
+    expect(log).toContain(`output/${name} was not kept: it is not a regular file`);
   expect(log).not.toContain("linked a");
   expect(log).not.toContain("made a");
   const tar = await tarOf(on, id);
@@ -167,7 +168,7 @@ test("C1: a result that is a link to another model does not become a model", asy
     baseModelId: models.mustGet(on.ctx, on.workspaceA, "random").id,
     file: jobFile(on.dir, join(dir, "adapter.gguf")),
   };
-  await expect(models.registerResult(on.ctx, result)).rejects.toThrow("is a symbolic link");
+  await expect(modelResults.registerResult(on.ctx, result)).rejects.toThrow("is a symbolic link");
   expect((await on.call("GET", "/v1/models/stolen")).status).toBe(404);
 });
 

@@ -6,6 +6,7 @@ import { takingTurns } from "../../../lib/turns.ts";
 import { StorageError } from "../../../platform/files.ts";
 import { type Collection, openCollection, type Scan } from "../../../sandbox/files/collect.ts";
 import type { ForeignDir } from "../../../sandbox/files/foreign_dir.ts";
+import * as mounting from "../../volumes/materialize.ts";
 import * as volumes from "../../volumes/service.ts";
 import type { JobRow, JobVolume } from "../table.ts";
 import { type Copied, OUTPUT } from "./files.ts";
@@ -92,7 +93,7 @@ type Changed = { collection: Collection; volume: JobVolume; path: string; bytes:
 async function takeBack(ctx: Ctx, job: JobRow, { collection, volume, path, bytes, before }: Changed) {
   if (before !== undefined && (await collection.sha256(path)) === before) return;
   const row = volumes.mustGet(ctx, job.workspaceId, volume.name);
-  await volumes.mounting.takeIn(ctx, row, { path, sizeBytes: bytes, body: collection.content(path, bytes) });
+  await mounting.takeIn(ctx, row, { path, sizeBytes: bytes, body: collection.content(path, bytes) });
 }
 
 type Removed = { path: string; sha256: string | undefined };

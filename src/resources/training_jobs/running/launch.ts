@@ -23,8 +23,9 @@ export async function launch(ctx: Ctx, job: JobRow): Promise<void> {
   if (lacking !== undefined) return moves.waits(ctx, job, `waits for disk space: ${lacking}`);
   launching.add(job.id);
   try {
-    const model = job.method === "custom" ? undefined : baseModelOf(ctx, job);
-    if (typeof model === "string") return moves.waits(ctx, job, model);
+    const base = job.method === "custom" ? undefined : baseModelOf(ctx, job);
+    if (base && "waits" in base) return moves.waits(ctx, job, base.waits);
+    const model = base?.ready;
     const checkpoint = model && (await align(ctx, job));
     if (checkpoint && checkpoint.step >= job.totalSteps) return await finishNow(ctx, job, checkpoint);
     await lease(ctx, job, { model, checkpoint });

@@ -1,4 +1,5 @@
 /** From a job's row to what its trainer is told. */
+
 import { availableParallelism } from "node:os";
 import { and, eq } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
@@ -6,6 +7,8 @@ import { AppError } from "../../../lib/errors.ts";
 import { pathForWorker } from "../../../sandbox/files/foreign_dir.ts";
 import type { TrainPlan, TrainTask } from "../../../workers/protocol_trainer.ts";
 import * as datasets from "../../datasets/service.ts";
+import * as rowFiles from "../../datasets/stream/files.ts";
+import * as snapshots from "../../datasets/stream/snapshots.ts";
 import * as models from "../../models/service.ts";
 import type { ModelRow } from "../../models/table.ts";
 import { checkpointDir, placesOf } from "../state/paths.ts";
@@ -29,27 +32,21 @@ type Rows = TrainPlan["rows"];
 /** `number` null: as they are now, which is for a preview alone. */
 export function rowsOf(ctx: Ctx, job: JobRow, id: string, number: number | null, param = "/dataset"): Rows {
   const dataset = datasets.find(ctx, job.workspaceId, id);
-  const snapshot = number === null || !dataset ? dataset : datasets.snapshotOf(ctx, dataset, `@snap-${number}`);
+  const snapshot = number === null || !dataset ? dataset : snapshots.named(ctx, dataset, `@snap-${number}`);
   if (!dataset || !snapshot) throw unstartable("dataset_error", `The dataset ${id} is gone`, param);
   if (!dataset.format) throw unstartable("dataset_error", `The dataset ${id} has no rows`, param);
-  return { path: datasets.pathFor(ctx, dataset, number ?? 0), head_row: snapshot.headRow, format: dataset.format };
+  return { path: rowFiles.pathFor(ctx, dataset, number ?? 0), head_row: snapshot.headRow, format: dataset.format };
 }
 
-/** The base model as a file that can be opened. A text: what has to be waited for. */
-export function baseModelOf(ctx: Ctx, job: JobRow): ModelRow | string {
-  const name = job.baseModelId ?? job.baseModel ?? "";
-  const model = models.find(ctx, job.workspaceId, name);
-  if (model?.status === "pending") return "waits for the model to be checked";
-  if (model?.status === "downloading")
-    return `waits for the model: downloading ${Math.floor((model.progress ?? 0) * 100)} %`;
-  const file = model?.status === "ready" ? models.fileOf(ctx, model) : undefined;
-  if (model && file === "same") return model;
-  if (model && file === "changed" && model.workspaceId === null) {
-    ctx.wake("models.scan");
-    return "waits for the model: its file has changed and is being checked";
-  }
-  const why = file ? `has a file that is ${file}` : model ? `is ${model.status}` : "is gone";
-  throw unstartable("provisioning_failed", `The model ${job.baseModel} ${why}`, "/base_model");
+type BaseModel = { ready: ModelRow } | { waits: string };
+
+/** The base model as a file that can be opened, or what the job waits for. Throws where it never can be. */
+export function baseModelOf(ctx: Ctx, job: JobRow): BaseModel {
+  const model = models.find(ctx, job.workspaceId, job.baseModelId ?? job.baseModel ?? "");
+  const use = model ? models.usability(ctx, model) : { never: true, reason: "was deleted" };
+  if ("ready" in use) return use;
+  if ("waits" in use) return { waits: `waits for the model ${job.baseModel}, which ${use.reason}` };
+  throw unstartable("provisioning_failed", `The model ${job.baseModel} ${use.reason}`, "/base_model");
 }
 
 export function planOf(ctx: Ctx, job: JobRow, model: ModelRow): TrainPlan {

@@ -4,7 +4,8 @@
  */
 import { and, desc, inArray, isNotNull, isNull } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
-import { costOf, followClock } from "../../billing/service.ts";
+import { runTime } from "../../billing/run_time.ts";
+import { costOf } from "../../billing/service.ts";
 import * as gpu from "../../gpu/service.ts";
 import { exportDue } from "../artifacts/exports.ts";
 import { storeLog } from "../logs/reading.ts";
@@ -13,10 +14,10 @@ import * as jobs from "../service.ts";
 import { keepToCredit } from "../state/credit.ts";
 import { isAtWork, liveOf, type Run } from "../state/live.ts";
 import * as moves from "../state/moves.ts";
+import { MOST_TRIED, queuedJobs } from "../state/queue.ts";
+import { inOrder } from "../state/queue_order.ts";
 import { type JobRow, trainingJobs } from "../table.ts";
 import { launch, leaveQueue } from "./launch.ts";
-import { MOST_TRIED, queuedJobs } from "./queue.ts";
-import { inOrder } from "./queue_order.ts";
 
 const SAVE_MS = 900_000; // a step and a checkpoint; who takes longer is ended
 
@@ -38,7 +39,6 @@ export async function close(ctx: Ctx, signal: AbortSignal): Promise<void> {
 
 export async function reconcile(ctx: Ctx): Promise<void> {
   if (ctx.closing.aborted) return;
-  followClock(ctx);
   const live = liveOf(ctx.db);
   keepToCredit(ctx);
   const rows = atWork(ctx);
@@ -91,7 +91,7 @@ function drive(ctx: Ctx, row: JobRow) {
   moves.seen(ctx, row);
   if (row.status === "cancelling") return end(ctx, run, "cancelled");
   if (!isMeant) return saved(ctx, run);
-  const now = ctx.clock.now();
+  const now = runTime(ctx, row.id);
   const live = row.runSince === null ? 0 : costOf(row.rateMicros, now - row.runSince);
   const most = { runtimeMs: ctx.config.training.max_runtime_minutes * 60_000, live, now };
   const error = overdrawn(row, most);

@@ -5,9 +5,9 @@ import { eventsOf } from "../../../../test/fake_replicas.ts";
 import { manyTrainings, type TrainingApp } from "../../../../test/fake_trainers.ts";
 import { jobPaths } from "../../../../test/foreign_paths.ts";
 import { atEveryFailpoint, fakeClock, until } from "../../../../test/harness.ts";
-import { randomFor } from "../../../../test/sweep.ts";
+import { randomFor, sweep } from "../../../../test/sweep.ts";
 import { durable } from "../../../platform/db/db.ts";
-import * as models from "../../models/service.ts";
+import * as modelResults from "../../models/results.ts";
 import * as jobs from "../service.ts";
 import { align, keptOf } from "../state/checkpoint_files.ts";
 import { liveOf } from "../state/live.ts";
@@ -122,7 +122,7 @@ test("after a kill of the server what ran is queued again, and its time counts u
   const ran = {
     gpu: { type: "cpu", count: 1 },
     runSince: now - 60_000,
-    updatedAt: now - 24_000,
+    runUntil: now - 24_000,
     rateMicros: 3_600_000,
   };
   const running = on.add({ status: "running", ...ran });
@@ -146,7 +146,7 @@ test("wherever it crashes, a completed job and its model exist together or not a
     await durable(on.ctx.db);
     await attempt(() => finish(on.ctx, id).then(() => durable(on.ctx.db)));
     const isComplete = on.row(id).status === "completed";
-    expect(models.byJob(on.ctx, on.workspaceA, id) !== undefined).toBe(isComplete);
+    expect(modelResults.byJob(on.ctx, on.workspaceA, id) !== undefined).toBe(isComplete);
     await close(on);
     const after = await app({ dir: on.dir, loop: false });
     await until("it to be complete", async () => {
@@ -154,7 +154,7 @@ test("wherever it crashes, a completed job and its model exist together or not a
       return after.row(id).status === "completed";
     });
     expect(eventsOf(after, id).filter((type) => type === "job.completed")).toHaveLength(1);
-    expect(models.byJob(after.ctx, after.workspaceA, id)).toMatchObject({ status: "ready", checkpointStep: 5 });
+    expect(modelResults.byJob(after.ctx, after.workspaceA, id)).toMatchObject({ status: "ready", checkpointStep: 5 });
     expect(after.starts()).toEqual([]);
   });
 }, 300_000);
@@ -187,12 +187,15 @@ test("a result that is no model counts as a crash, and the job fails in the end"
   expect(job.error?.message).toContain("result");
 });
 
-test("twenty kills at random moments change nothing of what a job tells", async () => {
+const KILLS = sweep({ quick: 8, full: 20 });
+const STEPS = 60 * KILLS; // more than the lives up to the last kill can make
+
+test(`${KILLS} kills at random moments change nothing of what a job tells`, async () => {
   const on = await app({ lives: [{ stepMs: 10 }], flags: { "training.crash_limit": 1000 } });
-  const id = on.add({ totalSteps: 1200, saveSteps: 3 });
+  const id = on.add({ totalSteps: STEPS, saveSteps: 3 });
   const random = randomFor("trainer kills at random moments");
   let furthest = 0;
-  for (let killed = 0; killed < 20; killed++) {
+  for (let killed = 0; killed < KILLS; killed++) {
     await until("another worker, a step further", () => on.starts().length > killed && on.row(id).step > furthest);
     await Bun.sleep(random() * 25); // a moment nobody chose
     on.killLast();
@@ -200,11 +203,11 @@ test("twenty kills at random moments change nothing of what a job tells", async 
     furthest = Math.max(furthest, on.row(id).crashStep);
   }
   on.relive([{}]);
-  await until("the last of them", () => on.starts().length === 21);
+  await until("the last of them", () => on.starts().length === KILLS + 1);
   on.killLast(); // and once more, to go on faster
   await on.reaches(id, "completed", 60_000);
-  const calm = on.add({ totalSteps: 1200, saveSteps: 3 });
+  const calm = on.add({ totalSteps: STEPS, saveSteps: 3 });
   await on.reaches(calm, "completed", 60_000);
   expect(on.metrics(id)).toEqual(on.metrics(calm));
-  expect(on.starts()).toHaveLength(23);
+  expect(on.starts()).toHaveLength(KILLS + 3);
 }, 300_000);

@@ -1,7 +1,8 @@
 /** The end that everybody hopes for: the last checkpoint becomes a model in the commit that completes the job. */
 import type { Ctx } from "../../../context.ts";
 import { write } from "../../../platform/db/db.ts";
-import * as models from "../../models/service.ts";
+import * as modelResults from "../../models/results.ts";
+import type * as models from "../../models/service.ts";
 import { align, keptOf } from "../state/checkpoint_files.ts";
 import { complete, current } from "../state/moves.ts";
 import { checkpointDir } from "../state/paths.ts";
@@ -16,16 +17,16 @@ export async function finish(ctx: Ctx, id: string): Promise<JobRow | undefined> 
   const checkpoint = job && (told?.step !== job.totalSteps ? await align(ctx, job) : told); // files know it better
   if (!job || !checkpoint) throw new Error("The job has no checkpoint");
   const result = resultOf(ctx, job, checkpoint);
-  const placed = await models.placeResult(ctx, result);
+  const placed = await modelResults.placeResult(ctx, result);
   return write<{ row: JobRow | undefined }>(ctx.db, (tx) => {
     const fresh = current(tx, id);
     const row = fresh && complete(ctx, tx, fresh);
-    if (row) models.addResult(ctx, tx, result, placed);
+    if (row) modelResults.addResult(ctx, tx, result, placed);
     return { row };
   }).row;
 }
 
-function resultOf(ctx: Ctx, job: JobRow, checkpoint: CheckpointRow): models.Result {
+function resultOf(ctx: Ctx, job: JobRow, checkpoint: CheckpointRow): modelResults.Result {
   return {
     workspaceId: job.workspaceId,
     jobId: job.id,

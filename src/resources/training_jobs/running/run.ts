@@ -7,12 +7,12 @@ import { FromTrainer, type ToTrainer, type TrainTask } from "../../../workers/pr
 import * as gpu from "../../gpu/service.ts";
 import { type JobLog, openLog } from "../logs/file.ts";
 import { type RunEnd, UNTOLD } from "../policy.ts";
+import { grantsOf, holdFiles } from "../state/grants.ts";
 import { liveOf, type Run } from "../state/live.ts";
 import * as moves from "../state/moves.ts";
 import { placesOf } from "../state/paths.ts";
+import * as progress from "../state/progress.ts";
 import type { JobRow } from "../table.ts";
-import { grantsOf, holdFiles } from "./grants.ts";
-import * as progress from "./progress.ts";
 import { finish } from "./results.ts";
 import { type Scoring, scoringFor } from "./scoring.ts";
 

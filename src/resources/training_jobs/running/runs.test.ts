@@ -5,7 +5,7 @@ import { manyTrainings, scoredBy } from "../../../../test/fake_trainers.ts";
 import { jobPaths } from "../../../../test/foreign_paths.ts";
 import { until } from "../../../../test/harness.ts";
 import * as gpu from "../../gpu/service.ts";
-import * as models from "../../models/service.ts";
+import * as modelResults from "../../models/results.ts";
 import { keptOf } from "../state/checkpoint_files.ts";
 import { liveOf } from "../state/live.ts";
 import { trainingSamples } from "../table.ts";
@@ -28,7 +28,7 @@ test("a job runs from the queue to its end: steps, checkpoints, a model, its mem
   });
   expect(on.steps(id)).toEqual([1, 2, 3, 4, 5]);
   expect(eventsOf(on, id)).toEqual(["job.provisioning", "job.running", "job.completed"]);
-  const model = models.byJob(on.ctx, on.workspaceA, id);
+  const model = modelResults.byJob(on.ctx, on.workspaceA, id);
   expect(model).toMatchObject({ status: "ready", source: "training_job", name: job.outputName });
   expect(on.notes(id).filter(({ level }) => level === "warn")).toMatchObject([{ type: "kl_blow_up" }]);
   await until("the memory to be free", () => on.leases().length === 0);

@@ -1,11 +1,13 @@
 /** The reward code of one run: its processes are kept for the run's life, and with them their places. */
+
 import type { Ctx } from "../../../context.ts";
 import { AppError } from "../../../lib/errors.ts";
 import type { Sample } from "../../../lib/rewards/contract.ts";
 import { openScorer } from "../../../sandbox/reward/scorer.ts";
 import { RewardRejected, type ScoredBatch, type Scorer } from "../../../sandbox/reward/scorer_types.ts";
 import type { FromTrainer, ToTrainer } from "../../../workers/protocol_trainer.ts";
-import * as rewardFunctions from "../../reward_functions/service.ts";
+import * as rewardProcesses from "../../reward_functions/holding.ts";
+import * as rewardCode from "../../reward_functions/resolve.ts";
 import type { JobRow } from "../table.ts";
 
 type Score = Extract<FromTrainer, { type: "score" }>;
@@ -72,7 +74,7 @@ async function hold(
   const { sample_timeout_ms: sampleMs, batch_timeout_ms: batchMs } = ctx.config.sandbox;
   for (;;) {
     try {
-      return await rewardFunctions.holding(ctx, { workspaceId, signal }, parts.length, async () => {
+      return await rewardProcesses.holding(ctx, { workspaceId, signal }, parts.length, async () => {
         const scorer = await openScorer(ctx.rewards, { parts, limits: { sampleMs, batchMs }, signal });
         await work(scorer).finally(() => scorer.close());
       });
@@ -101,7 +103,7 @@ function told({ results, stdout }: ScoredBatch): Omit<Extract<Answer, { type: "s
 }
 
 function wordsOf(ctx: Ctx, job: Pick<JobRow, "id">, error: unknown): string {
-  if (error instanceof RewardRejected) return `${error.part} cannot be run: ${rewardFunctions.placed(error.rejection)}`;
+  if (error instanceof RewardRejected) return `${error.part} cannot be run: ${rewardCode.placed(error.rejection)}`;
   if (error instanceof AppError) return error.message;
   ctx.log.error("reward code could not be run", { job: job.id, error });
   return "The reward code could not be run; the log of the server has the details";

@@ -1,10 +1,11 @@
 /** The loop `training_jobs.sweep`: what a deletion or a kill left to do. All of it is read from rows and directories. */
+
 import { and, eq, inArray } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import { isId } from "../../../lib/ids.ts";
 import { durable } from "../../../platform/db/db.ts";
 import { namesIn, removeTree } from "../../../sandbox/files/trees.ts";
-import * as datasets from "../../datasets/service.ts";
+import * as snapshots from "../../datasets/stream/snapshots.ts";
 import { workspaces } from "../../workspaces/table.ts";
 import { admittingOf } from "../admission/create.ts";
 import { machine } from "../machine.ts";
@@ -15,7 +16,7 @@ import { trainingJobs } from "../table.ts";
 
 export async function sweep(ctx: Ctx, signal?: AbortSignal) {
   const admitting = admittingOf(ctx.db);
-  datasets.unpinLost(ctx, (id) => {
+  snapshots.unpinLost(ctx, (id) => {
     const row = jobs.current(ctx, id);
     return admitting.has(id) || (row !== undefined && !jobs.isFinished(row));
   });

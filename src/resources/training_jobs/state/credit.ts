@@ -2,14 +2,16 @@
  * Jobs that cost something go on only while their workspace has credit and their API key has budget: without them they
  * are paused, never ended.
  */
+
 import type { Ctx } from "../../../context.ts";
 import { prepared } from "../../../platform/db/db.ts";
+import type * as budgets from "../../billing/budget.ts";
 import * as billing from "../../billing/service.ts";
 import { judgeCredit } from "../policy.ts";
 import type { JobRow } from "../table.ts";
 import * as moves from "./moves.ts";
 
-type Group = billing.Payer & Pick<JobRow, "status" | "pauseReason">;
+type Group = budgets.Payer & Pick<JobRow, "status" | "pauseReason">;
 
 const COSTLY = "completed_at IS NULL AND rate_micros > 0";
 /** Groups of jobs that are judged alike: there are few, however many jobs wait. */

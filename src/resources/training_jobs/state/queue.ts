@@ -3,8 +3,8 @@ import type { Ctx } from "../../../context.ts";
 import { AppError } from "../../../lib/errors.ts";
 import { oncePer } from "../../../lib/once_per.ts";
 import { type Db, generationOf, prepared, type Tx } from "../../../platform/db/db.ts";
-import { liveOf } from "../state/live.ts";
 import type { JobRow } from "../table.ts";
+import { liveOf } from "./live.ts";
 import { inOrder, type Waiting } from "./queue_order.ts";
 
 /** Jobs that one round of the loop tries to start. */

@@ -1,9 +1,10 @@
 /** The files that a trainer needs for its task: it may reach no others. */
+
 import { dirname } from "node:path";
 import type { Ctx } from "../../../context.ts";
 import type { Grants } from "../../../platform/workers/types.ts";
 import type { ExportTask, PreviewTask, TrainPlan, TrainTask } from "../../../workers/protocol_trainer.ts";
-import * as datasets from "../../datasets/service.ts";
+import * as rowFiles from "../../datasets/stream/files.ts";
 
 type Task = TrainTask | PreviewTask | ExportTask;
 
@@ -30,7 +31,7 @@ const rowsOf = ({ rows, eval_rows }: TrainPlan): string[] =>
  * them exist, which the trainer is granted and cannot make.
  */
 export function holdFiles(ctx: Ctx, task: TrainTask | PreviewTask): () => void {
-  const held = rowsOf(task.plan).map((path) => datasets.holdRows(ctx, path));
+  const held = rowsOf(task.plan).map((path) => rowFiles.hold(ctx, path));
   return () => {
     for (const each of held) each?.release();
   };

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import cases from "../../../scripts/detector/views_cases.json";
+import cases from "../../../../scripts/detector/views_cases.json";
 import { CROP, cutCrop, MAX_CROPS, planCrops, reflected } from "./views.ts";
 
 test.each(cases.plans)("$width × $height is cut where training cuts it", ({ width, height, crops }) => {

@@ -3,9 +3,9 @@
  * transparent. Nothing is resized. What the header promises is checked before anything is decoded.
  */
 import type { Metadata, Sharp, SharpOptions } from "sharp";
-import { type ImageFormat, sniff } from "../../lib/detection/sniff.ts";
-import type { loadSharp } from "../../native/sharp.ts";
-import { Refusal } from "./refusal.ts";
+import { type ImageFormat, sniff } from "../../../lib/detection/sniff.ts";
+import type { loadSharp } from "../../../native/sharp.ts";
+import { Refusal } from "../refusal.ts";
 
 export type SharpLibrary = Awaited<ReturnType<typeof loadSharp>>;
 /** Tightly packed RGB. */

@@ -1,0 +1,51 @@
+/** The graph of value imports in src. Type-only imports are left out: they vanish when the code is compiled. */
+import { readFileSync } from "node:fs";
+import { join, resolve } from "node:path";
+
+export const ROOT = resolve(import.meta.dir, "../..");
+
+/** Product files: no tests, no declarations. Sorted, relative to the repository. */
+export const sources: readonly string[] = [...new Bun.Glob("src/**/*.ts").scanSync(ROOT)]
+  .filter((file) => !file.endsWith(".test.ts") && !file.endsWith(".d.ts"))
+  .sort();
+
+export const read = (file: string) => readFileSync(join(ROOT, file), "utf8");
+
+const transpiler = new Bun.Transpiler({ loader: "ts" });
+
+/** Relative specifiers as they stand in the file, dynamic imports included. */
+export const importsOf = (text: string) => transpiler.scanImports(text).filter(({ path }) => path.startsWith("."));
+
+/** File → files that it needs to be evaluated first. */
+export function valueImports(files: readonly string[] = sources): Map<string, string[]> {
+  const known = new Set(files);
+  return new Map(
+    files.map((file) => {
+      const needed = importsOf(read(file)).filter(({ kind }) => kind === "import-statement");
+      const paths = needed.map(({ path }) => resolve("/", file, "..", path).slice(1));
+      return [file, paths.filter((path) => known.has(path))];
+    }),
+  );
+}
+
+/** Groups of files that import each other in a circle (Tarjan's strongly connected components of more than one file). */
+export function cycles(graph: ReadonlyMap<string, readonly string[]>): string[][] {
+  const index = new Map<string, number>();
+  const low = new Map<string, number>();
+  const stack: string[] = [];
+  const found: string[][] = [];
+  const visit = (file: string) => {
+    index.set(file, index.size);
+    low.set(file, index.get(file) as number);
+    stack.push(file);
+    for (const next of graph.get(file) ?? []) {
+      if (!index.has(next)) visit(next);
+      if (stack.includes(next)) low.set(file, Math.min(low.get(file) as number, low.get(next) as number));
+    }
+    if (low.get(file) !== index.get(file)) return;
+    const group = stack.splice(stack.indexOf(file));
+    if (group.length > 1 || graph.get(file)?.includes(file)) found.push(group.sort());
+  };
+  for (const file of graph.keys()) if (!index.has(file)) visit(file);
+  return found;
+}
