@@ -65,7 +65,7 @@ export type LoopName = keyof typeof SCHEDULES;
 const STORAGE_GRACE_MS = DAY_MS; // an upload may take this long between its bytes and its name
 
 const ticks: Record<LoopName, (ctx: Ctx, signal: AbortSignal) => unknown> = {
-  "api_keys.record_uses": (ctx) => recordUses(ctx.db),
+  "api_keys.record_uses": (ctx) => recordUses(ctx),
   "audit.prune": pruneAudit,
   "code_artifacts.sweep": removeAbandoned,
   "datasets.snapshots": cutDue,

@@ -3,9 +3,9 @@
  * as it comes. A client that leaves aborts the fetch, which ends the work in the worker too.
  */
 import type { Ctx } from "../../../context.ts";
-import { callerOf } from "../../../http/audit.ts";
-import { keepOpen, promisesNothing } from "../../../http/connection.ts";
+import { keepOpen } from "../../../http/connection.ts";
 import { openStream } from "../../../http/limits/streams.ts";
+import { callerOf, skipFlush } from "../../../http/request_state.ts";
 import { AppError } from "../../../lib/errors.ts";
 import { counter } from "../../../platform/metrics.ts";
 import * as billing from "../../billing/service.ts";
@@ -23,7 +23,7 @@ const wakes = counter("verk_deployment_wakes_total", "Times that a request woke 
 export async function answer(ctx: Ctx, row: DeploymentRow, request: Request, call: InferenceCall): Promise<Response> {
   mustBeOpen(row);
   keepOpen(ctx, request);
-  promisesNothing(request);
+  skipFlush(request);
   const caller = callerOf(request);
   const flight = new Flight(ctx, row, call, call.body.stream && caller ? openStream(ctx, caller) : () => {});
   request.signal.addEventListener("abort", () => flight.abort(CLIENT_LEFT), { once: true });

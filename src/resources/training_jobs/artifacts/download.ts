@@ -109,7 +109,7 @@ function checkpointOf(ctx: Ctx, job: JobRow, name: string | undefined): Checkpoi
 const PATIENCE_MS = 2_000; // what is made at once is answered at once
 
 /** Asks for the file; where it is not there yet the loop makes it. */
-export async function download(ctx: Ctx, asker: signed.Asker, job: JobRow, query: ModelQuery): Promise<ModelDownload> {
+export async function download(ctx: Ctx, asker: signed.Call, job: JobRow, query: ModelQuery): Promise<ModelDownload> {
   const wanted = wantedOf(job, query);
   if (wanted.variant === "files") return presented(ctx, asker, { job, row: mustHaveFiles(ctx, job, wanted) });
   const checkpoint = checkpointOf(ctx, job, query.checkpoint);
@@ -148,7 +148,7 @@ function mustHaveFiles(ctx: Ctx, job: JobRow, wanted: Wanted): ExportRow {
 
 type Shown = { job: JobRow; row: ExportRow; checkpoint?: CheckpointRow };
 
-async function presented(ctx: Ctx, asker: signed.Asker, { job, row, checkpoint }: Shown): Promise<ModelDownload> {
+async function presented(ctx: Ctx, asker: signed.Call, { job, row, checkpoint }: Shown): Promise<ModelDownload> {
   const expiresAt = signed.expiryAfter(ctx, undefined);
   const ready = row.status === "ready" && row.storageKey !== null;
   const direct = ready
