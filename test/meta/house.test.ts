@@ -59,6 +59,7 @@ const PUBLIC: Record<string, string[]> = {
   billing: ["budget", "run_time"],
   code_artifacts: ["unpack"],
   datasets: ["connected/resolve", "stream/files", "stream/snapshots"],
+  gpu: ["hardware"],
   models: ["results"],
   reward_functions: ["check", "holding", "resolve"],
   volumes: ["materialize"],

@@ -10,26 +10,20 @@ import { estimateMemory } from "../../../lib/training/memory.ts";
 import type { Resolved } from "../../../lib/training/resolve.ts";
 import type * as budgets from "../../billing/budget.ts";
 import * as billing from "../../billing/service.ts";
-import * as gpu from "../../gpu/service.ts";
+import { chooseHardware } from "../../gpu/hardware.ts";
 import type { Wanted } from "./clone.ts";
 import type { Faults } from "./faults.ts";
 
 export type Place = { type: string; count: number; capacityBytes: number; rateMicros: number | null };
 
-/** What the machine has decides the kind of hardware where the caller does not. */
 export async function placeFor(ctx: Ctx, wanted: Wanted, faults: Faults): Promise<Place> {
   const provider = wanted.provider ?? "local";
   if (provider !== "local") faults.refuse("/provider", `${provider} runs no jobs here: leave it out, or say local`);
-  const devices = await gpu.devices(ctx);
-  const types = [...new Set(devices.map((device) => device.type))];
-  const type = wanted.gpu?.gpu_type ?? types[0] ?? "cpu";
-  const count = wanted.gpu?.gpu_count ?? 1;
-  const rooms = devices.filter((device) => device.type === type).map((device) => device.capacityBytes);
-  if (rooms.length === 0) faults.refuse("/gpu/gpu_type", `this machine has ${types.join(", ")}, not ${type}`);
-  else if (count > rooms.length)
-    faults.refuse("/gpu/gpu_count", `this machine has ${rooms.length} of type ${type}, not ${count}`);
+  const { type, count, devices, problem } = await chooseHardware(ctx, wanted.gpu);
+  if (problem) faults.refuse(problem.param, problem.message);
   else if (count > 1 && wanted.method !== "custom")
     faults.refuse("/gpu/gpu_count", "one device trains a job: say 1, or leave it out");
+  const rooms = devices.filter((device) => device.type === type).map((device) => device.capacityBytes);
   const rate = billing.rateFor(ctx, "local", type);
   return { type, count, capacityBytes: Math.max(0, ...rooms), rateMicros: rate === null ? null : rate * count };
 }
