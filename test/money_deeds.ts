@@ -20,6 +20,8 @@ export type Deed = {
   ends?: true;
   surely?: true;
   begins?: true;
+  /** The time up to here is kept, should the process die. */
+  meters?: true;
   counts?: number;
 };
 export type Dice = { below: (limit: number) => number; pick: <T>(of: readonly T[]) => T };
@@ -30,7 +32,7 @@ export function jobDeed(status: string, { workspaceId, isOpen, dice }: Moment): 
   const deeds: Deed[] = [
     { does: (ctx, id) => training.begin(ctx, id, { device: "cpu", memoryBytes: 1 }) },
     { does: (ctx, id) => training.begin(ctx, id, { device: "cpu", memoryBytes: 1 }) },
-    { does: (ctx, id) => step(ctx, id, told) },
+    { does: (ctx, id) => step(ctx, id, told), meters: true },
     { does: (ctx, id) => jobs.pause(ctx, workspaceId, id) },
     { does: (ctx, id) => jobs.pause(ctx, workspaceId, id) },
     { does: (ctx, id) => jobs.resume(ctx, { workspaceId, keyId: null }, id) },

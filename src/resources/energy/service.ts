@@ -6,6 +6,7 @@ import { and, eq, isNotNull, ne, sql } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { closed, meanWatts, read } from "../../lib/pricing/energy.ts";
 import { type Tx, write } from "../../platform/db/db.ts";
+import { runTime } from "../billing/run_time.ts";
 import * as gpu from "../gpu/service.ts";
 import { type JobRow, trainingJobs } from "../training_jobs/table.ts";
 import { powerReadings } from "./table.ts";
@@ -21,7 +22,7 @@ export async function sample(ctx: Ctx): Promise<void> {
     const now = ctx.clock.now();
     for (const job of tx.select().from(trainingJobs).where(onCards).all()) {
       const drawn = drawnBy(job.id, holders, watts);
-      if (drawn) count(tx, job, drawn, now);
+      if (drawn) count(tx, job, drawn, { at: runTime(ctx, job.id), now });
     }
   });
 }
@@ -47,8 +48,9 @@ export function drawnBy(
   return own.length === 0 ? undefined : { watts: total, alone };
 }
 
-function count(tx: Tx, job: JobRow, { watts, alone }: Drawn, now: number) {
-  const { counted, joules, ms } = read(job, watts, now);
+/** `at`: in the time of the job's run. */
+function count(tx: Tx, job: JobRow, { watts, alone }: Drawn, { at, now }: { at: number; now: number }) {
+  const { counted, joules, ms } = read(job, watts, at);
   tx.update(trainingJobs).set(counted).where(eq(trainingJobs.id, job.id)).run();
   if (!alone || ms === 0) return;
   const workMs = ms * job.gpuCount;

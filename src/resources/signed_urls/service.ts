@@ -4,10 +4,9 @@
  */
 import { eq, sql } from "drizzle-orm";
 import type { Ctx, Principal } from "../../context.ts";
-import { actsFor, isRead } from "../../http/audit.ts";
+import { isRead } from "../../http/audit.ts";
 import { rootOf } from "../../http/host.ts";
-import { rateLimiterOf } from "../../http/limits/rate_limit.ts";
-import { underWayOf } from "../../http/limits/under_way.ts";
+import { setCaller } from "../../http/request_state.ts";
 import { AppError } from "../../lib/errors.ts";
 import { isoTime } from "../../lib/time.ts";
 import { prepared } from "../../platform/db/db.ts";
@@ -46,9 +45,9 @@ export function admit(ctx: Ctx, request: Request, use: SignedUse | undefined) {
       "invalid_signature",
       "The API key that created this URL does not work any more: create another with a valid key",
     );
-  rateLimiterOf(ctx).spend(given.keyId);
-  if (!isRead(request)) underWayOf(ctx).enter(request, given.keyId);
-  actsFor(request, { workspaceId, keyId: given.keyId });
+  ctx.state.http.rates.spend(given.keyId);
+  if (!isRead(request)) ctx.state.http.underWay.enter(request, given.keyId);
+  setCaller(request, { workspaceId, keyId: given.keyId });
 }
 
 const keyById = prepared((db) =>

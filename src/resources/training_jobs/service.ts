@@ -9,6 +9,7 @@ import { AppError } from "../../lib/errors.ts";
 import { afterCommit, type Tx, write } from "../../platform/db/db.ts";
 import { preparedRow } from "../../platform/db/row.ts";
 import type * as budgets from "../billing/budget.ts";
+import { runTime } from "../billing/run_time.ts";
 import * as billing from "../billing/service.ts";
 import * as snapshots from "../datasets/stream/snapshots.ts";
 import * as looseKeys from "../loose_keys/service.ts";
@@ -40,11 +41,16 @@ export function mustGet(ctx: Pick<Ctx, "db">, workspaceId: string, id: string, p
   return row;
 }
 
-export const shown = (ctx: Ctx, row: JobRow): TrainingJob => show(ctx, row, { now: ctx.clock.now(), whole: true });
+export const shown = (ctx: Ctx, row: JobRow): TrainingJob => show(ctx, row, true);
 
-function show(ctx: Ctx, row: JobRow, how: { now: number; whole: boolean }): TrainingJob {
+function show(ctx: Ctx, row: JobRow, whole: boolean): TrainingJob {
   const queuePosition = positionOf(ctx, row);
-  return present(row, { ...how, queuePosition, queueReason: reasonOf(ctx, row, queuePosition) });
+  return present(row, {
+    now: runTime(ctx, row.id),
+    whole,
+    queuePosition,
+    queueReason: reasonOf(ctx, row, queuePosition),
+  });
 }
 
 type ListQuery = PageQuery & { status?: JobRow["status"] | undefined; method?: JobRow["method"] | undefined };
@@ -56,8 +62,7 @@ export function list(ctx: Ctx, workspaceId: string, query: ListQuery) {
     status === undefined ? undefined : eq(trainingJobs.status, status),
     method === undefined ? undefined : eq(trainingJobs.method, method),
   );
-  const now = ctx.clock.now();
-  return page(ctx.db, trainingJobs, within, query, (row) => show(ctx, row, { now, whole: false }));
+  return page(ctx.db, trainingJobs, within, query, (row) => show(ctx, row, false));
 }
 
 /** Ends a job, now or when its worker is gone. One that is being cancelled stays as it is. */
@@ -168,7 +173,7 @@ function erase(ctx: Ctx, tx: Tx, row: JobRow) {
   const files = tx.select({ storageKey }).from(trainingExports).where(eq(jobId, row.id)).all();
   for (const key of [row.logKey, ...files.map((each) => each.storageKey)]) if (key) looseKeys.drop(tx, key, now);
   snapshots.unpin(tx, row.id);
-  charge(tx, settle(row, now), now); // its worker may still be ending
+  charge(ctx, tx, settle(ctx, row), now); // its worker may still be ending
   tx.delete(trainingJobs).where(eq(trainingJobs.id, row.id)).run();
   emit(tx, "job.deleted", { workspaceId: row.workspaceId, now }, report(row));
   afterCommit(tx, () => {

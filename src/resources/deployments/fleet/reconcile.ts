@@ -5,7 +5,6 @@
 import { notInArray } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import { AppError } from "../../../lib/errors.ts";
-import { followClock } from "../../billing/clock.ts";
 import * as gpu from "../../gpu/service.ts";
 import { desiredReplicas, isParkable, mayPark, type Traffic } from "../policy.ts";
 import { type DeploymentRow, deployments } from "../table.ts";
@@ -43,7 +42,6 @@ export async function close(ctx: Ctx, signal: AbortSignal) {
 }
 
 export async function reconcile(ctx: Ctx): Promise<void> {
-  followClock(ctx);
   const rows = ctx.db
     .select()
     .from(deployments)

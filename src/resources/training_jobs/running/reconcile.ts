@@ -4,7 +4,7 @@
  */
 import { and, desc, inArray, isNotNull, isNull } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
-import { followClock } from "../../billing/clock.ts";
+import { runTime } from "../../billing/run_time.ts";
 import { costOf } from "../../billing/service.ts";
 import * as gpu from "../../gpu/service.ts";
 import { exportDue } from "../artifacts/exports.ts";
@@ -39,7 +39,6 @@ export async function close(ctx: Ctx, signal: AbortSignal): Promise<void> {
 
 export async function reconcile(ctx: Ctx): Promise<void> {
   if (ctx.closing.aborted) return;
-  followClock(ctx);
   const live = liveOf(ctx.db);
   keepToCredit(ctx);
   const rows = atWork(ctx);
@@ -92,7 +91,7 @@ function drive(ctx: Ctx, row: JobRow) {
   moves.seen(ctx, row);
   if (row.status === "cancelling") return end(ctx, run, "cancelled");
   if (!isMeant) return saved(ctx, run);
-  const now = ctx.clock.now();
+  const now = runTime(ctx, row.id);
   const live = row.runSince === null ? 0 : costOf(row.rateMicros, now - row.runSince);
   const most = { runtimeMs: ctx.config.training.max_runtime_minutes * 60_000, live, now };
   const error = overdrawn(row, most);

@@ -5,6 +5,7 @@ import type { Ctx } from "../../../context.ts";
 import { transition } from "../../../events/lifecycle.ts";
 import { afterCommit, type Tx, write } from "../../../platform/db/db.ts";
 import type { TrainSample } from "../../../workers/protocol_trainer.ts";
+import { beginRun, runTime } from "../../billing/run_time.ts";
 import type { Shortage } from "../../billing/service.ts";
 import * as snapshots from "../../datasets/stream/snapshots.ts";
 import * as energy from "../../energy/service.ts";
@@ -19,7 +20,7 @@ import {
   trainingMetrics,
   trainingSamples,
 } from "../table.ts";
-import { charge, lastSeen, type Patch, type Settled, settle } from "./account.ts";
+import { charge, lastSeen, type Patch, type Settled, seenNow, settle, settleUnseen } from "./account.ts";
 import { changed } from "./change_signals.ts";
 import { type Note, note } from "./notes.ts";
 
@@ -33,7 +34,7 @@ function move(ctx: Ctx, tx: Tx, job: Pick<JobRow, "id">, action: Action, how: Mo
   const now = ctx.clock.now();
   const row = transition(tx, machine, action, { id: job.id, now }, { ...how.settled?.patch, ...how.patch });
   if (!row) return undefined;
-  if (how.settled) charge(tx, how.settled, now);
+  if (how.settled) charge(ctx, tx, how.settled, now);
   note(tx, row, now, how.note);
   if (row.completedAt !== null) snapshots.unpin(tx, row.id);
   afterCommit(tx, () => changed(ctx, row.id));
@@ -69,6 +70,7 @@ export function place(ctx: Ctx, job: JobRow, checkpoint: CheckpointRow | undefin
       note: { level: "info", type: "job.provisioning", message: words },
     });
     if (!row) return undefined;
+    beginRun(ctx, job.id);
     afterCommit(tx, () => ctx.wake("energy.sample")); // a short run is measured too
     tx.delete(trainingMetrics)
       .where(and(eq(trainingMetrics.jobId, job.id), gt(trainingMetrics.step, step)))
@@ -96,7 +98,7 @@ export function begin(ctx: Ctx, id: string, { device, memoryBytes, totalSteps }:
 
 export const complete = (ctx: Ctx, tx: Tx, job: JobRow): JobRow | undefined =>
   move(ctx, tx, job, "complete", {
-    settled: settle(job, ctx.clock.now()),
+    settled: settle(ctx, job),
     patch: { completedAt: ctx.clock.now(), etaMs: 0, error: null },
     note: { level: "info", type: "job.completed", message: "It is complete" },
   });
@@ -111,14 +113,14 @@ export function fail(ctx: Ctx, id: string, error: JobError, sample?: TrainSample
     const data = { code: error.code, param: error.param, ...(sample ? { sample } : {}) };
     return move(ctx, tx, job, "fail", {
       patch,
-      settled: settle(job, now),
+      settled: settle(ctx, job),
       note: { level: "error", type: "job.failed", message: error.message, data },
     });
   });
 }
 
-/** Cancelled for good: its worker, if there was one, is gone, at `until` at the latest. */
-export function drop(ctx: Ctx, id: string, until = ctx.clock.now()): JobRow | undefined {
+/** Cancelled for good: its worker, if there was one, is gone. */
+export function drop(ctx: Ctx, id: string, settleRun = (job: JobRow) => settle(ctx, job)): JobRow | undefined {
   const now = ctx.clock.now();
   return write(ctx.db, (tx) => {
     const job = current(tx, id);
@@ -126,7 +128,7 @@ export function drop(ctx: Ctx, id: string, until = ctx.clock.now()): JobRow | un
     const patch = { completedAt: now, queueReason: null, etaMs: null };
     return move(ctx, tx, job, "drop", {
       patch,
-      settled: settle(job, until),
+      settled: settleRun(job),
       note: { level: "info", type: "job.cancelled", message: "It was cancelled" },
     });
   });
@@ -186,55 +188,50 @@ export function conclude(ctx: Ctx, id: string, end: RunEnd): Verdict["next"] {
     else if (verdict.next === "requeue")
       move(ctx, tx, job, "requeue", {
         patch: verdict.patch,
-        settled: settle(job, now),
+        settled: settle(ctx, job),
         note: { level: verdict.level, type: "job.requeued", message: capitalized(verdict.why) },
       });
-    else if (verdict.next === "nothing") endRun(tx, job, now, now);
+    else if (verdict.next === "nothing") leaveRun(ctx, tx, job, settle(ctx, job));
     return verdict.next;
   });
 }
 
-/** The row stays where it is; its run is over, at `until`. */
-function endRun(tx: Tx, job: JobRow, until: number, now: number) {
-  const settled = settle(job, until);
+/** The row stays where it is; its run is over. */
+function leaveRun(ctx: Ctx, tx: Tx, job: JobRow, settled: Settled) {
   if (!settled.bill) return;
   tx.update(trainingJobs).set(settled.patch).where(eq(trainingJobs.id, job.id)).run();
-  charge(tx, settled, now);
+  charge(ctx, tx, settled, ctx.clock.now());
 }
 
 const SEEN_EVERY_MS = 15_000;
 
 /** It is at work: should the server be killed, the run is charged up to here at least. */
 export function seen(ctx: Ctx, job: JobRow) {
-  const now = ctx.clock.now();
-  if (job.runSince === null || now - lastSeen(job) < SEEN_EVERY_MS) return;
+  if (job.runSince === null || runTime(ctx, job.id) - lastSeen(job) < SEEN_EVERY_MS) return;
   const going = and(eq(trainingJobs.id, job.id), isNotNull(trainingJobs.runSince));
-  write(ctx.db, (tx) => tx.update(trainingJobs).set({ runUntil: now }).where(going).run());
+  write(ctx.db, (tx) => tx.update(trainingJobs).set(seenNow(ctx, job)).where(going).run());
 }
 
 /** The server closes under a run: the row stays as it is, and the next start takes it up again. */
 export const suspend = (ctx: Ctx, id: string) =>
   write(ctx.db, (tx) => {
     const job = current(tx, id);
-    if (job) endRun(tx, job, ctx.clock.now(), ctx.clock.now());
+    if (job) leaveRun(ctx, tx, job, settle(ctx, job));
   });
 
-/**
- * Once, at the start: no run outlived the server before. How long those ran is known up to the last word of them.
- */
+/** Once, at the start: no run outlived the server before. How long the runs took is known up to their last sign. */
 export function interrupted(ctx: Ctx) {
-  const now = ctx.clock.now();
   const lost = inArray(trainingJobs.status, ["provisioning", "running", "cancelling"]);
   for (const job of ctx.db.select().from(trainingJobs).where(lost).all())
     write(ctx.db, (tx) => {
-      if (job.status === "cancelling") return void drop(ctx, job.id, lastSeen(job));
+      if (job.status === "cancelling") return void drop(ctx, job.id, settleUnseen);
       const message = "The server was restarted: it goes on from its newest checkpoint";
-      const settled = settle(job, lastSeen(job));
+      const settled = settleUnseen(job);
       const note: Note = { level: "warn", type: "job.requeued", message };
       return void move(ctx, tx, job, "requeue", { patch: { notBefore: 0 }, settled, note });
     });
   for (const job of ctx.db.select().from(trainingJobs).where(isNotNull(trainingJobs.runSince)).all())
-    write(ctx.db, (tx) => endRun(tx, job, lastSeen(job), now)); // paused, its worker still at it
+    write(ctx.db, (tx) => leaveRun(ctx, tx, job, settleUnseen(job))); // paused, its worker still at it
 }
 
 const capitalized = (text: string) => text.charAt(0).toUpperCase() + text.slice(1);

@@ -5,6 +5,7 @@ import { afterCommit, type Tx, write } from "../../../platform/db/db.ts";
 import type { FromTrainer } from "../../../workers/protocol_trainer.ts";
 import { lacksRoom } from "../../storage_usage/service.ts";
 import { type JobRow, trainingJobs, trainingMetrics, trainingSamples } from "../table.ts";
+import { seenNow } from "./account.ts";
 import { changed } from "./change_signals.ts";
 import { add, prune, removeFiles } from "./checkpoint_files.ts";
 import { current, pauseForStorage } from "./moves.ts";
@@ -35,7 +36,7 @@ export function step(ctx: Ctx, id: string, told: Step) {
     keepSamples(tx, id, told);
     const etaMs = told.eta_ms === null ? null : Math.round(told.eta_ms);
     tx.update(trainingJobs)
-      .set({ step: told.step, latestMetrics: told.values, etaMs, updatedAt: now })
+      .set({ step: told.step, latestMetrics: told.values, etaMs, updatedAt: now, ...seenNow(ctx, job) })
       .where(eq(trainingJobs.id, id))
       .run();
     for (const { type, message } of told.alarms)
