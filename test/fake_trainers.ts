@@ -8,7 +8,7 @@ import * as gpu from "../src/resources/gpu/service.ts";
 import { register } from "../src/resources/models/files/folder.ts";
 import { NO_REWARDS } from "../src/resources/training_jobs/admission/rewards.ts";
 import { begin } from "../src/resources/training_jobs/running/reconcile.ts";
-import { current } from "../src/resources/training_jobs/state/moves.ts";
+import { blankJob, currentJob } from "../src/resources/training_jobs/state/rows.ts";
 import {
   type JobRow,
   type Rewards,
@@ -60,9 +60,9 @@ export async function training({ dir = tempDir(), clock, flags = {}, lives = [{}
   await register(app.ctx, { name: "random", path: "models/random.gguf" });
   const dataset = await datasetOf(app);
   const row = (id: string): JobRow => {
-    const found = current(app.ctx.db, id);
-    if (!found) throw new Error(`no job ${id}`);
-    return found;
+    const job = currentJob(app.ctx.db, id);
+    if (!job) throw new Error(`no job ${id}`);
+    return job;
   };
   return Object.assign(app, {
     relive,
@@ -128,8 +128,8 @@ function add(app: TestApp, datasetId: string, more: Partial<JobRow>): string {
 export function jobRow(now: number, more: Partial<JobRow> & Pick<JobRow, "workspaceId" | "datasetId">): JobRow {
   const id = newId("job", now);
   return {
+    ...blankJob(),
     id,
-    status: "queued",
     method: "sft",
     baseModel: "random",
     baseModelId: null,
@@ -144,7 +144,6 @@ export function jobRow(now: number, more: Partial<JobRow> & Pick<JobRow, "worksp
     rewards: NO_REWARDS,
     gpuType: "cpu",
     gpuCount: 1,
-    gpu: null,
     provider: "local",
     priority: 0,
     seed: 7,
@@ -160,38 +159,12 @@ export function jobRow(now: number, more: Partial<JobRow> & Pick<JobRow, "worksp
     maxRuntimeMs: null,
     maxCostMicros: null,
     publish: false,
-    publishedAt: null,
-    likeCount: 0,
-    trackerRunUrl: null,
-    step: 0,
     totalSteps: 5,
-    etaMs: null,
-    latestMetrics: {},
-    bestCheckpointId: null,
     memoryBytes: 1_000_000,
     microDivisor: 1,
-    memoryRetries: 0,
-    crashes: 0,
-    crashStep: 0,
-    notBefore: 0,
-    pauseReason: null,
-    queueReason: null,
-    error: null,
     rateMicros: null,
-    costMicros: 0,
-    costRemainder: 0,
-    energyJoules: null,
-    energyWatts: null,
-    energyAt: null,
-    runMs: 0,
-    runSince: null,
-    runUntil: null,
-    logKey: null,
-    logBytes: null,
     metadata: {},
     queuedAt: now,
-    startedAt: null,
-    completedAt: null,
     createdAt: now,
     updatedAt: now,
     apiKeyId: null,

@@ -10,8 +10,9 @@ import * as meterClock from "../src/resources/billing/clock.ts";
 import * as billing from "../src/resources/billing/service.ts";
 import * as deploying from "../src/resources/deployments/fleet/moves.ts";
 import { type DeploymentRow, deployments } from "../src/resources/deployments/table.ts";
-import { keepToCredit } from "../src/resources/training_jobs/state/credit.ts";
+import { enforceCredit } from "../src/resources/training_jobs/state/credit.ts";
 import * as training from "../src/resources/training_jobs/state/moves.ts";
+import { currentJob } from "../src/resources/training_jobs/state/rows.ts";
 import { type JobRow, trainingJobs } from "../src/resources/training_jobs/table.ts";
 import * as workspaces from "../src/resources/workspaces/service.ts";
 import { jobRow } from "./fake_trainers.ts";
@@ -88,8 +89,7 @@ export class World {
 
   private rowOf({ kind, id }: Seen): JobRow | DeploymentRow {
     const { db } = this.ctx;
-    const row =
-      kind === "job" ? training.current(db, id) : db.select().from(deployments).where(eq(deployments.id, id)).get();
+    const row = kind === "job" ? currentJob(db, id) : db.select().from(deployments).where(eq(deployments.id, id)).get();
     if (!row) throw new Error(`${id} is gone`);
     return row;
   }
@@ -132,10 +132,10 @@ export class World {
     meterClock.followClock(this.ctx);
     const account = (seen: Seen): Deed["does"] =>
       seen.kind === "job"
-        ? (ctx) => training.seen(ctx, this.rowOf(seen) as JobRow)
+        ? (ctx) => training.recordActivity(ctx, this.rowOf(seen) as JobRow)
         : (ctx) => deploying.keepAccount(ctx, this.rowOf(seen) as DeploymentRow, seen.open?.count ?? 1);
     for (const seen of this.all) if (seen.open) await this.act(seen, { does: account(seen) }, 100);
-    keepToCredit(this.ctx);
+    enforceCredit(this.ctx);
     await durable(this.ctx.db);
     for (const seen of this.all) if (seen.kind === "job" && seen.open) this.hear(seen);
   }
@@ -233,7 +233,7 @@ export class World {
     const begin = () => {
       billing.begin(this.ctx);
       deploying.recover(this.ctx);
-      training.interrupted(this.ctx);
+      training.requeueInterrupted(this.ctx);
     };
     while (await this.attempt(begin)) this.now += 1;
   }

@@ -60,7 +60,7 @@ const PUBLIC: Record<string, string[]> = {
   code_artifacts: ["unpack"],
   datasets: ["connected/resolve", "stream/files", "stream/snapshots"],
   models: ["results"],
-  reward_functions: ["check", "holding", "resolve"],
+  reward_functions: ["check", "processes", "resolve"],
   volumes: ["materialize"],
 };
 const isPublic = (resource: string, file: string) =>

@@ -7,6 +7,7 @@ import { write } from "../../platform/db/db.ts";
 import * as deploymentMoves from "../deployments/fleet/moves.ts";
 import { deployments } from "../deployments/table.ts";
 import * as jobMoves from "../training_jobs/state/moves.ts";
+import { currentJob } from "../training_jobs/state/rows.ts";
 import { trainingJobs } from "../training_jobs/table.ts";
 import * as meterClock from "./clock.ts";
 import * as billing from "./service.ts";
@@ -32,7 +33,7 @@ function atWork() {
       .values({ ...served, status: "serving", upSince: now, billedUntil: now })
       .run();
   });
-  const jobNow = () => jobMoves.current(ctx.db, job.id)!;
+  const jobNow = () => currentJob(ctx.db, job.id)!;
   const servedNow = () => ctx.db.select().from(deployments).where(eq(deployments.id, served.id)).get()!;
   meterClock.followClock(ctx);
   return { ctx, clock, jobNow, servedNow, workspaceId };
@@ -62,11 +63,11 @@ test("a kill after the clock was set leaves what was seen before it", () => {
   for (const by of [HOUR, -HOUR]) {
     const { ctx, clock, jobNow } = atWork();
     clock.advance(20_000);
-    jobMoves.seen(ctx, jobNow());
+    jobMoves.recordActivity(ctx, jobNow());
     clock.set(by);
     meterClock.followClock(ctx);
     clock.advance(24 * HOUR); // nobody was at work
-    jobMoves.interrupted(ctx);
+    jobMoves.requeueInterrupted(ctx);
     expect(jobNow()).toMatchObject({ status: "queued", runMs: 20_000 });
   }
 });

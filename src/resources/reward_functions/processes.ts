@@ -1,39 +1,33 @@
-/** Reward processes for one run: all that it needs at once, in fair turns. */
+/** Permits for the reward processes of one run. A run gets all its permits at once, in fair turns by workspace. */
 import type { Ctx } from "../../context.ts";
 import { AppError } from "../../lib/errors.ts";
-import { oncePer } from "../../lib/once_per.ts";
-import { type Caller, Semaphore } from "../../platform/semaphore.ts";
+import { MINUTE_MS } from "../../lib/units.ts";
+import type { Caller } from "../../platform/semaphore.ts";
 
-const MAX_WAITING = 256;
-const PATIENCE_MS = 60_000;
+const WAIT_MS = MINUTE_MS;
 
-/** One process always stays for other workspaces, so that endless code of one workspace does not shut them out. */
-const mostOf = (processes: number) => Math.max(1, processes - 1);
+/** 422 if one workspace may never hold as many processes. */
+export function mustFit(ctx: Pick<Ctx, "state">, count: number) {
+  const { mostEach, processes } = ctx.state.rewards;
+  if (count <= mostEach) return;
+  throw new AppError(
+    "schema",
+    `reward_functions: has ${count} rewards, and one workspace may use ${mostEach} of the ${processes.permits} reward processes of this server (sandbox.processes): send at most ${mostEach}`,
+    { param: "/reward_functions" },
+  );
+}
 
-const permitsOf = oncePer(
-  ({ sandbox: { processes } }: Ctx["config"]) =>
-    new Semaphore({ permits: processes, maxWaiting: MAX_WAITING, keepsOne: true, mostEach: mostOf(processes) }),
-);
-
-/** Holds `count` permits while it works. Waits a minute at most; then, or where the line is long, 503. */
-export async function holding<T>(ctx: Ctx, caller: Caller, count: number, work: () => Promise<T>): Promise<T> {
-  const { processes } = ctx.config.sandbox;
-  const most = mostOf(processes);
-  if (count > most)
-    throw new AppError(
-      "schema",
-      `reward_functions: has ${count} rewards, and one workspace may use ${most} of the ${processes} reward processes of this server (sandbox.processes): send ${most} at most`,
-      { param: "/reward_functions" },
-    );
-  const timeout = { clock: ctx.clock, ms: PATIENCE_MS };
-  const release = await permitsOf(ctx.config).acquire(caller, { permits: count, timeout });
+/** Holds `count` permits during `work`. 503 after a minute, or at once if too many callers wait. */
+export async function withProcesses<T>(ctx: Ctx, caller: Caller, count: number, work: () => Promise<T>): Promise<T> {
+  mustFit(ctx, count);
+  const { mostEach, processes } = ctx.state.rewards;
+  const timeout = { clock: ctx.clock, ms: WAIT_MS };
+  const release = await processes.acquire(caller, { permits: count, timeout });
   if (!release)
     throw new AppError(
       "no_capacity",
-      `The reward processes that this workspace may use are busy (${most} of ${processes}): try again`,
-      {
-        retryAfterSeconds: 5,
-      },
+      `The reward processes that this workspace may use are busy (${mostEach} of ${processes.permits}): try again`,
+      { retryAfterSeconds: 5 },
     );
   try {
     return await work();

@@ -1,6 +1,6 @@
 import { afterEach, expect, test } from "bun:test";
 import { manyTrainings } from "../../../../test/fake_trainers.ts";
-import { placesOf } from "../state/paths.ts";
+import { pathsOf } from "../state/paths.ts";
 import { nodesOf, specOf } from "./spec.ts";
 
 const { app, closeAll } = manyTrainings();
@@ -16,12 +16,12 @@ const driver = () => ({
 test("GPU: the jail of a custom job holds the leased card alone, and names it to CUDA", async () => {
   const on = await app({ loop: false });
   const job = on.row(on.add({ method: "custom", baseModel: null, lora: null, command: "true", gpuType: "H200" }));
-  const built = { work: placesOf(on.ctx, job.id).work, copied: [] };
-  const spec = specOf(on.ctx, job, { built, gpu: { cards: [CARD], nodes: nodesOf([CARD], driver) }, secret: {} });
+  const dir = { work: pathsOf(on.ctx, job.id).work, copies: [] };
+  const spec = specOf(on.ctx, job, { dir, gpu: { cards: [CARD], nodes: nodesOf([CARD], driver) }, secrets: {} });
   const devices = spec.mounts.flatMap((mount) => (mount.kind === "device" ? [[mount.from, mount.to]] : []));
   expect(devices).toEqual(["/dev/nvidia1", "/dev/nvidiactl", "/dev/nvidia-uvm"].map((node) => [node, node]));
   expect(spec.env["CUDA_VISIBLE_DEVICES"]).toBe(CARD);
-  const none = specOf(on.ctx, job, { built, gpu: { cards: [], nodes: nodesOf([], driver) }, secret: {} });
+  const none = specOf(on.ctx, job, { dir, gpu: { cards: [], nodes: nodesOf([], driver) }, secrets: {} });
   expect(none.mounts.filter(({ kind }) => kind === "device")).toEqual([]);
   expect(none.env["CUDA_VISIBLE_DEVICES"]).toBe("");
 }, 60_000);

@@ -6,8 +6,7 @@ import { jobPaths } from "../../../../test/foreign_paths.ts";
 import { until } from "../../../../test/harness.ts";
 import * as gpu from "../../gpu/service.ts";
 import * as modelResults from "../../models/results.ts";
-import { keptOf } from "../state/checkpoint_files.ts";
-import { liveOf } from "../state/live.ts";
+import { keptCheckpoints } from "../state/checkpoint_files.ts";
 import { trainingSamples } from "../table.ts";
 import { reconcile } from "./reconcile.ts";
 
@@ -32,7 +31,7 @@ test("a job runs from the queue to its end: steps, checkpoints, a model, its mem
   expect(model).toMatchObject({ status: "ready", source: "training_job", name: job.outputName });
   expect(on.notes(id).filter(({ level }) => level === "warn")).toMatchObject([{ type: "kl_blow_up" }]);
   await until("the memory to be free", () => on.leases().length === 0);
-  await until("the process to be forgotten", () => liveOf(on.ctx.db).runs.size === 0);
+  await until("the process to be forgotten", () => on.ctx.state.trainingJobs.runCount === 0);
 });
 
 test("of the checkpoints the newest and the best stay, and files go with them", async () => {
@@ -41,7 +40,7 @@ test("of the checkpoints the newest and the best stay, and files go with them", 
   const job = await on.reaches(id, "completed");
   const losses = on.metrics(id).map((point) => (point as unknown as { loss: number }).loss);
   const best = losses.indexOf(Math.min(...losses)) + 1;
-  const kept = keptOf(on.ctx.db, id);
+  const kept = keptCheckpoints(on.ctx.db, id);
   expect(kept.map(({ step }) => step)).toEqual([...new Set([best, 8])]);
   expect(kept.find(({ id: each }) => each === job.bestCheckpointId)?.step).toBe(best);
   const names = () => readdirSync(jobPaths(on.ctx, id).checkpoints).sort();
@@ -67,7 +66,7 @@ test("a checkpoint whose message was lost is found on the disk", async () => {
   const begun = on.notes(id).filter(({ type }) => type === "job.running");
   expect(begun.map(({ data }) => data["step"])).toEqual([0, 2]);
   expect(on.steps(id)).toEqual([1, 2, 3, 4]);
-  expect(keptOf(on.ctx.db, id).map(({ step }) => step)).toEqual([2, 4]);
+  expect(keptCheckpoints(on.ctx.db, id).map(({ step }) => step)).toEqual([2, 4]);
 });
 
 test("what is told of steps after the checkpoint is forgotten, samples too, and comes again", async () => {
@@ -98,7 +97,7 @@ test("kills from outside before the first step are borne longer than crashes", a
   const on = await app({ lives: [{ gate: "/nowhere" }], flags: { "training.crash_limit": 2 } });
   const id = on.add();
   for (const kills of [1, 2, 3]) {
-    await until("a process", () => on.starts().length === kills && liveOf(on.ctx.db).runs.size === 1);
+    await until("a process", () => on.starts().length === kills && on.ctx.state.trainingJobs.runCount === 1);
     if (kills === 3) on.relive([{}]);
     on.killLast();
     await until("its end", () => on.row(id).crashes === kills || on.row(id).status === "failed");
@@ -180,7 +179,7 @@ test("jobs run by priority, so many at a time", async () => {
   await until("all to be done", async () => {
     await reconcile(on.ctx);
     for (const id of [low, normal, high]) if (on.row(id).status === "completed" && !order.includes(id)) order.push(id);
-    expect(liveOf(on.ctx.db).runs.size).toBeLessThanOrEqual(1);
+    expect(on.ctx.state.trainingJobs.runCount).toBeLessThanOrEqual(1);
     return order.length === 3;
   });
   expect(order).toEqual([high, normal, low]);

@@ -6,11 +6,11 @@ import type { JobRow, trainingJobs } from "../table.ts";
 
 export type Patch = Partial<typeof trainingJobs.$inferInsert>;
 
-/** What the end of a run leaves: for the row, and for the ledger. */
-export type Settled = { patch: Patch; bill: billing.Bill | null };
+/** The end of a run: the patch for the job's row and the bill for the ledger. */
+export type Settlement = { patch: Patch; bill: billing.Bill | null };
 
-/** Pure. Nothing where no run goes on. */
-export function settle(job: JobRow, until: number): Settled {
+/** Pure. Empty if the job has no open run. */
+export function settle(job: JobRow, until: number): Settlement {
   if (job.runSince === null) return { patch: {}, bill: null };
   const to = Math.max(job.runSince, until);
   const ms = to - job.runSince;
@@ -31,14 +31,14 @@ export function settle(job: JobRow, until: number): Settled {
   return { patch: { ...used, costRemainder: bill.remainder, runSince: null, runUntil: null, etaMs: null }, bill };
 }
 
-/** After the row has taken the patch, in the same commit. */
-export function charge(tx: Tx, { bill }: Settled, now: number) {
+/** Call it after the row has taken the patch, in the same commit. */
+export function charge(tx: Tx, { bill }: Settlement, now: number) {
   if (bill) billing.charge(tx, bill, now);
 }
 
 /**
- * The last moment at which a run that nobody saw end is known to have been at work. By the clock that it began by: where
- * that lost its time while the machine was off, it is in the future.
+ * The last moment at which a lost run is known to have worked. It is read from the clock that the run began with. If
+ * that clock was set back while the machine was off, the moment lies in the future.
  */
-export const lastSeen = ({ updatedAt, runUntil }: Pick<JobRow, "updatedAt" | "runUntil">): number =>
+export const lastActive = ({ updatedAt, runUntil }: Pick<JobRow, "updatedAt" | "runUntil">): number =>
   Math.max(updatedAt, runUntil ?? 0);
