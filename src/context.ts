@@ -1,3 +1,4 @@
+import type { LoopName } from "./loops.ts";
 import type { Clock } from "./platform/clock.ts";
 import type { Config } from "./platform/config/config.ts";
 import type { Db } from "./platform/db/db.ts";
@@ -32,7 +33,7 @@ export type Ctx = {
   /** Key text → principal; throws the 401 that fits. */
   readonly authenticate: (key: string | undefined) => Principal;
   /** Asks a background loop to run soon. A hint: losing it costs a delay, never work. */
-  readonly wake: (loop: string) => void;
+  readonly wake: (loop: LoopName) => void;
   /** The only way out: every outside address goes through the guard. */
   readonly dial: Dial;
   /** Aborts when the server begins to shut down: long responses end themselves on it. */

@@ -2,7 +2,6 @@ import { existsSync, mkdirSync, renameSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import type { Clock } from "../src/platform/clock.ts";
 import type { Supervisor } from "../src/platform/workers/supervisor.ts";
-import { begin } from "../src/resources/deployments/fleet/reconcile.ts";
 import { register } from "../src/resources/models/files/folder.ts";
 import type { Life } from "../src/workers/fake/serving.ts";
 import { startsOf } from "./fake_starts.ts";
@@ -28,11 +27,11 @@ export async function deploying({ dir = tempDir(), clock, flags = {}, lives = [{
   const app = testApp({
     dir,
     flags: { "serving.restart_backoff_ms": 1, "workers.silence_ms": 86_400_000, ...flags },
+    parts: ["deployments"],
     loops: ["deployments.reconcile"],
     supervise: fake,
     ...(clock ? { clock } : {}),
   });
-  begin(app.ctx);
   await register(app.ctx, { name: "random", path: "models/random.gguf" });
   return Object.assign(app, {
     starts: () => startsOf(script),

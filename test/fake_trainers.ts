@@ -7,7 +7,6 @@ import type { Supervisor } from "../src/platform/workers/supervisor.ts";
 import * as gpu from "../src/resources/gpu/service.ts";
 import { register } from "../src/resources/models/files/folder.ts";
 import { NO_REWARDS } from "../src/resources/training_jobs/admission/rewards.ts";
-import { begin } from "../src/resources/training_jobs/running/reconcile.ts";
 import { blankJob, currentJob } from "../src/resources/training_jobs/state/rows.ts";
 import {
   type JobRow,
@@ -52,11 +51,11 @@ export async function training({ dir = tempDir(), clock, flags = {}, lives = [{}
     dir,
     flags: { "workers.silence_ms": 86_400_000, ...flags },
     loops: loop ? ["training_jobs.reconcile"] : [],
+    parts: ["training_jobs"],
     supervise: fake,
     ...(clock ? { clock } : {}),
   });
   gpu.clear(app.ctx);
-  begin(app.ctx);
   await register(app.ctx, { name: "random", path: "models/random.gguf" });
   const dataset = await datasetOf(app);
   const row = (id: string): JobRow => {

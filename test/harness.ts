@@ -1,30 +1,32 @@
-import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join, resolve } from "node:path";
+import { join } from "node:path";
 import { openContext } from "../src/app.ts";
 import type { Ctx, SCOPES } from "../src/context.ts";
 import { isServicePath } from "../src/http/answer/service_errors.ts";
 import { createHandler } from "../src/http/server.ts";
-import { loops } from "../src/loops.ts";
+import { type LoopName, loops } from "../src/loops.ts";
+import { PARTS, type PartName, type Running } from "../src/parts.ts";
 import { type Clock, systemClock } from "../src/platform/clock.ts";
 import { type Config, loadConfig } from "../src/platform/config/config.ts";
-import { closeDb, durable } from "../src/platform/db/db.ts";
+import { closeDb, durable, isBroken } from "../src/platform/db/db.ts";
 import { failpoints } from "../src/platform/failpoint.ts";
 import { createLog } from "../src/platform/log.ts";
-import { type Loop, startLoop } from "../src/platform/loop.ts";
+import { startLoop } from "../src/platform/loop.ts";
 import type { Dial } from "../src/platform/network/http_client.ts";
 import type { Supervisor } from "../src/platform/workers/supervisor.ts";
 import * as keys from "../src/resources/api_keys/service.ts";
-import { closeAll } from "../src/resources/datasets/stream/files.ts";
-import { close as closeTrainingJobs } from "../src/resources/training_jobs/running/reconcile.ts";
 import * as workspaces from "../src/resources/workspaces/service.ts";
 import { mount } from "../src/routes.ts";
+import { type CliOptions, makeKey, program, runVerk } from "./cli.ts";
 import { conforms } from "./conformance.ts";
 import { openMigrated } from "./template_db.ts";
 
+export { makeKey, program } from "./cli.ts";
+
 export const tempDir = () => mkdtempSync(join(tmpdir(), "verk-test-"));
 
-/** A clock that moves only when told; sleepers wake as it passes them. `set`: somebody changes the time of day. */
+/** A clock that moves only by `advance`; sleepers wake as it passes them. `set` changes the time of day alone. */
 export function fakeClock(startMs = Date.UTC(2026, 0, 1)) {
   let now = startMs;
   let steady = 0;
@@ -60,11 +62,13 @@ export type Options = {
   dir?: string;
   clock?: Clock;
   flags?: Record<string, unknown>;
-  /** Loops that run, by name; what the others would do a test calls itself. */
-  loops?: readonly string[];
-  /** Stands between the server and its children. */
+  /** Loops that run. A test calls the work of the others itself. */
+  loops?: readonly LoopName[];
+  /** Parts that begin before the loops. All parts are closed. */
+  parts?: readonly PartName[];
+  /** Replaces the server's supervisor, for example to start fake children. */
   supervise?: (supervisor: Supervisor) => Supervisor;
-  /** Stands between the server and the outside: answers names, records addresses. */
+  /** Replaces the way to the outside, for example to answer names or to record addresses. */
   dial?: (config: Config) => Dial;
 };
 // biome-ignore lint/suspicious/noExplicitAny: a test reads whatever the server answered
@@ -79,17 +83,20 @@ export function testApp(options: Options = {}) {
   const lines: string[] = [];
   const log = createLog({ level: "debug", write: (line) => void lines.push(line) });
   const db = openMigrated(dir);
-  const woken: string[] = [];
-  const { ctx: real, closing } = openContext(config, db, log, clock);
-  const running = new Map<string, Loop>();
-  const wake = (loop: string) => {
+  const woken: LoopName[] = [];
+  const opened = openContext(config, db, log, clock);
+  const wake = (loop: LoopName) => {
     woken.push(loop);
-    running.get(loop)?.wake();
+    opened.ctx.wake(loop);
   };
-  const dial = options.dial?.(config) ?? real.dial;
-  const ctx: Ctx = { ...real, wake, dial, supervisor: supervise(real.supervisor) };
+  const dial = options.dial?.(config) ?? opened.ctx.dial;
+  const ctx: Ctx = { ...opened.ctx, wake, dial, supervisor: supervise(opened.ctx.supervisor) };
+  const running: Running = { ...opened, ctx };
+  for (const { name, begin } of PARTS)
+    if (options.parts?.includes(name) && begin?.(running) instanceof Promise)
+      throw new Error(`${name} begins asynchronously: begin it in the test`);
   for (const spec of loops(ctx))
-    if (options.loops?.includes(spec.name)) running.set(spec.name, startLoop(spec, { log, clock }));
+    if (options.loops?.includes(spec.name)) running.loops.set(spec.name, startLoop(spec, { log, clock }));
   const handle = createHandler(ctx, mount(ctx));
   const keyOf = (name: string, scopes: (typeof SCOPES)[number][]) => {
     const row = workspaces.findByName(ctx, name) ?? workspaces.create(ctx, { name, metadata: {} });
@@ -133,12 +140,11 @@ export function testApp(options: Options = {}) {
     workspaceA: a.workspaceId,
     workspaceB: b.workspaceId,
     async close() {
-      closing.abort();
-      await Promise.all([...running.values()].map((loop) => loop.stop()));
-      await closeTrainingJobs(ctx, AbortSignal.timeout(2_000));
-      await ctx.supervisor.stopAll("test over");
-      await ctx.rewards.close();
-      closeAll(ctx);
+      const ignoreAfterCrash = (error: unknown) => {
+        if (!isBroken(db)) throw error;
+      };
+      for (const { close } of PARTS.toReversed())
+        await (async () => close?.(running, AbortSignal.timeout(2_000)))().catch(ignoreAfterCrash);
       await durable(db).catch(() => {}); // a crash that a test caused
       closeDb(db);
     },
@@ -221,17 +227,17 @@ export async function atEveryFailpoint(
   throw new Error(`more than ${most} failpoints: split the scenario`);
 }
 
-const ROOT = resolve(import.meta.dir, "..");
-/** The compiled executable where there is one, else the source under this Bun. */
-export const program = (): string[] => {
-  const binary = process.env["VERK_BINARY"] ?? join(ROOT, "dist/verk");
-  return existsSync(binary) ? [binary] : [process.execPath, join(ROOT, "src/main.ts")];
+type BinaryOptions = {
+  dir?: string;
+  args?: string[];
+  env?: Record<string, string>;
+  prefix?: string[];
+  /** A key that was made before; without it the first `call` or `apiKey` makes one. */
+  key?: string;
 };
 
-type BinaryOptions = { dir?: string; args?: string[]; env?: Record<string, string>; prefix?: string[] };
-
 /** `verk serve` as a real process on a free port, in an empty environment and an empty working directory. */
-export async function startBinary({ dir = tempDir(), args = [], env = {}, prefix = [] }: BinaryOptions = {}) {
+export async function startBinary({ dir = tempDir(), args = [], env = {}, prefix = [], ...given }: BinaryOptions = {}) {
   const child = Bun.spawn([...prefix, ...program(), "serve", "--data", dir, "--listen", "127.0.0.1:0", ...args], {
     env: { HOME: dir, PATH: process.env["PATH"] ?? "", ...env },
     cwd: dir,
@@ -253,12 +259,20 @@ export async function startBinary({ dir = tempDir(), args = [], env = {}, prefix
     return { code: child.exitCode, signal: child.signalCode, stderr };
   });
   const url = await Promise.race([ready, exited.then(({ stderr }) => Promise.reject(new Stopped(stderr)))]);
+  let made = given.key;
+  const apiKey = async () => (made ??= (await makeKey(dir)).key);
   return {
     url,
     dir,
     child,
     exited,
     pid: child.pid,
+    apiKey,
+    /** A command beside this server, which finds it by its data directory. */
+    verk: (args: readonly string[], options: Partial<CliOptions> = {}) =>
+      runVerk(args, { cwd: dir, ...options, env: { VERK_DATA: dir, ...options.env } }),
+    call: async (method: string, path: string, body?: unknown) =>
+      await callOver(url + path, method, await apiKey(), body),
     stderr: () => stderr,
     async kill(signal: NodeJS.Signals = "SIGKILL") {
       child.kill(signal);
@@ -267,23 +281,22 @@ export async function startBinary({ dir = tempDir(), args = [], env = {}, prefix
   };
 }
 
+/** Sends a form, text or bytes as they are, and all else as JSON. */
+async function callOver(url: string, method: string, key: string, body: unknown): Promise<Answer & { text: string }> {
+  const isRaw = body instanceof FormData || body instanceof Uint8Array || typeof body === "string";
+  const headers = {
+    ...(isServicePath(new URL(url).pathname) ? { "x-api-key": key } : { authorization: `Bearer ${key}` }),
+    ...(isRaw || body === undefined ? {} : { "content-type": "application/json" }),
+  };
+  const sent = isRaw ? (body as BodyInit) : JSON.stringify(body);
+  const response = await fetch(url, { method, headers, ...(body === undefined ? {} : { body: sent }) });
+  const text = await response.text();
+  const isJson = text !== "" && response.headers.get("content-type")?.startsWith("application/json");
+  return { status: response.status, body: isJson ? JSON.parse(text) : text, text, headers: response.headers };
+}
+
 export class Stopped extends Error {
   constructor(readonly stderr: string) {
     super(`the server stopped:\n${stderr}`);
   }
-}
-
-/** A key made from the command line, beside a running server or without one. */
-export async function makeKey(dir: string, ...args: string[]): Promise<{ id: string; key: string }> {
-  const child = Bun.spawn([...program(), "keys", "create", "--data", dir, "--json", ...args], {
-    env: { HOME: dir, PATH: process.env["PATH"] ?? "" },
-    stderr: "pipe",
-  });
-  const [out, err] = await Promise.all([
-    new Response(child.stdout).text(),
-    new Response(child.stderr).text(),
-    child.exited,
-  ]);
-  if (child.exitCode !== 0) throw new Error(`verk keys create: ${err}`);
-  return JSON.parse(out);
 }

@@ -21,6 +21,8 @@ export type Deed = {
   ends?: true;
   surely?: true;
   begins?: true;
+  /** The time up to here is kept, should the process die. */
+  meters?: true;
   counts?: number;
 };
 export type Dice = { below: (limit: number) => number; pick: <T>(of: readonly T[]) => T };
@@ -31,7 +33,7 @@ export function jobDeed(status: string, { workspaceId, isOpen, dice }: Moment): 
   const deeds: Deed[] = [
     { does: (ctx, id) => training.markRunning(ctx, id, { device: "cpu", memoryBytes: 1 }) },
     { does: (ctx, id) => training.markRunning(ctx, id, { device: "cpu", memoryBytes: 1 }) },
-    { does: (ctx, id) => recordStep(ctx, id, told) },
+    { does: (ctx, id) => recordStep(ctx, id, told), meters: true },
     { does: (ctx, id) => jobs.pause(ctx, workspaceId, id) },
     { does: (ctx, id) => jobs.pause(ctx, workspaceId, id) },
     { does: (ctx, id) => jobs.resume(ctx, { workspaceId, keyId: null }, id) },

@@ -15,6 +15,7 @@ import { liveOf } from "../src/resources/webhooks/delivery/live.ts";
 import { sealSecrets } from "../src/resources/webhooks/sealing.ts";
 import { type EndpointRow, webhookDeliveries, webhookEndpoints } from "../src/resources/webhooks/table.ts";
 import { workspaces } from "../src/resources/workspaces/table.ts";
+import { newState } from "../src/state.ts";
 import { Crash, type TestApp } from "./harness.ts";
 import { openMigrated } from "./template_db.ts";
 
@@ -28,7 +29,8 @@ export function openRig({ dir, clock, dial }: { dir: string; clock: Clock; dial:
   const log = createLog({ level: "error", write: () => {} });
   const secrets = createSecretBox(MASTER);
   const closing = new AbortController().signal;
-  const ctx = { config, db, clock, log, secrets, wake: () => {}, dial, closing } as unknown as Ctx; // all that webhooks reach
+  const state = newState({ config, clock });
+  const ctx = { config, db, clock, log, secrets, state, wake: () => {}, dial, closing } as unknown as Ctx; // all that webhooks reach
   const now = clock.now();
   const made = { createdAt: now, updatedAt: now };
   const workspace = {

@@ -7,7 +7,6 @@ import type { Ctx } from "../context.ts";
 import { AppError } from "../lib/errors.ts";
 import { parseIp } from "../lib/net/ip.ts";
 import { parseListen } from "../lib/net/listen.ts";
-import { listenerOf } from "./connection.ts";
 
 /** A name or an IPv4 address, or an IPv6 address in brackets; and a port. One of them: two headers come with a comma. */
 const HOST = /^(?:[A-Za-z0-9._-]{1,255}|\[[0-9A-Fa-f:.]{2,45}\])(?::\d{1,5})?$/;
@@ -35,7 +34,7 @@ export function rootOf(ctx: Ctx, request: Request): string {
   const called = new URL(request.url);
   const own = parseListen(listen)?.hostname;
   if (isOwnName(called.hostname, [own ?? "", hostname()])) return called.origin;
-  const server = listenerOf(ctx);
+  const server = ctx.state.http.listener;
   const port = server?.port ?? parseListen(listen)?.port ?? 0;
   const at = own === undefined || WILDCARDS.includes(own) ? "127.0.0.1" : own;
   return `http://${at.includes(":") ? `[${at}]` : at}:${port}`;

@@ -9,8 +9,8 @@ import { randomFor, SEED, sweep } from "../sweep.ts";
 import { startTlsReceiver, TLS_FLAGS } from "../webhooks_kit.ts";
 import { violations } from "./invariants.ts";
 
-const IMAGES = sweep({ quick: 300, full: 1_000 });
-const LATEST = IMAGES / 25; // failpoint of a life that is its last: a small batch passes few of them
+const IMAGES = sweep({ quick: 100, full: 1_000 });
+const LATEST = sweep({ quick: 6, full: 40 }); // failpoint of a life that is its last: a small batch passes few of them
 const never = new AbortController().signal;
 /** Every process that names the data directory: after a kill there must soon be none. */
 const survivors = (dir: string): string[] =>

@@ -1,7 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { readFileSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
-import { program, startBinary, tempDir, until } from "../harness.ts";
+import { program, runVerk, spawnVerk } from "../cli.ts";
+import { startBinary, tempDir, until } from "../harness.ts";
 
 const root = tempDir();
 type Json = Record<string, unknown>;
@@ -109,22 +110,8 @@ afterAll(() => {
   rmSync(root, { recursive: true, force: true });
 });
 
-const env = () => ({ HOME: root, PATH: process.env["PATH"] ?? "", VERK_URL: fake.url, VERK_API_KEY: "vk_test" });
-const verk = async (args: string[], stdin = "") => {
-  const child = Bun.spawn([...program(), ...args], {
-    env: env(),
-    cwd: root,
-    stdin: new Blob([stdin]),
-    stdout: "pipe",
-    stderr: "pipe",
-  });
-  const [out, err] = await Promise.all([
-    new Response(child.stdout).text(),
-    new Response(child.stderr).text(),
-    child.exited,
-  ]);
-  return { code: child.exitCode, out, err };
-};
+const env = () => ({ VERK_URL: fake.url, VERK_API_KEY: "vk_test" });
+const verk = (args: string[], stdin = "") => runVerk(args, { cwd: root, env: env(), stdin });
 
 describe("verk deploy", () => {
   test("creates, tells how far it is, and prints the address once it serves", async () => {
@@ -178,12 +165,7 @@ describe("verk deploy", () => {
       status: "provisioning",
       load: { stage: "loading", progress: 0.1, reason: null },
     }));
-    const child = Bun.spawn([...program(), "deploy", "verk-tiny"], {
-      env: env(),
-      cwd: root,
-      stdout: "ignore",
-      stderr: "pipe",
-    });
+    const child = spawnVerk(["deploy", "verk-tiny"], { cwd: root, env: env() });
     await until("the first look", () => fake.state.looks.length < 1000);
     child.kill("SIGINT");
     const err = await new Response(child.stderr).text();
@@ -221,7 +203,7 @@ describe("verk deployments", () => {
 describe("verk chat", () => {
   test("a piped question gets its answer on standard output", async () => {
     const flags = ["--system", "Be brief.", "--temperature", "0", "--max-tokens", "9"];
-    expect(await verk(["chat", "demo", ...flags], "Who are you?\n")).toEqual({
+    expect(await verk(["chat", "demo", ...flags], "Who are you?\n")).toMatchObject({
       code: 0,
       out: "Hello there\n",
       err: "",
@@ -242,7 +224,7 @@ describe("verk chat", () => {
       controller.enqueue(": waking: loading 40 %\n\n");
       say(controller, "Awake");
     };
-    expect(await verk(["chat", "dep_1", "-m", "Up?"])).toEqual({
+    expect(await verk(["chat", "dep_1", "-m", "Up?"])).toMatchObject({
       code: 0,
       out: "Awake\n",
       err: "waking: loading 40 %\n",
@@ -276,7 +258,7 @@ describe("verk chat", () => {
         : say(controller, `answer ${asked.messages.length}`);
     let shown = "";
     const child = Bun.spawn([...program(), "chat", "demo"], {
-      env: { ...env(), TERM: "xterm" },
+      env: { HOME: root, PATH: process.env["PATH"] ?? "", ...env(), TERM: "xterm" },
       cwd: root,
       terminal: {
         cols: 120,
@@ -309,23 +291,17 @@ describe("verk chat", () => {
 });
 
 test("without a key the way to give one is told", async () => {
-  const child = Bun.spawn([...program(), "chat", "demo", "--url", fake.url], {
-    env: { HOME: root, PATH: process.env["PATH"] ?? "" },
-    stderr: "pipe",
-  });
-  expect(await new Response(child.stderr).text()).toContain("VERK_API_KEY");
-  expect(await child.exited).toBe(2);
+  const told = await runVerk(["chat", "demo", "--url", fake.url], { cwd: root });
+  expect(told).toMatchObject({ code: 2, err: expect.stringContaining("VERK_API_KEY") });
 });
 
 test("on the server's own data directory a key is made once, and again when it was revoked", async () => {
   const server = await startBinary();
-  const here = { HOME: root, PATH: process.env["PATH"] ?? "" };
   const file = join(server.dir, "cli.key");
   const run = async (...args: string[]) => {
-    const child = Bun.spawn([...program(), ...args, "--data", server.dir, "--json"], { env: here, stdout: "pipe" });
-    const out = await new Response(child.stdout).text();
-    expect(await child.exited).toBe(0);
-    return JSON.parse(out);
+    const ran = await runVerk([...args, "--data", server.dir, "--json"], { cwd: root });
+    expect(ran.code).toBe(0);
+    return ran.json();
   };
   try {
     expect(await run("deployments", "list")).toMatchObject({ object: "list" });

@@ -8,7 +8,7 @@ import { readdirSync, readFileSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { CreateBucketCommand, S3Client } from "@aws-sdk/client-s3";
 import { startFakeHf } from "../connectors/fake_hf.ts";
-import { makeKey, startBinary, until } from "../harness.ts";
+import { startBinary, until } from "../harness.ts";
 import { azurite, bigqueryLocal, describeWith, gcs, judge, mariadb, minio, postgres } from "../servers/servers.ts";
 
 const TOKEN = "hf_MarkedTokenOfTheHub123456";
@@ -27,13 +27,11 @@ const fakeTeller = Bun.serve({
 });
 
 let server: Awaited<ReturnType<typeof startBinary>>;
-let key: string;
 const answers: string[] = [];
 beforeAll(async () => {
   server = await startBinary({
     env: { VERK_NETWORK__ALLOW: "127.0.0.1,localhost", VERK_HUB__ENDPOINT: hub.url, VERK_LOG__LEVEL: "debug" },
   });
-  key = (await makeKey(server.dir)).key;
 });
 afterAll(async () => {
   hub[Symbol.dispose]();
@@ -43,15 +41,9 @@ afterAll(async () => {
 });
 
 async function call(method: string, path: string, json?: unknown) {
-  const response = await fetch(server.url + path, {
-    method,
-    headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
-    ...(json === undefined ? {} : { body: JSON.stringify(json) }),
-  });
-  const text = await response.text();
-  answers.push(text);
-  // biome-ignore lint/suspicious/noExplicitAny: whatever the server answered
-  return { status: response.status, body: JSON.parse(text) as any };
+  const answer = await server.call(method, path, json);
+  answers.push(answer.text);
+  return answer;
 }
 
 type Case = { source: object; credentials: object; wrong: object; secrets: string[]; rows: number | undefined };

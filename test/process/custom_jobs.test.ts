@@ -4,14 +4,13 @@ import { chmodSync, chownSync, mkdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { tarGz } from "../archives.ts";
 import { violations } from "../fault/invariants.ts";
-import { makeKey, startBinary, tempDir, until } from "../harness.ts";
+import { startBinary, tempDir, until } from "../harness.ts";
 import { asNobody, isRoot, NOBODY } from "../sandbox/nobody.ts";
 
 setDefaultTimeout(120_000);
 const root = tempDir();
 const data = join(root, "data");
 let server: Awaited<ReturnType<typeof startBinary>>;
-let key: string;
 let code: string;
 
 beforeAll(async () => {
@@ -19,7 +18,6 @@ beforeAll(async () => {
   chmodSync(root, 0o755);
   if (isRoot) chownSync(data, NOBODY, NOBODY);
   server = await startBinary({ dir: data, prefix: asNobody([]) });
-  key = (await makeKey(data)).key;
   const form = new FormData();
   form.append("name", "code");
   form.append("file", new File([tarGz({ name: "readme", content: "nothing" })], "code.tar.gz"));
@@ -31,18 +29,7 @@ afterAll(async () => {
   rmSync(root, { recursive: true, force: true });
 });
 
-// biome-ignore lint/suspicious/noExplicitAny: a test reads whatever the server answered
-async function call(method: string, path: string, body?: object | string): Promise<{ status: number; body: any }> {
-  const isForm = body instanceof FormData || typeof body === "string";
-  const response = await fetch(`${server.url}${path}`, {
-    method,
-    headers: { authorization: `Bearer ${key}`, ...(isForm ? {} : { "content-type": "application/json" }) },
-    ...(body === undefined ? {} : { body: isForm ? body : JSON.stringify(body) }),
-  });
-  const text = await response.text();
-  const isJson = response.headers.get("content-type")?.startsWith("application/json") ?? false;
-  return { status: response.status, body: isJson ? JSON.parse(text) : text };
-}
+const call = (method: string, path: string, body?: object | string) => server.call(method, path, body);
 
 async function ended(body: object) {
   const made = await call("POST", "/v1/training_jobs", { method: "custom", code_artifact_id: code, ...body });

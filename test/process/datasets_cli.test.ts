@@ -1,7 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { program, startBinary, tempDir, until } from "../harness.ts";
+import { program, runVerk, spawnVerk } from "../cli.ts";
+import { startBinary, tempDir, until } from "../harness.ts";
 
 const root = tempDir();
 let server: Awaited<ReturnType<typeof startBinary>>;
@@ -16,23 +17,9 @@ afterAll(async () => {
 type Options = { stdin?: string | ReadableStream; env?: Record<string, string>; dir?: string };
 
 const spawn = (args: string[], { stdin, env = {}, dir = server.dir }: Options = {}) =>
-  Bun.spawn([...program(), ...args, ...(env["VERK_URL"] ? [] : ["--data", dir])], {
-    env: { HOME: root, PATH: process.env["PATH"] ?? "", ...env },
-    cwd: root,
-    stdin: stdin === undefined ? "ignore" : typeof stdin === "string" ? new Blob([stdin]) : stdin,
-    stdout: "pipe",
-    stderr: "pipe",
-  });
-
-async function verk(args: string[], options: Options = {}) {
-  const child = spawn(["datasets", ...args], options);
-  const [out, err] = await Promise.all([
-    new Response(child.stdout).text(),
-    new Response(child.stderr).text(),
-    child.exited,
-  ]);
-  return { code: child.exitCode, out, err, json: () => JSON.parse(out) };
-}
+  spawnVerk(["datasets", ...args], { cwd: root, stdin, env: { VERK_DATA: dir, ...env } });
+const verk = (args: string[], { stdin, env = {}, dir = server.dir }: Options = {}) =>
+  runVerk(["datasets", ...args], { cwd: root, stdin, env: { VERK_DATA: dir, ...env } });
 
 function file(name: string, text: string): string {
   const path = join(root, name);
@@ -89,7 +76,7 @@ describe("push", () => {
     const { readable, writable } = new TransformStream<string, string>();
     const writer = writable.getWriter();
     void writer.write(rows(1, 20_000, " interrupted")).catch(() => {});
-    const child = spawn(["datasets", "push", "-", "--name", "interrupted"], { stdin: readable });
+    const child = spawn(["push", "-", "--name", "interrupted"], { stdin: readable });
     await until("the upload to begin", () => stored().length > before.length);
     child.kill("SIGINT");
     await child.exited;

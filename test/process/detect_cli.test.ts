@@ -3,35 +3,23 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import sharp from "sharp";
+import { runVerk, spawnVerk } from "../cli.ts";
 import { FAKES, writeModels } from "../detection/fake_models.ts";
 import { wavOf } from "../detection/sounds.ts";
-import { program, tempDir, until } from "../harness.ts";
+import { tempDir, until } from "../harness.ts";
 
 const root = tempDir();
 const models = writeModels(join(root, "models"), FAKES);
 const [temporary, work] = [join(root, "tmp"), join(root, "work")];
 
 type Options = { env?: Record<string, string> };
-const spawn = (args: string[], { env = {} }: Options = {}) =>
-  Bun.spawn([...program(), "detect", ...args], {
-    env: { HOME: join(root, "home"), TMPDIR: temporary, PATH: process.env["PATH"] ?? "", ...env },
-    cwd: work,
-    stdin: "ignore",
-    stdout: "pipe",
-    stderr: "pipe",
-  });
-
 /** No data directory, no server, no key. */
-async function verk(args: string[], { env = { VERK_DETECT__MODELS_DIR: models } }: Options = {}) {
-  const child = spawn(args, { env });
-  const [out, err] = await Promise.all([
-    new Response(child.stdout).text(),
-    new Response(child.stderr).text(),
-    child.exited,
-  ]);
-  const lines = () => out.trim().split("\n").map((line) => JSON.parse(line)); // biome-ignore format: one thought
-  return { code: child.exitCode, out, err, lines };
-}
+const surroundings = ({ env = { VERK_DETECT__MODELS_DIR: models } }: Options) => ({
+  cwd: work,
+  env: { HOME: join(root, "home"), TMPDIR: temporary, ...env },
+});
+const spawn = (args: string[], options: Options = {}) => spawnVerk(["detect", ...args], surroundings(options));
+const verk = (args: string[], options: Options = {}) => runVerk(["detect", ...args], surroundings(options));
 
 const put = (path: string, bytes: Uint8Array | string) => {
   mkdirSync(dirname(join(work, path)), { recursive: true });
@@ -102,7 +90,7 @@ describe("verk detect", () => {
 
   test("a detector that dies in the middle is started again, and no file is missed", async () => {
     const args = [...Array.from({ length: 20 }, () => "set/real"), "--json", "--robustness"];
-    const child = spawn(args, { env: { VERK_DETECT__MODELS_DIR: models } });
+    const child = spawn(args);
     const [reading, told] = child.stdout.tee();
     await reading.getReader().read(); // it is at work
     const children = readFileSync(`/proc/${child.pid}/task/${child.pid}/children`, "utf8").trim();
@@ -116,7 +104,7 @@ describe("verk detect", () => {
 
   test("Ctrl-C in the middle exits 130 and leaves neither a process nor a file", async () => {
     const args = Array.from({ length: 200 }, () => "set");
-    const child = spawn([...args, "--robustness"], { env: { VERK_DETECT__MODELS_DIR: models } });
+    const child = spawn([...args, "--robustness"]);
     const reader = child.stdout.getReader();
     await reader.read(); // it is at work
     const children = readFileSync(`/proc/${child.pid}/task/${child.pid}/children`, "utf8").trim();

@@ -20,20 +20,15 @@ let server: Awaited<ReturnType<typeof startBinary>>;
 let key: string;
 
 beforeAll(async () => {
-  server = await startBinary({ dir, env });
   ({ key } = await makeKey(dir, "--scope", "detect"));
+  server = await startBinary({ dir, env, key });
 }, 60_000);
 afterAll(async () => {
   await server.kill("SIGTERM");
   rmSync(dir, { recursive: true, force: true });
 }, 60_000);
 
-// biome-ignore lint/suspicious/noExplicitAny: a test reads whatever the server answered
-async function call(method: string, path: string, json?: object): Promise<{ status: number; body: any }> {
-  const headers = { "x-api-key": key, "content-type": "application/json" };
-  const answer = await fetch(server.url + path, { method, headers, ...(json ? { body: JSON.stringify(json) } : {}) });
-  return { status: answer.status, body: await answer.json() };
-}
+const call = (method: string, path: string, json?: object) => server.call(method, path, json);
 const grey = (value: number, width = 300) =>
   sharp({ create: { width, height: 280, channels: 3, background: { r: value, g: value, b: value } } });
 const sent = async (value: number, width?: number) => ({

@@ -1,7 +1,8 @@
 import { afterAll, beforeEach, describe, expect, test } from "bun:test";
 import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { program, tempDir } from "../harness.ts";
+import { runVerk } from "../cli.ts";
+import { tempDir } from "../harness.ts";
 
 const root = tempDir();
 type Json = Record<string, unknown>;
@@ -119,17 +120,8 @@ afterAll(() => {
   rmSync(root, { recursive: true, force: true });
 });
 
-async function verk(...args: string[]) {
-  const child = Bun.spawn([...program(), "jobs", ...args], {
-    env: { HOME: root, PATH: process.env["PATH"] ?? "", VERK_URL: fake.url.origin, VERK_API_KEY: "vk_test" },
-    cwd: root,
-    stdin: "ignore",
-    stdout: "pipe",
-    stderr: "pipe",
-  });
-  const [out, err] = await Promise.all([new Response(child.stdout).text(), new Response(child.stderr).text()]);
-  return { code: await child.exited, out, err };
-}
+const env = { VERK_URL: fake.url.origin, VERK_API_KEY: "vk_test" };
+const verk = (...args: string[]) => runVerk(["jobs", ...args], { cwd: root, env });
 
 describe("verk jobs create", () => {
   test("uploads the rows, sends the reward's code along and watches to the end", async () => {
@@ -233,13 +225,13 @@ test("a job that goes back to a checkpoint shows those steps anew", async () => 
 
 test("a log that is not followed ends with what there was, however much the job goes on to write", async () => {
   state.talks = true;
-  expect(await verk("logs", "job_1")).toEqual({ code: 0, out: "one\ntwo\n", err: "" });
+  expect(await verk("logs", "job_1")).toMatchObject({ code: 0, out: "one\ntwo\n", err: "" });
 });
 
 test("list, get, logs and the moves say what the server says", async () => {
   expect((await verk("list")).out).toMatch(/job_1 +sums +running +grpo +verk-tiny +0\/4 +reward 0.5/);
   expect((await verk("get", "job_1")).out).toBe("job_1 running  step 0/4\nt1  one\nt2  warn: two\n");
-  expect(await verk("logs", "job_1", "-f")).toEqual({ code: 0, out: "one\ntwo\n", err: "" });
+  expect(await verk("logs", "job_1", "-f")).toMatchObject({ code: 0, out: "one\ntwo\n", err: "" });
   expect((await verk("logs", "sums", "--json")).out.split("\n")[1]).toContain('"line":"two"');
   for (const action of ["cancel", "pause", "resume"])
     expect((await verk(action, "job_1")).err).toBe(`sums (job_1) is ${action}ed.\n`);

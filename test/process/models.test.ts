@@ -2,7 +2,8 @@ import { afterAll, beforeAll, expect, test } from "bun:test";
 import { mkdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { sha256File } from "../../src/platform/files.ts";
-import { makeKey, program, startBinary, tempDir, until } from "../harness.ts";
+import { runVerk } from "../cli.ts";
+import { makeKey, startBinary, tempDir, until } from "../harness.ts";
 import { makeModel } from "../models.ts";
 
 let dir: string;
@@ -15,14 +16,7 @@ beforeAll(() => {
 });
 afterAll(() => rmSync(dir, { recursive: true, force: true }));
 
-async function verk(...args: string[]) {
-  const child = Bun.spawn([...program(), "models", ...args, "--data", dir], {
-    env: { HOME: dir, PATH: process.env["PATH"] ?? "" },
-    stderr: "pipe",
-  });
-  const [out, err] = await Promise.all([new Response(child.stdout).text(), new Response(child.stderr).text()]);
-  return { code: await child.exited, out, err };
-}
+const verk = (...args: string[]) => runVerk(["models", ...args, "--data", dir], { cwd: dir });
 
 test("import works without a server, and the server knows the model when it starts", async () => {
   const imported = await verk("import", source, "--name", "team/small", "--json");

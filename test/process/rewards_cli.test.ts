@@ -1,30 +1,17 @@
 import { afterAll, describe, expect, test } from "bun:test";
 import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
-import { program, startBinary, tempDir, until } from "../harness.ts";
+import { runVerk, spawnVerk } from "../cli.ts";
+import { startBinary, tempDir, until } from "../harness.ts";
 
 const root = tempDir();
 afterAll(() => rmSync(root, { recursive: true, force: true }));
 
 /** No data directory exists, and temporary files can be counted. */
-const spawn = (args: string[], stdin?: string) =>
-  Bun.spawn([...program(), "rewards", ...args], {
-    env: { HOME: join(root, "home"), TMPDIR: root, PATH: process.env["PATH"] ?? "" },
-    cwd: root,
-    stdin: stdin === undefined ? "ignore" : new Blob([stdin]),
-    stdout: "pipe",
-    stderr: "pipe",
-  });
-
-async function verk(args: string[], { stdin }: { stdin?: string } = {}) {
-  const child = spawn(args, stdin);
-  const [out, err] = await Promise.all([
-    new Response(child.stdout).text(),
-    new Response(child.stderr).text(),
-    child.exited,
-  ]);
-  return { code: child.exitCode, out, err, json: () => JSON.parse(out) };
-}
+const env = { HOME: join(root, "home"), TMPDIR: root };
+const spawn = (args: string[]) => spawnVerk(["rewards", ...args], { cwd: root, env });
+const verk = (args: string[], { stdin }: { stdin?: string } = {}) =>
+  runVerk(["rewards", ...args], { cwd: root, env, stdin });
 
 const file = (name: string, text: string) => {
   writeFileSync(join(root, name), text);

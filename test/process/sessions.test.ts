@@ -55,15 +55,7 @@ afterAll(async () => {
   rmSync(root, { recursive: true, force: true });
 });
 
-// biome-ignore lint/suspicious/noExplicitAny: a test reads whatever the server answered
-async function call(method: string, path: string, json?: unknown): Promise<{ status: number; body: any }> {
-  const response = await fetch(`${server.url}/v1/sessions${path}`, {
-    method,
-    headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
-    ...(json === undefined ? {} : { body: JSON.stringify(json) }),
-  });
-  return { status: response.status, body: await response.json() };
-}
+const call = (method: string, path: string, json?: unknown) => server.call(method, `/v1/sessions${path}`, json);
 const newSession = async (body: object = {}) => (await call("POST", "", body)).body.id as string;
 const exec = async (id: string, command: string, timeout_seconds = 20): Promise<Exec> =>
   (await call("POST", `/${id}/exec`, { command, timeout_seconds })).body;

@@ -1,7 +1,8 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { program, startBinary, tempDir, until } from "../harness.ts";
+import { spawnVerk } from "../cli.ts";
+import { startBinary, tempDir, until } from "../harness.ts";
 import { processesWith } from "../sandbox/sessions_kit.ts";
 
 const root = tempDir();
@@ -14,25 +15,16 @@ afterAll(async () => {
   for (const dir of [root, server.dir]) rmSync(dir, { recursive: true, force: true });
 });
 
-const spawn = (args: string[], stdin = "") =>
-  Bun.spawn([...program(), "sessions", ...args], {
-    env: { HOME: root, PATH: process.env["PATH"] ?? "", VERK_DATA: server.dir },
-    cwd: root,
-    stdin: new Blob([stdin]),
-    stdout: "pipe",
-    stderr: "pipe",
-  });
-async function verk(args: string[], stdin?: string) {
-  const child = spawn([args[0] as string, "--data", server.dir, ...args.slice(1)], stdin);
-  const [out, err] = await Promise.all([new Response(child.stdout).text(), new Response(child.stderr).text()]);
-  return { code: await child.exited, out, err };
-}
+const spawn = (args: string[]) =>
+  spawnVerk(["sessions", ...args], { cwd: root, env: { VERK_DATA: server.dir }, stdin: "" });
+const verk = ([first = "", ...args]: string[], stdin = "") =>
+  server.verk(["sessions", first, "--data", server.dir, ...args], { cwd: root, stdin });
 
 test("a session is made, used, copied to and from, listed and stopped", async () => {
   const made = await verk(["create", "--name", "lab", "--env", "A=b c"]);
   expect(made.out).toMatch(/^ses_\w{26}\n$/);
   const id = made.out.trim();
-  expect(await verk(["exec", id, "--", "sh", "-c", "echo $A; echo oops >&2; exit 7"])).toEqual({
+  expect(await verk(["exec", id, "--", "sh", "-c", "echo $A; echo oops >&2; exit 7"])).toMatchObject({
     code: 7,
     out: "b c\n",
     err: "oops\n",

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import { chownSync, rmSync } from "node:fs";
-import { makeKey, startBinary, tempDir } from "../harness.ts";
+import { startBinary, tempDir } from "../harness.ts";
 import { asNobody, isRoot, NOBODY } from "../sandbox/nobody.ts";
 
 /** A host that allows no user namespaces, for the server alone. */
@@ -14,21 +14,13 @@ test("where the host allows no user namespaces, sessions are disabled with the r
   const dir = tempDir();
   if (isRoot) chownSync(dir, NOBODY, NOBODY);
   const server = await startBinary({ dir, prefix: asNobody(WITHOUT_NAMESPACES) });
-  const { key } = await makeKey(dir);
-  const call = async (method: string, path: string, json?: unknown) => {
-    const response = await fetch(`${server.url}/v1/sessions${path}`, {
-      method,
-      headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
-      ...(json === undefined ? {} : { body: JSON.stringify(json) }),
-    });
-    return { status: response.status, body: (await response.json()) as { error?: { code: string; message: string } } };
-  };
+  const call = (method: string, path: string, json?: unknown) => server.call(method, `/v1/sessions${path}`, json);
   const refused = await call("POST", "", {});
-  expect({ status: refused.status, code: refused.body.error?.code }).toEqual({
+  expect({ status: refused.status, code: refused.body.error.code }).toEqual({
     status: 400,
     code: "sessions_disabled",
   });
-  expect(refused.body.error?.message).toContain("max_user_namespaces");
+  expect(refused.body.error.message).toContain("max_user_namespaces");
   expect((await call("GET", "")).status).toBe(200); // what is there can be looked at
   expect((await call("GET", "/ses_00000000000000000000000000/files")).status).toBe(404);
   await server.kill("SIGTERM");

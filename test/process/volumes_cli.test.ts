@@ -1,7 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { chownSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { program, startBinary, tempDir, until } from "../harness.ts";
+import { runVerk, spawnVerk } from "../cli.ts";
+import { startBinary, tempDir, until } from "../harness.ts";
 
 const root = tempDir();
 let server: Awaited<ReturnType<typeof startBinary>>;
@@ -13,26 +14,11 @@ afterAll(async () => {
   for (const dir of [root, server.dir]) rmSync(dir, { recursive: true, force: true });
 });
 
-type Options = { stdin?: string | ReadableStream; dir?: string };
-
-const spawn = (args: string[], { stdin, dir = server.dir }: Options = {}) =>
-  Bun.spawn([...program(), ...args, "--data", dir], {
-    env: { HOME: root, PATH: process.env["PATH"] ?? "" },
-    cwd: root,
-    stdin: stdin === undefined ? "ignore" : typeof stdin === "string" ? new Blob([stdin]) : stdin,
-    stdout: "pipe",
-    stderr: "pipe",
-  });
-
-async function verk(args: string[], options: Options = {}) {
-  const child = spawn(args, options);
-  const [out, err] = await Promise.all([
-    new Response(child.stdout).text(),
-    new Response(child.stderr).text(),
-    child.exited,
-  ]);
-  return { code: child.exitCode, out, err, json: () => JSON.parse(out) };
-}
+const spawn = (args: string[], stdin: ReadableStream) =>
+  spawnVerk(args, { cwd: root, env: { VERK_DATA: server.dir }, stdin });
+type Options = { stdin?: string; dir?: string };
+const verk = (args: string[], { stdin, dir = server.dir }: Options = {}) =>
+  runVerk([...args, "--data", dir], { cwd: root, stdin });
 const volumes = (...args: string[]) => verk(["volumes", ...args]);
 const paths = async (volume: string) =>
   ((await volumes("ls", volume, "--json")).json().data as { path: string }[]).map(({ path }) => path);
@@ -155,7 +141,7 @@ describe("cp", () => {
       readdirSync(join(server.dir, "storage"), { recursive: true }).filter((name) =>
         String(name).includes(".verk-tmp-"),
       );
-    const child = spawn(["volumes", "cp", "-", "lab:interrupted"], { stdin: readable });
+    const child = spawn(["volumes", "cp", "-", "lab:interrupted"], readable);
     await until("the file to begin", () => temps().length > 0);
     child.kill("SIGINT");
     await child.exited;

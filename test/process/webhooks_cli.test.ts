@@ -2,7 +2,8 @@ import { afterAll, beforeAll, expect, test } from "bun:test";
 import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { mintSecret, sign, verify } from "../../src/lib/webhooks/signature.ts";
-import { program, startBinary, tempDir, until } from "../harness.ts";
+import { runVerk, spawnVerk } from "../cli.ts";
+import { startBinary, tempDir, until } from "../harness.ts";
 import { startReceiver } from "../receiver.ts";
 
 const root = tempDir();
@@ -16,19 +17,13 @@ afterAll(async () => {
   for (const dir of [root, server.dir]) rmSync(dir, { recursive: true, force: true });
 });
 
-const spawn = (args: string[], stdin = "") =>
-  Bun.spawn([...program(), "webhooks", ...args, "--data", server.dir], {
-    env: { HOME: root, PATH: process.env["PATH"] ?? "", VERK_WEBHOOK_SECRET: secret },
-    cwd: root,
-    stdin: new Blob([stdin]),
-    stdout: "pipe",
-    stderr: "pipe",
-  });
-async function verk(args: string[], stdin?: string) {
-  const child = spawn(args, stdin);
-  const [out, err] = await Promise.all([new Response(child.stdout).text(), new Response(child.stderr).text()]);
-  return { code: await child.exited, out, err };
-}
+const options = (stdin = "") => ({
+  cwd: root,
+  env: { VERK_DATA: server.dir, VERK_WEBHOOK_SECRET: secret },
+  stdin,
+});
+const spawn = (args: string[]) => spawnVerk(["webhooks", ...args], options());
+const verk = (args: string[], stdin?: string) => runVerk(["webhooks", ...args], options(stdin));
 
 test("an endpoint is made and listed; an address inside is refused", async () => {
   const made = await verk(["create", "https://hooks.example.com/verk", "--event", "job.failed"]);
@@ -47,7 +42,7 @@ test("a signature is checked: as a request, as a body with flags, with the endpo
   const signed = (by: string) => sign({ id: "evt_1", timestampSeconds, body: new TextEncoder().encode(body) }, [by]);
   const request = (by: string, sent = body) =>
     `POST / HTTP/1.1\r\nwebhook-id: evt_1\r\nwebhook-timestamp: ${timestampSeconds}\r\nwebhook-signature: ${signed(by)}\r\n\r\n${sent}`;
-  expect(await verk(["verify"], request(secret))).toEqual({ code: 0, out: "valid: evt_1\n", err: "" });
+  expect(await verk(["verify"], request(secret))).toMatchObject({ code: 0, out: "valid: evt_1\n", err: "" });
   expect(await verk(["verify"], request(secret, `${body} `))).toMatchObject({
     code: 1,
     err: expect.stringContaining("no_matching_signature"),
@@ -108,10 +103,9 @@ test("a feed that was cut off before its first event goes on where it began", as
       return new Response(texts.shift() ?? "", { headers: { "content-type": "text/event-stream" } });
     },
   });
-  const child = Bun.spawn([...program(), "webhooks", "listen", "--url", fake.url.origin, "--json"], {
-    env: { HOME: root, PATH: process.env["PATH"] ?? "", VERK_API_KEY: "vk_fake" },
-    stdout: "pipe",
-    stderr: "ignore",
+  const child = spawnVerk(["webhooks", "listen", "--url", fake.url.origin, "--json"], {
+    cwd: root,
+    env: { VERK_API_KEY: "vk_fake" },
   });
   try {
     await until("the third connection", () => asked.length > 2, 30_000);

@@ -5,7 +5,6 @@ import { join } from "node:path";
 import { newId } from "../../src/lib/ids.ts";
 import { openBackend } from "../../src/native/ggml/ggml.ts";
 import { liveOf } from "../../src/resources/deployments/fleet/fleet.ts";
-import { begin } from "../../src/resources/deployments/fleet/reconcile.ts";
 import { register } from "../../src/resources/models/files/folder.ts";
 import * as modelResults from "../../src/resources/models/results.ts";
 import * as models from "../../src/resources/models/service.ts";
@@ -23,8 +22,11 @@ const PROMPTS = ["hello", "Tell me a thing.", "and the other thing is"];
 let on: TestApp;
 
 beforeAll(async () => {
-  on = testApp({ loops: ["deployments.reconcile"], flags: { "serving.threads": 1, "serving.restart_backoff_ms": 1 } });
-  begin(on.ctx);
+  on = testApp({
+    parts: ["deployments"],
+    loops: ["deployments.reconcile"],
+    flags: { "serving.threads": 1, "serving.restart_backoff_ms": 1 },
+  });
   const folder = join(on.dir, "models");
   for (const dir of [folder, join(on.dir, "jobs")]) mkdirSync(dir, { recursive: true });
   const base = join(folder, "base.gguf");

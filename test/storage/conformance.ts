@@ -1,6 +1,7 @@
-import { describe, expect, test } from "bun:test";
+import { beforeAll, describe, expect, test } from "bun:test";
 import { ContentError, sha256Bytes } from "../../src/platform/files.ts";
 import { type Body, InvalidKeyError, type Storage } from "../../src/platform/storage/storage.ts";
+import { sweep } from "../sweep.ts";
 
 const bytes = (text: string) => new TextEncoder().encode(text);
 const textOf = async (storage: Storage, key: string, range?: { offset: number; length?: number }) => {
@@ -18,8 +19,11 @@ const keysOf = async (storage: Storage, prefix: string, limit = 1000) => {
   }
 };
 
-/** What every backend owes. `make` gives an empty storage. */
-export function storageConformance(name: string, make: () => Storage | Promise<Storage>) {
+type Options = { deepest?: number };
+
+/** What every backend owes. `make` gives an empty storage. `deepest`: how many folders the deepest key is in. */
+export function storageConformance(name: string, make: () => Storage | Promise<Storage>, options: Options = {}) {
+  const { deepest = 449 } = options;
   describe(`${name} storage`, () => {
     test.each([
       ["bytes", () => bytes("hello")],
@@ -55,20 +59,25 @@ export function storageConformance(name: string, make: () => Storage | Promise<S
       expect(sha256Bytes(new Uint8Array(await new Response(opened!.stream).arrayBuffer()))).toBe(sha256);
     });
 
-    test.each([
-      [{ offset: 0, length: 2 }, "he"],
-      [{ offset: 3 }, "lo"],
-      [{ offset: 1, length: 3 }, "ell"],
-      [{ offset: 4, length: 100 }, "o"],
-      [{ offset: 5 }, ""],
-      [{ offset: 99, length: 1 }, ""],
-      [{ offset: 2, length: 0 }, ""],
-    ])("range %p reads %p", async (range, expected) => {
-      const storage = await make();
-      await storage.put("k", bytes("hello"));
-      const opened = await storage.get("k", range);
-      expect(opened).toMatchObject({ bytes: expected.length, totalBytes: 5 });
-      expect(await new Response(opened!.stream).text()).toBe(expected);
+    describe("ranges", () => {
+      let storage: Storage;
+      beforeAll(async () => {
+        storage = await make();
+        await storage.put("k", bytes("hello"));
+      });
+      test.each([
+        [{ offset: 0, length: 2 }, "he"],
+        [{ offset: 3 }, "lo"],
+        [{ offset: 1, length: 3 }, "ell"],
+        [{ offset: 4, length: 100 }, "o"],
+        [{ offset: 5 }, ""],
+        [{ offset: 99, length: 1 }, ""],
+        [{ offset: 2, length: 0 }, ""],
+      ])("range %p reads %p", async (range, expected) => {
+        const opened = await storage.get("k", range);
+        expect(opened).toMatchObject({ bytes: expected.length, totalBytes: 5 });
+        expect(await new Response(opened!.stream).text()).toBe(expected);
+      });
     });
 
     test("an absent key is undefined, and deleting it is no error", async () => {
@@ -115,80 +124,85 @@ export function storageConformance(name: string, make: () => Storage | Promise<S
       expect(await storage.get("k")).toBeUndefined();
     });
 
-    test.each([
-      "",
-      "/",
-      "/a",
-      "a/",
-      "a//b",
-      ".",
-      "..",
-      "../a",
-      "a/../b",
-      "a/..",
-      "./a",
-      "a/./b",
-      "a\0b",
-      "a\nb",
-      "\x7f",
-      "a\u0085",
-      "\ud800",
-      "a\u2028",
-      "x".repeat(241),
-      "=".repeat(81),
-      "!".repeat(121),
-      `${"a/".repeat(450)}a`,
-    ])("%p is no key", async (key) => {
-      const storage = await make();
-      for (const call of [
-        () => storage.put(key, bytes("x")),
-        () => storage.get(key),
-        () => storage.head(key),
-        () => storage.delete(key),
-      ])
-        expect(await call().catch((error) => error)).toBeInstanceOf(InvalidKeyError);
-    });
+    describe("keys", () => {
+      let storage: Storage; // empty before and after each of these
+      beforeAll(async () => {
+        storage = await make();
+      });
+      test.each([
+        "",
+        "/",
+        "/a",
+        "a/",
+        "a//b",
+        ".",
+        "..",
+        "../a",
+        "a/../b",
+        "a/..",
+        "./a",
+        "a/./b",
+        "a\0b",
+        "a\nb",
+        "\x7f",
+        "a\u0085",
+        "\ud800",
+        "a\u2028",
+        "x".repeat(241),
+        "=".repeat(81),
+        "!".repeat(121),
+        `${"a/".repeat(450)}a`,
+      ])("%p is no key", async (key) => {
+        for (const call of [
+          () => storage.put(key, bytes("x")),
+          () => storage.get(key),
+          () => storage.head(key),
+          () => storage.delete(key),
+        ])
+          expect(await call().catch((error) => error)).toBeInstanceOf(InvalidKeyError);
+      });
 
-    test.each([
-      "a",
-      "...",
-      "..a",
-      ".hidden",
-      "a b",
-      "a%2Fb",
-      "%2e%2e",
-      "a=",
-      "=",
-      "%",
-      "a\\..\\b",
-      "C:",
-      "日本/ünï",
-      "．．/a",
-      "a\u0301",
-      "\u00e1",
-      "-",
-      "~",
-      "*?",
-      "x".repeat(240),
-      ".verk-tmp-0123456789abcdef",
-      "A",
-      `${"a/".repeat(449)}a`,
-      "a !b",
-      "!",
-      " ",
-      "..\u00a0",
-      ". ",
-      "\uffff",
-      "a+b&c<d>",
-      "CON",
-      "😀",
-    ])("%p is a key like any other", async (key) => {
-      const storage = await make();
-      await storage.put(key, bytes(key));
-      expect(await textOf(storage, key)).toBe(key);
-      expect(await keysOf(storage, "")).toEqual([key]);
-      await storage.delete(key);
-      expect(await keysOf(storage, "")).toEqual([]);
+      test.each([
+        "a",
+        "...",
+        "..a",
+        ".hidden",
+        "a b",
+        "a%2Fb",
+        "%2e%2e",
+        "a=",
+        "=",
+        "%",
+        "a\\..\\b",
+        "C:",
+        "日本/ünï",
+        "．．/a",
+        "a\u0301",
+        "\u00e1",
+        "-",
+        "~",
+        "*?",
+        "x".repeat(240),
+        ".verk-tmp-0123456789abcdef",
+        "A",
+        `${"a/".repeat(deepest)}a`,
+        `${`${"x".repeat(224)}/`.repeat(3)}${"x".repeat(224)}`,
+        "a !b",
+        "!",
+        " ",
+        "..\u00a0",
+        ". ",
+        "\uffff",
+        "a+b&c<d>",
+        "CON",
+        "😀",
+      ])("%p is a key like any other", async (key) => {
+        await storage.put(key, bytes(key));
+        expect(await textOf(storage, key)).toBe(key);
+        expect(await keysOf(storage, "")).toEqual([key]);
+        await storage.delete(key);
+        expect(await keysOf(storage, "")).toEqual([]);
+      });
     });
 
     test("lists in byte order, by any prefix, page by page", async () => {
@@ -245,11 +259,12 @@ export function storageConformance(name: string, make: () => Storage | Promise<S
         await storage.put(`d${i % 3}/k${i}`, bytes(`v${i % 5}`)); // few contents, shared by many keys
         if (i % 4 === 0) await storage.delete(`d${i % 3}/k${i}`);
       };
+      const keys = sweep({ quick: 24, full: 60 });
       await Promise.all([
-        ...Array.from({ length: 60 }, (_, i) => write(i)),
-        ...Array.from({ length: 6 }, () => storage.sweep(0)),
+        ...Array.from({ length: keys }, (_, i) => write(i)),
+        ...Array.from({ length: keys / 8 }, () => storage.sweep(0)),
       ]);
-      for (let i = 0; i < 60; i++)
+      for (let i = 0; i < keys; i++)
         expect(await textOf(storage, `d${i % 3}/k${i}`)).toBe(i % 4 === 0 ? undefined : `v${i % 5}`);
     });
   });

@@ -5,7 +5,7 @@ import { openS3Storage, type S3Options } from "../../src/platform/storage/s3.ts"
 import type { Presign, Storage } from "../../src/platform/storage/storage.ts";
 import { Crash } from "../harness.ts";
 import { describeWith, minio, type S3Server } from "../servers/servers.ts";
-import { freshBucket } from "./buckets.ts";
+import { freshPrefix } from "./buckets.ts";
 
 const MIB = 1 << 20;
 const hello = { expiresSeconds: 60, bytes: 5, sha256: sha256Bytes("hello"), contentType: "text/plain" };
@@ -14,7 +14,7 @@ const send = (to: { url: string; headers?: Record<string, string> }, body: BodyI
   fetch(to.url, { method: "PUT", body, headers });
 
 async function open(server: S3Server, options?: S3Options): Promise<{ storage: Storage; presign: Presign }> {
-  const storage = openS3Storage(await freshBucket(server), options);
+  const storage = openS3Storage(await freshPrefix(server), options);
   return { storage, presign: storage.presign! };
 }
 

@@ -3,7 +3,7 @@ import { StorageError } from "../../src/platform/files.ts";
 import { openS3Storage } from "../../src/platform/storage/s3.ts";
 import { cuttingProxy } from "../servers/proxy.ts";
 import { describeWith, minio } from "../servers/servers.ts";
-import { freshBucket, settingsFor } from "./buckets.ts";
+import { freshPrefix, settingsFor } from "./buckets.ts";
 
 const bytes = (text: string) => new TextEncoder().encode(text);
 const login = { region: "us-east-1", accessKeyId: "a", secretAccessKey: "s3cret" };
@@ -73,7 +73,7 @@ test.each([
 
 describeWith("minio", minio, (server) => {
   test("a connection that was cut is made again, and the put succeeds", async () => {
-    const settings = await freshBucket(server);
+    const settings = await freshPrefix(server);
     using proxy = cuttingProxy(Number(new URL(server.url).port));
     const storage = openS3Storage({ ...settings, s3_endpoint: `http://127.0.0.1:${proxy.port}` });
     proxy.cutAfter(1);

@@ -1,6 +1,5 @@
 import { afterEach, expect, test } from "bun:test";
 import { atEveryFailpoint, fakeClock, manyApps, type TestApp, until } from "../../../test/harness.ts";
-import { listensFor } from "../../http/connection.ts";
 import { createHandler } from "../../http/server.ts";
 import { mount } from "../../routes.ts";
 import { prune } from "./service.ts";
@@ -156,7 +155,7 @@ test("entries older than the retention go, of every workspace", async () => {
 test("the address is the connection's, or what a trusted proxy says", async () => {
   const app = open({ flags: { "http.trusted_proxies": ["127.0.0.1"] } });
   const server = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: createHandler(app.ctx, mount(app.ctx)) });
-  listensFor(app.ctx, server);
+  app.ctx.state.http.listener = server;
   for (const [name, forwarded] of [
     ["a", ""],
     ["b", "1.2.3.4, 198.51.100.7"],

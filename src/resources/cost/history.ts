@@ -3,6 +3,7 @@ import { and, eq, gte, isNotNull, isNull, or } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { usdOf } from "../../lib/money.ts";
 import { DAY_MS } from "../../lib/units.ts";
+import { runTime } from "../billing/run_time.ts";
 import { costMicrosOf } from "../training_jobs/schema.ts";
 import { trainingJobs } from "../training_jobs/table.ts";
 import { sumOf, sumsBy, type Use } from "./sums.ts";
@@ -20,8 +21,8 @@ function usesOf(ctx: Ctx, workspaceId: string, days: number): Use[] {
     provider: row.provider,
     gpuType: row.gpuType,
     gpuCount: row.gpuCount,
-    ms: row.runMs + (row.runSince === null ? 0 : Math.max(0, now - row.runSince)),
-    costMicros: costMicrosOf(row, now),
+    ms: row.runMs + (row.runSince === null ? 0 : Math.max(0, runTime(ctx, row.id) - row.runSince)),
+    costMicros: costMicrosOf(row, runTime(ctx, row.id)),
   }));
 }
 

@@ -43,10 +43,11 @@ export function modelFor(ctx: Ctx, workspaceId: string, input: CreateDeployment)
   const refuse = (why: string) => {
     throw new AppError("invalid_request", `model: ${model.name} ${why}`, { param: "/model" });
   };
-  const mustBeHere = ({ status, error }: ModelRow, who: string) => {
-    if (status === "failed" || status === "missing") refuse(`${who}is ${status}${error ? `: ${error}` : ""}`);
+  const mustBeUsable = (each: ModelRow, subject: string) => {
+    const use = models.usability(ctx, each);
+    if ("never" in use) refuse(`${subject}${use.reason}`);
   };
-  mustBeHere(model, "");
+  mustBeUsable(model, "");
   const parts = partsOf(ctx, workspaceId, model);
   if (!parts)
     return refuse(
@@ -54,7 +55,7 @@ export function modelFor(ctx: Ctx, workspaceId: string, input: CreateDeployment)
     );
   const { base, adapter } = parts;
   if (adapter === null) return model;
-  mustBeHere(base, `belongs to ${base.name}, which `);
+  mustBeUsable(base, `belongs to ${base.name}, which `);
   if (isAdapter(base)) refuse(`belongs to ${base.name}, which is an adapter itself`);
   if (base.architecture !== null && base.architecture !== adapter.architecture)
     refuse(`is an adapter of ${adapter.architecture} models, and ${base.name} is of ${base.architecture}`);

@@ -11,6 +11,7 @@ import { Completion, CompletionRequest } from "../../lib/chat/completion.ts";
 import { EmbeddingList, EmbeddingRequest } from "../../lib/chat/embedding.ts";
 import { AppError } from "../../lib/errors.ts";
 import { isoOrNull } from "../../lib/schema.ts";
+import { runTime } from "../billing/run_time.ts";
 import { hardwareFor } from "./admission.ts";
 import { answer } from "./chat/answer.ts";
 import { bringCheckpoint } from "./results.ts";
@@ -87,9 +88,13 @@ const managing = (ctx: Ctx) => {
         detail: describe("List a deployment's requests", { 200: listOf(DeploymentRequest, "DeploymentRequestList") }),
       },
     )
-    .get("/:id/metrics", ({ principal, params }) => presentMetrics(own(ctx, principal, params.id), ctx.clock.now()), {
-      detail: describe("Get a deployment's metrics", { 200: DeploymentMetrics }),
-    });
+    .get(
+      "/:id/metrics",
+      ({ principal, params }) => presentMetrics(own(ctx, principal, params.id), runTime(ctx, params.id)),
+      {
+        detail: describe("Get a deployment's metrics", { 200: DeploymentMetrics }),
+      },
+    );
 };
 
 const STREAMS = "With stream: true the answer is text/event-stream, ended by [DONE].";

@@ -13,14 +13,21 @@ import * as billing from "../billing/service.ts";
 import * as gpu from "../gpu/service.ts";
 import * as models from "../models/service.ts";
 import { modelFor, mustFit, type Place } from "./admission.ts";
-import { allLive, inflightOf, liveOf, readyOf, seenLoad } from "./fleet/fleet.ts";
+import { allLive, inflightOf, type Live, liveOf, readyOf, seenLoad } from "./fleet/fleet.ts";
 import { halt } from "./fleet/halt.ts";
 import * as moves from "./fleet/moves.ts";
-import { partsOf } from "./fleet/parts.ts";
+import { partsOf, usableParts } from "./fleet/parts.ts";
 import { reload, trafficOf } from "./fleet/reconcile.ts";
 import { machine } from "./machine.ts";
 import { desiredReplicas, type Hardware } from "./policy.ts";
-import { type CreateDeployment, type Deployment, present, presentRequest, type UpdateDeployment } from "./schema.ts";
+import {
+  type CreateDeployment,
+  type Deployment,
+  type Load,
+  present,
+  presentRequest,
+  type UpdateDeployment,
+} from "./schema.ts";
 import { type DeploymentRow, deploymentRequests, deployments } from "./table.ts";
 
 const owned = and(
@@ -72,15 +79,22 @@ export function list(
 export function show(ctx: Ctx, row: DeploymentRow): Deployment {
   const live = liveOf(ctx, row.id);
   const ready = row.status === "serving" && row.parked ? 0 : readyOf(live).length;
-  const load = seenLoad(row, live);
-  const fetching = load.stage === "queued" && row.queueReason?.startsWith("downloading");
-  const progress = fetching ? (models.find(ctx, row.workspaceId, row.modelId ?? "")?.progress ?? 0) : load.progress;
   return present(row, {
     desired: desiredReplicas(row, trafficOf(ctx, row, live)),
     ready,
-    load: { ...load, stage: fetching ? "downloading" : load.stage, progress },
+    load: loadOf(ctx, row, live),
   });
 }
+
+function loadOf(ctx: Ctx, row: DeploymentRow, live: Live): Load {
+  const load = seenLoad(row, live);
+  const parts = load.stage === "queued" && isActive(row) ? usableParts(ctx, row) : undefined;
+  return parts && "waits" in parts && parts.waits === "download"
+    ? { ...load, stage: "downloading", progress: parts.progress }
+    : load;
+}
+
+const isActive = ({ status }: DeploymentRow) => status !== "stopped" && status !== "failed";
 
 export function create(ctx: Ctx, payer: budgets.Payer, input: CreateDeployment, place: Place): DeploymentRow {
   const { workspaceId } = payer;

@@ -143,15 +143,13 @@ export function giveFeedback(ctx: Ctx, workspaceId: string, id: string, given: G
   });
 }
 
-export const PRUNE_LOOP = "detection.prune";
-
 /** For a workspace that goes. What it found is removed by the loop: it may be much. */
 export function removeAll(ctx: Ctx, workspaceId: string) {
   write(ctx.db, (tx) => {
     cancelAll(ctx, tx, workspaceId);
     tx.delete(detectionAccounts).where(eq(detectionAccounts.workspaceId, workspaceId)).run();
   });
-  ctx.wake(PRUNE_LOOP);
+  ctx.wake("detection.prune");
 }
 
 const DAY_MS = 86_400_000;

@@ -6,11 +6,10 @@ import { and, eq, isNotNull, ne, sql } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { closed, meanWatts, read } from "../../lib/pricing/energy.ts";
 import { type Tx, write } from "../../platform/db/db.ts";
+import { runTime } from "../billing/run_time.ts";
 import * as gpu from "../gpu/service.ts";
 import { type JobRow, trainingJobs } from "../training_jobs/table.ts";
 import { powerReadings } from "./table.ts";
-
-export const SAMPLE = "energy.sample";
 
 const onCards = and(isNotNull(trainingJobs.runSince), ne(trainingJobs.gpuType, "cpu"));
 
@@ -23,7 +22,7 @@ export async function sample(ctx: Ctx): Promise<void> {
     const now = ctx.clock.now();
     for (const job of tx.select().from(trainingJobs).where(onCards).all()) {
       const power = powerOf(job.id, holders, watts);
-      if (power) addEnergy(tx, job, power, now);
+      if (power) addEnergy(tx, job, power, { at: runTime(ctx, job.id), now });
     }
   });
 }
@@ -50,8 +49,9 @@ export function powerOf(
   return own.length === 0 ? undefined : { watts: total, alone };
 }
 
-function addEnergy(tx: Tx, job: JobRow, { watts, alone }: Power, now: number) {
-  const { counted, joules, ms } = read(job, watts, now);
+/** `at`: in the time of the job's run. */
+function addEnergy(tx: Tx, job: JobRow, { watts, alone }: Power, { at, now }: { at: number; now: number }) {
+  const { counted, joules, ms } = read(job, watts, at);
   tx.update(trainingJobs).set(counted).where(eq(trainingJobs.id, job.id)).run();
   if (!alone || ms === 0) return;
   const workMs = ms * job.gpuCount;

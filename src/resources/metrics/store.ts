@@ -6,9 +6,6 @@ import { type Db, durable, prepared, write } from "../../platform/db/db.ts";
 import { allFamilies, allSeries, forget, isDirty, restore, type Series } from "../../platform/metrics.ts";
 import { counters } from "./table.ts";
 
-export const STORE = "metrics.store";
-export const STORE_MS = 2_000;
-
 /** What earlier processes had counted, once. */
 export const load: (db: Db) => true = oncePer((db) => {
   for (const kept of db.select().from(counters).all()) restore(db, kept);

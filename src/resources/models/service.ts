@@ -110,6 +110,32 @@ export function fileOf(ctx: Ctx, row: ModelRow): "same" | "changed" | "gone" {
   return same ? "same" : "changed";
 }
 
+/**
+ * Whether a model's file can be opened now. Each `reason` continues a sentence that begins with the model's name.
+ * `waits`: the model may become ready. `recheck`: its header is known, but its file has changed since.
+ */
+export type Usability =
+  | { ready: ModelRow }
+  | { waits: "download" | "check" | "recheck"; progress: number; reason: string }
+  | { never: true; reason: string };
+
+/** Wakes the scan of the models folder where a file there has changed. */
+export function usability(ctx: Ctx, row: ModelRow): Usability {
+  const progress = row.progress ?? 0;
+  if (row.status === "pending") return { waits: "check", progress, reason: "is being checked" };
+  if (row.status === "downloading")
+    return { waits: "download", progress, reason: `is being downloaded (${Math.floor(progress * 100)} %)` };
+  if (row.status !== "ready") return { never: true, reason: `is ${row.status}${row.error ? `: ${row.error}` : ""}` };
+  const file = fileOf(ctx, row);
+  if (file === "same") return { ready: row };
+  if (file === "changed" && row.workspaceId === null) {
+    ctx.wake("models.scan");
+    return { waits: "recheck", progress, reason: "has a file that has changed and is being checked again" };
+  }
+  const what = file === "gone" ? "has lost its file" : "has a file that has changed since it was checked";
+  return { never: true, reason: `${what}: delete the model and fetch it again` };
+}
+
 export function shapeOf(row: ModelRow): ModelShape {
   if (!row.shape) throw new AppError("unsupported_state", `Model ${row.name} is ${row.status}`, { param: "/model" });
   return row.shape;

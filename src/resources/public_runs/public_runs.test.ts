@@ -2,7 +2,6 @@ import { afterEach, expect, test } from "bun:test";
 import { tarGz } from "../../../test/archives.ts";
 import { jobRow } from "../../../test/fake_trainers.ts";
 import { fakeClock, manyApps, type Options, type TestApp } from "../../../test/harness.ts";
-import { listensFor } from "../../http/connection.ts";
 import { createHandler } from "../../http/server.ts";
 import { write } from "../../platform/db/db.ts";
 import { mount } from "../../routes.ts";
@@ -201,7 +200,7 @@ test("each address counts, and a network of IPv6 is one", async () => {
   const app = begin({ flags: { "http.trusted_proxies": ["127.0.0.1"] } });
   const id = await run(app);
   const server = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: createHandler(app.ctx, mount(app.ctx)) });
-  listensFor(app.ctx, server);
+  app.ctx.state.http.listener = server;
   const counts: number[] = [];
   for (const from of ["198.51.100.1", "198.51.100.2", "198.51.100.1", "2001:db8::1", "2001:db8::2"]) {
     const headers = { "x-forwarded-for": from };

@@ -11,8 +11,6 @@ import * as secrets from "../secrets/service.ts";
 import { ID, type PutTracker, present, type TrackerIntegration } from "./schema.ts";
 import { type IntegrationRow, trackerIntegrations, trackerRuns } from "./table.ts";
 
-export const TRACK = "settings.track";
-
 const byWorkspace = preparedRow(
   trackerIntegrations,
   eq(trackerIntegrations.workspaceId, sql.placeholder("workspaceId")),
@@ -67,7 +65,7 @@ export function put(ctx: Ctx, workspaceId: string, input: PutTracker): { row: In
     emit(tx, event, { workspaceId, now }, report);
     return { row, created: old === undefined };
   });
-  ctx.wake(TRACK);
+  ctx.wake("tracker.send");
   return saved;
 }
 

@@ -9,7 +9,7 @@ import { mustBeOpen } from "../storage_usage/service.ts";
 import { machine } from "./machine.ts";
 import * as deletion from "./state/deletion.ts";
 import { note } from "./state/notes.ts";
-import { currentJob, isFinished, mustGet, RECONCILE } from "./state/rows.ts";
+import { currentJob, isFinished, mustGet } from "./state/rows.ts";
 import type { JobRow } from "./table.ts";
 
 /** Ends a job at once, or when its worker has ended. Cancelling twice changes nothing. */
@@ -56,7 +56,7 @@ function move(ctx: Ctx, before: JobRow, participle: string, step: Step): JobRow 
     if (moved) afterCommit(tx, () => ctx.state.trainingJobs.changes.notify(moved.id));
     return moved;
   });
-  ctx.wake(RECONCILE);
+  ctx.wake("training_jobs.reconcile");
   if (row) return row;
   throw unsupported(`Training job ${before.id} is ${before.status} and cannot be ${participle}`);
 }

@@ -1,7 +1,7 @@
 import { afterEach, expect, test } from "bun:test";
 import { atEveryFailpoint, fakeClock, manyApps, type Options, type TestApp } from "../../../test/harness.ts";
 import { describeWith, minio } from "../../../test/servers/servers.ts";
-import { freshBucket } from "../../../test/storage/buckets.ts";
+import { freshPrefix } from "../../../test/storage/buckets.ts";
 import { durable } from "../../platform/db/db.ts";
 import { looseKeys } from "../loose_keys/table.ts";
 import { uploads } from "../uploads/table.ts";
@@ -14,7 +14,7 @@ const MIB = 2 ** 20;
 
 describeWith("volumes in a bucket, against MinIO", minio, (server) => {
   async function volume(options: Options = {}) {
-    const settings = await freshBucket(server);
+    const settings = await freshPrefix(server);
     const flags = Object.fromEntries(Object.entries(settings).map(([name, value]) => [`storage.${name}`, value]));
     const app = open({ ...options, flags: { ...flags, ...options.flags } });
     await app.call("POST", "/v1/volumes", { name: "lab" });

@@ -3,7 +3,7 @@ import type { Ctx } from "../../context.ts";
 import { emit } from "../../events/emit.ts";
 import { AppError } from "../../lib/errors.ts";
 import { write } from "../../platform/db/db.ts";
-import { DELIVER_LOOP, enqueue } from "./delivery/enqueue.ts";
+import { enqueue } from "./delivery/enqueue.ts";
 import { TEST } from "./kinds.ts";
 import { type Delivery, presentDelivery } from "./schema.ts";
 import * as endpoints from "./service.ts";
@@ -51,7 +51,7 @@ export function sendTest(ctx: Ctx, workspaceId: string, endpointId: string): Del
     const event = { id: emit(tx, TEST, { workspaceId, now }, data), workspaceId, type: TEST, createdAt: now, data };
     return enqueue(tx, event, { endpoint, trigger: "test", now });
   });
-  ctx.wake(DELIVER_LOOP);
+  ctx.wake("webhooks.deliver");
   return row;
 }
 
@@ -67,7 +67,7 @@ export function resend(ctx: Ctx, workspaceId: string, endpointId: string, delive
     endpoints.mustBeEnabled(ctx, workspaceId, endpointId);
     return tx.update(webhookDeliveries).set(asked(ctx)).where(known).returning().get() as DeliveryRow;
   });
-  ctx.wake(DELIVER_LOOP);
+  ctx.wake("webhooks.deliver");
   return row;
 }
 

@@ -13,7 +13,7 @@ import { maskSecret, mintSecret } from "../../lib/webhooks/signature.ts";
 import { afterCommit, type Tx, write } from "../../platform/db/db.ts";
 import { preparedInsert, preparedRow } from "../../platform/db/row.ts";
 import { cancelWaiting } from "./delivery/cancel.ts";
-import { DELIVER_LOOP, enqueueBody } from "./delivery/enqueue.ts";
+import { enqueueBody } from "./delivery/enqueue.ts";
 import { requireReachable } from "./guard.ts";
 import { machine, report } from "./machine.ts";
 import { rotate, type Secrets } from "./rotation.ts";
@@ -222,7 +222,7 @@ export function tellService(ctx: Ctx, tx: Tx, workspaceId: string, told: { event
   );
   const event = { id: newId("evt", now), workspaceId, type: told.event, createdAt: now, body };
   enqueueBody(tx, event, [{ endpoint, trigger: "scheduled", now }]);
-  afterCommit(tx, () => ctx.wake(DELIVER_LOOP));
+  afterCommit(tx, () => ctx.wake("webhooks.deliver"));
 }
 
 export { requireReachable };

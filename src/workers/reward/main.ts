@@ -11,6 +11,7 @@ import { dieWithParent } from "../../native/parent_death.ts";
 import { type HarnessReply, type Interpreter, Violation } from "./interpreter.ts";
 import { lockDown } from "./lockdown.ts";
 import { receive, send } from "./pipes.ts";
+import { readOutcome } from "./reward_value.ts";
 
 type Language = "python" | "javascript";
 const say = (message: FromReward) => send(message);
@@ -80,7 +81,7 @@ function call(interpreter: Interpreter, { nonce, entry, samples, whole }: Call) 
   if (!begun.ok) {
     // It may not fit into memory. The batch before is still in there: nothing may be called with it.
     const message = begun.error.message.slice(0, FAULT_EACH);
-    const failed = outcome({ fault: { ...begun.error, message } }, 0);
+    const failed = readOutcome({ fault: { ...begun.error, message } }, 0);
     return sayAll(nonce, new Array<Outcome>(samples.length).fill(failed));
   }
   if (whole) {
@@ -96,7 +97,7 @@ function call(interpreter: Interpreter, { nonce, entry, samples, whole }: Call) 
       op: "outcomes",
       nonce,
       from: index,
-      outcomes: [outcome(reply.ok ? reply.value : { fault: reply.error }, ms)],
+      outcomes: [readOutcome(reply.ok ? reply.value : { fault: reply.error }, ms)],
     });
   }
 }
@@ -118,7 +119,7 @@ async function callIsolated(renew: () => Promise<Interpreter>, code: RewardCode,
     const startedAt = performance.now();
     const interpreter = await renew();
     const given = scoreAlone(interpreter, code, entry, sample);
-    say({ op: "outcomes", nonce, from: index, outcomes: [outcome(given, performance.now() - startedAt)] });
+    say({ op: "outcomes", nonce, from: index, outcomes: [readOutcome(given, performance.now() - startedAt)] });
     Bun.gc(true); // each held some 40 MB
   }
 }
@@ -148,12 +149,5 @@ function callWhole(interpreter: Interpreter, count: number): Outcome[] | undefin
   }
   if (!Array.isArray(reply.values) || reply.values.length !== count)
     throw new Violation("An answer of the wrong length");
-  return reply.values.map((value) => outcome(value, ms));
-}
-
-/** The harness shares its world with the code it calls: nothing it says is taken as it is. */
-function outcome(given: unknown, ms: number): Outcome {
-  const { value, fault } = (given ?? {}) as { value?: unknown; fault?: unknown };
-  if (typeof value === "number" && Number.isFinite(value)) return { value, fault: null, ms };
-  return { value: null, fault: Fault.parse(fault), ms };
+  return reply.values.map((value) => readOutcome(value, ms));
 }

@@ -3,9 +3,9 @@
  * comes. The client's leaving reaches the worker through the aborted fetch.
  */
 import type { Ctx } from "../../../context.ts";
-import { callerOf } from "../../../http/audit.ts";
-import { keepOpen, promisesNothing } from "../../../http/connection.ts";
+import { keepOpen } from "../../../http/connection.ts";
 import { openStream } from "../../../http/limits/streams.ts";
+import { callerOf, skipFlush } from "../../../http/request_state.ts";
 import { AppError } from "../../../lib/errors.ts";
 import { counter } from "../../../platform/metrics.ts";
 import * as billing from "../../billing/service.ts";
@@ -45,7 +45,7 @@ const wakes = counter("verk_deployment_wakes_total", "Times that a request woke 
 export async function answer(ctx: Ctx, row: DeploymentRow, request: Request, ask: Ask): Promise<Response> {
   mustBeOpen(row);
   keepOpen(ctx, request);
-  promisesNothing(request);
+  skipFlush(request);
   const caller = callerOf(request);
   const close = ask.body.stream && caller ? openStream(ctx, caller) : () => {};
   const live = liveOf(ctx, row.id);

@@ -15,6 +15,22 @@ export function partsOf(ctx: Ctx, workspaceId: string, model: ModelRow): Parts |
   return base && { base, adapter: model };
 }
 
+export type UsableParts = { ready: Parts } | Exclude<models.Usability, { ready: ModelRow }>;
+
+/** The files that a replica loads, or the reason why they cannot be opened. The reason names the model. */
+export function usableParts(ctx: Ctx, row: DeploymentRow): UsableParts {
+  const model = models.find(ctx, row.workspaceId, row.modelId ?? row.model);
+  if (!model) return { never: true, reason: `The model ${row.model} was deleted` };
+  const parts = partsOf(ctx, row.workspaceId, model);
+  if (!parts) return { never: true, reason: `The base model of the adapter ${row.model} was deleted` };
+  for (const each of [parts.adapter, parts.base]) {
+    const use = each ? models.usability(ctx, each) : undefined;
+    if (!each || !use || "ready" in use) continue;
+    return { ...use, reason: `The model ${each === model ? row.model : each.name} ${use.reason}` };
+  }
+  return { ready: parts };
+}
+
 /** The size of a replica: as asked for, or as configured, and never more context than the model was made for. */
 export function sizeOf(ctx: Ctx, row: DeploymentRow, base: ModelRow) {
   const { context_length, parallel } = ctx.config.serving;

@@ -5,10 +5,7 @@
 import { notInArray } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import { AppError } from "../../../lib/errors.ts";
-import { followClock } from "../../billing/clock.ts";
 import * as gpu from "../../gpu/service.ts";
-import * as models from "../../models/service.ts";
-import type { ModelRow } from "../../models/table.ts";
 import { desiredReplicas, isParkable, mayPark, type Traffic } from "../policy.ts";
 import { type DeploymentRow, deployments } from "../table.ts";
 import { allLive, inflightOf, type Live, liveOf, type Replica, readyOf, startingOf, turnAway } from "./fleet.ts";
@@ -16,7 +13,7 @@ import { endAll, keepToBudget, park } from "./halt.ts";
 import { payerOf } from "./hosts.ts";
 import { launch } from "./launch.ts";
 import * as moves from "./moves.ts";
-import { type Parts, partsOf } from "./parts.ts";
+import { usableParts } from "./parts.ts";
 import { gone, prove, reapHung, retire, unqueue } from "./replica.ts";
 import { keepSpare } from "./spare.ts";
 
@@ -25,28 +22,26 @@ export function begin(ctx: Ctx) {
   gpu.clear(ctx);
   moves.recover(ctx);
   gpu.onFreed(ctx, () => ctx.wake("deployments.reconcile"));
-  const broken = (error: unknown) => ctx.log.error("deployments did not close in order", { error });
-  ctx.closing.addEventListener("abort", () => void close(ctx).catch(broken));
   gpu.registerKind(ctx, "deployment", {
     idle: () => idleHolders(ctx),
     evict: (holder, why) => giveWay(ctx, holder, why),
   });
 }
 
-const CLOSING_MS = 5_000; // what is being answered may end well
+const CLOSING_MS = 5_000; // requests that are being answered may end well
 
-async function close(ctx: Ctx) {
+/** Rejects the requests that wait for a replica, and aborts those that take longer than `signal` allows. */
+export async function close(ctx: Ctx, signal: AbortSignal) {
   const closing = new AppError("shutting_down", "The server is shutting down", { retryAfterSeconds: 5 });
   moves.keepAllAccounts(ctx);
   for (const live of allLive(ctx)) turnAway(live, closing);
   const flying = () => allLive(ctx).flatMap(({ flights }) => [...flights]);
   const until = ctx.clock.now() + CLOSING_MS;
-  while (flying().length > 0 && ctx.clock.now() < until) await ctx.clock.sleep(50);
+  while (flying().length > 0 && ctx.clock.now() < until && !signal.aborted) await ctx.clock.sleep(50, signal);
   for (const flight of flying()) flight.abort(closing);
 }
 
 export async function reconcile(ctx: Ctx): Promise<void> {
-  followClock(ctx);
   const rows = ctx.db
     .select()
     .from(deployments)
@@ -96,9 +91,10 @@ function scale(ctx: Ctx, row: DeploymentRow, live: Live, want: number) {
   const due = Math.max(row.nextAttemptAt ?? 0, live.growAt) <= ctx.clock.now();
   if (have >= want) unqueue(ctx, live);
   if (have < want && live.launching === 0 && due) {
-    const parts = usableParts(ctx, row, live);
-    if (!parts) return;
-    launch(ctx, row, parts).catch((error) =>
+    const parts = usableParts(ctx, row);
+    if ("waits" in parts) return moves.waits(ctx, row, parts.reason);
+    if ("never" in parts) return gone(ctx, live, parts.reason, false);
+    launch(ctx, row, parts.ready).catch((error) =>
       ctx.log.error("a replica could not be launched", { deployment: row.id, error }),
     );
   } else if (have > want) {
@@ -106,35 +102,6 @@ function scale(ctx: Ctx, row: DeploymentRow, live: Live, want: number) {
     if (spare) void retire(ctx, spare, "fewer replicas are needed");
   }
 }
-
-/** What it loads as files that can be opened; until then the deployment waits, and fails with the model. */
-function usableParts(ctx: Ctx, row: DeploymentRow, live: Live): Parts | undefined {
-  const model = models.find(ctx, row.workspaceId, row.modelId ?? row.model);
-  const parts = model && partsOf(ctx, row.workspaceId, model);
-  if (!parts) gone(ctx, live, `The model ${row.model} ${model ? "has no base any more" : "is gone"}`, false);
-  const all = parts ? [parts.adapter, parts.base].filter((each) => each !== null) : [];
-  return parts && all.every((each) => isUsable(ctx, row, live, each)) ? parts : undefined;
-}
-
-function isUsable(ctx: Ctx, row: DeploymentRow, live: Live, model: ModelRow): boolean {
-  const file = model.status === "ready" ? models.fileOf(ctx, model) : undefined;
-  if (file === "same") return true;
-  if (file === "changed" && model.workspaceId === null) {
-    moves.waits(ctx, row, "the model's file has changed and is being checked");
-    ctx.wake("models.scan");
-    return false;
-  }
-  if (model.status === "downloading" || model.status === "pending") {
-    const percent = Math.floor((model.progress ?? 0) * 100);
-    moves.waits(ctx, row, model.status === "pending" ? "the model is being checked" : `downloading ${percent} %`);
-    return false;
-  }
-  const why = file ? `has a file that is ${file}: delete the model and fetch it again` : stateOf(model);
-  gone(ctx, live, `The model ${model.id === row.modelId ? row.model : model.name} ${why}`, false);
-  return false;
-}
-
-const stateOf = (model: ModelRow) => `is ${model.status}${model.error ? `: ${model.error}` : ""}`;
 
 export function trafficOf(ctx: Ctx, row: DeploymentRow, live: Live): Traffic {
   const ready = readyOf(live);

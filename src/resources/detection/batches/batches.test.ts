@@ -13,7 +13,7 @@ const { open, closeAll } = manyDetecting();
 afterEach(closeAll);
 
 const PATH = "/api/detect/batch";
-const LOOPS = ["detection.batches"];
+const LOOPS = ["detection.batches"] as const;
 const send = async (app: DetectingApp, images: object[], more: object = {}) => {
   const { status, body } = await app.call("POST", PATH, { images, ...more });
   expect([status, body]).toMatchObject([202, { totalImages: images.length }]);

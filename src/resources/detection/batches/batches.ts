@@ -24,8 +24,6 @@ import { namedModels } from "../policy.ts";
 import { type Batch, type CreateBatch, present, type ResultsQuery } from "../schema.ts";
 import { type BatchRow, detectionBatches, detectionItems, detections, type ItemRow } from "../table.ts";
 
-export const BATCH_LOOP = "detection.batches";
-
 export const batchesDir = ({ config }: Pick<Ctx, "config">) => join(config.data_dir, "detection");
 export const batchFile = (ctx: Pick<Ctx, "config">, id: string) => join(batchesDir(ctx), `${id}.images`);
 
@@ -57,7 +55,7 @@ export async function create(ctx: Ctx, workspaceId: string, input: CreateBatch, 
       return made;
     });
     live.bell.resolve();
-    ctx.wake(BATCH_LOOP);
+    ctx.wake("detection.batches");
     return answer;
   } catch (error) {
     await rm(batchFile(ctx, id), { force: true });
@@ -201,7 +199,7 @@ export function cancel(ctx: Ctx, workspaceId: string, id: string): BatchRow {
     const row = mustGet(ctx, workspaceId, id);
     const now = ctx.clock.now();
     const ended = transition(tx, machine, "cancel", { id, now }, { finishedAt: now });
-    if (ended) ctx.wake(BATCH_LOOP);
+    if (ended) ctx.wake("detection.batches");
     else if (row.status !== "cancelled")
       throw new AppError("unsupported_state", `Batch ${id} is ${row.status} already`);
     return ended ?? row;
@@ -215,7 +213,7 @@ export function cancelAll(ctx: Ctx, tx: Tx, workspaceId: string) {
   const mine = and(eq(detectionBatches.workspaceId, workspaceId), isNull(finishedAt));
   for (const row of tx.select({ id }).from(detectionBatches).where(mine).all())
     transition(tx, machine, "cancel", { id: row.id, now }, { finishedAt: now });
-  ctx.wake(BATCH_LOOP);
+  ctx.wake("detection.batches");
 }
 
 /** Of these, those that are still to be done. */

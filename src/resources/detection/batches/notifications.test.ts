@@ -13,7 +13,7 @@ afterEach(async () => {
   for (const each of receivers.splice(0)) await each.stop();
 });
 
-const LOOPS = ["detection.batches", "webhooks.deliver", "webhooks.fan_out"];
+const LOOPS = ["detection.batches", "webhooks.deliver", "webhooks.fan_out"] as const;
 const receiver = (...args: Parameters<typeof startTlsReceiver>) => {
   const made = startTlsReceiver(...args);
   receivers.push(made);

@@ -1,6 +1,7 @@
 import { afterEach, expect, jest, test } from "bun:test";
 import type { Ctx } from "../../../context.ts";
 import type { FromInspector, ToInspector } from "../../../workers/protocol.ts";
+import { ModelsState } from "../live.ts";
 import { inspect, placeBuiltin } from "./inspect.ts";
 
 afterEach(() => jest.useRealTimers());
@@ -25,7 +26,7 @@ function fakeProcesses() {
     spawned.push(child);
     return { send: (message: ToInspector) => child.asked.push(message), stop: () => child.stops++ };
   };
-  return { spawned, ctx: { supervisor: { spawn } } as unknown as Ctx };
+  return { spawned, ctx: { supervisor: { spawn }, state: { models: new ModelsState() } } as unknown as Ctx };
 }
 
 const refused = (path: string): FromInspector => ({ type: "refused", path, error: `no: ${path}` });

@@ -21,7 +21,7 @@ import { report } from "../machine.ts";
 import { PRIORITIES, type TrainingJob } from "../schema.ts";
 import { note } from "../state/notes.ts";
 import { mustHaveRoom } from "../state/queue.ts";
-import { blankJob, RECONCILE } from "../state/rows.ts";
+import { blankJob } from "../state/rows.ts";
 import { type JobRow, trainingJobs } from "../table.ts";
 import { presentJob } from "../views/jobs.ts";
 import { publishingTime } from "../views/publishing.ts";
@@ -110,7 +110,7 @@ function insertJob(ctx: Ctx, { warnings }: Draft, row: JobRow, once: Once | unde
     once?.keep(tx, presented);
     return presented;
   });
-  ctx.wake(RECONCILE);
+  ctx.wake("training_jobs.reconcile");
   return answer;
 }
 

@@ -22,8 +22,9 @@ const LONGEST_MS = 10 * MINUTE_MS;
 export async function preview(ctx: Ctx, job: JobRow, signal: AbortSignal): Promise<Preview | { error: JobError }> {
   const holder = `${job.id}/preview`;
   try {
-    const model = baseModelOf(ctx, job);
-    if (typeof model === "string") return refused(`The model cannot be loaded now: the job ${model}`, "/base_model");
+    const base = baseModelOf(ctx, job);
+    if ("waits" in base) return refused(`The preview cannot start now: it ${base.waits}`, "/base_model");
+    const model = base.ready;
     const grant = await memoryFor(ctx, job, holder, signal);
     if (grant.status !== "granted") return refused(grant.reason, "/gpu");
     const plan = planOf(ctx, job, model);

@@ -33,17 +33,17 @@ export function modelFor(ctx: Ctx, workspaceId: string, name: string): Trainable
       `No model ${JSON.stringify(name.slice(0, 120))}: see GET /v1/models, or download one with POST /v1/models/pull`,
       { param: "/base_model" },
     );
-  const { shape } = model;
-  const why = whyUntrainable(model);
-  if (why !== undefined || !shape)
-    throw new AppError("schema", `base_model: ${model.name} ${why}`, { param: "/base_model" });
-  return { ...model, shape };
+  const why = whyUntrainable(ctx, model);
+  if (why !== undefined) throw new AppError("schema", `base_model: ${model.name} ${why}`, { param: "/base_model" });
+  return { ...model, shape: models.shapeOf(model) };
 }
 
-function whyUntrainable({ status, error, progress, shape }: ModelRow): string | undefined {
-  if (status === "downloading" || status === "pending")
-    return `is not ready yet (${status}${progress === null ? "" : `, ${Math.floor(progress * 100)} %`}): try again later`;
-  if (status !== "ready" || !shape) return `is ${status}${error ? `: ${error}` : ""}`;
+/** A file that is being checked again does not matter here: the job waits for the check before it starts. */
+function whyUntrainable(ctx: Ctx, model: ModelRow): string | undefined {
+  const use = models.usability(ctx, model);
+  if ("never" in use) return use.reason;
+  if ("waits" in use && use.waits !== "recheck") return `${use.reason}: try again when it is ready`;
+  const shape = models.shapeOf(model);
   if (shape.type === "adapter")
     return "is an adapter: set base_model to its base model, and resume_from to the checkpoint to start from";
   if (!ARCHITECTURES.includes(shape.architecture))

@@ -11,7 +11,6 @@ import { durable, write } from "../../../platform/db/db.ts";
 import { LostKeyError } from "../../../platform/storage/storage.ts";
 import * as signed from "../../signed_urls/service.ts";
 import { keptCheckpoints } from "../state/checkpoint_files.ts";
-import { RECONCILE } from "../state/rows.ts";
 import {
   type CheckpointRow,
   type ExportRow,
@@ -111,7 +110,7 @@ function checkpointOf(ctx: Ctx, job: JobRow, name: string | undefined): Checkpoi
 const WAIT_MS = 2 * SECOND_MS; // an adapter is ready within this time
 
 /** Requests the file; the loop makes it if it does not exist yet. */
-export async function download(ctx: Ctx, caller: signed.Asker, job: JobRow, query: ModelQuery): Promise<ModelDownload> {
+export async function download(ctx: Ctx, caller: signed.Call, job: JobRow, query: ModelQuery): Promise<ModelDownload> {
   const kind = kindOf(job, query);
   if (kind.variant === "files") return present(ctx, caller, { job, row: mustHaveFiles(ctx, job, kind) });
   const checkpoint = checkpointOf(ctx, job, query.checkpoint);
@@ -131,7 +130,7 @@ export async function download(ctx: Ctx, caller: signed.Asker, job: JobRow, quer
 }
 
 async function waitForExport(ctx: Ctx, row: ExportRow): Promise<ExportRow> {
-  ctx.wake(RECONCILE);
+  ctx.wake("training_jobs.reconcile");
   const until = ctx.clock.now() + WAIT_MS;
   const over = AbortSignal.timeout(WAIT_MS);
   for (;;) {
@@ -150,7 +149,7 @@ function mustHaveFiles(ctx: Ctx, job: JobRow, kind: ExportKind): ExportRow {
 
 type Download = { job: JobRow; row: ExportRow; checkpoint?: CheckpointRow };
 
-async function present(ctx: Ctx, caller: signed.Asker, { job, row, checkpoint }: Download): Promise<ModelDownload> {
+async function present(ctx: Ctx, caller: signed.Call, { job, row, checkpoint }: Download): Promise<ModelDownload> {
   const expiresAt = signed.expiryAfter(ctx, undefined);
   const ready = row.status === "ready" && row.storageKey !== null;
   const direct = ready

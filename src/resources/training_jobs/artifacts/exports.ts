@@ -113,9 +113,9 @@ async function makeExport(ctx: Ctx, row: ExportRow) {
     const adapter = { dir: checkpointDir(ctx, checkpoint.path), name: "adapter.gguf" };
     const from = row.variant === "adapter" ? adapter : out;
     if (row.variant !== "adapter") {
-      const model = baseModelOf(ctx, job);
-      if (typeof model === "string") return; // retried in the next round
-      await runTrainer(ctx, job, { row, checkpoint, out, model });
+      const base = baseModelOf(ctx, job);
+      if ("waits" in base) return; // retried in the next round
+      await runTrainer(ctx, job, { row, checkpoint, out, model: base.ready });
     }
     await store(ctx, { job, row, checkpoint, from });
   } finally {

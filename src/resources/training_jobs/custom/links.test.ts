@@ -107,7 +107,7 @@ jailed("C1: links, FIFOs, sockets and second names of outside files do not get i
   await on.reaches(id, "completed", 60_000);
   const log = await logOf(on, id);
   for (const name of ["key", "passwd", "fifo", "dir"])
-    expect(log).toContain(`output/${name} was not kept: it is no regular file`);
+    expect(log).toContain(`output/${name} was not kept: it is not a regular file`);
   expect(log).not.toContain("linked a");
   expect(log).not.toContain("made a");
   const tar = await tarOf(on, id);

@@ -78,10 +78,10 @@ test("an output that was removed is empty, and one that holds files gives them b
 
 test("M7: the faults of 200,000 links are counted, not listed", () => {
   const faults = new FaultLines();
-  const skipped = new Map(Array.from({ length: 200_000 }, (_, i) => [`link${i}`, "it is no regular file"]));
+  const skipped = new Map(Array.from({ length: 200_000 }, (_, i) => [`link${i}`, "it is not a regular file"]));
   faults.addSkipped("output", { files: new Map(), skipped, hidden: true });
   expect(faults.lines()).toHaveLength(21);
   expect(faults.lines()[0]).toStartWith("output: some directories cannot be read");
-  expect(faults.lines()[1]).toBe("output/link0 was not kept: it is no regular file");
+  expect(faults.lines()[1]).toBe("output/link0 was not kept: it is not a regular file");
   expect(faults.lines()[20]).toBe("and 199981 more of the kind");
 });

@@ -21,7 +21,7 @@ import { startFault } from "../state/inputs.ts";
 import type { Run } from "../state/live.ts";
 import * as moves from "../state/moves.ts";
 import { recordStep } from "../state/progress.ts";
-import { currentJob, RECONCILE } from "../state/rows.ts";
+import { currentJob } from "../state/rows.ts";
 import type { JobError, JobRow } from "../table.ts";
 import { buildJobDir, type JobDir, removeJobDir } from "./files.ts";
 import { linesOf, type Point, pointOf, throttled } from "./output.ts";
@@ -51,7 +51,7 @@ export function startCustom(ctx: Ctx, job: JobRow, cards: readonly string[]) {
     .finally(() => {
       live.removeRun(job.id);
       over.resolve();
-      ctx.wake(RECONCILE);
+      ctx.wake("training_jobs.reconcile");
     });
 }
 

@@ -6,6 +6,7 @@ import { type Driver, gpuNodes, readDriver } from "../../../platform/machine/gpu
 import { volumeOf, workspaceOf } from "../../../sandbox/files/sandbox_dir.ts";
 import { SESSION_ENV, sessionMounts } from "../../../sandbox/jail/session_root.ts";
 import type { JailSpec } from "../../../sandbox/jail/types.ts";
+import { runTime } from "../../billing/run_time.ts";
 import { runtimeMs } from "../policy.ts";
 import type { JobRow } from "../table.ts";
 import { DATASET, type JobDir, OUTPUT } from "./files.ts";
@@ -66,7 +67,7 @@ export function specOf(ctx: Ctx, job: JobRow, { dir: { work, copies }, gpu, secr
       memoryBytes,
       openFiles: OPEN_FILES,
       cpuSeconds: 0, // wallMs is the limit
-      wallMs: Math.max(1000, limitMs - runtimeMs(job, ctx.clock.now())),
+      wallMs: Math.max(1000, limitMs - runtimeMs(job, runTime(ctx, job.id))),
       fileBytes: disk_mib * MIB,
       disk: { at: "/workspace", bytes: disk_mib * MIB, entries },
     },

@@ -10,7 +10,7 @@ import { asks } from "../../../http/query.ts";
 import { AppError } from "../../../lib/errors.ts";
 import { SECOND_MS } from "../../../lib/units.ts";
 import { LostKeyError } from "../../../platform/storage/storage.ts";
-import { currentJob, isFinished, mustGet, RECONCILE } from "../state/rows.ts";
+import { currentJob, isFinished, mustGet } from "../state/rows.ts";
 import type { JobRow } from "../table.ts";
 import { follow } from "./reading.ts";
 
@@ -81,7 +81,7 @@ async function full(ctx: Ctx, request: Request, job: JobRow): Promise<Response> 
 /** Waits if the job has just ended and its text is still on its way into the storage. */
 async function keyOf(ctx: Ctx, { id, logKey }: JobRow): Promise<string> {
   if (logKey !== null) return logKey;
-  ctx.wake(RECONCILE);
+  ctx.wake("training_jobs.reconcile");
   const over = AbortSignal.any([AbortSignal.timeout(WAIT_MS), ctx.closing]);
   while (!over.aborted) {
     const key = currentJob(ctx.db, id)?.logKey;

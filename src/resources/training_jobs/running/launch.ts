@@ -24,8 +24,9 @@ export async function launch(ctx: Ctx, job: JobRow): Promise<void> {
   if (lacking !== undefined) return moves.setQueueReason(ctx, job, `waits for disk space: ${lacking}`);
   await live.launching(job.id, async () => {
     try {
-      const model = job.method === "custom" ? undefined : baseModelOf(ctx, job);
-      if (typeof model === "string") return moves.setQueueReason(ctx, job, model);
+      const base = job.method === "custom" ? undefined : baseModelOf(ctx, job);
+      if (base && "waits" in base) return moves.setQueueReason(ctx, job, base.waits);
+      const model = base?.ready;
       const checkpoint = model && (await alignCheckpoints(ctx, job));
       if (checkpoint && checkpoint.step >= job.totalSteps) return await finishNow(ctx, job, checkpoint);
       await lease(ctx, job, { model, checkpoint });

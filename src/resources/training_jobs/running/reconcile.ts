@@ -5,7 +5,7 @@
 import { and, desc, inArray, isNotNull, isNull } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import { MINUTE_MS } from "../../../lib/units.ts";
-import { followClock } from "../../billing/clock.ts";
+import { runTime } from "../../billing/run_time.ts";
 import { costOf } from "../../billing/service.ts";
 import * as gpu from "../../gpu/service.ts";
 import { startNextExport } from "../artifacts/exports.ts";
@@ -16,7 +16,7 @@ import type { Run } from "../state/live.ts";
 import * as moves from "../state/moves.ts";
 import { MOST_TRIED, queuedJobs } from "../state/queue.ts";
 import { inOrder } from "../state/queue_order.ts";
-import { currentJob, RECONCILE } from "../state/rows.ts";
+import { currentJob } from "../state/rows.ts";
 import { type JobRow, trainingJobs } from "../table.ts";
 import { launch, releaseMemory } from "./launch.ts";
 
@@ -26,7 +26,7 @@ const SAVE_MS = 15 * MINUTE_MS; // enough for a step and a checkpoint; a slower 
 export function begin(ctx: Ctx) {
   moves.requeueInterrupted(ctx);
   gpu.registerKind(ctx, "training_job", { idle: () => [], evict: async () => {} });
-  gpu.onFreed(ctx, () => ctx.wake(RECONCILE));
+  gpu.onFreed(ctx, () => ctx.wake("training_jobs.reconcile"));
 }
 
 /** Lets all runs save and end until `signal` aborts. Rows keep their status; the next server resumes the jobs. */
@@ -40,7 +40,6 @@ export async function close(ctx: Ctx, signal: AbortSignal): Promise<void> {
 
 export async function reconcile(ctx: Ctx): Promise<void> {
   if (ctx.closing.aborted) return;
-  followClock(ctx);
   const live = ctx.state.trainingJobs;
   enforceCredit(ctx);
   const rows = activeRows(ctx);
@@ -93,7 +92,7 @@ function reconcileJob(ctx: Ctx, row: JobRow) {
   moves.recordActivity(ctx, row);
   if (row.status === "cancelling") return stopRun(ctx, run, "cancelled");
   if (!shouldRun) return saveRun(ctx, run);
-  const now = ctx.clock.now();
+  const now = runTime(ctx, row.id);
   const runMicros = row.runSince === null ? 0 : costOf(row.rateMicros, now - row.runSince);
   const runtimeMs = ctx.config.training.max_runtime_minutes * MINUTE_MS;
   const error = exceededLimit(row, { runtimeMs, runMicros, now });

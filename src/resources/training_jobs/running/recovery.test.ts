@@ -121,7 +121,7 @@ test("after a kill of the server what ran is queued again, and its time counts u
   const ran = {
     gpu: { type: "cpu", count: 1 },
     runSince: now - 60_000,
-    updatedAt: now - 24_000,
+    runUntil: now - 24_000,
     rateMicros: 3_600_000,
   };
   const running = on.add({ status: "running", ...ran });

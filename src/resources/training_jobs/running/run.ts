@@ -12,7 +12,6 @@ import type { Run } from "../state/live.ts";
 import * as moves from "../state/moves.ts";
 import { pathsOf } from "../state/paths.ts";
 import * as progress from "../state/progress.ts";
-import { RECONCILE } from "../state/rows.ts";
 import type { JobRow } from "../table.ts";
 import { finish } from "./results.ts";
 import { type Scoring, scoringFor } from "./scoring.ts";
@@ -39,7 +38,7 @@ export function start(ctx: Ctx, { job, task, cards }: Start) {
     release();
     live.removeRun(job.id);
     over.resolve();
-    ctx.wake(RECONCILE);
+    ctx.wake("training_jobs.reconcile");
   });
   const run: Run = {
     jobId: job.id,

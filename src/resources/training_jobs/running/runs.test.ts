@@ -121,7 +121,7 @@ test("memory that runs out is tried once more with less, then it is the end", as
   const second = on.add();
   const job = await on.reaches(second, "failed");
   expect(job.error).toMatchObject({ code: "out_of_memory", param: "/hyperparameters" });
-  expect(job.error?.message).toContain("estimated");
+  expect(job.error?.message).toContain("The estimate was");
   expect(on.starts()).toHaveLength(4);
 });
 

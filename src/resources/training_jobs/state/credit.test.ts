@@ -11,7 +11,6 @@ import * as jobs from "../service.ts";
 import type { JobRow } from "../table.ts";
 import { keptCheckpoints } from "./checkpoint_files.ts";
 import * as moves from "./moves.ts";
-import { RECONCILE } from "./rows.ts";
 
 setDefaultTimeout(60_000); // each starts several processes
 const { app, close, closeAll } = manyTrainings();
@@ -78,7 +77,7 @@ test("what is queued without credit is paused before it starts", async () => {
   expect(on.row(id)).toMatchObject({ status: "paused", pauseReason: "out of credit", runMs: 0 });
   expect(eventsOf(on, id)).toEqual(["job.paused"]);
   billing.grant(on.ctx, { workspaceId: on.workspaceA, usd: 1 });
-  expect(on.woken).toContain(RECONCILE);
+  expect(on.woken).toContain("training_jobs.reconcile");
   await ticking(on, "it to complete", () => on.row(id).status === "completed");
 });
 

@@ -10,7 +10,7 @@ import { machine, report } from "../machine.ts";
 import { type JobRow, trainingCheckpoints, trainingExports, trainingJobs } from "../table.ts";
 import { charge, settle } from "./account.ts";
 import { note } from "./notes.ts";
-import { isFinished, RECONCILE, SWEEP } from "./rows.ts";
+import { isFinished } from "./rows.ts";
 
 /** Ends a job at once or, if it has a worker, when the worker has ended. Undefined if the job has ended already. */
 export function requestCancel(tx: Tx, id: string, now: number): JobRow | undefined {
@@ -43,11 +43,11 @@ export function deleteJob(ctx: Ctx, tx: Tx, row: JobRow) {
   const files = tx.select({ storageKey }).from(trainingExports).where(eq(jobId, row.id)).all();
   for (const key of [row.logKey, ...files.map((each) => each.storageKey)]) if (key) looseKeys.drop(tx, key, now);
   snapshots.unpin(tx, row.id);
-  charge(tx, settle(row, now), now); // the worker of a cancelled job may still be ending
+  charge(ctx, tx, settle(ctx, row), now); // the worker of a cancelled job may still be ending
   tx.delete(trainingJobs).where(eq(trainingJobs.id, row.id)).run();
   emit(tx, "job.deleted", { workspaceId: row.workspaceId, now }, report(row));
   afterCommit(tx, () => {
-    ctx.wake(SWEEP);
+    ctx.wake("training_jobs.sweep");
     ctx.wake("volumes.sweep");
   });
 }
@@ -61,5 +61,5 @@ export function removeAll(ctx: Ctx, workspaceId: string) {
         if (requestCancel(tx, id, ctx.clock.now())) afterCommit(tx, () => ctx.state.trainingJobs.changes.notify(id));
       });
   for (const row of rows()) if (isFinished(row)) write(ctx.db, (tx) => deleteJob(ctx, tx, row));
-  ctx.wake(RECONCILE);
+  ctx.wake("training_jobs.reconcile");
 }

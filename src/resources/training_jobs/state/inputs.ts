@@ -36,21 +36,15 @@ export function rowsOf(
   return { path: datasetFiles.pathFor(ctx, dataset, number ?? 0), head_row: snapshot.headRow, format: dataset.format };
 }
 
-/** The base model as a file that can be opened, or the reason why the job waits for it. */
-export function baseModelOf(ctx: Ctx, job: JobRow): ModelRow | string {
-  const name = job.baseModelId ?? job.baseModel ?? "";
-  const model = models.find(ctx, job.workspaceId, name);
-  if (model?.status === "pending") return "waits for the model to be checked";
-  if (model?.status === "downloading")
-    return `waits for the model: downloading ${Math.floor((model.progress ?? 0) * 100)} %`;
-  const file = model?.status === "ready" ? models.fileOf(ctx, model) : undefined;
-  if (model && file === "same") return model;
-  if (model && file === "changed" && model.workspaceId === null) {
-    ctx.wake("models.scan");
-    return "waits for the model: its file has changed and is being checked";
-  }
-  const why = file ? `has a file that is ${file}` : model ? `is ${model.status}` : "was deleted";
-  throw unstartable("provisioning_failed", `The model ${job.baseModel} ${why}`, "/base_model");
+type BaseModel = { ready: ModelRow } | { waits: string };
+
+/** The base model as a file that can be opened, or what the job waits for. */
+export function baseModelOf(ctx: Ctx, job: JobRow): BaseModel {
+  const model = models.find(ctx, job.workspaceId, job.baseModelId ?? job.baseModel ?? "");
+  const use = model ? models.usability(ctx, model) : { never: true, reason: "was deleted" };
+  if ("ready" in use) return use;
+  if ("waits" in use) return { waits: `waits for the model ${job.baseModel}, which ${use.reason}` };
+  throw unstartable("provisioning_failed", `The model ${job.baseModel} ${use.reason}`, "/base_model");
 }
 
 /** `devices`: of the lease. The process sees only these, numbered from 0. */

@@ -4,9 +4,9 @@ import type { Ctx } from "../../../context.ts";
 import { transition } from "../../../events/lifecycle.ts";
 import { afterCommit, type Tx, write } from "../../../platform/db/db.ts";
 import type { TrainSample } from "../../../workers/protocol_trainer.ts";
+import { beginRun, runTime } from "../../billing/run_time.ts";
 import type { Shortage } from "../../billing/service.ts";
 import * as snapshots from "../../datasets/stream/snapshots.ts";
-import * as energy from "../../energy/service.ts";
 import { type Action, machine } from "../machine.ts";
 import { isShortage, judgeEnd, type RunEnd, type Verdict } from "../policy.ts";
 import {
@@ -17,7 +17,7 @@ import {
   trainingMetrics,
   trainingSamples,
 } from "../table.ts";
-import { charge, lastActive, type Patch, type Settlement, settle } from "./account.ts";
+import { activeNow, charge, lastActive, type Patch, type Settlement, settle, settleLost } from "./account.ts";
 import { type Note, note } from "./notes.ts";
 import { currentJob } from "./rows.ts";
 
@@ -29,7 +29,7 @@ function move(ctx: Ctx, tx: Tx, job: Pick<JobRow, "id">, action: Action, how: Mo
   const now = ctx.clock.now();
   const row = transition(tx, machine, action, { id: job.id, now }, { ...how.settlement?.patch, ...how.patch });
   if (!row) return undefined;
-  if (how.settlement) charge(tx, how.settlement, now);
+  if (how.settlement) charge(ctx, tx, how.settlement, now);
   note(tx, row, now, how.note);
   if (row.completedAt !== null) snapshots.unpin(tx, row.id);
   afterCommit(tx, () => ctx.state.trainingJobs.changes.notify(row.id));
@@ -60,7 +60,8 @@ export function provision(ctx: Ctx, job: JobRow, checkpoint: CheckpointRow | und
     };
     const row = move(ctx, tx, job, "provision", { patch, note: { level: "info", type: "job.provisioning", message } });
     if (!row) return undefined;
-    afterCommit(tx, () => ctx.wake(energy.SAMPLE)); // a run of a few seconds is measured too
+    beginRun(ctx, job.id);
+    afterCommit(tx, () => ctx.wake("energy.sample")); // a run of a few seconds is measured too
     tx.delete(trainingMetrics)
       .where(and(eq(trainingMetrics.jobId, job.id), gt(trainingMetrics.step, step)))
       .run();
@@ -87,7 +88,7 @@ export function markRunning(ctx: Ctx, id: string, { device, memoryBytes, totalSt
 
 export const complete = (ctx: Ctx, tx: Tx, job: JobRow): JobRow | undefined =>
   move(ctx, tx, job, "complete", {
-    settlement: settle(job, ctx.clock.now()),
+    settlement: settle(ctx, job),
     patch: { completedAt: ctx.clock.now(), etaMs: 0, error: null },
     note: { level: "info", type: "job.completed", message: "Completed" },
   });
@@ -102,14 +103,14 @@ export function fail(ctx: Ctx, id: string, error: JobError, sample?: TrainSample
     const data = { code: error.code, param: error.param, ...(sample ? { sample } : {}) };
     return move(ctx, tx, job, "fail", {
       patch,
-      settlement: settle(job, now),
+      settlement: settle(ctx, job),
       note: { level: "error", type: "job.failed", message: error.message, data },
     });
   });
 }
 
-/** Call it when the worker of a cancelled job is gone. The run is charged up to `until`. */
-export function finishCancel(ctx: Ctx, id: string, until = ctx.clock.now()): JobRow | undefined {
+/** Call it when the worker of a cancelled job has ended. */
+export function finishCancel(ctx: Ctx, id: string, settleRun = (job: JobRow) => settle(ctx, job)): JobRow | undefined {
   const now = ctx.clock.now();
   return write(ctx.db, (tx) => {
     const job = currentJob(tx, id);
@@ -117,7 +118,7 @@ export function finishCancel(ctx: Ctx, id: string, until = ctx.clock.now()): Job
     const patch = { completedAt: now, queueReason: null, etaMs: null };
     return move(ctx, tx, job, "drop", {
       patch,
-      settlement: settle(job, until),
+      settlement: settleRun(job),
       note: { level: "info", type: "job.cancelled", message: "Cancelled" },
     });
   });
@@ -176,53 +177,50 @@ export function conclude(ctx: Ctx, id: string, end: RunEnd): Verdict["next"] {
     else if (verdict.next === "requeue")
       move(ctx, tx, job, "requeue", {
         patch: verdict.patch,
-        settlement: settle(job, now),
+        settlement: settle(ctx, job),
         note: { level: verdict.level, type: "job.requeued", message: capitalized(verdict.why) },
       });
-    else if (verdict.next === "nothing") endRun(tx, job, now, now);
+    else if (verdict.next === "nothing") closeRun(ctx, tx, job, settle(ctx, job));
     return verdict.next;
   });
 }
 
 /** Ends the run in the row without a change of status. */
-function endRun(tx: Tx, job: JobRow, until: number, now: number) {
-  const settlement = settle(job, until);
+function closeRun(ctx: Ctx, tx: Tx, job: JobRow, settlement: Settlement) {
   if (!settlement.bill) return;
   tx.update(trainingJobs).set(settlement.patch).where(eq(trainingJobs.id, job.id)).run();
-  charge(tx, settlement, now);
+  charge(ctx, tx, settlement, ctx.clock.now());
 }
 
 const ACTIVITY_EVERY_MS = 15_000;
 
 /** If the server is killed, the run is charged at least up to here. */
 export function recordActivity(ctx: Ctx, job: JobRow) {
-  const now = ctx.clock.now();
-  if (job.runSince === null || now - lastActive(job) < ACTIVITY_EVERY_MS) return;
+  if (job.runSince === null || runTime(ctx, job.id) - lastActive(job) < ACTIVITY_EVERY_MS) return;
   const isOpen = and(eq(trainingJobs.id, job.id), isNotNull(trainingJobs.runSince));
-  write(ctx.db, (tx) => tx.update(trainingJobs).set({ runUntil: now }).where(isOpen).run());
+  write(ctx.db, (tx) => tx.update(trainingJobs).set(activeNow(ctx, job)).where(isOpen).run());
 }
 
 /** The server stops during a run. The status stays, so that the next server starts the job again. */
 export const suspend = (ctx: Ctx, id: string) =>
   write(ctx.db, (tx) => {
     const job = currentJob(tx, id);
-    if (job) endRun(tx, job, ctx.clock.now(), ctx.clock.now());
+    if (job) closeRun(ctx, tx, job, settle(ctx, job));
   });
 
 /** Call it once, at the start: no run outlives its server. Lost runs are charged up to their last activity. */
 export function requeueInterrupted(ctx: Ctx) {
-  const now = ctx.clock.now();
   const lost = inArray(trainingJobs.status, ["provisioning", "running", "cancelling"]);
   for (const job of ctx.db.select().from(trainingJobs).where(lost).all())
     write(ctx.db, (tx) => {
-      if (job.status === "cancelling") return void finishCancel(ctx, job.id, lastActive(job));
+      if (job.status === "cancelling") return void finishCancel(ctx, job.id, settleLost);
       const message = "The server restarted; resuming from the newest checkpoint";
-      const settlement = settle(job, lastActive(job));
+      const settlement = settleLost(job);
       const note: Note = { level: "warn", type: "job.requeued", message };
       return void move(ctx, tx, job, "requeue", { patch: { notBefore: 0 }, settlement, note });
     });
   for (const job of ctx.db.select().from(trainingJobs).where(isNotNull(trainingJobs.runSince)).all())
-    write(ctx.db, (tx) => endRun(tx, job, lastActive(job), now)); // paused while its worker was still saving
+    write(ctx.db, (tx) => closeRun(ctx, tx, job, settleLost(job))); // paused while its worker was still saving
 }
 
 const capitalized = (text: string) => text.charAt(0).toUpperCase() + text.slice(1);

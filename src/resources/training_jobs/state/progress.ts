@@ -5,6 +5,7 @@ import { afterCommit, type Tx, write } from "../../../platform/db/db.ts";
 import type { FromTrainer } from "../../../workers/protocol_trainer.ts";
 import { lacksRoom } from "../../storage_usage/service.ts";
 import { type JobRow, trainingJobs, trainingMetrics, trainingSamples } from "../table.ts";
+import { activeNow } from "./account.ts";
 import { addCheckpoint, prune, removeFiles } from "./checkpoint_files.ts";
 import { pauseForStorage } from "./moves.ts";
 import { note } from "./notes.ts";
@@ -33,7 +34,7 @@ export function recordStep(ctx: Ctx, id: string, report: StepReport) {
     replaceSamples(tx, id, report);
     const etaMs = report.eta_ms === null ? null : Math.round(report.eta_ms);
     tx.update(trainingJobs)
-      .set({ step: report.step, latestMetrics: report.values, etaMs, updatedAt: now })
+      .set({ step: report.step, latestMetrics: report.values, etaMs, updatedAt: now, ...activeNow(ctx, job) })
       .where(eq(trainingJobs.id, id))
       .run();
     for (const { type, message } of report.alarms)

@@ -7,9 +7,6 @@ import { preparedRow } from "../../../platform/db/row.ts";
 import { machine } from "../machine.ts";
 import { type JobRow, trainingJobs } from "../table.ts";
 
-export const RECONCILE = "training_jobs.reconcile";
-export const SWEEP = "training_jobs.sweep";
-
 const byId = preparedRow(trainingJobs, eq(trainingJobs.id, sql.placeholder("id")));
 
 export const isFinished = ({ status }: Pick<JobRow, "status">) => machine.terminal.includes(status);

@@ -2,16 +2,17 @@
 import { and, eq } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import { type PageQuery, page } from "../../../http/answer/pagination.ts";
+import { runTime } from "../../billing/run_time.ts";
 import { present, type TrainingJob } from "../schema.ts";
 import { positionOf, reasonOf } from "../state/queue.ts";
 import { type JobRow, trainingJobs } from "../table.ts";
 
-export const presentJob = (ctx: Ctx, row: JobRow): TrainingJob =>
-  presentAt(ctx, row, { now: ctx.clock.now(), withSource: true });
+export const presentJob = (ctx: Ctx, row: JobRow): TrainingJob => presentWith(ctx, row, true);
 
-function presentAt(ctx: Ctx, row: JobRow, how: { now: number; withSource: boolean }): TrainingJob {
+function presentWith(ctx: Ctx, row: JobRow, withSource: boolean): TrainingJob {
   const queuePosition = positionOf(ctx, row);
-  return present(row, { ...how, queuePosition, queueReason: reasonOf(ctx, row, queuePosition) });
+  const queueReason = reasonOf(ctx, row, queuePosition);
+  return present(row, { now: runTime(ctx, row.id), withSource, queuePosition, queueReason });
 }
 
 type ListQuery = PageQuery & { status?: JobRow["status"] | undefined; method?: JobRow["method"] | undefined };
@@ -23,6 +24,5 @@ export function listJobs(ctx: Ctx, workspaceId: string, query: ListQuery) {
     status === undefined ? undefined : eq(trainingJobs.status, status),
     method === undefined ? undefined : eq(trainingJobs.method, method),
   );
-  const now = ctx.clock.now();
-  return page(ctx.db, trainingJobs, within, query, (row) => presentAt(ctx, row, { now, withSource: false }));
+  return page(ctx.db, trainingJobs, within, query, (row) => presentWith(ctx, row, false));
 }

@@ -6,7 +6,6 @@ import { isDirty, write } from "../../../platform/db/db.ts";
 import { failpoints } from "../../../platform/failpoint.ts";
 import { webhookDeliveries } from "../table.ts";
 import { deliver } from "./deliver.ts";
-import { DELIVER_LOOP } from "./enqueue.ts";
 import { fanOut } from "./fan_out.ts";
 import { close, liveOf, quiet } from "./live.ts";
 
@@ -62,7 +61,7 @@ test("what has settled since it was read is not sent, and the loop looks again a
   for (const each of events.slice(1, 3)) settle(each);
   const woken: string[] = [];
   expect(await look((loop) => void woken.push(loop))).toBe(0);
-  expect(woken).toEqual([DELIVER_LOOP, DELIVER_LOOP]);
+  expect(woken).toEqual(["webhooks.deliver", "webhooks.deliver"]);
   await look();
   expect(receiver.got.map(({ headers }) => headers.get("webhook-id"))).toEqual([events[0]!, events[3]!]);
 });

@@ -9,7 +9,6 @@ import { type Db, durable, generationOf, isDirty, shareSnapshot } from "../../..
 import { tryOnce } from "./attempt.ts";
 import { cancelRest } from "./cancel.ts";
 import { laneOf, readLanes } from "./due.ts";
-import { DELIVER_LOOP } from "./enqueue.ts";
 import { type Facts, parcelOf, type Sealed } from "./facts.ts";
 import { chooseStarts, paceAfter } from "./fairness.ts";
 import { land } from "./land.ts";
@@ -34,7 +33,7 @@ export async function deliver(ctx: Ctx, signal: AbortSignal): Promise<void> {
   const { chosen, turn } = chooseStarts(look.lanes, live.turn, live.limits);
   const costMs = performance.now() - begun;
   if (costMs > CHEAP_MS) live.restUntil = Math.max(live.restUntil, begun + 5 * costMs);
-  if (look.isCut) ctx.wake(DELIVER_LOOP);
+  if (look.isCut) ctx.wake("webhooks.deliver");
   if (chosen.length === 0) return;
   live.turn = turn;
   await settle(ctx.db, live);
@@ -63,14 +62,14 @@ function start(ctx: Ctx, live: Live, { id, endpointId }: Next) {
   const trigger = parcel && triggerOf(parcel, now);
   if (!trigger) {
     lane.ahead = []; // so much has changed since that they are read again
-    if (lane.readIn !== live.looks) ctx.wake(DELIVER_LOOP);
+    if (lane.readIn !== live.looks) ctx.wake("webhooks.deliver");
     return;
   }
   lane.running.set(id, now);
   const flight = fly(ctx, live, { parcel, lane, trigger }).finally(() => {
     lane.running.delete(id);
     live.flights.delete(flight);
-    ctx.wake(DELIVER_LOOP);
+    ctx.wake("webhooks.deliver");
   });
   live.flights.add(flight);
 }

@@ -8,7 +8,6 @@ import { expiryOf } from "./schedule.ts";
 import { newDelivery, settled } from "./verdict.ts";
 
 /** What is queued is sent soon after it is woken. */
-export const DELIVER_LOOP = "webhooks.deliver";
 
 export type Queued = Pick<EventRow, "id" | "workspaceId" | "type" | "createdAt" | "data">;
 type To = { endpoint: Pick<EndpointRow, "id" | "status">; trigger: "scheduled" | "test"; now: number };

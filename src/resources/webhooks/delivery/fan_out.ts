@@ -6,16 +6,17 @@ import { type EventRow, events } from "../../../events/table.ts";
 import { prepared, type Tx } from "../../../platform/db/db.ts";
 import { isFannedOut, wants } from "../kinds.ts";
 import { webhookEndpoints } from "../table.ts";
-import { DELIVER_LOOP, enqueueAll } from "./enqueue.ts";
+import { enqueueAll } from "./enqueue.ts";
 
 /** Its place in the outbox, and the loop. */
-export const FAN_OUT_LOOP = "webhooks.fan_out";
+/** The name of the cursor in the outbox. It is stored, so it stays as it is. */
+export const FAN_OUT_CONSUMER = "webhooks.fan_out";
 const BATCH = 200;
 const COMMIT_ROWS = 1_000; // a commit takes no further event: others get their turn
 
 /** Of workspaces that have an endpoint at all; one that is made later wants none of these. */
 const heard = sql`EXISTS (SELECT 1 FROM ${webhookEndpoints} WHERE ${webhookEndpoints.workspaceId} = ${events.workspaceId})`;
-const take = consumer(FAN_OUT_LOOP, { limit: BATCH, wanted: heard });
+const take = consumer(FAN_OUT_CONSUMER, { limit: BATCH, wanted: heard });
 
 /**
  * Events become deliveries: one for each endpoint that was there before the event and wants it. The deliveries and the
@@ -31,7 +32,7 @@ export async function fanOut(ctx: Ctx, signal?: AbortSignal): Promise<void> {
       made += rows;
       return taken;
     });
-  while (!signal?.aborted && (await next()) > 0) if (made > 0) ctx.wake(DELIVER_LOOP);
+  while (!signal?.aborted && (await next()) > 0) if (made > 0) ctx.wake("webhooks.deliver");
 }
 
 /** One that has been disabled or deleted since the event was to get it: that it will not is written down. */
@@ -63,7 +64,7 @@ export function begin(ctx: Ctx): void {
   const answer = () => {
     isRung = false;
     lastAt = performance.now();
-    ctx.wake(FAN_OUT_LOOP);
+    ctx.wake("webhooks.fan_out");
   };
   onEvents(ctx.db, () => {
     if (isRung) return;

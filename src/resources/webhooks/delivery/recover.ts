@@ -10,8 +10,8 @@ import { asked } from "../deliveries.ts";
 import { isFannedOut, wants } from "../kinds.ts";
 import * as endpoints from "../service.ts";
 import { type DeliveryRow, type EndpointRow, webhookDeliveries } from "../table.ts";
-import { DELIVER_LOOP, enqueue } from "./enqueue.ts";
-import { FAN_OUT_LOOP } from "./fan_out.ts";
+import { enqueue } from "./enqueue.ts";
+import { FAN_OUT_CONSUMER } from "./fan_out.ts";
 import { expiryOf } from "./schedule.ts";
 
 const PAGE_ROWS = 1_000; // a few milliseconds
@@ -25,7 +25,7 @@ export async function recover(ctx: Ctx, workspaceId: string, endpointId: string,
   // Of events before that it may be forgotten that they arrived.
   const remembered = ctx.clock.now() - ctx.config.webhooks.retention_days * DAY_MS;
   const missed = await recoverMissed(ctx, endpoint, Math.max(sinceMs, remembered));
-  ctx.wake(DELIVER_LOOP);
+  ctx.wake("webhooks.deliver");
   return ended + missed;
 }
 
@@ -124,8 +124,8 @@ const isMissed = (tx: Tx, endpoint: EndpointRow, { id, type }: EventRow): boolea
   theirs(tx).get({ eventId: id, endpointId: endpoint.id }) === undefined;
 
 const fannedOutUpTo = (tx: Tx): number =>
-  tx.select({ seq: eventCursors.seq }).from(eventCursors).where(eq(eventCursors.consumer, FAN_OUT_LOOP)).get()?.seq ??
-  0;
+  tx.select({ seq: eventCursors.seq }).from(eventCursors).where(eq(eventCursors.consumer, FAN_OUT_CONSUMER)).get()
+    ?.seq ?? 0;
 
 /** Events were recorded in order of time, which no index knows: halving finds the place. */
 function seqBefore({ db }: Ctx, ms: number): number {

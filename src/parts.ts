@@ -1,0 +1,143 @@
+/**
+ * The parts of a running server. They begin in the order of this table and close in the reverse order; `why` says what
+ * the place of a part depends on. The server and the tests use the same table.
+ */
+import type { Ctx } from "./context.ts";
+import { type LoopName, loops } from "./loops.ts";
+import { type Db, durable, generationOf, watchWrites } from "./platform/db/db.ts";
+import { inTurns, type Loop, type LoopSpec, startLoop } from "./platform/loop.ts";
+import { type Listener, listenAll, stopListening } from "./ports.ts";
+import { recordUses } from "./resources/api_keys/authenticate.ts";
+import { begin as beginBilling } from "./resources/billing/service.ts";
+import { closeAll as closeDatasets } from "./resources/datasets/stream/files.ts";
+import { begin as beginDatasets } from "./resources/datasets/stream/sweep.ts";
+import { begin as beginDeployments, close as closeDeployments } from "./resources/deployments/fleet/reconcile.ts";
+import { store as storeCounters } from "./resources/metrics/store.ts";
+import { close as closeTrackers } from "./resources/tracker/live.ts";
+import { begin as beginTrainingJobs, close as closeTrainingJobs } from "./resources/training_jobs/running/reconcile.ts";
+import { begin as beginWebhooks } from "./resources/webhooks/delivery/fan_out.ts";
+import { close as closeWebhooks } from "./resources/webhooks/delivery/live.ts";
+
+export type Running = {
+  readonly ctx: Ctx;
+  readonly loops: Map<LoopName, Loop>;
+  /** Aborts `ctx.closing`. */
+  readonly closing: AbortController;
+  /** The first one listens for everything. */
+  readonly listeners: Listener[];
+};
+
+type Part = {
+  readonly name: string;
+  readonly why: string;
+  readonly begin?: (running: Running) => unknown;
+  /** `signal` aborts when half of the part's time is spent. */
+  readonly close?: (running: Running, signal: AbortSignal) => unknown;
+};
+
+const TABLE = [
+  {
+    name: "counters",
+    why: "closes last: the other parts count while they close",
+    close: ({ ctx }) => storeCounters(ctx),
+  },
+  {
+    name: "rows",
+    why: "closes after the workers, which read the files",
+    close: ({ ctx }) => closeDatasets(ctx),
+  },
+  {
+    name: "workers",
+    why: "begins first: it ends processes that an earlier server left, which may still write",
+    begin: ({ ctx }) => ctx.supervisor.sweep(),
+    close: ({ ctx }) => ctx.supervisor.stopAll("shutdown"),
+  },
+  {
+    name: "rewards",
+    why: "closes after the training jobs, which score until they have saved",
+    close: ({ ctx }) => ctx.rewards.close(),
+  },
+  {
+    name: "billing",
+    why: "begins before the jobs and deployments that it charges",
+    begin: ({ ctx }) => beginBilling(ctx),
+  },
+  {
+    name: "datasets",
+    why: "begins before jobs read the files that it cleans up",
+    begin: ({ ctx }) => beginDatasets(ctx),
+  },
+  {
+    name: "deployments",
+    why: "begins before the training jobs: it empties the memory ledger",
+    begin: ({ ctx }) => beginDeployments(ctx),
+  },
+  {
+    name: "training_jobs",
+    why: "closes before the workers, so that a trainer can save",
+    begin: ({ ctx }) => beginTrainingJobs(ctx),
+    close: ({ ctx }, signal) => closeTrainingJobs(ctx, signal),
+  },
+  {
+    name: "webhooks",
+    why: "begins before the loops, so that no event is missed",
+    begin: ({ ctx }) => beginWebhooks(ctx),
+    close: ({ ctx }, signal) => closeWebhooks(ctx, signal),
+  },
+  {
+    name: "tracker",
+    why: "closes after the loops, which would send again",
+    close: ({ ctx }) => closeTrackers(ctx),
+  },
+  {
+    name: "loops",
+    why: "begins when all of their work can run",
+    begin: (running) => beginLoops(running),
+    close: ({ ctx, loops }) => closeLoops(ctx, loops),
+  },
+  {
+    name: "http",
+    why: "begins when every request can be served, and closes before what requests use",
+    begin: ({ ctx, listeners }) => {
+      listeners.push(...listenAll(ctx));
+      ctx.state.http.listener = listeners[0];
+    },
+    close: ({ listeners }, signal) => stopListening(listeners, signal),
+  },
+  {
+    name: "chats",
+    why: "closes before http, which waits for the requests that are held here",
+    close: ({ ctx }, signal) => closeDeployments(ctx, signal),
+  },
+  {
+    name: "closing",
+    why: "closes first: streams end themselves, and no request is admitted any more",
+    close: ({ closing }) => closing.abort(),
+  },
+] as const satisfies Part[];
+
+export type PartName = (typeof TABLE)[number]["name"];
+export const PARTS: readonly (Part & { name: PartName })[] = TABLE;
+
+async function beginLoops({ ctx, loops: running }: Running) {
+  await durable(ctx.db);
+  const turn = inTurns();
+  const { db, log, clock } = ctx;
+  for (const spec of loops(ctx)) running.set(spec.name, startLoop(durably(db, spec), { log, clock, turn }));
+}
+
+async function closeLoops(ctx: Ctx, running: ReadonlyMap<LoopName, Loop>) {
+  await Promise.all([...running.values()].map((loop) => loop.stop()));
+  recordUses(ctx);
+}
+
+/** A tick ends when what it wrote is on the disk. A lost commit is a failed tick, which is tried again. */
+const durably = (db: Db, spec: LoopSpec): LoopSpec => ({
+  ...spec,
+  async tick(signal) {
+    const before = generationOf(db);
+    const written = watchWrites(db);
+    await spec.tick(signal);
+    if (generationOf(db) !== before) await written(); // without a write of its own it need not wait for others
+  },
+});
