@@ -2,8 +2,8 @@
 import { dlopen, ptr, toArrayBuffer } from "bun:ffi";
 import { readFileSync } from "node:fs";
 import { type Header, parseGguf } from "../src/lib/gguf/parse.ts";
+import { cstr, must } from "../src/native/ffi.ts";
 import { llamaLibraries } from "../src/native/llama/libraries.ts";
-import { cstr, must } from "../src/native/llama/symbols.ts";
 import type { Adapter } from "../src/workers/trainer/results/adapter.ts";
 import { tempDir } from "./harness.ts";
 import { decode, openPlainContext, withModel } from "./serving/reference.ts";

@@ -4,8 +4,8 @@
  * between the two waits for everything first.
  */
 import { dlopen, ptr } from "bun:ffi";
+import { cstr, type Ptr, text } from "../ffi.ts";
 import { OutOfMemory } from "../ggml/out_of_memory.ts";
-import { cstr, type Ptr, text } from "../llama/symbols.ts";
 
 const P = "ptr";
 const I = "i32";

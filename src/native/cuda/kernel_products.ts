@@ -4,8 +4,8 @@
  * BF16; sums are F32 whatever the result is.
  */
 import { dlopen, ptr } from "bun:ffi";
+import type { Ptr } from "../ffi.ts";
 import { OutOfMemory } from "../ggml/out_of_memory.ts";
-import type { Ptr } from "../llama/symbols.ts";
 
 const P = "ptr";
 const I = "i32";

@@ -3,7 +3,7 @@ import { afterAll, expect, spyOn, test } from "bun:test";
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { Ptr } from "../llama/symbols.ts";
+import type { Ptr } from "../ffi.ts";
 import { Arguments } from "./driver.ts";
 import { KERNELS_FILE, openKernels, SIGNATURES } from "./kernels.ts";
 

@@ -2,9 +2,10 @@
  * A small computation on each device of a kind. It shows what a list of devices cannot: that the library has machine
  * code that this card and driver take. Where it has none, ggml ends the process: only a child does this.
  */
+
+import { must, type Ptr, text } from "../ffi.ts";
 import { allocate, type Backend, GPU_TYPE, getFloats, newContext, newTensor, putBytes, TYPE } from "../ggml/ggml.ts";
 import type { Ggml } from "../ggml/symbols.ts";
-import { must, type Ptr, text } from "../llama/symbols.ts";
 
 export type TestedDevice = { name: string; description: string };
 

@@ -1,8 +1,8 @@
 /** Devices, memory and tensors of ggml, for the trainer. */
 import { CFunction, ptr } from "bun:ffi";
 import { type Kernels, openKernels } from "../cuda/kernels.ts";
+import { cstr, must, type Ptr, text } from "../ffi.ts";
 import { llamaLibraries } from "../llama/libraries.ts";
-import { cstr, must, type Ptr, text } from "../llama/symbols.ts";
 import { OutOfMemory } from "./out_of_memory.ts";
 import { type Ggml, openGgml, type Shape, typeOf } from "./symbols.ts";
 

@@ -4,9 +4,9 @@
  */
 import { dlopen, FFIType, ptr, read } from "bun:ffi";
 import { explainLoad } from "../bundle/addon.ts";
+import { cstr, must, type Ptr, text } from "../ffi.ts";
 import { setNativeEnv } from "../libc.ts";
 import { llamaLibraries } from "../llama/libraries.ts";
-import { cstr, must, type Ptr, text } from "../llama/symbols.ts";
 import { ggmlCalls, openShim } from "../shim/shim.ts";
 
 const P = "ptr";

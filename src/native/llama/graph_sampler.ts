@@ -4,7 +4,8 @@
  * where they do not fit, there are no such samplers and whoever wants one does without.
  */
 import { FFIType, JSCallback, type Pointer, ptr, read, toArrayBuffer } from "bun:ffi";
-import { type Llama, must, type Ptr } from "./symbols.ts";
+import { must, type Ptr } from "../ffi.ts";
+import type { Llama } from "./symbols.ts";
 
 export type GraphSampler = {
   /** A graph is built: adds what this sampler computes to it. Called in the order of the slots. */

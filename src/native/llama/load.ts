@@ -2,8 +2,9 @@
 import { FFIType, JSCallback, type Pointer, ptr } from "bun:ffi";
 import { closeSync, openSync, readSync } from "node:fs";
 import { basename } from "node:path";
+import { cstr, must, type Ptr, text } from "../ffi.ts";
 import { type ContextParams, contextParams, modelParams } from "./params.ts";
-import { cstr, type Llama, must, type Ptr, text } from "./symbols.ts";
+import type { Llama } from "./symbols.ts";
 
 export type Device = { device: Ptr; name: string; description: string };
 

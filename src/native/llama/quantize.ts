@@ -4,9 +4,10 @@
  */
 import { dlopen, ptr } from "bun:ffi";
 import { basename } from "node:path";
+import { cstr, text } from "../ffi.ts";
 import { DEFAULTS_WORDS } from "../shim/shim.ts";
 import { llamaLibraries } from "./libraries.ts";
-import { cstr, openLlama, text } from "./symbols.ts";
+import { openLlama } from "./symbols.ts";
 
 const SYMBOLS = {
   llama_model_quantize: { args: ["ptr", "ptr", "ptr"], returns: "u32" },

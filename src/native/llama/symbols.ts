@@ -2,17 +2,15 @@
  * The surface of libllama and libggml that this program calls, typed. Calls with a struct by value go through shim.ts;
  * llama_params.ts lays these structs out and refuses a library whose layout differs.
  */
-import { CString, dlopen, FFIType, type Pointer, ptr } from "bun:ffi";
+import { dlopen, FFIType, ptr } from "bun:ffi";
 import { explainLoad } from "../bundle/addon.ts";
+import { cstr, text } from "../ffi.ts";
 import { setNativeEnv } from "../libc.ts";
 import { ggmlCalls, llamaCalls, openShim } from "../shim/shim.ts";
 import { llamaLibraries } from "./libraries.ts";
 import { keepOnlyErrors } from "./log.ts";
 import { checkLayouts } from "./params.ts";
 
-export type Ptr = Pointer;
-/** What bun:ffi says that a call returns; a pointer of this process is always a number. */
-type Returned = Pointer | bigint | null;
 export type Llama = ReturnType<typeof load>;
 
 const P = "ptr";
@@ -151,13 +149,4 @@ function load(dataDir: string, want: { cuda: boolean }) {
   } catch (error) {
     throw explainLoad(error, dir);
   }
-}
-
-export const cstr = (value: string) => Buffer.from(`${value}\0`);
-export const text = (pointer: Returned) => (pointer ? new CString(pointer as Ptr).toString() : "");
-
-/** A call that cannot return null in a working library. */
-export function must(pointer: Returned, what: string): Ptr {
-  if (pointer === null) throw new Error(`${what} failed`);
-  return pointer as Ptr;
 }

@@ -3,9 +3,9 @@
  * places to tell.
  */
 import { dlopen, read } from "bun:ffi";
+import { cstr, type Ptr } from "../ffi.ts";
 import { shapeOf, typeOf } from "../ggml/symbols.ts";
 import { llamaLibraries } from "./libraries.ts";
-import { cstr, type Ptr } from "./symbols.ts";
 
 const GET_TENSOR = "_ZNK11llama_model10get_tensorEPKc"; // llama_model::get_tensor(const char *) const
 const GPU_TYPE = 1;
