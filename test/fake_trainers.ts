@@ -25,11 +25,11 @@ type Options = {
   clock?: Clock;
   flags?: Record<string, unknown>;
   lives?: readonly TrainerLife[];
-  /** Without it a test calls reconcile itself. */
+  /** Without the loop a test calls reconcile itself. */
   loop?: boolean;
 };
 
-/** The application with jobs that run in trainers that do what `lives` says. */
+/** The application with fake trainers, each of which follows its entry in `lives`. */
 export async function training({ dir = tempDir(), clock, flags = {}, lives = [{}], loop = true }: Options = {}) {
   const script = join(dir, "trainers.json");
   const file = join(dir, "models", "random.gguf");
@@ -78,14 +78,14 @@ export async function training({ dir = tempDir(), clock, flags = {}, lives = [{}
         .all()
         .filter(({ jobId }) => jobId === id),
     leases: () => app.ctx.db.$client.query<{ holder: string }, []>("SELECT holder FROM gpu_leases").all(),
-    /** The row once it is in this status. */
+    /** Waits until the job has this status and returns the row. */
     reaches: (id: string, status: JobRow["status"], ms?: number) =>
       until(`${id} to be ${status}`, () => (row(id).status === status ? row(id) : undefined), ms).catch((error) => {
         throw new Error(`it is ${JSON.stringify(row(id), null, 1)}`, { cause: error });
       }),
   });
 }
-/** For tests that open several: `const { app, closeAll } = manyTrainings(); afterEach(closeAll)`. */
+/** For tests with several applications: `const { app, closeAll } = manyTrainings(); afterEach(closeAll)`. */
 export function manyTrainings() {
   const open: TrainingApp[] = [];
   return {
@@ -94,7 +94,7 @@ export function manyTrainings() {
       open.push(made);
       return made;
     },
-    /** Its files stay, for the next to open them. */
+    /** The files stay, so that the next application can open them. */
     close: async (on: TrainingApp) => {
       await on.close();
       open.splice(open.indexOf(on), 1);
@@ -173,7 +173,7 @@ export function jobRow(now: number, more: Partial<JobRow> & Pick<JobRow, "worksp
 
 const TIMING = ["step_time"];
 
-/** Step by step, without what is never the same twice. */
+/** Metrics by step, without times. */
 const metricsOf = (app: TestApp, id: string) =>
   app.ctx.db
     .select()
@@ -186,7 +186,7 @@ const metricsOf = (app: TestApp, id: string) =>
       ...Object.fromEntries(Object.entries(values).filter(([key]) => !TIMING.includes(key))),
     }));
 
-/** Rewards of a job: one function in Python. */
+/** The rewards of a job with one Python function. */
 export const scoredBy = (source: string): Rewards => {
   const code = { language: "python" as const, source, params: {}, seed: 1 };
   return { source, language: "python", functions: [], parts: [{ name: "reward", code, weight: 1 }] };

@@ -65,7 +65,7 @@ test("this machine: kilowatts × tariff + price / lifetime", () => {
   expect(rateMicros(PRICING, "local", "L40S")).toBe(750_000);
 });
 
-test("measured watts stand for those of the file, a fixed rate for everything", () => {
+test("measured watts replace those of the file, a fixed rate replaces everything", () => {
   // 0.3 × 0.2 + 2 = 2.06; 0.4 × 0.2 + 0.1 = 0.18
   const watts = new Map([
     ["H100", 300],

@@ -29,7 +29,7 @@ const card = (index: number, powerWatts: number | null): Gpu => ({
   driverVersion: "1",
 });
 
-/** One card whose power is `card.watts`; time passes when told. */
+/** One card with the power `card.watts`; the clock moves only by `after`. */
 async function oneCard(dir?: string) {
   const clock = fakeClock();
   const app = await jobsApp({ clock, ...(dir === undefined ? {} : { dir }) });

@@ -73,7 +73,7 @@ test("a file is checked, kept, shown, listed, fetched and deleted", async () => 
   expect(typesOf(app)).toEqual(["reward_function.created", "reward_function.deleted"]);
 });
 
-test("the same as JSON, its language told or found", async () => {
+test("the same as JSON, with the language given or detected", async () => {
   const { app } = faked();
   const found = await app.call("POST", PATH, { name: "a", source: GOOD });
   expect(found).toMatchObject({ status: 201, body: { language: "python", timeout_seconds: 5, description: null } });

@@ -43,7 +43,12 @@ test.each([
   ["resumed before it ended", { ...job, status: "queued" as const }, died, { next: "nothing" }],
   ["failed already", { ...job, status: "failed" as const }, died, { next: "nothing" }],
   ["memory", job, { ...died, kind: "memory" }, { next: "requeue", patch: { microDivisor: 4 } }],
-  ["memory, told", job, trouble("lacking_memory"), { next: "requeue", patch: { microDivisor: 4, memoryRetries: 1 } }],
+  [
+    "memory, reported",
+    job,
+    trouble("lacking_memory"),
+    { next: "requeue", patch: { microDivisor: 4, memoryRetries: 1 } },
+  ],
   [
     "memory, small from the start",
     { ...job, microDivisor: 4 },
@@ -120,7 +125,7 @@ test("the best has the lowest loss, the highest reward, the widest margin; of eq
   expect(bestOf("custom", all)).toBeUndefined();
 });
 
-test("the newest, the best and what somebody needs stay", () => {
+test("the newest, the best and the needed checkpoints stay", () => {
   const all = [1, 2, 3, 4, 5].map((step) => checkpoint(`c${step}`, step, 0));
   const gone = (last: number, best: string | null, needed: string[] = []) =>
     ids(superfluous(all, { last, best, needed: new Set(needed) }));

@@ -8,7 +8,7 @@ import type { CheckpointRow, FailureCode, JobError, JobRow } from "./table.ts";
 
 export type Trouble = Omit<Extract<FromTrainer, { type: "trouble" }>, "type">;
 export type RunEnd = {
-  /** How the process ended: done, stopped, crashed, silent, lied, or the kind that it reported itself. */
+  /** The end of the process: done, stopped, crashed, silent, lied, or the kind that it reported itself. */
   kind: string;
   message: string;
   /** The end of its standard error. */

@@ -1,4 +1,4 @@
-/** What callers may do with a training job. `admission/create.ts` creates jobs, `running/reconcile.ts` runs them. */
+/** Operations of callers on a training job. `admission/create.ts` creates jobs, `running/reconcile.ts` runs them. */
 import type { Ctx } from "../../context.ts";
 import { transition } from "../../events/lifecycle.ts";
 import { AppError } from "../../lib/errors.ts";

@@ -19,7 +19,7 @@ import * as sizing from "./sizing.ts";
 
 export type Caller = Payer & { keyId: string; scopes: readonly string[]; signal: AbortSignal };
 
-/** What Verk trains by itself. A custom job has none of it. */
+/** The training of a job that Verk runs itself. A custom job has none. */
 export type Training = {
   method: Method;
   model: references.TrainableModel;

@@ -54,7 +54,7 @@ export type Size = {
   microDivisor: number;
 };
 
-/** What a command takes is unknown. */
+/** The memory and the time of a command are unknown. */
 export const CUSTOM_SIZE: Size = { values: null, totalSteps: null, stepMs: null, memoryBytes: 0, microDivisor: 1 };
 
 export function sizeOf(training: Training, hardware: Hardware, rows: Rows): Result<Size> {

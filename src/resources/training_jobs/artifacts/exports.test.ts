@@ -114,7 +114,7 @@ test("a preview scores with the real reward, and gives its memory back", async (
   expect(on.ctx.db.$client.query("SELECT * FROM gpu_leases").all()).toEqual([]);
 });
 
-test("a preview of what would fail says with what; one that nobody waits for ends", async () => {
+test("a preview of a job that would fail returns its error; an aborted preview ends", async () => {
   const on = await app({ loop: false, lives: [{ fail: "data" }, { trouble: "no_effect", gate: "/nowhere" }] });
   const job = on.row(on.add());
   const { signal } = new AbortController();

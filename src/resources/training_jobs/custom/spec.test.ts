@@ -26,6 +26,6 @@ test("GPU: the jail of a custom job holds the leased card alone, and names it to
   expect(none.env["CUDA_VISIBLE_DEVICES"]).toBe("");
 }, 60_000);
 
-test("GPU: a card that cannot be told from the others fails the job in words", () => {
+test("GPU: a card that cannot be identified fails the job with a message", () => {
   expect(() => nodesOf(["GPU-1"], driver)).toThrow("The job cannot use its GPU: the driver does not say");
 });

@@ -42,7 +42,7 @@ test("resumed before its worker has ended, a job waits for that", async () => {
   expect(on.row(id).status).toBe("queued");
   await on.reaches(id, "completed", 20_000);
   expect(on.steps(id)).toHaveLength(60);
-  expect(on.starts()).toHaveLength(1); // the first run made all of it, though nobody waited for it any more
+  expect(on.starts()).toHaveLength(1); // the first run made all steps
 });
 
 test("a job is cancelled in every state it can be in", async () => {
@@ -158,7 +158,7 @@ test("wherever it crashes, a completed job and its model exist together or not a
   });
 }, 300_000);
 
-/** As a trainer leaves it. */
+/** A checkpoint like those of a trainer. */
 async function checkpointOf(on: TrainingApp, id: string, step: number) {
   const dir = join(jobPaths(on.ctx, id).checkpoints, `step-${String(step).padStart(6, "0")}`);
   mkdirSync(dir, { recursive: true });
@@ -189,14 +189,14 @@ test("a result that is no model counts as a crash, and the job fails in the end"
 const KILLS = sweep({ quick: 8, full: 20 });
 const STEPS = 60 * KILLS; // more than the lives up to the last kill can make
 
-test(`${KILLS} kills at random moments change nothing of what a job tells`, async () => {
+test(`${KILLS} kills at random moments change nothing in the reports of a job`, async () => {
   const on = await app({ lives: [{ stepMs: 10 }], flags: { "training.crash_limit": 1000 } });
   const id = on.add({ totalSteps: STEPS, saveSteps: 3 });
   const random = randomFor("trainer kills at random moments");
   let furthest = 0;
   for (let killed = 0; killed < KILLS; killed++) {
     await until("another worker, a step further", () => on.starts().length > killed && on.row(id).step > furthest);
-    await Bun.sleep(random() * 25); // a moment nobody chose
+    await Bun.sleep(random() * 25); // a random moment
     on.killLast();
     await until("its end", () => !on.ctx.state.trainingJobs.run(id) || on.starts().length > killed + 1);
     furthest = Math.max(furthest, on.row(id).crashStep);

@@ -48,7 +48,7 @@ test("of the checkpoints the newest and the best stay, and files go with them", 
   expect(names()).toEqual(kept.map(({ step }) => `step-00000${step}`));
 });
 
-test("a worker that dies is started again from its newest checkpoint, and tells the same", async () => {
+test("a worker that dies is started again from its newest checkpoint, and reports the same", async () => {
   const on = await app({ lives: [{ crashAt: 4 }, {}] });
   const calm = on.add({ seed: 1, priority: -1 });
   const id = on.add({ seed: 1 });
@@ -69,7 +69,7 @@ test("a checkpoint whose message was lost is found on the disk", async () => {
   expect(keptCheckpoints(on.ctx.db, id).map(({ step }) => step)).toEqual([2, 4]);
 });
 
-test("what is told of steps after the checkpoint is forgotten, samples too, and comes again", async () => {
+test("reports of steps after the checkpoint are deleted, samples too, and come again", async () => {
   const on = await app({
     lives: [
       { crashAt: 4, score: 2 },
@@ -93,7 +93,7 @@ test("a worker that never gets further is given up", async () => {
   expect(on.starts()).toHaveLength(2);
 });
 
-test("kills from outside before the first step are borne longer than crashes", async () => {
+test("kills from outside before the first step are tolerated longer than crashes", async () => {
   const on = await app({ lives: [{ gate: "/nowhere" }], flags: { "training.crash_limit": 2 } });
   const id = on.add();
   for (const kills of [1, 2, 3]) {
@@ -113,7 +113,7 @@ test("the sample that shows why a reward failed the job is in the data of the ev
   expect(event?.data).toMatchObject({ code: "reward_error", sample: { completion: "a bad one", error: "boom" } });
 });
 
-test("memory that runs out is tried once more with less, then it is the end", async () => {
+test("a job that runs out of memory is retried once with a smaller batch, then fails", async () => {
   const on = await app({ lives: [{ trouble: "lacking_memory" }, {}] });
   const id = on.add();
   expect(await on.reaches(id, "completed")).toMatchObject({ microDivisor: 4 });

@@ -49,8 +49,8 @@ test("a job that runs out of credit is paused with its work saved, and goes on w
   expect(keptCheckpoints(on.ctx.db, id).map(({ step }) => step)).toEqual([paused.step]);
   expect([paused.runSince, paused.costMicros]).toEqual([null, 10_000_000]);
   expect(billing.balanceMicros(on.ctx, on.workspaceA)).toBe(0);
-  const told = on.ctx.db.select().from(events).all();
-  expect(told.find(({ type }) => type === "job.paused")?.data).toMatchObject({ id, reason: "out of credit" });
+  const emitted = on.ctx.db.select().from(events).all();
+  expect(emitted.find(({ type }) => type === "job.paused")?.data).toMatchObject({ id, reason: "out of credit" });
   expect(on.notes(id).find(({ type }) => type === "job.paused")?.message).toContain("out of credit");
   await reconcile(on.ctx);
   expect(on.row(id).status).toBe("paused");

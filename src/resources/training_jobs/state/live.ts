@@ -11,7 +11,7 @@ export type Run = {
   stop: (reason: string) => Promise<unknown>;
   /** Resolves when the run has ended and the row has been updated. */
   readonly over: Promise<void>;
-  /** When the run was first asked to end. */
+  /** The time of the first request to end. */
   endingAt: number | undefined;
 };
 
