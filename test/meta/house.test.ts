@@ -61,7 +61,7 @@ const PUBLIC: Record<string, string[]> = {
   datasets: ["connected/resolve", "stream/files", "stream/snapshots"],
   gpu: ["hardware"],
   models: ["results"],
-  reward_functions: ["check", "holding", "resolve"],
+  reward_functions: ["check", "processes", "resolve"],
   volumes: ["materialize"],
 };
 const isPublic = (resource: string, file: string) =>

@@ -10,7 +10,7 @@ import * as billing from "../billing/service.ts";
 import { liveOf } from "../deployments/fleet/fleet.ts";
 import * as moves from "../deployments/fleet/moves.ts";
 import * as gpu from "../gpu/service.ts";
-import { step } from "../training_jobs/state/progress.ts";
+import { recordStep } from "../training_jobs/state/progress.ts";
 import { type Facts, factsOf } from "../webhooks/delivery/facts.ts";
 import { fanOut } from "../webhooks/delivery/fan_out.ts";
 import { record } from "../webhooks/delivery/record.ts";
@@ -38,10 +38,10 @@ const seenBy = async (app: JobsApp, key = app.keyA) => {
 test("a job that runs shows its step and reward, one that waits is counted, one that has ended is gone", async () => {
   const app = await open();
   const [running, ended] = [await app.job(), await app.job(), await app.job()];
-  app.moves(running, ["place", "run"]);
+  app.moves(running, ["provision", "run"]);
   await app.call("POST", `/v1/training_jobs/${ended}/cancel`);
   const values = { reward: 0.75, loss: -0.5 };
-  step(app.ctx, running, { type: "step", step: 7, epoch: 0, values, eta_ms: null, samples: [], alarms: [] });
+  recordStep(app.ctx, running, { type: "step", step: 7, epoch: 0, values, eta_ms: null, samples: [], alarms: [] });
   const seen = await seenBy(app);
   const job = { workspace: app.workspaceA, job: running };
   expect(numberIn(seen, "verk_training_job_step", job)).toBe(7);
