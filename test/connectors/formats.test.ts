@@ -43,7 +43,10 @@ describe("JSON lines", () => {
 
   test.each([
     ['[{"a":1}]', "x.json: line 1 begins a list. Write one JSON object per line, for example with: jq -c '.[]'"],
-    ['{"a":1}\n{\n "a": 2\n}', "x.json: line 2 does not end its object. Write one JSON object per line, for example with: jq -c ."],
+    [
+      '{"a":1}\n{\n "a": 2\n}',
+      "x.json: line 2 does not end its object. Write one JSON object per line, for example with: jq -c .",
+    ],
     ['{"a":1}\n\n"text"', "x.json: line 3 is not a JSON object"],
   ])("%j is refused with its line and what to do", async (text, message) => {
     const fault = await faultOf(readAll(memoryFile("x.json", text)));

@@ -144,7 +144,12 @@ describe("files of a split", () => {
   test.each<[dataset: string, config: HubConfig, param: string, message: string]>([
     ["lab/plain", { split: "train[:10%]" }, "/hub_config/split", "has no split train[:10%]. Choose one of test, train"],
     ["lab/plain", { config: "x" }, "/hub_config/config", "has no configuration x. Choose one of default"],
-    ["lab/declared", { config: "large" }, "/hub_config/config", "has no configuration large. Choose one of small, whole"],
+    [
+      "lab/declared",
+      { config: "large" },
+      "/hub_config/config",
+      "has no configuration large. Choose one of small, whole",
+    ],
     ["lab/plain", { revision: "v9" }, "/hub_config/revision", "has no such revision"],
     ["lab/pictures", {}, "/hub_dataset", "has no JSONL, CSV or Parquet file in train (it has .png, .txt)"],
   ])("%s %j is not there, and what is there is named", async (dataset, config, param, message) => {

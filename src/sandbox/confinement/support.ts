@@ -28,7 +28,7 @@ export function probeLayers(helper: string): Support {
 /** Parses lines of "NAME ok" or "NAME reason". */
 export function readProbe(text: string): Support {
   const lines = new Map(text.split("\n").map((line) => [line.split(" ", 1)[0], line.slice(line.indexOf(" ") + 1)]));
-  const holding = WORKER_LAYERS.filter((layer) => said.get(layer) === "ok");
+  const holding = WORKER_LAYERS.filter((layer) => lines.get(layer) === "ok");
   const lacking = WORKER_LAYERS.filter((layer) => !holding.includes(layer));
   return {
     holding,

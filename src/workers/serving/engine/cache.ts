@@ -2,7 +2,8 @@
  * The native cache of keys and values, slot by slot, together with a record of its content. Both always change
  * together.
  */
-import type { Llama, Ptr } from "../../../native/llama/symbols.ts";
+import type { Ptr } from "../../../native/ffi.ts";
+import type { Llama } from "../../../native/llama/symbols.ts";
 import { newSlots, type PlaceRules, place, type Slot } from "./slots.ts";
 
 export type CacheOptions = {

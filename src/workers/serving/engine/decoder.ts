@@ -3,7 +3,8 @@
  * the prompts that are being read. A sequence owns a slot from the first token of its prompt to its end. Its cache
  * stays and is reused by a later prompt that begins alike.
  */
-import type { Llama, Ptr } from "../../../native/llama/symbols.ts";
+import type { Ptr } from "../../../native/ffi.ts";
+import type { Llama } from "../../../native/llama/symbols.ts";
 import type { Adapters } from "./adapters.ts";
 import { Cache } from "./cache.ts";
 import { Composer } from "./composer.ts";

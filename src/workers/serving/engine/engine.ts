@@ -1,6 +1,7 @@
 /** Opens engines. threaded_engine.ts implements them. */
 import { compiled } from "../../../native/bundle/embedded.ts";
-import { openLlama, type Ptr } from "../../../native/llama/symbols.ts";
+import type { Ptr } from "../../../native/ffi.ts";
+import { openLlama } from "../../../native/llama/symbols.ts";
 import { openGrammar } from "./sampling/sampler.ts";
 import type { FromThread, OpenMessage } from "./thread/messages.ts";
 import { ThreadedEngine } from "./thread/threaded_engine.ts";

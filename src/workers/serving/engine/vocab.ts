@@ -1,6 +1,7 @@
 /** Text ⇄ tokens, on the calling thread: all threads may read a vocabulary at once. */
 import { ptr } from "bun:ffi";
-import { type Llama, must, type Ptr, text } from "../../../native/llama/symbols.ts";
+import { must, type Ptr, text } from "../../../native/ffi.ts";
+import type { Llama } from "../../../native/llama/symbols.ts";
 
 /** Control tokens that users must see: without them a tool call or a thought would look like an answer. */
 const SPOKEN = new Set([

@@ -3,8 +3,9 @@
  * so that gradients of keys and values add up by themselves. ggml has no backward pass of flash attention. Queries are
  * split into blocks, so that memory is T × block instead of T × T.
  */
+
+import { must } from "../../../native/ffi.ts";
 import { shapeOf, stridesOf } from "../../../native/ggml/symbols.ts";
-import { must } from "../../../native/llama/symbols.ts";
 import { outer } from "./ops.ts";
 import type { Tape, Tensor } from "./tape.ts";
 

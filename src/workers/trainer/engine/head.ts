@@ -3,8 +3,9 @@
  * reduces to. Tokens are processed in chunks, so that the table of all probabilities never exists at once. With several
  * chunks the backward pass computes the probabilities again.
  */
+
+import { must } from "../../../native/ffi.ts";
 import { shapeOf, stridesOf } from "../../../native/ggml/symbols.ts";
-import { must } from "../../../native/llama/symbols.ts";
 import { scale } from "./ops.ts";
 import { Tape, type Tensor } from "./tape.ts";
 

@@ -2,6 +2,8 @@
  * AdamW over the summed gradients, on the device. The device also computes the norm of all gradients. The host reads
  * one number, decides the clipping factor, and writes a few numbers.
  */
+
+import { must } from "../../../native/ffi.ts";
 import {
   allocate,
   type Context,
@@ -13,7 +15,6 @@ import {
   putBytes,
   TYPE,
 } from "../../../native/ggml/ggml.ts";
-import { must } from "../../../native/llama/symbols.ts";
 import type { Tensor } from "./tape.ts";
 import type { Trainable, Weights } from "./weights.ts";
 

@@ -3,9 +3,10 @@
  * its backward nodes. ggml's own differentiation cannot weight tokens, needs every weight in F32, and has no
  * recomputation.
  */
+
+import { must } from "../../../native/ffi.ts";
 import type { Ggml, Ptr } from "../../../native/ggml/ggml.ts";
 import { shapeOf } from "../../../native/ggml/symbols.ts";
-import { must } from "../../../native/llama/symbols.ts";
 
 export type Tensor = Ptr;
 

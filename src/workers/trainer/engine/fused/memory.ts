@@ -1,6 +1,7 @@
 /** Device memory by address, for kernels. Buffers are requested one by one and allocated together. */
+
+import { must } from "../../../../native/ffi.ts";
 import { allocate, type Backend, newContext, newTensor, type Ptr, TYPE } from "../../../../native/ggml/ggml.ts";
-import { must } from "../../../../native/llama/symbols.ts";
 
 export type Buffer = {
   /** Address on the device, in bytes. */
