@@ -6,7 +6,7 @@ import type { StoredObject } from "./objects/store.ts";
 import { credentialOf } from "./objects/uri.ts";
 import { type Open, SourceError } from "./types.ts";
 
-type Wanted = { config?: string | undefined; split?: string | undefined };
+type Selection = { config?: string | undefined; split?: string | undefined };
 
 /**
  * Reads `hub_dataset`: owner/name. The commit of `hub_config.revision` (default main) is fixed when the reading begins.
@@ -31,7 +31,7 @@ export const open: Open = ({ source, credentials, dialer, limits, hubEndpoint })
   });
 };
 
-function chosen({ files }: Commit, readme: string, dataset: string, wanted: Wanted): StoredObject[] {
+function chosen({ files }: Commit, readme: string, dataset: string, wanted: Selection): StoredObject[] {
   const paths = files.map(({ key }) => key).sort(byBytes);
   const { configs, preferred } = layoutOf(paths, readme);
   const config = wanted.config ?? preferred;

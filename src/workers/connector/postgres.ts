@@ -2,7 +2,7 @@
 import { hiding } from "./sql/fault.ts";
 import { distinct, oneLine, tooLong } from "./sql/lines.ts";
 import { linesQuery } from "./sql/postgres/query.ts";
-import { type Field, type Place, PostgresSession } from "./sql/postgres/session.ts";
+import { type Endpoint, type Field, PostgresSession } from "./sql/postgres/session.ts";
 import { readServer } from "./sql/server.ts";
 import { oneStatement } from "./sql/statement.ts";
 import type { Chunk, Open } from "./types.ts";
@@ -15,22 +15,22 @@ const FETCH_CHARACTERS = 4_000_000;
 
 export const open: Open = (opening) => {
   const { source, credentials, dialer, limits } = opening;
-  const place: Place = { server: readServer(opening, KIND), dialer, limits, hide: hiding(credentials) };
+  const endpoint: Endpoint = { server: readServer(opening, KIND), dialer, limits, hide: hiding(credentials) };
   const query = oneStatement(source.db_query ?? "", "postgres");
   const columns = async (signal: AbortSignal) => {
-    await using session = await PostgresSession.open(place, signal);
+    await using session = await PostgresSession.open(endpoint, signal);
     return (await describe(session, query)).map(({ name }) => name);
   };
   return {
     test: async (signal) => void (await columns(signal)),
     columns,
     count: async (signal) => {
-      await using session = await PostgresSession.open(place, signal);
+      await using session = await PostgresSession.open(endpoint, signal);
       await describe(session, query);
       const { rows } = await session.run(`SELECT count(*)::text FROM (${query}\n) q WHERE $1::int = 1`, [1]);
       return Number(rows[0]?.[0] ?? 0);
     },
-    rows: ({ signal }) => read(place, query, signal),
+    rows: ({ signal }) => read(endpoint, query, signal),
   };
 };
 
@@ -41,10 +41,10 @@ async function describe(session: PostgresSession, query: string): Promise<Field[
   return fields;
 }
 
-async function* read(place: Place, query: string, signal: AbortSignal): AsyncIterable<Chunk> {
-  await using session = await PostgresSession.open(place, signal);
+async function* read(endpoint: Endpoint, query: string, signal: AbortSignal): AsyncIterable<Chunk> {
+  await using session = await PostgresSession.open(endpoint, signal);
   const fields = await describe(session, query);
-  const { rowBytes } = place.limits;
+  const { rowBytes } = endpoint.limits;
   await session.run(`DECLARE verk NO SCROLL CURSOR FOR ${linesQuery(query, fields)}`, [rowBytes]);
   let before = 0;
   for (let size = FIRST_ROWS; ; ) {

@@ -148,7 +148,7 @@ async function run(
   let isRunning = true;
   try {
     for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(pauseMs * 1.5, LONGEST_PAUSE_MS)) {
-      const first = await look(warehouse, handle, signal);
+      const first = await poll(warehouse, handle, signal);
       if (first) {
         isRunning = false;
         return { handle, first };
@@ -162,7 +162,7 @@ async function run(
 }
 
 /** Returns undefined while the statement runs. Rows of the first partition are requested again when needed. */
-async function look(warehouse: Warehouse, handle: string, signal: AbortSignal): Promise<Result | undefined> {
+async function poll(warehouse: Warehouse, handle: string, signal: AbortSignal): Promise<Result | undefined> {
   const answers = askMembers(warehouse, { path: at(handle), signal }, "data");
   let next = await answers.next();
   while (!next.done) next = await answers.next();

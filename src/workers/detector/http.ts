@@ -16,7 +16,7 @@ export function listen(unix: string, fetch: Fetch) {
   return Bun.serve(options as unknown as Bun.Serve.Options<undefined>);
 }
 
-export function createDoor(world: World): Fetch {
+export function createRequestHandler(world: World): Fetch {
   return async (request) => {
     const url = new URL(request.url);
     if (request.method === "GET" && url.pathname === "/health") return Response.json({ ok: true });

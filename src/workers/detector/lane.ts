@@ -4,7 +4,7 @@
 import type { InferenceSession } from "onnxruntime-node";
 import { loadOnnx } from "../../native/onnx.ts";
 import { AUDIO_MODELS, type ModelName } from "../protocol_detector.ts";
-import { hear } from "./audio/audio.ts";
+import { readClip } from "./audio/audio.ts";
 import { WINDOW } from "./audio/windows.ts";
 import { CROP } from "./image/views.ts";
 import type { FromLane, Input, Results, RunResult, ToLane } from "./messages.ts";
@@ -43,7 +43,7 @@ self.onmessage = ({ data }) => {
         const { input } = data;
         self.postMessage({ type: "ran", results: await run(data), input }, [input.buffer]);
       } else {
-        const heard = await hear(data.bytes);
+        const heard = await readClip(data.bytes);
         self.postMessage({ type: "heard", heard }, [heard.windows.buffer]);
       }
     } catch (error) {

@@ -26,7 +26,7 @@ export type Lanes = {
   /** Returns a buffer for this many crops, to be filled and passed to `score`. Its content is undefined. */
   room: (crops: number) => Uint8Array<ArrayBuffer>;
   score: (part: Part, signal: AbortSignal) => Promise<Results>;
-  hear: (bytes: Uint8Array<ArrayBuffer>, signal: AbortSignal) => Promise<Heard>;
+  readAudio: (bytes: Uint8Array<ArrayBuffer>, signal: AbortSignal) => Promise<Heard>;
   readonly stats: { runs: number; parts: number; waiting: number };
   close: () => void;
 };
@@ -96,7 +96,7 @@ class Pool implements Lanes {
     return this.#wait(this.#scoring, part, signal);
   }
 
-  hear(bytes: Uint8Array<ArrayBuffer>, signal: AbortSignal): Promise<Heard> {
+  readAudio(bytes: Uint8Array<ArrayBuffer>, signal: AbortSignal): Promise<Heard> {
     return this.#wait(this.#hearing, { bytes }, signal);
   }
 
@@ -123,7 +123,7 @@ class Pool implements Lanes {
     for (const lane of this.#lanes) {
       if (lane.busy) continue;
       const hearing = this.#hearing.shift();
-      if (hearing) void this.#hear(lane, hearing);
+      if (hearing) void this.#readAudio(lane, hearing);
       else if (this.#scoring.length > 0) void this.#run(lane, takeBatch(this.#scoring, BATCH_LIMIT));
     }
   }
@@ -149,8 +149,8 @@ class Pool implements Lanes {
       this.#rooms.push(input);
   }
 
-  async #hear(lane: Lane, { bytes, resolve, reject }: Hearing) {
-    const answer = await this.#occupy(lane, { type: "hear", bytes }, bytes.buffer);
+  async #readAudio(lane: Lane, { bytes, resolve, reject }: Hearing) {
+    const answer = await this.#occupy(lane, { type: "read_audio", bytes }, bytes.buffer);
     if (answer.type === "heard") resolve(answer.heard);
     else if (answer.type === "refused") reject(new Refusal(answer.code, answer.error));
     else reject(new Error(answer.type === "failed" ? answer.error : "A lane sent an unexpected answer"));

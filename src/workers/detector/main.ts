@@ -7,7 +7,7 @@ import { type Host, runHosted } from "../host.ts";
 import { WorkerError } from "../protocol.ts";
 import { type FromDetector, MODELS, ToDetector } from "../protocol_detector.ts";
 import { createGate } from "./gate.ts";
-import { createDoor, listen } from "./http.ts";
+import { createRequestHandler, listen } from "./http.ts";
 import { mostBytesHeld } from "./image/decode.ts";
 import { openLanes } from "./lanes.ts";
 import { findModels } from "./models.ts";
@@ -31,7 +31,7 @@ async function serveModels(host: DetectorHost, open: Open): Promise<void> {
   const world = await openWorld(open, (error) =>
     fatal.reject(new WorkerError("crashed", error.message, { cause: error })),
   );
-  const server = listen(host.socketPath, createDoor(world));
+  const server = listen(host.socketPath, createRequestHandler(world));
   for (const [name, error] of world.models.errors) console.error(`${name} cannot be used: ${error}`);
   const versions = MODELS.flatMap((name) => {
     const model = world.models.found.get(name);

@@ -17,7 +17,7 @@ export type Heard = {
 export type ToLane =
   | { type: "open"; dataDir: string; models: { name: ModelName; weights: Uint8Array }[] }
   | { type: "run"; models: readonly ModelName[]; input: Input; count: number }
-  | { type: "hear"; bytes: Uint8Array<ArrayBuffer> };
+  | { type: "read_audio"; bytes: Uint8Array<ArrayBuffer> };
 
 export type FromLane =
   | { type: "opened"; errors: Partial<Record<ModelName, string>> }

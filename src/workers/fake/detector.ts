@@ -21,7 +21,7 @@ export type DetectorLife = {
   fail?: "crash";
   version?: string;
 };
-export type Wish = {
+export type Instructions = {
   /** Score of all models, or of each. */
   score?: number | Partial<Record<ModelName, number>>;
   /** These models fail with these messages. */
@@ -61,7 +61,7 @@ async function answer(request: Request, versions: Scored["versions"], script: st
   const bytes = new Uint8Array(await request.arrayBuffer());
   const query = new URL(request.url).searchParams;
   const models = (query.get("models") ?? "").split(",") as ModelName[];
-  const wish = wishOf(bytes);
+  const wish = instructionsOf(bytes);
   appendFileSync(`${script}.scored`, `${models.join()}\n`);
   const dies = wish.die === true || (wish.die !== undefined && existsSync(wish.die));
   if (typeof wish.die === "string") rmSync(wish.die, { force: true });
@@ -94,10 +94,10 @@ const mediaOf = ([first]: readonly ModelName[]): Media =>
     ? { kind: "audio", format: "wav", seconds: 1, sample_rate: 16_000, channels: 1 }
     : { kind: "image", format: "jpeg", width: 640, height: 480, frames: 1 };
 
-function wishOf(bytes: Uint8Array): Wish {
+function instructionsOf(bytes: Uint8Array): Instructions {
   const text = new TextDecoder().decode(bytes);
   try {
-    return JSON.parse(text.slice(text.indexOf("{"))) as Wish;
+    return JSON.parse(text.slice(text.indexOf("{"))) as Instructions;
   } catch {
     return {};
   }

@@ -77,7 +77,7 @@ async function unpackEntry(
     if (entry.method === "stored") for await (const chunk of packed(read, entry)) take(chunk);
     else {
       const inflate = createInflateRaw({ chunkSize: CHUNK });
-      const feeding = feed(inflate, packed(read, entry));
+      const feeding = pipeInto(inflate, packed(read, entry));
       feeding.catch((error) => inflate.destroy(error));
       for await (const chunk of inflate) take(chunk as Uint8Array);
     }
@@ -94,7 +94,7 @@ async function* packed(
   for (let at = 0; at < packedBytes; at += CHUNK) yield read(offset + at, Math.min(CHUNK, packedBytes - at));
 }
 
-async function feed(into: NodeJS.WritableStream, chunks: AsyncIterable<Uint8Array>) {
+async function pipeInto(into: NodeJS.WritableStream, chunks: AsyncIterable<Uint8Array>) {
   for await (const chunk of chunks)
     if (!into.write(chunk)) await new Promise((go) => into.once("drain", go).once("close", go));
   into.end();

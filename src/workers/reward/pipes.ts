@@ -46,7 +46,7 @@ function waiting(fd: number, events: number, act: () => number): number {
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== "EAGAIN") throw error;
     }
-    const asked = new Int32Array([fd, events]); // struct pollfd: the last two bytes return the events
-    syscall(NR.ppoll, addressOf(asked), 1, FOREVER, 0, 0);
+    const pollfd = new Int32Array([fd, events]); // struct pollfd: the last two bytes return the events
+    syscall(NR.ppoll, addressOf(pollfd), 1, FOREVER, 0, 0);
   }
 }

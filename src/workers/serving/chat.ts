@@ -51,10 +51,10 @@ function toGeneration(served: Served, request: ChatCompletionRequest, plan: Plan
     quote,
   });
   const prompt = tokenize(text + plan.opening);
-  const asked = request.max_completion_tokens ?? request.max_tokens;
+  const requested = request.max_completion_tokens ?? request.max_tokens;
   return {
     prompt,
-    maxTokens: roomFor(prompt.length, asked, engine.facts.contextLength),
+    maxTokens: roomFor(prompt.length, requested, engine.facts.contextLength),
     sampling: toSampling(request, engine.facts.vocabSize),
     samples: request.n,
     stop: [...request.stop, ...plan.stop, ...template.stop],

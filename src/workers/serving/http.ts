@@ -53,7 +53,7 @@ export function listen(unix: string, fetch: Fetch) {
 }
 
 /** Requests may name an adapter after `open(adapter)`. The base model is always open. */
-export type Door = {
+export type RequestHandler = {
   readonly fetch: Fetch;
   open: (adapter: string) => void;
   /** Aborts the running requests of this adapter. Null: those of the base model, which stays open. */
@@ -61,7 +61,11 @@ export type Door = {
 };
 
 /** `stopping` aborts the running requests. */
-export function createDoor(served: Served, report: (message: Report) => void, stopping: AbortSignal): Door {
+export function createRequestHandler(
+  served: Served,
+  report: (message: Report) => void,
+  stopping: AbortSignal,
+): RequestHandler {
   const live = new Map<AbortController, string | null>();
   const adapters = new Set<string>();
   const stopped = () =>

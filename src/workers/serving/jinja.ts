@@ -23,8 +23,8 @@ class BoundedInterpreter extends Interpreter {
 
   override evaluate(...[statement, environment]: Parameters<Interpreter["evaluate"]>): Value {
     this.steps++;
-    const look = (this.steps & 255) === 0 || statement?.type === "For"; // an empty loop has no steps inside
-    if (this.steps > MAX_STEPS || (look && performance.now() > this.end))
+    const isDue = (this.steps & 255) === 0 || statement?.type === "For"; // an empty loop has no steps inside
+    if (this.steps > MAX_STEPS || (isDue && performance.now() > this.end))
       throw new TemplateOverrun("The model's chat template takes too long. Use /completions instead");
     const result = super.evaluate(statement, environment);
     const value: unknown = result.value;

@@ -7,7 +7,7 @@ import { type FromServing, ToServing } from "../protocol.ts";
 import { openEngine, type Prepared, prepareEngine } from "./engine/engine.ts";
 import type { Engine } from "./engine/types.ts";
 import { decodeOne } from "./health.ts";
-import { createDoor, type Door, listen } from "./http.ts";
+import { createRequestHandler, listen, type RequestHandler } from "./http.ts";
 import { type Served, toServed } from "./request.ts";
 
 type ServingHost = Host<ToServing, FromServing>;
@@ -35,8 +35,8 @@ async function serveModel(host: ServingHost, load: Load, prepared: Prepared | un
   const served = toServed(engine);
   rehearse(served); // runs on this thread while the other one decodes
   await decoded;
-  const door = createDoor(served, host.send, host.stopping);
-  const server = listen(host.socketPath, door.fetch);
+  const handler = createRequestHandler(served, host.send, host.stopping);
+  const server = listen(host.socketPath, handler.fetch);
   const { contextLength, parallel, memoryBytes, device } = engine.facts;
   host.send({
     type: "loaded",
@@ -47,8 +47,8 @@ async function serveModel(host: ServingHost, load: Load, prepared: Prepared | un
     device,
   });
   for await (const message of host.messages) {
-    if (message.type === "attach") host.send(await attach(engine, door, message));
-    if (message.type === "detach") await detach(engine, door, message.name);
+    if (message.type === "attach") host.send(await attach(engine, handler, message));
+    if (message.type === "detach") await detach(engine, handler, message.name);
   }
   await Promise.race([server.stop(), Bun.sleep(DRAIN_MS)]);
   await server.stop(true);
@@ -89,18 +89,18 @@ async function open(host: ServingHost, load: Load, prepared: Prepared | undefine
   return engine;
 }
 
-async function attach(engine: Engine, door: Door, { name, path }: Attach): Promise<FromServing> {
+async function attach(engine: Engine, handler: RequestHandler, { name, path }: Attach): Promise<FromServing> {
   try {
     await engine.attach(name, path);
   } catch (error) {
     return { type: "unattached", name, error: error instanceof Error ? error.message : String(error) };
   }
-  door.open(name);
+  handler.open(name);
   return { type: "attached", name };
 }
 
 /** The engine keeps the adapter until its last sequence ends. */
-async function detach(engine: Engine, door: Door, name: string | null): Promise<void> {
-  door.close(name);
+async function detach(engine: Engine, handler: RequestHandler, name: string | null): Promise<void> {
+  handler.close(name);
   if (name !== null) await engine.detach(name);
 }

@@ -103,12 +103,12 @@ export function promptTokens(engine: Tokenizer, prompt: string | readonly number
 }
 
 /** Returns how many tokens may be generated: the requested number, limited by the context. */
-export function roomFor(promptLength: number, asked: number | null | undefined, contextLength: number): number {
+export function roomFor(promptLength: number, requested: number | null | undefined, contextLength: number): number {
   const room = contextLength - promptLength;
   if (room <= 0)
     throw new AppError(
       "context_length_exceeded",
       `The prompt has ${promptLength} tokens, but the context holds ${contextLength}. Shorten the prompt, or deploy with a larger context_length`,
     );
-  return Math.min(asked ?? room, room);
+  return Math.min(requested ?? room, room);
 }

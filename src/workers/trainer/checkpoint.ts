@@ -114,8 +114,10 @@ export async function readState(path: string): Promise<LoopState> {
   try {
     text = await readFile(join(path, STATE_FILE), "utf8");
   } catch (cause) {
-    const gone = errorCode(cause) === "ENOENT" && !(await stat(path).catch(() => null));
-    throw new WorkerError("data", `The checkpoint ${path} ${gone ? "no longer exists" : "cannot be read"}`, { cause });
+    const isMissing = errorCode(cause) === "ENOENT" && !(await stat(path).catch(() => null));
+    throw new WorkerError("data", `The checkpoint ${path} ${isMissing ? "no longer exists" : "cannot be read"}`, {
+      cause,
+    });
   }
   let raw: unknown;
   try {

@@ -36,7 +36,7 @@ async function serve(host: TrainerHost): Promise<void> {
 }
 
 async function perform(host: TrainerHost, channel: Channel, task: Task): Promise<void> {
-  if (task.type === "export") return exportFiles(task, { tell: host.send, onTurn: () => host.beat(QUIET_MS) });
+  if (task.type === "export") return exportFiles(task, { send: host.send, onTurn: () => host.beat(QUIET_MS) });
   const opened = await openTraining({
     machine: task,
     plan: task.plan,
@@ -79,7 +79,7 @@ function worldOf(host: TrainerHost, channel: Channel, opened: Opened, isOnGpu: b
     trainee,
     reference,
     score: channel.score,
-    tell: host.send,
+    send: host.send,
     signal: host.stopping,
     isEnding: channel.isEnding,
     now: () => performance.now(),
@@ -93,19 +93,19 @@ type Channel = { task: Promise<Task | null>; score: Score; isEnding: () => boole
 /** Reads the server's messages for the life of this process. */
 function listen(host: TrainerHost): Channel {
   const task = Promise.withResolvers<Task | null>();
-  const asked = new Map<number, PromiseWithResolvers<Awaited<ReturnType<Score>>>>();
+  const pending = new Map<number, PromiseWithResolvers<Awaited<ReturnType<Score>>>>();
   let ending = false;
   let lastId = 0;
-  const hear = (message: ToTrainer) => {
+  const handleMessage = (message: ToTrainer) => {
     if (message.type === "save_and_end") ending = true;
-    else if (message.type === "scored") asked.get(message.id)?.resolve(message);
-    else if (message.type === "unscored") asked.get(message.id)?.reject(new Trouble("bad_reward", message.message));
+    else if (message.type === "scored") pending.get(message.id)?.resolve(message);
+    else if (message.type === "unscored") pending.get(message.id)?.reject(new Trouble("bad_reward", message.message));
     else task.resolve(message);
   };
   void (async () => {
-    for await (const message of host.messages) hear(message);
+    for await (const message of host.messages) handleMessage(message);
     task.resolve(null);
-    for (const each of asked.values()) each.reject(new Error("The server is stopping this worker"));
+    for (const each of pending.values()) each.reject(new Error("The server is stopping this worker"));
   })();
   return {
     task: task.promise,
@@ -113,9 +113,9 @@ function listen(host: TrainerHost): Channel {
     async score(step, samples) {
       const id = ++lastId;
       const answer = Promise.withResolvers<Awaited<ReturnType<Score>>>();
-      asked.set(id, answer);
+      pending.set(id, answer);
       host.send({ type: "score", id, step, samples: [...samples] });
-      return answer.promise.finally(() => asked.delete(id));
+      return answer.promise.finally(() => pending.delete(id));
     },
   };
 }

@@ -9,12 +9,12 @@ import type { Piece, Scores } from "./trainee/types.ts";
 const MOST_UNITS = 8;
 
 export async function preview(world: World, opened: Opened, task: PreviewTask): Promise<void> {
-  const { tell } = world;
+  const { send } = world;
   const { roller, prompts } = opened;
   if (!prompts || !roller) {
     const { units, all } = someUnits(opened, task);
     const step_ms = units.length === 0 ? null : ((await learnMs(world, units)) * all) / units.length;
-    return tell({ type: "previewed", memory_bytes: world.memoryBytes(), step_ms, samples: [], latencies_ms: [] });
+    return send({ type: "previewed", memory_bytes: world.memoryBytes(), step_ms, samples: [], latencies_ms: [] });
   }
   const values = valuesOf<"grpo">(task.plan);
   const count = Math.min(task.prompts, prompts.count);
@@ -39,7 +39,7 @@ export async function preview(world: World, opened: Opened, task: PreviewTask): 
   // A generation serves several steps.
   const share = (values.steps_per_generation * values.num_iterations) / values.gradient_accumulation_steps;
   const rolling = (rollMs * values.generation_batch_size) / Math.max(drawn.length, 1) / share;
-  tell({
+  send({
     type: "previewed",
     memory_bytes: world.memoryBytes(),
     step_ms: drawn.length === 0 ? null : rolling + learning,

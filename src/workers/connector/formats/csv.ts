@@ -36,18 +36,18 @@ export async function* csvRows(
       return null; // the stream's own reader gets nothing
     },
   });
-  const feed = feeding(file, parser);
+  const write = parserInput(file, parser);
   const utf8 = new TextDecoder("utf-8", { fatal: true });
   for await (const chunk of source)
     for (let at = 0; at < chunk.byteLength; at += SLICE_BYTES) {
       const slice = chunk.subarray(at, at + SLICE_BYTES);
       checkText(file, utf8, slice);
-      await feed(slice);
+      await write(slice);
       rows.mayGrow(slice.byteLength);
       yield* rows.pieces(false);
     }
   checkText(file, utf8, undefined);
-  await feed(undefined);
+  await write(undefined);
   yield* rows.pieces(true);
 }
 
@@ -117,7 +117,7 @@ class Rows {
 }
 
 /** Returns a function that passes a slice to the parser; undefined means the end. */
-function feeding(file: SourceFile, parser: Parser) {
+function parserInput(file: SourceFile, parser: Parser) {
   parser.on("error", () => {}); // thrown below
   parser.resume();
   return (slice: Uint8Array | undefined) =>

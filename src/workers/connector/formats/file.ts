@@ -11,13 +11,13 @@ export type SourceFile = {
 };
 
 /** A position in a file: after `row` rows. `byte` is the start of the next row, if it is known. */
-export type Place = { row: number; byte: number | null };
+export type RowPosition = { row: number; byte: number | null };
 /** Some rows and the position after them. */
-export type Piece = { lines: string[]; place: Place };
+export type Piece = { lines: string[]; place: RowPosition };
 
-export type FormatOptions = { rowBytes: number; from: Place };
+export type FormatOptions = { rowBytes: number; from: RowPosition };
 
-export const BEGINNING: Place = { row: 0, byte: null };
+export const BEGINNING: RowPosition = { row: 0, byte: null };
 /** A piece is yielded when it holds this many rows. */
 export const PIECE_ROWS = 1000;
 export const PIECE_CHARACTERS = 256 * 1024;

@@ -3,7 +3,7 @@ import { createHmac } from "node:crypto";
 export type AzKey = { account: string; key: Buffer };
 
 /** The headers that the signature covers, in its order. An absent one is an empty line. */
-const PLACES = [
+const SIGNED_HEADERS = [
   "content-encoding",
   "content-language",
   "content-length",
@@ -28,8 +28,8 @@ export function sharedKey({ account, key }: AzKey, method: string, url: URL, hea
   const query = new Map<string, string[]>();
   for (const [name, value] of url.searchParams)
     query.set(name.toLowerCase(), [...(query.get(name.toLowerCase()) ?? []), value]);
-  const asked = [...query.keys()].sort().map((name) => `\n${name}:${query.get(name)?.sort().join(",")}`);
-  const places = PLACES.map((name) => headers[name] ?? "");
-  const text = `${[method, ...places].join("\n")}\n${own.join("")}/${account}${url.pathname}${asked.join("")}`;
+  const parameters = [...query.keys()].sort().map((name) => `\n${name}:${query.get(name)?.sort().join(",")}`);
+  const standard = SIGNED_HEADERS.map((name) => headers[name] ?? "");
+  const text = `${[method, ...standard].join("\n")}\n${own.join("")}/${account}${url.pathname}${parameters.join("")}`;
   return `SharedKey ${account}:${createHmac("sha256", key).update(text, "utf8").digest("base64")}`;
 }

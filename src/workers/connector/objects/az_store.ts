@@ -22,8 +22,13 @@ type Settings = {
   dialer: Dialer;
 };
 
-type Ask = (method: string, url: URL, headers: Record<string, string>, signal: AbortSignal) => Promise<OpenedResponse>;
-type Client = { prefix: string; host: string; base: string; ask: Ask };
+type SendRequest = (
+  method: string,
+  url: URL,
+  headers: Record<string, string>,
+  signal: AbortSignal,
+) => Promise<OpenedResponse>;
+type Client = { prefix: string; host: string; base: string; ask: SendRequest };
 
 export function azStore(settings: Settings): Store {
   const { account, container, endpoint } = settings;
@@ -41,7 +46,7 @@ export function azStore(settings: Settings): Store {
   };
 }
 
-function asking({ key, sas, dialer }: Settings): Ask {
+function asking({ key, sas, dialer }: Settings): SendRequest {
   return (method, url, given, signal) => {
     if (sas !== undefined) for (const [name, value] of new URLSearchParams(sas)) url.searchParams.set(name, value);
     const headers = { ...given, "x-ms-version": VERSION, "x-ms-date": new Date().toUTCString() };

@@ -41,9 +41,9 @@ async function ask({ authorize, dialer }: Client, url: string, headers: Record<s
   return await dialer.fetch(url, { headers: { ...headers, ...more }, signal });
 }
 
-type Asked<T> = { url: string; schema: z.ZodType<T>; what: string };
+type JsonRequest<T> = { url: string; schema: z.ZodType<T>; what: string };
 
-async function json<T>(client: Client, { url, schema, what }: Asked<T>, signal: AbortSignal): Promise<T> {
+async function json<T>(client: Client, { url, schema, what }: JsonRequest<T>, signal: AbortSignal): Promise<T> {
   const { host } = client.endpoint;
   const response = await ask(client, url, { accept: "application/json" }, signal);
   const text = await readText(response, ANSWER_BYTES);
@@ -75,8 +75,8 @@ async function* list(client: Client, beginning: string, signal: AbortSignal): As
   const query = new URLSearchParams({ maxResults: "1000", fields: "items(name,size,generation),nextPageToken" });
   if (beginning !== "") query.set("prefix", beginning);
   for (;;) {
-    const asked = { url: `${client.base}?${query}`, schema: Page, what: client.prefix + beginning };
-    const page = await patiently(signal, () => json(client, asked, signal));
+    const request = { url: `${client.base}?${query}`, schema: Page, what: client.prefix + beginning };
+    const page = await patiently(signal, () => json(client, request, signal));
     yield page.items.map(asObject);
     if (page.nextPageToken === undefined) return;
     query.set("pageToken", page.nextPageToken);

@@ -102,11 +102,11 @@ export async function readReadme(hub: Hub, { sha, files }: Commit, signal: Abort
 
 /** Opens files of one commit. The target of a redirect is reused until it expires. */
 export function openFiles(hub: Hub, shaOf: () => string): OpenObject {
-  const places = new Map<string, string>();
+  const locations = new Map<string, string>();
   return async (object, span, signal) => {
     const first = fileUrl(hub, shaOf(), object.key);
     const range = { range: `bytes=${span.from}-${span.to - 1}` };
-    const known = places.get(object.key);
+    const known = locations.get(object.key);
     let answer = await get(hub, known ?? first, range, signal);
     if (known !== undefined && ![200, 206].includes(answer.status)) {
       await answer.stream.cancel();
@@ -117,7 +117,7 @@ export function openFiles(hub: Hub, shaOf: () => string): OpenObject {
       await answer.stream.cancel();
       throw refused(hub, what, answer);
     }
-    places.set(object.key, answer.url);
+    locations.set(object.key, answer.url);
     checkSpan(answer, object, span, what);
     return answer;
   };

@@ -130,9 +130,9 @@ async function stat({ sdk, settings }: Client, Key: string, signal: AbortSignal)
 async function* list({ sdk, settings }: Client, Prefix: string, signal: AbortSignal): AsyncGenerator<StoredObject[]> {
   let token: string | undefined;
   do {
-    const asked = { Bucket: settings.bucket, Prefix, ContinuationToken: token, MaxKeys: 1000 };
+    const input = { Bucket: settings.bucket, Prefix, ContinuationToken: token, MaxKeys: 1000 };
     const page = await patiently(signal, () =>
-      sdk.send(new ListObjectsV2Command(asked), { abortSignal: signal }).catch((error: unknown) => {
+      sdk.send(new ListObjectsV2Command(input), { abortSignal: signal }).catch((error: unknown) => {
         throw explained(error, settings.prefix + Prefix, settings, signal);
       }),
     );
@@ -144,8 +144,8 @@ async function* list({ sdk, settings }: Client, Prefix: string, signal: AbortSig
 async function open({ sdk, settings }: Client, { key, etag }: StoredObject, { from, to }: Span, signal: AbortSignal) {
   const what = settings.prefix + key;
   refuseDots(key);
-  const asked = { Bucket: settings.bucket, Key: key, Range: `bytes=${from}-${to - 1}`, IfMatch: etag };
-  const answer = await sdk.send(new GetObjectCommand(asked), { abortSignal: signal }).catch((error: unknown) => {
+  const input = { Bucket: settings.bucket, Key: key, Range: `bytes=${from}-${to - 1}`, IfMatch: etag };
+  const answer = await sdk.send(new GetObjectCommand(input), { abortSignal: signal }).catch((error: unknown) => {
     throw explained(error, what, settings, signal);
   });
   return { stream: bodyOf(answer, from, what) };

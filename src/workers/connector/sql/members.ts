@@ -30,18 +30,18 @@ class Cutter {
 
   push(text: string): string[] {
     let at = 0; // everything before this index is consumed
-    let look = 0;
-    while (look < text.length) {
+    let scanFrom = 0;
+    while (scanFrom < text.length) {
       if (this.escaped) {
         this.escaped = false;
-        look++;
+        scanFrom++;
         continue;
       }
       const pattern = this.inString ? STRING_ENDS : MARKS;
-      pattern.lastIndex = look;
+      pattern.lastIndex = scanFrom;
       const found = pattern.exec(text);
       if (!found) break;
-      look = found.index + 1;
+      scanFrom = found.index + 1;
       if (this.inString || found[0] === '"') this.quote(found[0]);
       else at = this.mark(text, at, found.index);
     }

@@ -18,7 +18,7 @@ const READERS: Record<AudioFormat, (bytes: Uint8Array) => Clip | Promise<Clip>> 
   mp3: readMp3,
 };
 
-export async function hear(bytes: Uint8Array): Promise<Heard> {
+export async function readClip(bytes: Uint8Array): Promise<Heard> {
   const sniffed = sniff(bytes);
   if (sniffed?.kind !== "audio")
     throw new Refusal("UNSUPPORTED_FORMAT", "The file is not a WAV, FLAC or MP3. Send one of these formats");

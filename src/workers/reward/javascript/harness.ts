@@ -104,7 +104,7 @@ export function harness(print: (text: string, rest: number) => void): Inside {
   const call = (known: Record<string, unknown>, columns: Record<string, unknown>): unknown => {
     const calling = settings.callings[batch.entry]!;
     const everything = { ...settings.params, ...columns, ...known };
-    const values = calling.places.map((place) => {
+    const values = calling.parameters.map((place) => {
       if (place.kind === "object") return everything;
       const given = hasOwn(everything, place.name);
       if (place.required && !given) {
@@ -129,7 +129,7 @@ export function harness(print: (text: string, rest: number) => void): Inside {
     return call({ prompt: batch.prompts[index], completion: batch.completions[index], row }, row);
   };
 
-  const isPromise = (value: unknown): value is PromiseLike<unknown> =>
+  const isThenable = (value: unknown): value is PromiseLike<unknown> =>
     typeof value === "object" && value !== null && typeof (value as { then?: unknown }).then === "function";
   const answer = (value: unknown): void => {
     reply = stringify(value);
@@ -138,7 +138,7 @@ export function harness(print: (text: string, rest: number) => void): Inside {
   const finish = (make: () => unknown, ok: (value: unknown) => unknown, failed: (thrown: unknown) => unknown): void => {
     try {
       const found = make();
-      if (!isPromise(found)) answer(ok(found));
+      if (!isThenable(found)) answer(ok(found));
       else
         Later.resolve(found)
           .then((value) => answer(ok(value)))
@@ -153,7 +153,7 @@ export function harness(print: (text: string, rest: number) => void): Inside {
     for (let index = 0; index < batch.rows.length; index++) {
       try {
         const found = alone(index);
-        values.push(judged(isPromise(found) ? await found : found));
+        values.push(judged(isThenable(found) ? await found : found));
       } catch (thrown) {
         const failed = failure(thrown);
         values.push({ fault: { ...failed, message: failed.message.slice(0, 300) } });

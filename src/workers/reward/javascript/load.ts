@@ -4,7 +4,7 @@ import type { Entrypoint, Rejection } from "../../../lib/rewards/contract.ts";
 import type { HarnessRequest } from "../interpreter.ts";
 import type { Exported, Settings } from "./harness.ts";
 import { type Calling, callingOf, FORMS } from "./parameters.ts";
-import type { Place } from "./positions.ts";
+import type { Location } from "./positions.ts";
 import type { Prepared } from "./source.ts";
 import { ask, engineFault, FILE, innermost, runJobs, type Vm } from "./vm.ts";
 
@@ -82,16 +82,16 @@ function thrown(vm: Vm, error: QuickJSHandle, prepared: Prepared & { ok: true })
   // A syntax error stops the file before any of it runs, so its stack has no caller.
   const kind = name === "SyntaxError" && /^\s*at \S+:\d+:\d+\s*$/.test(String(stack)) ? "syntax" : "exception";
   const words = kind === "syntax" ? String(message) : `${String(name)}: ${String(message)}`;
-  return rejection(kind, words.slice(0, 2000), place === null ? null : prepared.placeOf(place));
+  return rejection(kind, words.slice(0, 2000), place === null ? null : prepared.locationOf(place));
 }
 
-const rejection = (kind: Rejection["kind"], message: string, place: Place | null = null): Rejection => ({
+const rejection = (kind: Rejection["kind"], message: string, place: Location | null = null): Rejection => ({
   kind,
   message,
   line: place?.line ?? null,
   column: place?.column ?? null,
 });
-const rejected = (kind: Rejection["kind"], message: string, place: Place | null = null): LoadReply => ({
+const rejected = (kind: Rejection["kind"], message: string, place: Location | null = null): LoadReply => ({
   ok: false,
   error: rejection(kind, message, place),
 });
@@ -112,7 +112,7 @@ function nothing(source: string): LoadReply {
 }
 
 /** The location of the export, or of the default export if the name is not found. */
-function definition(source: string, name: string): Place | null {
+function definition(source: string, name: string): Location | null {
   const escaped = name.replace(/\$/g, "\\$");
   const patterns = [
     `^[ \\t]*(?:export[ \\t]+)?(?:default[ \\t]+)?(?:async[ \\t]+)?(?:function\\*?|const|let|var)[ \\t]+${escaped}(?![\\w$])`,
@@ -127,7 +127,7 @@ function definition(source: string, name: string): Place | null {
   return null;
 }
 
-function placeIn(source: string, index: number): Place {
+function placeIn(source: string, index: number): Location {
   const at = index + (/^[ \t]*/.exec(source.slice(index))?.[0].length ?? 0);
   const before = source.slice(0, at);
   return { line: before.split("\n").length, column: at - before.lastIndexOf("\n") };

@@ -15,7 +15,7 @@ import { STDOUT_BYTES } from "../../../lib/rewards/contract.ts";
 import { type HarnessRequest, type Interpreter, Violation } from "../interpreter.ts";
 import { harness } from "./harness.ts";
 import { loadCode } from "./load.ts";
-import { openPreparer, type PlaceOf } from "./source.ts";
+import { type LocationOf, openPreparer } from "./source.ts";
 import { ask, innermost, runJobs, type Vm } from "./vm.ts";
 
 const PAGE_BYTES = 65_536;
@@ -37,14 +37,14 @@ export async function openJavaScript(limits: { memoryBytes: number }): Promise<I
   const output = capture();
   const vm = { context, runtime, inside: openInside(context, output.write) };
   const prepare = openPreparer();
-  let placeOf: PlaceOf = (place) => place;
+  let locationOf: LocationOf = (place) => place;
 
   const exchange = (request: HarnessRequest): unknown => {
     deadline = performance.now() + LONGEST_MS;
-    if (request.op !== "load") return placed(answer(vm, JSON.stringify(request)), placeOf);
+    if (request.op !== "load") return locateFault(answer(vm, JSON.stringify(request)), locationOf);
     const prepared = prepare(request.source, request.language === "python" ? undefined : request.language);
     if (!prepared.ok) return prepared;
-    placeOf = prepared.placeOf;
+    locationOf = prepared.locationOf;
     return loadCode(vm, request, prepared);
   };
   return { exchange: (request) => contained(() => exchange(request)), printed: output.taken };
@@ -81,12 +81,12 @@ function answer(vm: Vm, request: string): unknown {
 }
 
 /** Replaces the stack of an inner error by a location in the user's text. */
-function placed(reply: unknown, placeOf: PlaceOf): unknown {
+function locateFault(reply: unknown, locationOf: LocationOf): unknown {
   const faultOf = (fault: unknown): unknown => {
     if (typeof fault !== "object" || fault === null || !("stack" in fault)) return fault;
     const { stack, ...rest } = fault;
     const place = innermost(String(stack));
-    return { ...rest, line: place === null ? null : (placeOf(place)?.line ?? null) };
+    return { ...rest, line: place === null ? null : (locationOf(place)?.line ?? null) };
   };
   const withLine = (value: unknown): unknown =>
     typeof value === "object" && value !== null && "fault" in value ? { fault: faultOf(value.fault) } : value;

@@ -5,7 +5,7 @@
 export type Calling = {
   form: "batch" | "sample";
   /** `object`: the one object with everything in it. Otherwise the name of the value for this parameter. */
-  places: readonly ({ kind: "object" } | { kind: "name"; name: string; required: boolean })[];
+  parameters: readonly ({ kind: "object" } | { kind: "name"; name: string; required: boolean })[];
   /** The text as written, at most 1000 characters. */
   text: string;
 };
@@ -26,17 +26,17 @@ export function callingOf(name: string, text: string): Calling | string {
   const list = parameterList(source);
   if (list === null) return `The parameters of \`${name}\` cannot be read. Write ${FORMS}.`;
   const parts = topLevel(list.inside).filter((part) => part !== "");
-  const places = parts.map(placeOf);
+  const parameters = parts.map(parameterOf);
   const names = parts.flatMap(namesIn);
-  const form = formOf(names, places.length === 1 && names.length === 0 ? source.slice(list.end) : "");
+  const form = formOf(names, parameters.length === 1 && names.length === 0 ? source.slice(list.end) : "");
   const written = `${name}(${list.inside.replace(/\s+/g, " ").trim()})`.slice(0, 1000);
   if (form === null) return `\`${written}\` takes neither \`completions\` nor \`completion\`. Write ${FORMS}.`;
   if (form === "both") return `\`${written}\` takes one sample and all of them. Write ${FORMS}.`;
-  const single = places[0];
-  if (places.length === 1 && single?.kind === "name" && ![...MANY, ...ONE].includes(single.name)) {
-    return { form, places: [{ kind: "object" }], text: written };
+  const single = parameters[0];
+  if (parameters.length === 1 && single?.kind === "name" && ![...MANY, ...ONE].includes(single.name)) {
+    return { form, parameters: [{ kind: "object" }], text: written };
   }
-  return { form, places, text: written };
+  return { form, parameters, text: written };
 }
 
 function formOf(names: string[], body: string): "batch" | "sample" | "both" | null {
@@ -49,7 +49,7 @@ function formOf(names: string[], body: string): "batch" | "sample" | "both" | nu
   return null;
 }
 
-function placeOf(part: string): Calling["places"][number] {
+function parameterOf(part: string): Calling["parameters"][number] {
   if (/^(\{|\.\.\.|\[)/.test(part)) return { kind: "object" };
   const name = /^[\p{ID_Start}$_][\p{ID_Continue}$]*/u.exec(part)?.[0] ?? "";
   return { kind: "name", name, required: !part.includes("=") };
@@ -58,7 +58,7 @@ function placeOf(part: string): Calling["places"][number] {
 /** Returns the names that a parameter needs. A single name of the user's own gives none. */
 function namesIn(part: string): string[] {
   if (!part.startsWith("{")) {
-    const place = placeOf(part);
+    const place = parameterOf(part);
     return place.kind === "name" && [...MANY, ...ONE].includes(place.name) ? [place.name] : [];
   }
   const end = closing(part, 0);

@@ -3,7 +3,7 @@
  * output is the user's tokens without the types, so both token sequences are aligned. For code that it generates
  * (enums, namespaces, parameter properties) the result is the location of the token before.
  */
-export type Place = { line: number; column: number };
+export type Location = { line: number; column: number };
 
 type Token = { text: string; at: number };
 type Pair = { from: number; to: number };
@@ -14,7 +14,7 @@ const MOST_TOKENS = 20_000;
 const MOST_CELLS = 1 << 24;
 
 /** Returns null for a location too far down a long text. */
-export function alignment(code: string, source: string): (place: Place) => Place | null {
+export function alignment(code: string, source: string): (place: Location) => Location | null {
   let aligned: { pairs: Pair[]; end: number } | undefined; // made on the first error
   const lines = lineStarts(code);
   const sourceLines = lineStarts(source);
@@ -81,7 +81,7 @@ function lineStarts(text: string): number[] {
   return starts;
 }
 
-function placeAt(starts: number[], offset: number): Place {
+function placeAt(starts: number[], offset: number): Location {
   let line = 0;
   let high = starts.length;
   while (line + 1 < high) {

@@ -5,11 +5,11 @@
  * and runs nothing. No module could be loaded inside anyway.
  */
 import type { Rejection } from "../../../lib/rewards/contract.ts";
-import type { Place } from "./positions.ts";
+import type { Location } from "./positions.ts";
 import { alignment } from "./positions.ts";
 
-export type Prepared = { ok: true; code: string; placeOf: PlaceOf } | { ok: false; error: Rejection };
-export type PlaceOf = (place: Place) => Place | null;
+export type Prepared = { ok: true; code: string; locationOf: LocationOf } | { ok: false; error: Rejection };
+export type LocationOf = (place: Location) => Location | null;
 type JavaScriptLanguage = "typescript" | "javascript";
 
 export type Preparer = (source: string, language: JavaScriptLanguage | undefined) => Prepared;
@@ -25,12 +25,12 @@ export function openPreparer(): Preparer {
   transpilers.typescript.transformSync("export const a: number = 1;");
 
   return (source, language) => {
-    const asked = language ?? (reads(transpilers.javascript, source) ? "javascript" : "typescript");
-    const refused = refusal(transpilers[asked], source);
+    const chosen = language ?? (reads(transpilers.javascript, source) ? "javascript" : "typescript");
+    const refused = refusal(transpilers[chosen], source);
     if (refused !== null) return { ok: false, error: refused };
-    if (asked === "javascript") return { ok: true, code: source, placeOf: (place) => place };
+    if (chosen === "javascript") return { ok: true, code: source, locationOf: (place) => place };
     const code = transpilers.typescript.transformSync(source);
-    return { ok: true, code, placeOf: alignment(code, source) };
+    return { ok: true, code, locationOf: alignment(code, source) };
   };
 }
 

@@ -1,7 +1,7 @@
 /** One QuickJS context with the harness in it, and calls to it. */
 import type { QuickJSContext, QuickJSHandle, QuickJSRuntime } from "quickjs-emscripten-core";
 import type { Fault } from "../../../lib/rewards/contract.ts";
-import type { Place } from "./positions.ts";
+import type { Location } from "./positions.ts";
 
 /** The name of the user's code in stack traces. */
 export const FILE = "reward.js";
@@ -35,7 +35,7 @@ export function runJobs(vm: Vm): Fault | null {
   return engineFault(vm, result.error);
 }
 
-export function innermost(stack: string): Place | null {
+export function innermost(stack: string): Location | null {
   const found = new RegExp(`${FILE}:(\\d{1,9}):(\\d{1,9})`).exec(stack);
   return found === null ? null : { line: Number(found[1]), column: Number(found[2]) };
 }

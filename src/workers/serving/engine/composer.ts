@@ -17,7 +17,7 @@ export type ComposerOptions = {
   steady: boolean;
 };
 
-const NOBODY: ReadonlyMap<number, number> = new Map();
+const NO_SHARES: ReadonlyMap<number, number> = new Map();
 const FILLER = 0; // any token will do: its result is ignored
 const ENOUGH = 16; // prompt tokens that a batch needs to measure the cost of one
 
@@ -43,7 +43,7 @@ export class Composer {
     const batchTokens = this.batch.capacity - (mayFill ? owners.length - decoding : 0); // a longer batch aborts the process
     const load = { decoding, reading, batchTokens, promptMsPerToken: this.#promptMsPerToken };
     const budget = this.#options.steady ? batchTokens - decoding : promptBudget(load);
-    const share = reading === 0 ? NOBODY : this.#shares(adapter, budget);
+    const share = reading === 0 ? NO_SHARES : this.#shares(adapter, budget);
     const works = (owner: Sequence | null) =>
       owner !== null && owner.adapter.key === adapter && (owner.next >= 0 || (share.get(owner.id) ?? 0) > 0);
     this.#fill = mayFill ? fillers(owners.map(works), this.#options.fillMost) : [];
@@ -56,7 +56,7 @@ export class Composer {
         owner.before = cache.slots[at]!.length;
       }
       if (owner !== null && works(owner)) {
-        if (owner.next >= 0) owner.row = this.#feed(owner.next, at, true);
+        if (owner.next >= 0) owner.row = this.#append(owner.next, at, true);
         else this.#prompts += this.#feedPrompt(owner, share.get(owner.id) ?? 0);
       } else if (filling.has(at)) this.batch.add(FILLER, cache.spare(at), at, false);
     }
@@ -98,13 +98,13 @@ export class Composer {
     const slot = this.#options.cache.slots[owner.slot]!;
     for (let i = 0; i < count; i++) {
       const last = slot.length === prompt.length - 1;
-      const row = this.#feed(prompt[slot.length]!, owner.slot, last);
+      const row = this.#append(prompt[slot.length]!, owner.slot, last);
       if (last) owner.row = row;
     }
     return count;
   }
 
-  #feed(token: number, at: number, wantsOutput: boolean): number {
+  #append(token: number, at: number, wantsOutput: boolean): number {
     return this.batch.add(token, this.#options.cache.append(at, token, this.#step), at, wantsOutput);
   }
 }

@@ -72,11 +72,11 @@ export class Decoder {
     return this.#waiting.length === 0 && this.#owners.every((owner) => owner === null);
   }
 
-  submit(asked: SubmitMessage) {
+  submit(request: SubmitMessage) {
     const { adapters } = this.#options;
-    const idle = asked.probe ? this.#cache.idle() : undefined;
+    const idle = request.probe ? this.#cache.idle() : undefined;
     const adapter = idle && adapters.nameOf(idle.adapter);
-    const submit = idle && adapter !== undefined ? { ...asked, prompt: idle.prompt, adapter } : asked;
+    const submit = idle && adapter !== undefined ? { ...request, prompt: idle.prompt, adapter } : request;
     this.#waiting.push(...newSequences(submit, () => adapters.use(submit.adapter)));
   }
 

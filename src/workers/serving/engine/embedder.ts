@@ -69,7 +69,7 @@ export class Embedder {
     const job = this.#jobs[0];
     if (!job) return null;
     const prompt = job.prompts[job.vectors.length];
-    if (prompt) this.#feed(job, prompt);
+    if (prompt) this.#decodePart(job, prompt);
     if (job.vectors.length < job.prompts.length) return null;
     this.#jobs.shift();
     this.#over(job);
@@ -94,7 +94,7 @@ export class Embedder {
     adapters.release(job.adapter);
   }
 
-  #feed(job: Job, prompt: Int32Array) {
+  #decodePart(job: Job, prompt: Int32Array) {
     const { llama, size } = this.#options;
     this.#context ??= this.#open();
     this.#dress(this.#context, job);

@@ -125,8 +125,8 @@ const UNMEASURED = 64;
 /** Returns how many prompt tokens fit into the next batch without a long pause for running or new requests. */
 export function promptBudget({ decoding, reading, batchTokens, promptMsPerToken }: Load): number {
   const room = batchTokens - decoding;
-  const patience = decoding === 0 ? STEP_MS : STALL_MS * Math.min(CROWD, Math.max(1, reading / decoding));
-  const bearable = promptMsPerToken > 0 ? Math.floor(patience / promptMsPerToken) : UNMEASURED;
+  const limitMs = decoding === 0 ? STEP_MS : STALL_MS * Math.min(CROWD, Math.max(1, reading / decoding));
+  const bearable = promptMsPerToken > 0 ? Math.floor(limitMs / promptMsPerToken) : UNMEASURED;
   return Math.min(room, Math.max(LEAST, bearable));
 }
 

@@ -10,12 +10,12 @@ const MAX_NAMES = 20_000;
 
 /** Turns a subschema at a JSON pointer into the name of its rule. */
 export type Visit = (schema: unknown, at: string) => string;
-export type Place = { rules: Rules; visit: Visit; at: string };
+export type RuleContext = { rules: Rules; visit: Visit; at: string };
 
 export const pointerTo = (at: string, ...keys: string[]) =>
   [at, ...keys.map((key) => key.replaceAll("~", "~0").replaceAll("/", "~1"))].join("/");
 
-export function objectRule(schema: Schema, { rules, visit, at }: Place): string {
+export function objectRule(schema: Schema, { rules, visit, at }: RuleContext): string {
   const properties = isSchema(schema["properties"]) ? schema["properties"] : {};
   const names = Object.keys(properties);
   const required = new Set(Array.isArray(schema["required"]) ? (schema["required"] as string[]) : []);
@@ -59,7 +59,7 @@ function checkCounts(schema: Schema, have: { named: number; required: number; op
     throw refuse(pointerTo(at, "maxProperties"), "is not supported below the number of properties");
 }
 
-function furtherMember(names: readonly string[], { rules, visit, at }: Place, rest: unknown): string {
+function furtherMember(names: readonly string[], { rules, visit, at }: RuleContext, rest: unknown): string {
   if (names.some((name) => name.length > MAX_NAME) || names.join("").length > MAX_NAMES)
     throw refuse(pointerTo(at, "additionalProperties"), "must be false with so many or such long property names");
   const value = visit(rest, pointerTo(at, "additionalProperties"));
@@ -88,7 +88,7 @@ function otherThan(names: readonly string[], rules: Rules): string {
   return build(names.map((name) => [...name]));
 }
 
-export function arrayRule(schema: Schema, { rules, visit, at }: Place): string {
+export function arrayRule(schema: Schema, { rules, visit, at }: RuleContext): string {
   const tuple = Array.isArray(schema["items"]) ? schema["items"] : schema["prefixItems"];
   const prefix = Array.isArray(tuple) ? tuple : [];
   const key = Array.isArray(schema["items"]) ? "additionalItems" : "items";
@@ -100,22 +100,22 @@ export function arrayRule(schema: Schema, { rules, visit, at }: Place): string {
   if (min > most) throw refuse(pointerTo(at, "minItems"), `no array has at least ${min} and at most ${most} items`);
 
   const tupleKey = key === "items" ? "prefixItems" : "items";
-  const placed = prefix.slice(0, most).map((item, i) => visit(item, pointerTo(at, tupleKey, String(i))));
+  const items = prefix.slice(0, most).map((item, i) => visit(item, pointerTo(at, tupleKey, String(i))));
   let tail = 'ws "]"';
-  if (most > placed.length) {
+  if (most > items.length) {
     const item = visit(rest, pointerTo(at, key));
     const another = rules.define(`"," ws ${item}`);
     const more = (from: number) => rules.repeat(another, Math.max(min - from, 0), most - from);
-    if (placed.length === 0) {
+    if (items.length === 0) {
       const full = `${item} ${more(1)} ws "]"`;
       return rules.define(`"[" ws (${most === 0 ? "" : full}${min === 0 ? ' | "]"' : ""})`);
     }
-    tail = `${more(placed.length)} ws "]"`;
+    tail = `${more(items.length)} ws "]"`;
   }
-  for (let i = placed.length - 1; i >= 0; i--) {
-    const here = `${i === 0 ? "" : '"," ws '}${placed[i]} ${tail}`;
+  for (let i = items.length - 1; i >= 0; i--) {
+    const here = `${i === 0 ? "" : '"," ws '}${items[i]} ${tail}`;
     const end = i === 0 ? '"]"' : 'ws "]"';
     tail = rules.define(i >= min ? `${here} | ${end}` : here);
   }
-  return rules.define(placed.length === 0 ? '"[" ws "]"' : `"[" ws ${tail}`);
+  return rules.define(items.length === 0 ? '"[" ws "]"' : `"[" ws ${tail}`);
 }

@@ -8,7 +8,7 @@
 import { constrains, isSchema, merge, refuse, type Schema } from "./merge.ts";
 import { integerBetween, numberBetween } from "./numbers.ts";
 import { boundsOf } from "./numeric_bounds.ts";
-import { arrayRule, objectRule, type Place, pointerTo } from "./objects.ts";
+import { arrayRule, objectRule, pointerTo, type RuleContext } from "./objects.ts";
 import { createRules, literal, MAX_WEIGHT, type Rules } from "./rules.ts";
 import { checkShape } from "./shape.ts";
 import { stringRule } from "./strings.ts";
@@ -144,8 +144,8 @@ class Compiler {
     if (branches.length === 0) throw refuse(pointerTo(at, keyword), "needs at least one alternative");
     const alone = !constrains(rest);
     const names = branches.map((branch, i) => {
-      const place = pointerTo(at, keyword, String(i));
-      return this.visit(alone ? branch : merge(rest, this.plain(branch, place), place), place);
+      const branchAt = pointerTo(at, keyword, String(i));
+      return this.visit(alone ? branch : merge(rest, this.plain(branch, branchAt), branchAt), branchAt);
     });
     return this.rules.define([...new Set(names)].join(" | "));
   }
@@ -203,9 +203,9 @@ class Compiler {
   }
 
   private typed(type: Type, schema: Schema, at: string): string {
-    const place: Place = { rules: this.rules, visit: this.visitInside, at };
-    if (type === "object") return objectRule(schema, place);
-    if (type === "array") return arrayRule(schema, place);
+    const context: RuleContext = { rules: this.rules, visit: this.visitInside, at };
+    if (type === "object") return objectRule(schema, context);
+    if (type === "array") return arrayRule(schema, context);
     if (type === "string") return stringRule(schema, this.rules, at);
     if (type === "number" || type === "integer") return this.numeric(type, schema, at);
     return type;

@@ -69,9 +69,9 @@ export function createEncoder({ facts, tokenize }: Tokenizer): Encoder {
         ];
       }
       const { render, parts } = open(tools);
-      const asked = messagesOf(prompt, "user");
-      const all = [...asked, ...messagesOf(answer, "assistant")];
-      return parts(split({ messages: all, from: asked.length, between: "completion" }, render, facts.eosToken));
+      const question = messagesOf(prompt, "user");
+      const all = [...question, ...messagesOf(answer, "assistant")];
+      return parts(split({ messages: all, from: question.length, between: "completion" }, render, facts.eosToken));
     },
     conversation(messages, tools) {
       const { render, parts } = open(tools);

@@ -31,13 +31,13 @@ export async function openRowSource(spec: RowsSpec, onPage: (fraction: number) =
     if (!hasMore) break;
     after = entries.at(-1)?.rowId ?? after;
   }
-  const places = ids.done();
+  const rowIds = ids.done();
   return {
     format: spec.format,
-    count: places.length,
+    count: rowIds.length,
     text(index) {
-      const id = places[index];
-      if (id === undefined) throw new Error(`row ${index + 1} of ${places.length} is missing`);
+      const id = rowIds[index];
+      if (id === undefined) throw new Error(`row ${index + 1} of ${rowIds.length} is missing`);
       return decoder.decode(lookup.bytes(id)).trimEnd(); // remove the line feed
     },
     async each(visit) {
@@ -45,7 +45,7 @@ export async function openRowSource(spec: RowsSpec, onPage: (fraction: number) =
       for (let after = 0; ; ) {
         const { entries, hasMore } = await liveRows(file, after, PAGE_ROWS, spec.head_row);
         for (const { text } of entries) visit(index++, text ?? "");
-        onPage(index / places.length);
+        onPage(index / rowIds.length);
         if (!hasMore) return;
         after = entries.at(-1)?.rowId ?? after;
       }

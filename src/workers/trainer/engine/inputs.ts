@@ -69,13 +69,13 @@ export function newInputs({ architecture, weights }: Of, shape: GraphShape) {
   const [count, scored] = [tokens * rows, scoredOf(shape)];
   const made = makeTensors(weights, shape, architecture.vocab);
   const { inputs, targets, choice, names } = made;
-  let masksOf: Seen | undefined; // masks have T² numbers and are rebuilt only when the packing changes
-  let places: Int32Array = new Int32Array(); // batch position of each scored row
+  let masksOf: Packing | undefined; // masks have T² numbers and are rebuilt only when the packing changes
+  let indexes: Int32Array = new Int32Array(); // batch position of each scored row
   const inChunks = <T extends Int32Array | Float32Array>(values: T, to: readonly Tensor[]) =>
     to.forEach((tensor, i) => {
       putBytes(ggml, tensor, values.subarray(i * headChunk, (i + 1) * headChunk));
     });
-  function putMasks({ sequences, branches }: Seen) {
+  function putMasks({ sequences, branches }: Packing) {
     masksOf = { sequences: sequences.slice(), ...(branches ? { branches: branches.slice() } : {}) };
     for (const [i, mask] of inputs.masks.of.entries()) putBytes(ggml, mask, maskOf(masksOf, shape, i * attentionBlock));
   }
@@ -90,15 +90,15 @@ export function newInputs({ architecture, weights }: Of, shape: GraphShape) {
       putBytes(ggml, inputs.positions, batch.positions);
       if (inputs.usedRows) putUsedRows(ggml, inputs.usedRows, batch.ids, architecture.vocab);
       if (!masksOf || !isSame(masksOf, batch)) putMasks(batch);
-      places = placesOf(batch.targets, scored);
-      if (targets.chosen) putBytes(ggml, targets.chosen.places, places.map(atLeast0));
-      if (targets.chosen) putBytes(ggml, targets.chosen.back, wayBack(places, count));
-      inChunks(placesOfTargets(places, batch.targets, { headChunk, vocab: architecture.vocab }), targets.places);
+      indexes = scoredPositions(batch.targets, scored);
+      if (targets.chosen) putBytes(ggml, targets.chosen.indexes, indexes.map(atLeast0));
+      if (targets.chosen) putBytes(ggml, targets.chosen.back, wayBack(indexes, count));
+      inChunks(targetIndexes(indexes, batch.targets, { headChunk, vocab: architecture.vocab }), targets.indexes);
       if (choice) putBytes(ggml, choice, choices(batch.dropSeeds ?? new Uint32Array(count), names.length));
     },
     /** One weight for each position of the batch. */
     putWeights(values: Float32Array) {
-      const chosen = Float32Array.from(places, (place) => (place < 0 ? 0 : (values[place] as number)));
+      const chosen = Float32Array.from(indexes, (place) => (place < 0 ? 0 : (values[place] as number)));
       inChunks(chosen, targets.weights);
     },
     /** Returns a value for each position of the batch; 0 without a target. */
@@ -106,34 +106,34 @@ export function newInputs({ architecture, weights }: Of, shape: GraphShape) {
       const found = new Float32Array(scored);
       for (const [i, each] of from.entries())
         getFloats(ggml, each, found.subarray(i * headChunk, Math.min(scored, (i + 1) * headChunk)));
-      return spread(found, places, wanted);
+      return spread(found, indexes, wanted);
     },
   };
 }
 
 type Table = { headChunk: number; vocab: number };
-const placesOfTargets = (places: Int32Array, wanted: Int32Array, { headChunk, vocab }: Table) =>
-  places.map((place, i) => (i % headChunk) * vocab + atLeast0(wanted[place] ?? 0));
+const targetIndexes = (indexes: Int32Array, wanted: Int32Array, { headChunk, vocab }: Table) =>
+  indexes.map((place, i) => (i % headChunk) * vocab + atLeast0(wanted[place] ?? 0));
 
-function spread(found: Float32Array, places: Int32Array, wanted: Int32Array): Float32Array {
+function spread(found: Float32Array, indexes: Int32Array, wanted: Int32Array): Float32Array {
   const all = new Float32Array(wanted.length);
-  places.forEach((place, i) => {
+  indexes.forEach((place, i) => {
     if (place >= 0 && (wanted[place] as number) >= 0) all[place] = found[i] as number;
   });
   return all;
 }
 
 function putUsedRows(ggml: Ggml, { used, among }: UsedRows, ids: Int32Array, vocab: number) {
-  const places = new Map<number, number>();
-  for (const id of ids) if (!places.has(id)) places.set(id, places.size);
+  const indexes = new Map<number, number>();
+  for (const id of ids) if (!indexes.has(id)) indexes.set(id, indexes.size);
   const all = new Int32Array(Math.min(ids.length, vocab));
-  all.set([...places.keys()]);
-  for (let at = places.size, row = 0; at < all.length; row++) if (!places.has(row)) all[at++] = row;
+  all.set([...indexes.keys()]);
+  for (let at = indexes.size, row = 0; at < all.length; row++) if (!indexes.has(row)) all[at++] = row;
   putBytes(ggml, used, all);
   putBytes(
     ggml,
     among,
-    ids.map((id) => places.get(id) as number),
+    ids.map((id) => indexes.get(id) as number),
   );
 }
 
@@ -159,9 +159,9 @@ function makeTensors(weights: Weights, shape: GraphShape, vocab: number) {
   const chunks = pieces(scored, headChunk);
   const targets: Targets = {
     chunk: headChunk,
-    places: chunks.map((length) => make(TYPE.I32, length)),
+    indexes: chunks.map((length) => make(TYPE.I32, length)),
     weights: chunks.map((length) => make(TYPE.F32, 1, length)),
-    chosen: scored === count ? null : { places: make(TYPE.I32, scored), back: make(TYPE.I32, count) },
+    chosen: scored === count ? null : { indexes: make(TYPE.I32, scored), back: make(TYPE.I32, count) },
   };
   const choice = names.length > 0 ? make(TYPE.I32, count, names.length) : null;
   const held = allocate(weights.backend, context);
@@ -175,35 +175,35 @@ function makeTensors(weights: Weights, shape: GraphShape, vocab: number) {
 const adapted = ({ trainable }: Weights) =>
   trainable.flatMap(({ name }) => (name.endsWith(".lora_a") ? [name.slice(0, -".lora_a".length)] : []));
 
-type Seen = Pick<Batch, "sequences" | "branches">;
+type Packing = Pick<Batch, "sequences" | "branches">;
 
-const isSame = (a: Seen, b: Seen) =>
+const isSame = (a: Packing, b: Packing) =>
   a.sequences.every((value, i) => value === b.sequences[i] && (a.branches?.[i] ?? 0) === (b.branches?.[i] ?? 0));
 
 /** Returns the positions that the output layer sees, in order; -1: none. If all can be scored, returns all. */
-function placesOf(targets: Int32Array, scored: number): Int32Array {
+function scoredPositions(targets: Int32Array, scored: number): Int32Array {
   if (scored === targets.length) return Int32Array.from(targets.keys());
-  const places = new Int32Array(scored).fill(-1);
+  const indexes = new Int32Array(scored).fill(-1);
   let next = 0;
   targets.forEach((target, place) => {
     if (target < 0) return;
     if (next === scored) throw new RangeError(`More than ${scored} positions of a batch have targets`);
-    places[next++] = place;
+    indexes[next++] = place;
   });
-  return places;
+  return indexes;
 }
 
 /** Returns for each position its row among the scored ones, or one past the last. */
-function wayBack(places: Int32Array, count: number): Int32Array {
-  const back = new Int32Array(count).fill(places.length);
-  places.forEach((place, i) => {
+function wayBack(indexes: Int32Array, count: number): Int32Array {
+  const back = new Int32Array(count).fill(indexes.length);
+  indexes.forEach((place, i) => {
     if (place >= 0) back[place] = i;
   });
   return back;
 }
 
 /** [keys, queries, 1, rows]. Padding attends to itself: a row of only -∞ has no softmax. */
-function maskOf({ sequences, branches }: Seen, { tokens, rows, attentionBlock }: GraphShape, from: number) {
+function maskOf({ sequences, branches }: Packing, { tokens, rows, attentionBlock }: GraphShape, from: number) {
   const queries = Math.min(attentionBlock, tokens - from);
   const mask = new Float32Array(tokens * queries * rows).fill(Number.NEGATIVE_INFINITY);
   for (let row = 0; row < rows; row++) {

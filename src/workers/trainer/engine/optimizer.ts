@@ -114,29 +114,29 @@ const normGraph = (weights: Weights) =>
 
 const updateGraph = (
   weights: Weights,
-  moments: Places,
+  moments: MomentTensors,
   { factor, ofStep }: { factor: Tensor; ofStep: (each: Trainable) => Tensor },
 ) =>
   compiled(weights, (on) => {
     const { ggml } = weights.backend;
     return weights.trainable.map((each, i) => {
       const { tensor, gradient } = each;
-      const { first, second } = moments[i] as Places[number];
+      const { first, second } = moments[i] as MomentTensors[number];
       ggml.ggml_set_param(tensor);
       const scaled = ggml.ggml_mul(on, gradient, factor);
       return must(ggml.ggml_opt_step_adamw(on, tensor, scaled, first, second, ofStep(each)), "step");
     });
   });
 
-type Places = readonly { name: string; first: Tensor; second: Tensor }[];
+type MomentTensors = readonly { name: string; first: Tensor; second: Tensor }[];
 
-function* readMoments(ggml: Ggml, places: Places): Generator<Moments> {
-  for (const { name, first, second } of places)
+function* readMoments(ggml: Ggml, tensors: MomentTensors): Generator<Moments> {
+  for (const { name, first, second } of tensors)
     yield { name, first: getFloats(ggml, first), second: getFloats(ggml, second) };
 }
 
-function putMoments(ggml: Ggml, places: Places, saved: Iterable<Moments>) {
-  const left = new Map(places.map((each) => [each.name, each]));
+function putMoments(ggml: Ggml, tensors: MomentTensors, saved: Iterable<Moments>) {
+  const left = new Map(tensors.map((each) => [each.name, each]));
   for (const { name, first, second } of saved) {
     const place = left.get(name);
     if (!place) throw new Error(`The checkpoint has moments of ${name}, but that weight is not trained`);

@@ -49,29 +49,29 @@ export const loraNames = (name: string) => ({ a: `${name}.lora_a`, b: `${name}.l
 export function loadWeights(backend: Backend, file: ModelFile, lora: Lora | null): Weights {
   const { ggml } = backend;
   const stored = [...file.header.tensors.values()];
-  const places = new Map<string, Tensor>();
+  const tensors = new Map<string, Tensor>();
   const planned: { name: string; shape: readonly number[] }[] = [];
   const main = newContext(ggml, stored.length * 4);
   for (const tensor of stored) {
     const trains = lora === null && isTrained(tensor.name);
     const type = trains ? TYPE.F32 : frozenType(backend, tensor);
-    places.set(tensor.name, newTensor(ggml, main, type, tensor.dims));
+    tensors.set(tensor.name, newTensor(ggml, main, type, tensor.dims));
     if (trains) planned.push({ name: tensor.name, shape: tensor.dims });
-    else if (lora && isTarget(tensor, lora)) planned.push(...addAdapter(backend, main, tensor, lora, places));
+    else if (lora && isTarget(tensor, lora)) planned.push(...addAdapter(backend, main, tensor, lora, tensors));
   }
   const sums = newContext(ggml, planned.length);
   const trainable = planned.map(({ name, shape }) => ({
     name,
     shape,
-    tensor: places.get(name) as Tensor,
+    tensor: tensors.get(name) as Tensor,
     gradient: newTensor(ggml, sums, TYPE.F32, shape),
   }));
   const held = allocate(backend, main);
   const gradients = planned.length === 0 ? { bytes: 0, clear() {}, free() {} } : allocate(backend, sums);
-  fillWeights(backend, file, places);
+  fillWeights(backend, file, tensors);
   let turned: Copies | undefined; // our own kernels need no transposed copies
   const isWorth = holdsTurned(backend.kind, file.header.dataBytes);
-  const turn = () => (isWorth ? transposedCopies(backend, frozenMatrices(file, places, trainable)) : NONE);
+  const turn = () => (isWorth ? transposedCopies(backend, frozenMatrices(file, tensors, trainable)) : NONE);
   return {
     backend,
     lora,
@@ -80,8 +80,8 @@ export function loadWeights(backend: Backend, file: ModelFile, lora: Lora | null
       turned ??= turn();
       return turned.copies;
     },
-    get: (name) => places.get(name) ?? missing(name),
-    has: (name) => places.has(name),
+    get: (name) => tensors.get(name) ?? missing(name),
+    has: (name) => tensors.has(name),
     get bytes() {
       return held.bytes + gradients.bytes + (turned?.bytes ?? 0);
     },
@@ -104,14 +104,14 @@ const isTarget = ({ name, dims }: Stored, { targets }: Lora) => {
   return dims.length === 2 && targets.includes(layer);
 };
 
-function addAdapter(backend: Backend, context: Context, of: Stored, { rank }: Lora, places: Map<string, Tensor>) {
+function addAdapter(backend: Backend, context: Context, of: Stored, { rank }: Lora, tensors: Map<string, Tensor>) {
   const [inputs = 1, outputs = 1] = of.dims;
   const { a, b } = loraNames(of.name);
   const parts = [
     { name: a, shape: [inputs, rank] },
     { name: b, shape: [rank, outputs] },
   ];
-  for (const { name, shape } of parts) places.set(name, newTensor(backend.ggml, context, TYPE.F32, shape));
+  for (const { name, shape } of parts) tensors.set(name, newTensor(backend.ggml, context, TYPE.F32, shape));
   return parts;
 }
 
@@ -122,11 +122,11 @@ function missing(name: string): never {
 type Copies = { copies: ReadonlyMap<Tensor, Tensor>; bytes: number; free: () => void };
 const NONE: Copies = { copies: new Map(), bytes: 0, free() {} };
 
-function frozenMatrices({ header }: ModelFile, places: ReadonlyMap<string, Tensor>, trainable: readonly Trainable[]) {
+function frozenMatrices({ header }: ModelFile, tensors: ReadonlyMap<string, Tensor>, trainable: readonly Trainable[]) {
   const trained = new Set(trainable.map(({ name }) => name));
   return [...header.tensors.values()]
     .filter(({ name, dims }) => dims.length === 2 && !trained.has(name))
-    .map(({ name, dims }) => ({ tensor: places.get(name) as Tensor, dims }))
+    .map(({ name, dims }) => ({ tensor: tensors.get(name) as Tensor, dims }))
     .filter(({ tensor }) => !isQuantized(typeOf(tensor)));
 }
 

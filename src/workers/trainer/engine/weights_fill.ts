@@ -24,13 +24,13 @@ export function frozenType({ kind }: Pick<Backend, "kind">, { type, dims }: Stor
 export function fillWeights(
   backend: Backend,
   { path, header }: { path: string; header: Header },
-  places: ReadonlyMap<string, Tensor>,
+  tensors: ReadonlyMap<string, Tensor>,
 ) {
   const fd = openSync(path, "r");
   const decoder = openDecoder(backend);
   try {
     for (const stored of header.tensors.values()) {
-      const tensor = places.get(stored.name) as Tensor;
+      const tensor = tensors.get(stored.name) as Tensor;
       const from = { fd, at: header.dataStart + stored.offset };
       const type = typeNames.get(typeOf(tensor)) as string;
       if (type === stored.type.name) copy(backend, from, { tensor, bytes: stored.bytes });

@@ -24,7 +24,7 @@ export function openWatch(from: Remembered | null) {
   }));
   return {
     /** Returns the new alarms of this step. */
-    look(step: number, values: Readonly<Record<string, number>>) {
+    check(step: number, values: Readonly<Record<string, number>>) {
       const watched = WATCHED.flatMap((key) => (values[key] === undefined ? [] : [[key, values[key]] as const]));
       if (watched.length === 0) return [];
       history.push({ step, values: Object.fromEntries(watched) });

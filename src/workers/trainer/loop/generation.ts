@@ -13,7 +13,7 @@ export type Generation = {
   metrics: Record<string, number>;
 };
 export type Timing = Record<"rollout_tokens_per_second" | "reward_latency_p95", number>;
-export type Place = { index: number; step: number };
+export type GenerationIndex = { index: number; step: number };
 
 const ROLL = 1; // distinguishes this draw from others with the same numbers
 const EVALUATE = 2;
@@ -23,7 +23,7 @@ export async function generate(
   kit: Kit,
   prompts: Examples<Prompt>,
   order: Order,
-  { index, step }: Place,
+  { index, step }: GenerationIndex,
 ): Promise<{ generation: Generation; timing: Timing }> {
   const { values } = kit;
   const options = { numGenerations: values.num_generations, scaleRewards: values.scale_rewards };

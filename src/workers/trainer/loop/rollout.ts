@@ -29,7 +29,7 @@ export type Drawn = {
 };
 
 export type Kit = {
-  world: Pick<World, "score" | "tell" | "signal" | "now">;
+  world: Pick<World, "score" | "send" | "signal" | "now">;
   roller: Roller;
   values: Resolved<"grpo">;
   seed: number;
@@ -47,15 +47,15 @@ export type Draw = {
 
 export async function rollGroups(kit: Kit, { prompts, indices, samples, salt, step }: Draw): Promise<Rolled> {
   const { world, roller, seed, values } = kit;
-  const asked = indices.map((index) => prompts.get(index));
-  const requests = asked.map(({ tokens }, i) => ({ prompt: tokens, samples, seed: seedOf(seed, ...salt, i) }));
+  const chosen = indices.map((index) => prompts.get(index));
+  const requests = chosen.map(({ tokens }, i) => ({ prompt: tokens, samples, seed: seedOf(seed, ...salt, i) }));
   const begun = world.now();
   const rolled = await roller.roll(requests, samplingOf(values), world.signal);
   const seconds = (world.now() - begun) / 1000;
   world.signal.throwIfAborted();
   const groups = rolled.map((group, g) =>
     group.map(({ tokens, logps, text, truncated }): Drawn => {
-      const prompt = asked[g]!.tokens;
+      const prompt = chosen[g]!.tokens;
       const whole = new Int32Array(prompt.length + tokens.length);
       whole.set(prompt);
       whole.set(tokens, prompt.length);
@@ -67,11 +67,11 @@ export async function rollGroups(kit: Kit, { prompts, indices, samples, salt, st
   const answer = await world.score(
     step,
     flat.map(({ text }, i) => {
-      const { prompt, row } = asked[Math.floor(i / samples)]!;
+      const { prompt, row } = chosen[Math.floor(i / samples)]!;
       return { prompt, completion: text, row };
     }),
   );
-  take(kit, flat, answer, (i) => asked[Math.floor(i / samples)]!.prompt);
+  take(kit, flat, answer, (i) => chosen[Math.floor(i / samples)]!.prompt);
   const tokens = flat.reduce((sum, each) => sum + each.tokens.length - each.from, 0);
   return { groups, latencies: answer.latencies_ms, seconds, tokens };
 }
@@ -89,9 +89,9 @@ const MOST_LINES = 100;
 
 function take({ world }: Kit, drawn: Drawn[], answer: ScoreAnswer, promptOf: (i: number) => unknown) {
   const lines = answer.stdout === "" ? [] : answer.stdout.replace(/\n$/, "").split("\n");
-  for (const line of lines.slice(0, MOST_LINES)) world.tell({ type: "log", stream: "stdout", line: `reward: ${line}` });
+  for (const line of lines.slice(0, MOST_LINES)) world.send({ type: "log", stream: "stdout", line: `reward: ${line}` });
   if (lines.length > MOST_LINES)
-    world.tell({ type: "log", stream: "stdout", line: `reward: … ${lines.length - MOST_LINES} more lines` });
+    world.send({ type: "log", stream: "stdout", line: `reward: … ${lines.length - MOST_LINES} more lines` });
   if (answer.results.length !== drawn.length)
     throw new Trouble(
       "bad_reward",
@@ -110,7 +110,7 @@ function take({ world }: Kit, drawn: Drawn[], answer: ScoreAnswer, promptOf: (i:
   const verdict = judgeRewards({ samples: drawn.length, errored, example });
   if (verdict) throw new Trouble("bad_reward", verdict.message, { sample: toldSample(drawn[bad]!, promptOf(bad)) });
   const line = `reward: ${errored} of ${drawn.length} completions got no reward: ${example}`;
-  world.tell({ type: "log", stream: "stderr", line });
+  world.send({ type: "log", stream: "stderr", line });
 }
 
 /** A sample without a reward counts as failed, even if every function returned None. */

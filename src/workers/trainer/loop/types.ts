@@ -15,7 +15,7 @@ export type World = {
   /** Null if the method does not compare with it. */
   reference: Reference | null;
   score: Score;
-  tell: (message: FromTrainer) => void;
+  send: (message: FromTrainer) => void;
   /** Stop now, without saving. */
   signal: AbortSignal;
   /** True: save after this step and end. */

@@ -41,7 +41,7 @@ export type Roller = {
    * Merges the policy into the sampler's own weights while nothing runs. False: `write` could not; sync the adapter
    * instead.
    */
-  merge: (write: (places: WeightPlaces) => boolean) => Promise<boolean>;
+  merge: (write: (locations: WeightPlaces) => boolean) => Promise<boolean>;
   /** Replaces all weights (full training): `write` puts a GGUF at the path, which is in memory. */
   reload: (write: (path: string) => Promise<void> | void) => Promise<void>;
   close: () => Promise<void>;

@@ -30,7 +30,7 @@ export type Sizes = {
  * Token i of a piece is at `start` + i, beginning with the token before the first scored one; earlier tokens are at
  * `head` + i. `sequence` is counted in its row.
  */
-export type Placed = Omit<Member, "offset"> & { head: number; start: number; sequence: number };
+export type PackedPiece = Omit<Member, "offset"> & { head: number; start: number; sequence: number };
 export type MicroBatch = {
   /** Tokens of a row. */
   tokens: number;
@@ -38,7 +38,7 @@ export type MicroBatch = {
   /** At least the number of positions with a target. */
   scored: number;
   /** Pieces in the order of their units. */
-  pieces: readonly Placed[];
+  pieces: readonly PackedPiece[];
 };
 
 type Unit = readonly Piece[];
@@ -104,14 +104,14 @@ function mustBeSound(pieces: Unit, unit: number) {
 
 function laidOut(parcels: readonly Parcel[], tokens: number, steps: number): MicroBatch {
   const packed = rowsOf(parcels, tokens);
-  const places: { head: number; sequence: number }[] = [];
+  const layouts: { head: number; sequence: number }[] = [];
   packed.forEach(({ spans }, row) => {
     for (const [i, { sequence, start }] of spans.entries())
-      places[sequence] = { head: row * tokens + start, sequence: i };
+      layouts[sequence] = { head: row * tokens + start, sequence: i };
   });
   const pieces = spansOf(parcels).flatMap(({ members }, i) => {
-    const { head, sequence } = places[i]!;
-    return members.map(({ offset, ...member }): Placed => ({ ...member, head, sequence, start: head + offset }));
+    const { head, sequence } = layouts[i]!;
+    return members.map(({ offset, ...member }): PackedPiece => ({ ...member, head, sequence, start: head + offset }));
   });
   const rows = roundUp(packed.length, steps);
   const scored = pieces.reduce((sum, { piece }) => sum + piece.tokens.length - piece.from, 0);
@@ -146,7 +146,7 @@ export function batchOf({ tokens: length, rows, pieces }: MicroBatch, dropoutSee
 }
 
 /** Cuts a piece's values out of those of a batch. */
-export const cut = (values: Float32Array, { piece, start }: Placed): Float32Array =>
+export const cut = (values: Float32Array, { piece, start }: PackedPiece): Float32Array =>
   values.slice(start + piece.from - 1, start + piece.tokens.length - 1);
 
 /** Puts the weights of the pieces at their positions. */
@@ -167,7 +167,7 @@ export function weightsOf(
   return weights;
 }
 
-function put(weights: Float32Array, { piece, unit, start }: Placed, given: Float32Array | undefined) {
+function put(weights: Float32Array, { piece, unit, start }: PackedPiece, given: Float32Array | undefined) {
   const wanted = piece.tokens.length - piece.from;
   if (given?.length !== wanted)
     throw new RangeError(`Unit ${unit}: ${given?.length ?? "no"} weights for ${wanted} scored tokens`);

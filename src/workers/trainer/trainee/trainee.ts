@@ -48,10 +48,10 @@ export async function openTrainee(options: TraineeOptions): Promise<Trainee> {
     get steps() {
       return optimizer.steps;
     },
-    merge(places) {
+    merge(locations) {
       if (!lora || !canFuse(model)) return false;
       merger ??= openMerger(architecture, weights);
-      return merger.merge(places, optimizer.steps);
+      return merger.merge(locations, optimizer.steps);
     },
     adapter: () => adapterOf(weights, architecture.name),
     rows() {

@@ -56,7 +56,7 @@ export type Trainee = {
   step: (options: Step) => number;
   readonly steps: number;
   /** Merges the adapter into the weights of a sampler on the same device. Returns false if that is impossible. */
-  merge: (places: WeightPlaces) => boolean;
+  merge: (locations: WeightPlaces) => boolean;
   /** Returns the current adapter. Throws for a full training. */
   adapter: () => Adapter;
   /** Returns the current weights. Throws for an adapter. */

@@ -45,7 +45,7 @@ const HEADER_BYTES = 64 * 1024;
 const LONGEST_HEADER_BYTES = 4 * 2 ** 20;
 
 type Source = { leaf: Node; chunk: Chunk; read: Read; windowBytes: number; budget: Budget; toText: ToText };
-type Held = Page & { cost: number };
+type LoadedPage = Page & { cost: number };
 
 export class Column {
   private window: Uint8Array<ArrayBuffer> = new Uint8Array(0);
@@ -53,7 +53,7 @@ export class Column {
   private at: number;
   private values = 0;
   private dictionary: Dictionary | undefined;
-  private readonly pages: Held[] = [];
+  private readonly pages: LoadedPage[] = [];
   private i = 0; // position in the first page
   private k = 0; // position among the first page's non-null values
   private begun = 0; // rows that begin in the loaded pages and are not taken yet

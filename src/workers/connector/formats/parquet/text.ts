@@ -105,9 +105,9 @@ function jsonText(slice: Slice, name: string): string {
 const MOST_DIGITS = 1000;
 
 function scaleOf({ scale, logical_type, name }: SchemaElement): number {
-  const places = (logical_type?.type === "DECIMAL" ? logical_type.scale : scale) ?? 0;
-  if (places < 0 || places > MOST_DIGITS) throw new Error(`column ${name} claims ${places} decimal places`);
-  return places;
+  const decimals = (logical_type?.type === "DECIMAL" ? logical_type.scale : scale) ?? 0;
+  if (decimals < 0 || decimals > MOST_DIGITS) throw new Error(`column ${name} claims ${decimals} decimal places`);
+  return decimals;
 }
 
 export function decimalText(unscaled: bigint, scale: number): string {

@@ -116,16 +116,16 @@ function inOrder(bytes: Uint8Array, from: number, lengths: Int32Array): (k: numb
 export function dictionaryValues(bytes: Uint8Array, column: Column, count: number): Values {
   if (column.type !== "BYTE_ARRAY") return plainValues(bytes, column, count);
   const next = lengthPrefixed(bytes);
-  const places = new Uint32Array(2 * count);
+  const offsets = new Uint32Array(2 * count);
   for (let k = 0; k < count; k++) {
     const { from, to } = next(k) as Slice;
-    places[2 * k] = from;
-    places[2 * k + 1] = to;
+    offsets[2 * k] = from;
+    offsets[2 * k + 1] = to;
   }
   const slice = sliceOf(bytes);
   return (k) => {
-    slice.from = places[2 * k]!;
-    slice.to = places[2 * k + 1]!;
+    slice.from = offsets[2 * k]!;
+    slice.to = offsets[2 * k + 1]!;
     return slice;
   };
 }

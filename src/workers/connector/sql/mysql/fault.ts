@@ -1,6 +1,6 @@
 import { SourceError } from "../../types.ts";
 import { told, type Verdict, withoutAddress } from "../fault.ts";
-import type { Place } from "./session.ts";
+import type { Endpoint } from "./session.ts";
 
 const QUERY = "/db_query";
 const CONNECTION = "/db_connection";
@@ -50,12 +50,12 @@ const CLASSES: Record<string, Verdict> = {
   "42": UNCLEAR,
 };
 
-type Told = { errno?: unknown; code?: unknown; sqlState?: unknown; sqlMessage?: unknown; message?: unknown };
+type DriverError = { errno?: unknown; code?: unknown; sqlState?: unknown; sqlMessage?: unknown; message?: unknown };
 
 /** `connected`: the connection was lost, rather than never made. */
-export function mysqlFault(error: unknown, { server, limits, hide }: Place, connected: boolean): SourceError {
+export function mysqlFault(error: unknown, { server, limits, hide }: Endpoint, connected: boolean): SourceError {
   if (error instanceof SourceError) return error;
-  const { errno, code, sqlState, sqlMessage, message } = error as Told;
+  const { errno, code, sqlState, sqlMessage, message } = error as DriverError;
   const said = withoutAddress(hide(String(sqlMessage ?? message ?? error)));
   const where = `${server.host}:${server.port}`;
   if (typeof errno === "number" && TIMEOUTS.includes(errno))

@@ -13,7 +13,7 @@ import { modeFor, type Server, type SslMode, trusted } from "../server.ts";
 import { mysqlFault } from "./fault.ts";
 import type { Column } from "./values.ts";
 
-export type Place = { server: Server; dialer: Dialer; limits: Limits; hide: Hide };
+export type Endpoint = { server: Server; dialer: Dialer; limits: Limits; hide: Hide };
 /** The bytes that the server sent, one buffer for each column. */
 export type Row = (Buffer | null)[];
 
@@ -31,17 +31,17 @@ export class MysqlSession implements AsyncDisposable {
   private running = false;
 
   private constructor(
-    private readonly place: Place,
+    private readonly endpoint: Endpoint,
     private readonly connection: Connection,
     private readonly socket: Socket,
     private readonly signal: AbortSignal,
   ) {}
 
-  static async open(place: Place, signal: AbortSignal): Promise<MysqlSession> {
-    const { connection, socket } = await dial(place, signal);
-    const session = new MysqlSession(place, connection, socket, signal);
+  static async open(endpoint: Endpoint, signal: AbortSignal): Promise<MysqlSession> {
+    const { connection, socket } = await dial(endpoint, signal);
+    const session = new MysqlSession(endpoint, connection, socket, signal);
     try {
-      for (const text of await settings(session, place.limits)) await session.run(text);
+      for (const text of await settings(session, endpoint.limits)) await session.run(text);
       return session;
     } catch (error) {
       await session[Symbol.asyncDispose]();
@@ -50,12 +50,12 @@ export class MysqlSession implements AsyncDisposable {
   }
 
   run(text: string): Promise<Row[]> {
-    return this.asked((done) => this.connection.query<never>({ sql: text, ...ROWS }, done));
+    return this.query((done) => this.connection.query<never>({ sql: text, ...ROWS }, done));
   }
 
   /** Returns the columns of the result without running the query. */
   async describe(text: string): Promise<Column[]> {
-    const statement = await this.asked<object>((done) => this.connection.prepare(text, done));
+    const statement = await this.query<object>((done) => this.connection.prepare(text, done));
     return (statement as { columns: Column[] }).columns;
   }
 
@@ -83,14 +83,14 @@ export class MysqlSession implements AsyncDisposable {
       this.running = false;
     } catch (error) {
       this.signal.throwIfAborted();
-      throw mysqlFault(error, this.place, true);
+      throw mysqlFault(error, this.endpoint, true);
     } finally {
       this.signal.removeEventListener("abort", abort);
       this.connection.off("error", lost);
     }
   }
 
-  private async asked<T>(ask: (done: (error: Error | null, answer: unknown) => void) => void): Promise<T> {
+  private async query<T>(ask: (done: (error: Error | null, answer: unknown) => void) => void): Promise<T> {
     this.signal.throwIfAborted();
     this.running = true;
     let onAbort = () => {};
@@ -106,7 +106,7 @@ export class MysqlSession implements AsyncDisposable {
       return answer as T;
     } catch (error) {
       this.signal.throwIfAborted();
-      throw mysqlFault(error, this.place, true);
+      throw mysqlFault(error, this.endpoint, true);
     } finally {
       watch?.[Symbol.dispose]();
       this.signal.removeEventListener("abort", onAbort);
@@ -118,7 +118,7 @@ export class MysqlSession implements AsyncDisposable {
    * undefined while no caller waits for one.
    */
   private watch(fail: (error: Error) => void, taken: () => number | undefined): Disposable {
-    const { statementMs, connectMs, rowBytes } = this.place.limits;
+    const { statementMs, connectMs, rowBytes } = this.endpoint.limits;
     const late = statementMs + connectMs; // the server stops the statement earlier, unless the network is down
     let [rows, since, bytes] = [taken(), Date.now(), this.socket.bytesRead];
     const timer = setInterval(() => {
@@ -133,7 +133,7 @@ export class MysqlSession implements AsyncDisposable {
   async [Symbol.asyncDispose]() {
     const { threadId } = this.connection;
     // otherwise the statement ends by its own timeout
-    if (this.running && threadId) await kill(this.place, threadId).catch(() => {});
+    if (this.running && threadId) await kill(this.endpoint, threadId).catch(() => {});
     this.connection.destroy();
   }
 }
@@ -141,9 +141,9 @@ export class MysqlSession implements AsyncDisposable {
 /** Values stay the bytes that the server sent. */
 const ROWS = { rowsAsArray: true, typeCast: false } as const;
 
-async function kill(place: Place, threadId: number) {
+async function kill(endpoint: Endpoint, threadId: number) {
   const signal = AbortSignal.timeout(KILL_MS);
-  const { connection } = await dial(place, signal);
+  const { connection } = await dial(endpoint, signal);
   try {
     await new Promise<void>((resolve, reject) => {
       signal.addEventListener("abort", () => reject(signal.reason), { once: true });
@@ -155,29 +155,29 @@ async function kill(place: Place, threadId: number) {
 }
 
 /** Connects with the requested TLS mode. `prefer` continues without TLS only if the server has none. */
-async function dial(place: Place, signal: AbortSignal): Promise<Dialled> {
+async function dial(endpoint: Endpoint, signal: AbortSignal): Promise<Connected> {
   signal.throwIfAborted();
-  const address = await place.dialer.resolve(place.server.host, signal);
-  const mode = modeFor(place.server, address);
-  const tls = tlsFor(place, mode);
+  const address = await endpoint.dialer.resolve(endpoint.server.host, signal);
+  const mode = modeFor(endpoint.server, address);
+  const tls = tlsFor(endpoint, mode);
   try {
-    return await login(place, { address, tls, signal });
+    return await login(endpoint, { address, tls, signal });
   } catch (error) {
     signal.throwIfAborted();
     if (mode !== "prefer" || (error as { code?: unknown }).code !== "HANDSHAKE_NO_SSL_SUPPORT")
-      throw mysqlFault(error, place, false);
+      throw mysqlFault(error, endpoint, false);
   }
-  return await login(place, { address, tls: undefined, signal }).catch((error) => {
+  return await login(endpoint, { address, tls: undefined, signal }).catch((error) => {
     signal.throwIfAborted();
-    throw mysqlFault(error, place, false);
+    throw mysqlFault(error, endpoint, false);
   });
 }
 
 type Tls = { ca?: string[]; rejectUnauthorized: boolean; verifyIdentity?: boolean };
 type Way = { address: string; tls: Tls | undefined; signal: AbortSignal };
-type Dialled = { connection: Connection; socket: Socket };
+type Connected = { connection: Connection; socket: Socket };
 
-function login({ server, limits }: Place, { address, tls, signal }: Way): Promise<Dialled> {
+function login({ server, limits }: Endpoint, { address, tls, signal }: Way): Promise<Connected> {
   return new Promise((resolve, reject) => {
     const socket = connect(server.port, address);
     const connection = createConnection({
@@ -208,7 +208,7 @@ function login({ server, limits }: Place, { address, tls, signal }: Way): Promis
   });
 }
 
-function tlsFor({ server, dialer }: Place, mode: SslMode): Tls | undefined {
+function tlsFor({ server, dialer }: Endpoint, mode: SslMode): Tls | undefined {
   if (mode === "disable") return undefined;
   if (mode === "prefer" || mode === "require") return { rejectUnauthorized: false };
   if (mode === "verify-full" && isIP(server.host) !== 0)

@@ -1,7 +1,7 @@
 import { errorCode } from "../../../../platform/files.ts";
 import { SourceError } from "../../types.ts";
 import { told, type Verdict, withoutAddress } from "../fault.ts";
-import type { Place } from "./session.ts";
+import type { Endpoint } from "./session.ts";
 
 const QUERY = "/db_query";
 const CONNECTION = "/db_connection";
@@ -27,7 +27,7 @@ const VERDICTS: Record<string, Verdict> = {
 const TLS = /CERT|TLS|SSL|VERIFY|SIGNATURE|SELF_SIGNED|ALTNAME/;
 
 /** `connected`: the connection was lost, rather than never made. */
-export function postgresFault(error: unknown, { server, limits, hide }: Place, connected: boolean): SourceError {
+export function postgresFault(error: unknown, { server, limits, hide }: Endpoint, connected: boolean): SourceError {
   const where = `${server.host}:${server.port}`;
   const { errno } = error as { errno?: unknown };
   const said = withoutAddress(hide(error instanceof Error ? error.message : String(error)));

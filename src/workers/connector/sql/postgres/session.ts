@@ -10,7 +10,7 @@ import type { Hide } from "../fault.ts";
 import { modeFor, type Server, type SslMode, trusted } from "../server.ts";
 import { postgresFault } from "./fault.ts";
 
-export type Place = { server: Server; dialer: Dialer; limits: Limits; hide: Hide };
+export type Endpoint = { server: Server; dialer: Dialer; limits: Limits; hide: Hide };
 export type Field = { name: string; type: number };
 export type Result = { rows: (string | null)[][]; fields: Field[] };
 
@@ -22,15 +22,15 @@ const IDLE_MS = 600_000;
 
 export class PostgresSession implements AsyncDisposable {
   private constructor(
-    private readonly place: Place,
+    private readonly endpoint: Endpoint,
     private readonly sql: SQL,
     private readonly signal: AbortSignal,
     private connection: Awaited<ReturnType<SQL["reserve"]>> | undefined = undefined,
   ) {}
 
-  static async open(place: Place, signal: AbortSignal): Promise<PostgresSession> {
+  static async open(endpoint: Endpoint, signal: AbortSignal): Promise<PostgresSession> {
     signal.throwIfAborted();
-    const { server, dialer, limits } = place;
+    const { server, dialer, limits } = endpoint;
     const address = await dialer.resolve(server.host, signal);
     const sql = new SQL({
       adapter: "postgres",
@@ -45,11 +45,11 @@ export class PostgresSession implements AsyncDisposable {
       prepare: false, // a connection pooler may not support named statements
       connectionTimeout: Math.ceil(limits.connectMs / 1000),
     });
-    const session = new PostgresSession(place, sql, signal);
+    const session = new PostgresSession(endpoint, sql, signal);
     try {
       session.connection = await session.settled(sql.reserve(), false);
       await session.run("BEGIN READ ONLY");
-      await session.run(settings(place));
+      await session.run(settings(endpoint));
       return session;
     } catch (error) {
       await session[Symbol.asyncDispose]();
@@ -76,7 +76,7 @@ export class PostgresSession implements AsyncDisposable {
 
   /** Returns the outcome. After an abort that the server does not report, throws the signal's reason. */
   private async settled<T>(work: PromiseLike<T>, connected: boolean): Promise<T> {
-    const { limits } = this.place;
+    const { limits } = this.endpoint;
     // the server stops the statement earlier, unless the network is down
     const late = limits.statementMs + limits.connectMs;
     let timer: Timer | undefined;
@@ -93,7 +93,7 @@ export class PostgresSession implements AsyncDisposable {
       return await Promise.race([work, ended]);
     } catch (error) {
       this.signal.throwIfAborted();
-      throw error instanceof SourceError ? error : postgresFault(error, this.place, connected);
+      throw error instanceof SourceError ? error : postgresFault(error, this.endpoint, connected);
     } finally {
       clearTimeout(timer);
       this.signal.removeEventListener("abort", onAbort);
@@ -116,7 +116,7 @@ function tlsFor(server: Server, mode: SslMode, ca: string | undefined) {
 }
 
 /** Settings for this transaction only, limited to those that this server version knows. */
-function settings({ server, limits }: Place): string {
+function settings({ server, limits }: Endpoint): string {
   const wanted: Record<string, string> = {
     statement_timeout: String(limits.statementMs),
     lock_timeout: String(Math.min(LOCK_MS, limits.statementMs)),

@@ -26,7 +26,7 @@ type State = { random: Random; perTemperature: number; next: number; token: numb
 
 const PLANES = 3; // random number, 1 / temperature, slot; one value per row each
 const FIELDS = 3; // slot, token, log-probability of each row
-const NOBODY = -1;
+const NO_SLOT = -1;
 const UNDRAWN = -1;
 const STEPS = 2 ** 23; // such numbers are below 1, and their product with a sum is below the sum in 32 bits
 
@@ -137,7 +137,7 @@ export class BatchedDraw {
     this.#set.clear();
     this.#values = new Float32Array(rows * PLANES);
     this.#values.fill(1, rows, 2 * rows);
-    this.#values.fill(NOBODY, 2 * rows);
+    this.#values.fill(NO_SLOT, 2 * rows);
     this.#samplers.callSetInput(true);
     return this.#build(context, logits, width, rows);
   }

@@ -18,7 +18,7 @@ export type Size = {
 };
 
 /** Activations of a layer that the backward pass needs. */
-export type Kept = {
+export type Activations = {
   x0: Buffer; // F32, the layer's input
   x1: Buffer; // F32, after attention
   inverse1: Buffer; // F32, 1 / rms
@@ -54,7 +54,13 @@ export type Shared = { positions: number; turns: number; seen: number; tiles: nu
 
 export const qkvWidth = ({ heads, keyHeads, head }: Size) => (heads + 2 * keyHeads) * head;
 
-export function wantKept(arena: Arena, s: Size, layer: FusedLayer, normsHeads: boolean, x0?: Buffer): Kept {
+export function wantActivations(
+  arena: Arena,
+  s: Size,
+  layer: FusedLayer,
+  normsHeads: boolean,
+  x0?: Buffer,
+): Activations {
   const { count, width } = s;
   const qkv = arena.want("bf16", count * qkvWidth(s));
   return {

@@ -13,7 +13,7 @@ import type { Graph } from "../graph.ts";
 import { type GraphShape, scoredOf } from "../inputs.ts";
 import type { Model } from "../transformer.ts";
 import type { Weights } from "../weights.ts";
-import { type Constants, dxStride, type Kept, type Size, wantKept, wantScratch } from "./buffers.ts";
+import { type Activations, type Constants, dxStride, type Size, wantActivations, wantScratch } from "./buffers.ts";
 import { decodesToBf16 } from "./decode.ts";
 import { type Head, wantHead } from "./head.ts";
 import { newFusedInputs } from "./inputs.ts";
@@ -94,7 +94,7 @@ type Planned = {
   size: Size;
   head: Head;
   inputs: ReturnType<typeof newFusedInputs>;
-  kept: Kept[];
+  kept: Activations[];
   scratch: On["scratch"];
   last: { x: Buffer; normed: Buffer; inverse: Buffer };
   biases: Buffer[];
@@ -111,9 +111,9 @@ function plan(arena: Arena, { architecture, weights }: Model, shape: GraphShape,
   };
   const layer = fused.layers[0] as FusedWeights["layers"][number];
   const norms = usesHeadNorms(architecture);
-  const shared = shape.trains && !shape.checkpoints ? null : wantKept(arena, size, layer, norms);
-  const keptOf = (i: number): Kept => {
-    if (!shared) return wantKept(arena, size, fused.layers[i] ?? layer, norms);
+  const shared = shape.trains && !shape.checkpoints ? null : wantActivations(arena, size, layer, norms);
+  const keptOf = (i: number): Activations => {
+    if (!shared) return wantActivations(arena, size, fused.layers[i] ?? layer, norms);
     return shape.trains ? { ...shared, x0: arena.want("f32", count * width) } : shared;
   };
   const head = wantHead(
@@ -155,19 +155,19 @@ function newPasses(model: Model, shape: GraphShape, of: Planned & { kernels: Ker
     dropping: shape.dropout ? inputs.dropping(shape.dropout) : null,
   };
   const outputNorm = address("output_norm.weight");
-  const at = (i: number) => ({ kept: kept[i] as Kept, constants: constants[i] as Constants });
+  const at = (i: number) => ({ kept: kept[i] as Activations, constants: constants[i] as Constants });
   const layerOf = (i: number) => fused.layers[i] as FusedWeights["layers"][number];
   const rowGrid = { grid: [size.count, 1, 1] as const, threads: rowThreads(size.width) };
 
   return {
     forward() {
       if (!on.reference) fused.refresh();
-      const first = (kept[0] as Kept).x0;
+      const first = (kept[0] as Activations).x0;
       kernels.launch("embed", rowGrid, [fused.embeddings, inputs.ids.at, first.at, size.width]);
       let from = { x: first.at, more: 0 };
       for (let i = 0; i < kept.length; i++) {
         layerForward(on, layerOf(i), at(i), { from, down: true });
-        from = { x: (kept[i] as Kept).x1.at, more: scratch.y.at };
+        from = { x: (kept[i] as Activations).x1.at, more: scratch.y.at };
       }
       addNorm(on, from, last, { weight: outputNorm, stride: size.width });
       head.run(kernels, last.normed, fused.output);
@@ -179,7 +179,7 @@ function newPasses(model: Model, shape: GraphShape, of: Planned & { kernels: Ker
         ...[scratch.sum.at, scratch.dx.at, size.width, dxStride(layerOf(layers - 1)), 1],
       ]);
       for (let i = layers - 1; i >= 0; i--) {
-        const again = { x: (kept[i] as Kept).x0.at, more: 0 };
+        const again = { x: (kept[i] as Activations).x0.at, more: 0 };
         if (shape.checkpoints) layerForward(on, layerOf(i), at(i), { from: again, down: false });
         layerBackward(on, layerOf(i), at(i), i > 0);
       }

@@ -19,7 +19,7 @@ export type Head = {
   /** [scored] */
   readonly targets: Buffer;
   /** [scored]: the token of each row; below zero: none. Null: all tokens are scored, in order. */
-  readonly places: Buffer | null;
+  readonly indexes: Buffer | null;
   readonly logps: Buffer;
   readonly entropies: Buffer | null;
   /** [scored, width]: Σ over the vocabulary of (p - 1 at the target, p elsewhere) · row of the table. */
@@ -38,7 +38,7 @@ export function wantHead(
   const chunk = Math.min(size.chunk, MOST_CHUNK, scored);
   const stride = Math.ceil(vocab / 8) * 8;
   const targets = arena.want("i32", scored);
-  const places = want.all ? null : arena.want("i32", scored);
+  const indexes = want.all ? null : arena.want("i32", scored);
   const taken = want.all ? null : arena.want("bf16", scored * width);
   const logps = arena.want("f32", scored);
   const entropies = want.entropies ? arena.want("f32", scored) : null;
@@ -47,15 +47,15 @@ export function wantHead(
   const shares = want.gradient ? arena.want("bf16", chunk * stride) : null;
   return {
     targets,
-    places,
+    indexes,
     logps,
     entropies,
     gradient,
     run(kernels, normed, table) {
       const { products } = kernels;
-      if (places && taken)
+      if (indexes && taken)
         kernels.launch("take_rows", { grid: [scored, 1, 1], threads: rowThreads(width) }, [
-          ...[normed.at, places.at, taken.at, width],
+          ...[normed.at, indexes.at, taken.at, width],
         ]);
       const rowsAt = (taken ?? normed).at;
       const by = 1 / temperature;

@@ -4,7 +4,7 @@
  * row-major: T tokens of all rows; the stream x, its gradient and y are [T, width]; `qkv` is [T, qkvWidth].
  */
 import { ATTENTION } from "../../../../native/cuda/kernels.ts";
-import { type Constants, dxStride, type Kept, qkvWidth } from "./buffers.ts";
+import { type Activations, type Constants, dxStride, qkvWidth } from "./buffers.ts";
 import type { Buffer } from "./memory.ts";
 import { type On, project, projectBack, rowThreads } from "./project.ts";
 import { tilesOf } from "./sight.ts";
@@ -38,7 +38,7 @@ const warpGrid = (warps: number) => ({ grid: [Math.ceil(warps / 8), 1, 1] as con
 export function layerForward(
   on: On,
   layer: FusedLayer,
-  { kept, constants: c }: { kept: Kept; constants: Constants },
+  { kept, constants: c }: { kept: Activations; constants: Constants },
   { from, down }: { from: { x: number; more: number }; down: boolean },
 ) {
   const { kernels, size, shared, scratch } = on;
@@ -79,7 +79,7 @@ const columnsGrid = (width: number, count: number) => ({
 export function layerBackward(
   on: On,
   layer: FusedLayer,
-  { kept, constants: c }: { kept: Kept; constants: Constants },
+  { kept, constants: c }: { kept: Activations; constants: Constants },
   goesOn: boolean,
 ) {
   const { kernels, size, scratch } = on;
@@ -104,7 +104,7 @@ export function layerBackward(
   if (goesOn) normBack(kept.x0, kept.inverse1, c.norm1);
 }
 
-function attentionBack(on: On, layer: FusedLayer, kept: Kept, c: Constants) {
+function attentionBack(on: On, layer: FusedLayer, kept: Activations, c: Constants) {
   const { kernels, size, shared, scratch } = on;
   const { count, tokens, rows, heads, keyHeads, head } = size;
   const q = qkvWidth(size);

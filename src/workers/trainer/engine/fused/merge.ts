@@ -20,7 +20,7 @@ type Merge = { group: Group; column: number; rank: number; firstRow: number; pla
 
 /** `merge` returns false and writes nothing if a weight with an adapter has another location or type. */
 export type Merger = {
-  merge: (places: WeightPlaces, seed: number) => boolean;
+  merge: (locations: WeightPlaces, seed: number) => boolean;
   readonly bytes: number;
   free: () => void;
 };
@@ -30,8 +30,8 @@ export function openMerger(architecture: Architecture, weights: Weights): Merger
   kernels.enter();
   const fused = fusedWeights(kernels, architecture, weights);
   return {
-    merge(places, seed) {
-      const merges = planMerges(fused, weights, places);
+    merge(locations, seed) {
+      const merges = planMerges(fused, weights, locations);
       if (!merges) return false;
       kernels.enter();
       fused.refresh();
@@ -44,12 +44,12 @@ export function openMerger(architecture: Architecture, weights: Weights): Merger
   };
 }
 
-function planMerges({ layers }: FusedWeights, weights: Weights, places: WeightPlaces): Merge[] | null {
+function planMerges({ layers }: FusedWeights, weights: Weights, locations: WeightPlaces): Merge[] | null {
   const merges: Merge[] = [];
   for (const layer of layers)
     for (const group of [layer.qkv, layer.output, layer.gateUp, layer.down])
       for (const { name, column, rank, firstRow, rows } of group.adapters) {
-        const place = places(name);
+        const place = locations(name);
         if (!place?.onDevice || place.type !== TYPE.BF16 || typeOf(weights.get(name)) !== TYPE.BF16) return null;
         if (place.columns !== group.inputs || place.rows !== rows) return null;
         merges.push({ group, column, rank, firstRow, place });
