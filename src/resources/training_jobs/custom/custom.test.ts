@@ -136,7 +136,7 @@ test("where sessions are switched off a custom job fails in words", async () => 
   const on = await app({ flags: { "sessions.enabled": false } });
   const job = await on.reaches(custom(on, "true"), "failed");
   expect(job.error).toMatchObject({ code: "provisioning_failed" });
-  expect(job.error?.message).toContain("switched off");
+  expect(job.error?.message).toContain("turned off (sessions.enabled)");
 });
 
 test("lines come whole, however they arrive, and without secrets", () => {
