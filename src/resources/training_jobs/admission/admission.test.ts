@@ -142,6 +142,16 @@ describe("an invalid request is refused and leaves nothing behind", () => {
     expect(body.error.message).toContain("is only for the method grpo");
   });
 
+  test("as many rewards as the server has processes: one is kept for other workspaces", async () => {
+    const { processes } = app.ctx.config.sandbox;
+    const reward_functions = Array.from({ length: processes }, () => ({ id: "exact_match" }));
+    const { status, body } = await app.post({ reward_source: null, reward_functions });
+    expect([status, body.error.param]).toEqual([422, "/reward_functions"]);
+    expect(body.error.message).toContain(`may use ${processes - 1} of the ${processes} reward processes`);
+    const dry = await app.post({ reward_source: null, reward_functions, dry_run: true });
+    expect(dry.body.errors).toHaveLength(1);
+  });
+
   test("a dataset without rows", async () => {
     const { body } = await app.call("POST", "/v1/datasets", { name: "empty", format: "prompt" });
     const refused = await app.post({ dataset: body.id });
