@@ -6,15 +6,17 @@ import type { Ctx } from "../../../context.ts";
 import { keepOpen } from "../../../http/connection.ts";
 import { openStream } from "../../../http/limits/streams.ts";
 import { callerOf, skipFlush } from "../../../http/request_state.ts";
+import { CLIENT_LEFT } from "../../../lib/client_left.ts";
 import { AppError } from "../../../lib/errors.ts";
+import { encodeSse, SSE_HEADERS, sseData } from "../../../lib/sse.ts";
 import { counter } from "../../../platform/metrics.ts";
 import * as billing from "../../billing/service.ts";
 import { hold, type Live, liveOf, type Replica, seenLoad } from "../fleet/fleet.ts";
 import * as moves from "../fleet/moves.ts";
 import { take } from "../fleet/replica.ts";
 import type { DeploymentRow } from "../table.ts";
-import { CLIENT_LEFT, type Outcome, type Recorder, record } from "./records.ts";
-import { chunksOf, comment, dataEvent, EVENT_STREAM, LEFT, relay } from "./relay.ts";
+import { type Outcome, type Recorder, record } from "./records.ts";
+import { chunksOf, LEFT, relay } from "./relay.ts";
 
 /** `keyId`: of the key that asks; it pays where it wakes the deployment. */
 export type Ask = {
@@ -147,8 +149,10 @@ function stream(flight: Flight, source: AsyncIterator<Uint8Array>): Response {
     },
     explain: (error) => explain(causeOf(flight, error)),
   });
-  return new Response(body, { headers: EVENT_STREAM });
+  return new Response(body, { headers: SSE_HEADERS });
 }
+
+const encoder = new TextEncoder();
 
 /** A client that streams hears how far the wake is from the first moment on; errors come as events. */
 async function* wakeAndRelay(flight: Flight, held: Replica | Promise<Replica>): AsyncGenerator<Uint8Array> {
@@ -156,7 +160,7 @@ async function* wakeAndRelay(flight: Flight, held: Replica | Promise<Replica>): 
   for (let said = ""; !flight.replica; ) {
     const { stage, progress, reason } = seenLoad(moves.current(ctx.db, row.id) ?? row, live);
     const now = `waking: ${reason ?? `${stage} ${Math.round(progress * 100)} %`}`;
-    if (now !== said) yield comment(now);
+    if (now !== said) yield encoder.encode(encodeSse({ comment: now }));
     said = now;
     const pause = new AbortController();
     const got = await Promise.race([held, ctx.clock.sleep(STAGE_MS, pause.signal)]);
@@ -167,7 +171,7 @@ async function* wakeAndRelay(flight: Flight, held: Replica | Promise<Replica>): 
   if (got.ok && got.body)
     return yield* { [Symbol.asyncIterator]: () => chunksOf(got.body as ReadableStream<Uint8Array>) };
   const text = await got.text();
-  yield dataEvent(text);
+  yield encoder.encode(sseData(text));
   land(flight, { status: got.status, error: messageOf(text) });
 }
 

@@ -1,6 +1,8 @@
 /** What a request came to: one row each, and the deployment's sums in the same commit. */
+
 import { eq, sql } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
+import { CLIENT_LEFT } from "../../../lib/client_left.ts";
 import { newId } from "../../../lib/ids.ts";
 import { afterCommit, prepared, write } from "../../../platform/db/db.ts";
 import { preparedInsert } from "../../../platform/db/row.ts";
@@ -31,8 +33,6 @@ const durations = histogram(
   [],
   [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300],
 );
-
-export const CLIENT_LEFT = 499;
 
 export type Outcome = { status: number; error: string | null };
 

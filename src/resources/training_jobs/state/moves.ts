@@ -8,7 +8,6 @@ import type { TrainSample } from "../../../workers/protocol_trainer.ts";
 import { beginRun, runTime } from "../../billing/run_time.ts";
 import type { Shortage } from "../../billing/service.ts";
 import * as snapshots from "../../datasets/stream/snapshots.ts";
-import * as energy from "../../energy/service.ts";
 import { type Action, machine } from "../machine.ts";
 import { isShortage, judgeEnd, type RunEnd, type Verdict } from "../policy.ts";
 import * as jobs from "../service.ts";
