@@ -1,6 +1,6 @@
 /** The worker's HTTP on its unix socket: `POST /score`, `GET /health`, `GET /stats`. */
 
-import { CLIENT_LEFT, ClientLeft } from "../../lib/client_left.ts";
+import { CLIENT_LEFT_STATUS, ClientLeft } from "../../lib/client_left.ts";
 import { MODELS, ModelName, type Refused } from "../protocol_detector.ts";
 import { Refusal } from "./refusal.ts";
 import { score } from "./score.ts";
@@ -56,7 +56,7 @@ function answerFor(error: unknown): Response {
     const refused: Refused = { code: error.code, error: error.message };
     return Response.json(refused, { status: 422 });
   }
-  if (error instanceof ClientLeft) return new Response(null, { status: CLIENT_LEFT });
+  if (error instanceof ClientLeft) return new Response(null, { status: CLIENT_LEFT_STATUS });
   console.error(error instanceof Error ? error.stack : error);
   return Response.json({ error: "The detector failed; the log has the details" }, { status: 500 });
 }

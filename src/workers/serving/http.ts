@@ -7,7 +7,7 @@ import type { ZodType } from "zod";
 import { ChatCompletionRequest } from "../../lib/chat/chat_completion.ts";
 import { CompletionRequest } from "../../lib/chat/completion.ts";
 import { EmbeddingRequest } from "../../lib/chat/embedding.ts";
-import { CLIENT_LEFT, ClientLeft } from "../../lib/client_left.ts";
+import { CLIENT_LEFT_STATUS, ClientLeft } from "../../lib/client_left.ts";
 import { AppError, errorBody } from "../../lib/errors.ts";
 import { jsonPointer } from "../../lib/json/pointer.ts";
 import type { FromServing } from "../protocol.ts";
@@ -160,8 +160,8 @@ function toAppError(error: unknown, signal: AbortSignal): AppError {
 }
 
 function outcome(error: unknown, signal: AbortSignal): [status: number, message: string | null] {
-  if (error instanceof ClientLeft) return [CLIENT_LEFT, error.message];
-  if (signal.aborted && abortReason(signal) instanceof ClientLeft) return [CLIENT_LEFT, "The client left"];
+  if (error instanceof ClientLeft) return [CLIENT_LEFT_STATUS, error.message];
+  if (signal.aborted && abortReason(signal) instanceof ClientLeft) return [CLIENT_LEFT_STATUS, "The client left"];
   const shown = toAppError(error, signal);
   if (shown.code === "internal") console.error(error instanceof Error ? error.stack : error); // the tail of stderr is what an operator sees
   return [shown.status, shown.message];
