@@ -139,6 +139,7 @@ export function openContext(config: Config, db: Db, log: Log, clock: Clock): Run
   const closing = new AbortController();
   const socketDir = join(realpathSync(config.data_dir), "run"); // one name for each folder: orphans are found by it
   mkdirSync(socketDir, { recursive: true, mode: 0o700 });
+  const state = newState({ config, clock });
   const ctx: Ctx = {
     config,
     pricing: loadPricing(config.billing.pricing_file),
@@ -157,11 +158,11 @@ export function openContext(config: Config, db: Db, log: Log, clock: Clock): Run
       ...config.workers,
     }),
     rewards: createRewardPool({ settings: config.sandbox, dataDir: config.data_dir }),
-    authenticate: (key) => authenticate({ db, clock }, key),
+    authenticate: (key) => authenticate({ db, clock, state }, key),
     wake: (loop) => loops.get(loop)?.wake(),
     closing: closing.signal,
     dial: guardedDial(config.network, log),
-    state: newState({ config, clock }),
+    state,
   };
   return { ctx, loops, closing, listeners: [] };
 }

@@ -9,8 +9,8 @@ import { prune as pruneAudit } from "./resources/audit/service.ts";
 import { removeAbandoned } from "./resources/code_artifacts/upload.ts";
 import { cutDue } from "./resources/datasets/stream/snapshots.ts";
 import { sweep as sweepDatasets } from "./resources/datasets/stream/sweep.ts";
+import { pruneRequests } from "./resources/deployments/chat/records.ts";
 import { reconcile as reconcileDeployments } from "./resources/deployments/fleet/reconcile.ts";
-import { pruneRequests } from "./resources/deployments/service.ts";
 import { runBatches } from "./resources/detection/batches/runner.ts";
 import { prune as pruneDetections } from "./resources/detection/service.ts";
 import * as energy from "./resources/energy/service.ts";
@@ -65,7 +65,7 @@ export type LoopName = keyof typeof SCHEDULES;
 const STORAGE_GRACE_MS = DAY_MS; // an upload may take this long between its bytes and its name
 
 const ticks: Record<LoopName, (ctx: Ctx, signal: AbortSignal) => unknown> = {
-  "api_keys.record_uses": (ctx) => recordUses(ctx.db),
+  "api_keys.record_uses": (ctx) => recordUses(ctx),
   "audit.prune": pruneAudit,
   "code_artifacts.sweep": removeAbandoned,
   "datasets.snapshots": cutDue,

@@ -128,7 +128,7 @@ async function beginLoops({ ctx, loops: running }: Running) {
 
 async function closeLoops(ctx: Ctx, running: ReadonlyMap<LoopName, Loop>) {
   await Promise.all([...running.values()].map((loop) => loop.stop()));
-  recordUses(ctx.db);
+  recordUses(ctx);
 }
 
 /** A tick ends when what it wrote is on the disk. A lost commit is a failed tick, which is tried again. */

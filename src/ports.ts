@@ -30,8 +30,6 @@ function portsOf(ctx: Ctx): Port[] {
   return [all, { at: { ...at, port }, handle, answers, setting: "detect.port" }];
 }
 
-const UNKNOWN_REQUEST = new Request("http://localhost/");
-
 function listen(ctx: Ctx, { at, handle, answers, setting }: Port): Listener {
   try {
     return Bun.serve({
@@ -41,7 +39,10 @@ function listen(ctx: Ctx, { at, handle, answers, setting }: Port): Listener {
       idleTimeout: ctx.config.http.idle_timeout_seconds,
       maxRequestBodySize: Number.MAX_SAFE_INTEGER, // each route has its own limit and answers with the envelope
       fetch: (request) => handle(request),
-      error: (error) => answers(toAppError(ctx, error, UNKNOWN_REQUEST), UNKNOWN_REQUEST),
+      error: (error) => {
+        const unknown = new Request("http://localhost/");
+        return answers(toAppError(ctx, error, unknown), unknown);
+      },
     });
   } catch (error) {
     if ((error as { code?: unknown }).code !== "EADDRINUSE") throw error;

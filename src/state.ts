@@ -5,6 +5,7 @@
 import type { Ctx } from "./context.ts";
 import { HttpState } from "./http/state.ts";
 import { ApiKeysState } from "./resources/api_keys/live.ts";
+import { BillingState } from "./resources/billing/run_time.ts";
 import { CodeArtifactsState } from "./resources/code_artifacts/live.ts";
 import { DatasetsState } from "./resources/datasets/live.ts";
 import { DeploymentsState } from "./resources/deployments/fleet/live.ts";
@@ -26,6 +27,7 @@ import { WebhooksState } from "./resources/webhooks/delivery/live.ts";
 export type State = {
   readonly http: HttpState;
   readonly apiKeys: ApiKeysState;
+  readonly billing: BillingState;
   readonly codeArtifacts: CodeArtifactsState;
   readonly datasets: DatasetsState;
   readonly deployments: DeploymentsState;
@@ -48,6 +50,7 @@ export type State = {
 export const newState = (ctx: Pick<Ctx, "config" | "clock">): State => ({
   http: new HttpState(ctx),
   apiKeys: new ApiKeysState(),
+  billing: new BillingState(),
   codeArtifacts: new CodeArtifactsState(),
   datasets: new DatasetsState(),
   deployments: new DeploymentsState(),

@@ -6,12 +6,12 @@ import { loadConfig } from "../src/platform/config/config.ts";
 import { closeDb, durable, write } from "../src/platform/db/db.ts";
 import { failpoints } from "../src/platform/failpoint.ts";
 import { createLog } from "../src/platform/log.ts";
-import * as meterClock from "../src/resources/billing/clock.ts";
 import * as billing from "../src/resources/billing/service.ts";
 import * as deploying from "../src/resources/deployments/fleet/moves.ts";
 import { type DeploymentRow, deployments } from "../src/resources/deployments/table.ts";
-import { keepToCredit } from "../src/resources/training_jobs/state/credit.ts";
+import { enforceCredit } from "../src/resources/training_jobs/state/credit.ts";
 import * as training from "../src/resources/training_jobs/state/moves.ts";
+import { currentJob } from "../src/resources/training_jobs/state/rows.ts";
 import { type JobRow, trainingJobs } from "../src/resources/training_jobs/table.ts";
 import * as workspaces from "../src/resources/workspaces/service.ts";
 import { newState } from "../src/state.ts";
@@ -32,8 +32,8 @@ export type Seen = {
   owed: bigint;
   usedMs: number;
   rate: number | null;
-  /** The stretch that goes on: when it began, when it was last heard of, how many there are. */
-  open: { since: number; heard: number; count: number } | null;
+  /** The stretch that goes on, in steady time: when it began, when it was last metered, and how many there are. */
+  open: { since: number; metered: number; count: number } | null;
 };
 /** Real rows and the real ledger under a clock that jumps and a process that dies at any commit. */
 export class World {
@@ -60,11 +60,15 @@ export class World {
     for (let i = 0; i < 2; i++) this.add("deployment");
   }
 
+  /** What passed: nobody can set it. */
+  private get steady() {
+    return this.now - this.setMs;
+  }
+
   private open(): Ctx {
     const db = openMigrated(this.dir);
     const flags = { data_dir: this.dir, "billing.initial_credit_usd": INITIAL_MICROS / 1e6 };
-    const steady = () => this.now - this.setMs;
-    const clock = { now: () => this.now, steady, sleep: () => new Promise<void>(() => {}) };
+    const clock = { now: () => this.now, steady: () => this.steady, sleep: () => new Promise<void>(() => {}) };
     const log = createLog({ level: "error", write: () => {} });
     const config = loadConfig({ env: { HOME: this.dir }, flags });
     const state = newState({ config, clock });
@@ -90,8 +94,7 @@ export class World {
 
   private rowOf({ kind, id }: Seen): JobRow | DeploymentRow {
     const { db } = this.ctx;
-    const row =
-      kind === "job" ? training.current(db, id) : db.select().from(deployments).where(eq(deployments.id, id)).get();
+    const row = kind === "job" ? currentJob(db, id) : db.select().from(deployments).where(eq(deployments.id, id)).get();
     if (!row) throw new Error(`${id} is gone`);
     return row;
   }
@@ -116,34 +119,21 @@ export class World {
     if (isOver && this.below(3) === 0) this.add("job");
   }
 
-  /** Somebody sets it; the loops find out. */
-  private async setClock() {
+  /** The time of day changes while everything goes on. */
+  private setClock() {
     const by = this.pick([-86_400_000, -61_000, 2_000, 900_000, 31_536_000_000]);
     this.now += by;
     this.setMs += by;
-    for (const { open } of this.all)
-      if (open) {
-        open.since += by;
-        open.heard += by;
-      }
-    meterClock.followClock(this.ctx);
-    await durable(this.ctx.db);
   }
 
   private async loops() {
-    meterClock.followClock(this.ctx);
     const account = (seen: Seen): Deed["does"] =>
       seen.kind === "job"
-        ? (ctx) => training.seen(ctx, this.rowOf(seen) as JobRow)
+        ? (ctx) => training.recordActivity(ctx, this.rowOf(seen) as JobRow)
         : (ctx) => deploying.keepAccount(ctx, this.rowOf(seen) as DeploymentRow, seen.open?.count ?? 1);
-    for (const seen of this.all) if (seen.open) await this.act(seen, { does: account(seen) }, 100);
-    keepToCredit(this.ctx);
+    for (const seen of this.all) if (seen.open) await this.act(seen, { does: account(seen), meters: true }, 100);
+    enforceCredit(this.ctx);
     await durable(this.ctx.db);
-    for (const seen of this.all) if (seen.kind === "job" && seen.open) this.hear(seen);
-  }
-
-  private hear(seen: Seen) {
-    if (seen.open && this.rowOf(seen).updatedAt === this.now) seen.open.heard = this.now;
   }
 
   /** What was refused changed no row, and then must not have changed the ledger. */
@@ -158,12 +148,13 @@ export class World {
 
   private watch(seen: Seen, deed: Deed) {
     const { open } = seen;
+    const begun = { since: this.steady, metered: this.steady };
     if (seen.kind === "deployment" && open && (deed.ends || !deed.begins)) {
-      this.use(seen, this.now);
-      seen.open = deed.ends ? null : { since: this.now, heard: this.now, count: deed.counts ?? open.count };
-    } else if (open && deed.ends) this.use(seen, this.now);
-    else if (open) open.heard = this.now;
-    if (deed.begins) seen.open = { since: this.now, heard: this.now, count: 1 };
+      this.use(seen, this.steady);
+      seen.open = deed.ends ? null : { ...begun, count: deed.counts ?? open.count };
+    } else if (open && deed.ends) this.use(seen, this.steady);
+    else if (open && deed.meters) open.metered = this.steady;
+    if (deed.begins) seen.open = { ...begun, count: 1 };
     if (seen.kind === "deployment") seen.rate = (this.rowOf(seen) as DeploymentRow).costPerHourMicros;
   }
 
@@ -217,25 +208,25 @@ export class World {
     const crashed = await this.attempt(() => deploying.keepAllAccounts(this.ctx));
     for (const seen of this.all)
       if (seen.kind === "deployment" && seen.open && (this.rowOf(seen) as DeploymentRow).upSince === null)
-        this.use(seen, this.now);
+        this.use(seen, this.steady);
     if (!crashed) closeDb(this.ctx.db);
     if (!crashed) this.ctx = this.open();
     await this.recover();
   }
 
-  /** The next start, which may die too. What was not heard of before the kill is not charged. */
+  /** The next start, which may die too. What was not metered before the kill is not charged. */
   private async recover() {
     for (const seen of this.all) {
       if (!seen.open) continue;
-      this.lostMs = Math.max(this.lostMs, this.now - (seen.kind === "job" ? seen.open.heard : seen.open.since));
-      if (seen.kind === "job") this.use(seen, seen.open.heard);
+      this.lostMs = Math.max(this.lostMs, this.steady - (seen.kind === "job" ? seen.open.metered : seen.open.since));
+      if (seen.kind === "job") this.use(seen, seen.open.metered);
       else seen.open = null;
     }
     this.now += this.pick([1, 1, -1]) * (1 + this.below(86_400_000)); // a clock may have lost its battery
     const begin = () => {
       billing.begin(this.ctx);
       deploying.recover(this.ctx);
-      training.interrupted(this.ctx);
+      training.requeueInterrupted(this.ctx);
     };
     while (await this.attempt(begin)) this.now += 1;
   }

@@ -3,8 +3,9 @@
  * engine, and nothing else. One round: read every prompt, then `tokens` steps of one batch.
  */
 import { ptr } from "bun:ffi";
+import { must, type Ptr } from "../../src/native/ffi.ts";
 import { loadModel, openContext } from "../../src/native/llama/load.ts";
-import { type Llama, must, openLlama, type Ptr } from "../../src/native/llama/symbols.ts";
+import { type Llama, openLlama } from "../../src/native/llama/symbols.ts";
 
 export type PlainOptions = {
   dataDir: string;

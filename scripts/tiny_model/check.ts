@@ -4,8 +4,9 @@
  *   python3 evaluate.py --cuts > cuts.json && bun check.ts ../../models/verk-tiny.gguf cuts.json
  */
 import { ptr } from "bun:ffi";
+import { must, type Ptr } from "../../src/native/ffi.ts";
 import { loadModel } from "../../src/native/llama/load.ts";
-import { type Llama, must, openLlama, type Ptr } from "../../src/native/llama/symbols.ts";
+import { type Llama, openLlama } from "../../src/native/llama/symbols.ts";
 
 type Cut = { text: string; tokens: number[] };
 

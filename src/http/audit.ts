@@ -6,13 +6,14 @@
  * NOT covered: a call that a kill, or the end of a stopping server, cut off before its answer may be missing.
  */
 import { integer, primaryKey, sqliteTable, text } from "drizzle-orm/sqlite-core";
-import type { Ctx, Principal } from "../context.ts";
+import type { Ctx } from "../context.ts";
 import { newId } from "../lib/ids.ts";
 import { isOfRoute } from "../lib/route_names.ts";
 import { durable, isBroken, isClosed, joinCommit } from "../platform/db/db.ts";
 import { preparedInsert } from "../platform/db/row.ts";
 import { addressOf } from "./client.ts";
-import { pathOf, requestIdOf } from "./request_log.ts";
+import { pathOf } from "./request_log.ts";
+import { type Caller, requestIdOf, setCaller, stateOf } from "./request_state.ts";
 
 export const auditLog = sqliteTable(
   "audit_log",
@@ -42,30 +43,9 @@ const isUse = (call: string, status: number) => INFERENCE.test(call) || (status 
 /** All others may change something. */
 export const isRead = ({ method }: Request) => method === "GET" || method === "HEAD";
 
-export type Caller = Pick<Principal, "workspaceId" | "keyId">;
-const CALLER = Symbol("caller");
-const MADE = Symbol("made");
-type Known = Request & { [CALLER]?: Caller; [MADE]?: string };
-
-/** Who is at work in this request. */
-export function actsFor(request: Known, caller: Caller) {
-  request[CALLER] = caller;
-}
-
-export const callerOf = (request: Known): Caller | undefined => request[CALLER];
-
-/** The id of what this request has made. */
-export function hasMade(request: Known, answer: unknown) {
-  const id = (answer as { id?: unknown } | undefined)?.id;
-  if (typeof id === "string") request[MADE] = id;
-}
-
-/**
- * `route`: the route that the router chose, which alone decides what the call was; undefined for a route without a key.
- * Undefined caller: a stranger, who changes nothing that is a workspace's.
- */
-export function audit(ctx: Ctx, request: Known, status: number, route: string | undefined) {
-  const caller = request[CALLER];
+/** Records nothing without a caller: a request without a key changes nothing that belongs to a workspace. */
+export function audit(ctx: Ctx, request: Request, status: number) {
+  const { caller, route, made = null } = stateOf(request);
   if (!caller || status === 429 || (route !== undefined && isUse(`${request.method} ${route}`, status))) return;
   if (isClosed(ctx.db) || (status >= 400 && isBroken(ctx.db))) return; // there is nowhere to keep it
   const now = ctx.clock.now();
@@ -77,7 +57,7 @@ export function audit(ctx: Ctx, request: Known, status: number, route: string | 
     keyId: caller.keyId,
     method: request.method,
     path: shown.slice(0, LONGEST_PATH),
-    made: request[MADE] ?? null,
+    made,
     status,
     address: addressOf(ctx, request),
     requestId: requestIdOf(request),
@@ -91,8 +71,8 @@ export function audit(ctx: Ctx, request: Known, status: number, route: string | 
  * kept fails the request.
  */
 export async function auditReveal(ctx: Ctx, request: Request, caller: Caller): Promise<void> {
-  actsFor(request, caller);
-  audit(ctx, request, 200, undefined);
+  setCaller(request, caller);
+  audit(ctx, request, 200);
   await durable(ctx.db);
 }
 

@@ -3,12 +3,10 @@ import type { z } from "zod";
 import type { Ctx, Principal } from "../context.ts";
 import { AppError, type ErrorCode } from "../lib/errors.ts";
 import { type Area, allows } from "../lib/scopes.ts";
-import { actsFor, type Caller, isRead } from "./audit.ts";
+import { isRead } from "./audit.ts";
 import { type Reading as BodyReading, readJson } from "./body/json.ts";
 import { type BodyKind, bodyLimits } from "./limits/body_limits.ts";
-import { type RateLimiter, rateLimiterOf, refusedKeyLimiterOf } from "./limits/rate_limit.ts";
-import { type UnderWay, underWayOf } from "./limits/under_way.ts";
-import { type Arrival, arrivalOf } from "./request_metrics.ts";
+import { type Caller, type RequestState, setCaller, stateOf } from "./request_state.ts";
 
 const SCHEME = /^Bearer +(\S+)$/i;
 
@@ -19,16 +17,16 @@ function bearerOf(header: string | null): string | undefined {
   return SCHEME.exec(header)?.[1] ?? "";
 }
 
-/** How callers come in: where their key is, and what more is asked of them before a body is read. */
+/** How an interface takes its key, and its own checks before a body is read. */
 export type Door = {
-  /** Undefined: none was sent. */
+  /** Undefined: the request has no key. */
   keyOf: (request: Request) => string | undefined;
   admit?: (principal: Principal, request: Request) => void;
 };
 
 const bearer: Door = { keyOf: (request) => bearerOf(request.headers.get("authorization")) };
 
-/** A key that we know and do not let in: whose it is, the audit log tells its workspace. */
+/** A key that is known and refused. The audit log of its workspace records the attempt. */
 export class RefusedKey extends AppError {
   constructor(
     message: string,
@@ -38,35 +36,38 @@ export class RefusedKey extends AppError {
   }
 }
 
-type Way = { ctx: Ctx; limiter: RateLimiter; underWay: UnderWay; area: Area; arrival: Arrival; door: Door };
+type Entry = { ctx: Ctx; area: Area; door: Door };
 
-function identify({ ctx, door }: Way, request: Request): Principal {
+function identify({ ctx, door }: Entry, request: Request): Principal {
   try {
     return ctx.authenticate(door.keyOf(request));
   } catch (error) {
-    if (error instanceof RefusedKey && !isRead(request) && refusedKeyLimiterOf(ctx).admits(error.caller.keyId))
-      actsFor(request, error.caller);
+    const { refusedKeys } = ctx.state.http;
+    if (error instanceof RefusedKey && !isRead(request) && refusedKeys.admits(error.caller.keyId))
+      setCaller(request, error.caller);
     throw error;
   }
 }
 
-function admit(way: Way, request: Request): Principal {
-  const { limiter, underWay, area, arrival, door } = way;
-  const principal = identify(way, request);
-  arrival.workspaceId = principal.workspaceId;
-  limiter.spend(principal.keyId);
+function admit(entry: Entry, request: Request, state: RequestState): Principal {
+  const { area, door } = entry;
+  const { rates, underWay } = entry.ctx.state.http;
+  const principal = identify(entry, request);
+  state.principal = principal;
+  rates.spend(principal.keyId);
   const reads = isRead(request);
   if (!reads) {
     underWay.enter(request, principal.keyId);
-    actsFor(request, principal);
+    state.caller = principal;
   }
   if (!allows(principal.scopes, area, reads))
     throw new AppError("missing_scope", `This key lacks the scope for ${area}: it has ${principal.scopes.join(", ")}`);
   door.admit?.(principal, request);
+  state.admittedTo = entry;
   return principal;
 }
 
-/** Whether the key that was let in would be let in now: an answer that takes its time asks again on the way. */
+/** True while the key of the request is still valid. A long answer checks it again on the way. */
 export function isStillAdmitted(ctx: Pick<Ctx, "authenticate">, request: Request): boolean {
   try {
     ctx.authenticate(bearerOf(request.headers.get("authorization")));
@@ -77,7 +78,7 @@ export function isStillAdmitted(ctx: Pick<Ctx, "authenticate">, request: Request
   }
 }
 
-/** `kind`: its row in the table of limits, small unless it says. `tooLarge`: the error code of a body over its limit. */
+/** `kind`: the row in the table of limits; small by default. `tooLarge`: the error code for a body over the limit. */
 type Reading = Partial<BodyReading> & { kind?: BodyKind; tooLarge?: ErrorCode };
 
 async function readAs(ctx: Ctx, request: Request, { kind = "small", tooLarge, ...more }: Reading): Promise<unknown> {
@@ -90,23 +91,24 @@ async function readAs(ctx: Ctx, request: Request, { kind = "small", tooLarge, ..
 }
 
 /**
- * Key → principal, before the body is read and before anything is validated: a stranger gets 401 whatever it
- * sends, and cannot make us buffer a body. Elysia parses before `derive`, so a route with a body admits in its
- * parser: `.use(authed)` on the resource, `...takes(Schema)` on each route that has a body.
+ * Key → principal, before the body is read and before anything is validated. So a request without a valid key gets 401
+ * whatever it sends, and the server buffers no body for it. A resource says `.use(authed)`, and each of its routes that
+ * has a body says `...takes(Schema)`.
  */
 export function area(ctx: Ctx, name: Area, door: Door = bearer) {
-  const arrival = arrivalOf(ctx);
-  const way: Way = { ctx, limiter: rateLimiterOf(ctx), underWay: underWayOf(ctx), area: name, arrival, door };
-  const admitted = new WeakMap<Request, Principal>(); // filled only where a body is read
+  const entry: Entry = { ctx, area: name, door };
   const authed = new Elysia().derive({ as: "scoped" }, ({ request, route }) => {
-    arrival.route = route;
-    return { principal: admitted.get(request) ?? admit(way, request) };
+    const state = stateOf(request);
+    state.route = route;
+    const { principal, admittedTo } = state;
+    return { principal: principal && admittedTo === entry ? principal : admit(entry, request, state) };
   });
   const parsing =
     (reading: Reading) =>
     ({ request, route }: { request: Request; route: string }) => {
-      arrival.route = route;
-      admitted.set(request, admit(way, request));
+      const state = stateOf(request);
+      state.route = route;
+      admit(entry, request, state);
       return readAs(ctx, request, reading);
     };
   return {

@@ -2,11 +2,10 @@ import { and, eq, lt, sql } from "drizzle-orm";
 import { integer, primaryKey, sqliteTable, text } from "drizzle-orm/sqlite-core";
 import type { Ctx, Principal } from "../context.ts";
 import { AppError } from "../lib/errors.ts";
-import { oncePer } from "../lib/once_per.ts";
 import { type Db, prepared, type Tx, write } from "../platform/db/db.ts";
 import { gradually } from "../platform/db/gradually.ts";
-import { hasMade } from "./audit.ts";
 import { pathOf } from "./request_log.ts";
+import { setMade } from "./request_state.ts";
 
 export const idempotencyKeys = sqliteTable(
   "idempotency_keys",
@@ -93,7 +92,7 @@ export function creates<T extends object>(ctx: Ctx, c: Creation, make: () => T):
   c.set.status = 201;
   const once = onceOnly(ctx, c);
   const answer = once ? makeOnce(ctx, once, make) : make();
-  hasMade(c.request, answer);
+  setMade(c.request, answer);
   return answer;
 }
 
@@ -106,8 +105,6 @@ const makeOnce = <T extends object>(ctx: Ctx, once: Once, make: () => T): T =>
     return answer;
   }) as T; // write() cannot see through the type parameter
 
-const underWayOf = oncePer((_db: Db) => new Map<string, Promise<unknown>>());
-
 /**
  * As `creates`, for what is made later than in this turn of the event loop. Whoever makes it asks `before` first and
  * calls `keep` in the very commit that holds the new thing. Requests with the same key go one after the other.
@@ -116,17 +113,17 @@ export async function createsLater<T>(ctx: Ctx, c: Creation, make: (once?: Once)
   c.set.status = 201;
   const once = onceOnly(ctx, c);
   const answer = await (once ? inTurn(ctx, c, () => make(once)) : make());
-  hasMade(c.request, answer);
+  setMade(c.request, answer);
   return answer;
 }
 
 function inTurn<T>(ctx: Ctx, c: Creation, make: () => Promise<T>): Promise<T> {
   const key = `${c.principal.workspaceId} ${c.request.headers.get("idempotency-key")}`;
-  const underWay = underWayOf(ctx.db);
-  const mine = (underWay.get(key) ?? Promise.resolve()).catch(() => {}).then(make);
-  underWay.set(key, mine);
+  const { creations } = ctx.state.http;
+  const mine = (creations.get(key) ?? Promise.resolve()).catch(() => {}).then(make);
+  creations.set(key, mine);
   const forget = () => {
-    if (underWay.get(key) === mine) underWay.delete(key);
+    if (creations.get(key) === mine) creations.delete(key);
   };
   mine.then(forget, forget);
   return mine;

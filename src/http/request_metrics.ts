@@ -1,21 +1,13 @@
 /**
- * Every answer is counted under its route as the router knows it, its method, the class of its status and the workspace
- * of its key; and how long it took until it began. A stream goes on after that.
- *
- * Who calls and which route fits is known inside the router, before its first `await`; the answer is counted outside.
- * `arrivalOf` is the one place between: emptied before the router is called, read right after it has returned.
+ * Counts every answer by route pattern, method, status class and workspace, and measures the time until it began. A
+ * stream goes on after that.
  */
 import type { AnyElysia } from "elysia";
 import type { Ctx } from "../context.ts";
-import { oncePer } from "../lib/once_per.ts";
 import { type RoutePattern, routeNames } from "../lib/route_names.ts";
 import { counter, histogram, MOST_SERIES, observe, type Series } from "../platform/metrics.ts";
 import { pathOf } from "./request_log.ts";
-
-/** `route`: `/v1/jobs/:id`; undefined: no route fitted, or one that asks for no key. */
-export type Arrival = { route: string | undefined; workspaceId: string };
-
-export const arrivalOf = oncePer((_ctx: Ctx): Arrival => ({ route: undefined, workspaceId: "" }));
+import { type RequestState, stateOf } from "./request_state.ts";
 
 const requests = counter("verk_http_requests_total", "HTTP requests answered, by the class of their status", [
   "route",
@@ -32,11 +24,11 @@ const durations = histogram(
 const METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
 const CLASSES = ["", "1xx", "2xx", "3xx", "4xx", "5xx"];
 
-/** The series of one route and caller, found once. */
+/** The series of one route and workspace, looked up once. */
 type Cell = { duration: Series; byClass: (Series | undefined)[]; name: readonly [route: string, method: string] };
 
-/** Counts an answer: `startedAt` is of `performance.now()`. */
-export type Meter = (request: Request, status: number, startedAt: number, came: Arrival) => void;
+/** Counts an answer. */
+export type Meter = (request: Request, status: number) => void;
 
 export function createMeter({ db }: Pick<Ctx, "db">, app: AnyElysia): Meter {
   const cells = new Map<string, Map<string, Cell>>();
@@ -45,7 +37,7 @@ export function createMeter({ db }: Pick<Ctx, "db">, app: AnyElysia): Meter {
 
   function begin(workspaceId: string, key: string, name: Cell["name"]): Cell {
     if (++count > MOST_SERIES) {
-      cells.clear(); // found again as they come
+      cells.clear(); // they are looked up again
       count = 1;
     }
     const cell: Cell = { duration: durations.at(db, workspaceId, name), byClass: [], name };
@@ -53,7 +45,7 @@ export function createMeter({ db }: Pick<Ctx, "db">, app: AnyElysia): Meter {
     cells.set(workspaceId, own.set(key, cell));
     return cell;
   }
-  function cellOf(request: Request, { route, workspaceId }: Arrival): Cell {
+  function cellOf(request: Request, { route }: RequestState, workspaceId: string): Cell {
     const { method } = request;
     if (route === undefined) templates ??= templatesOf(app.routes);
     const shown = route ?? (templates as Templates)(method, pathOf(request.url));
@@ -61,20 +53,22 @@ export function createMeter({ db }: Pick<Ctx, "db">, app: AnyElysia): Meter {
     const key = known === "GET" ? shown : `${known} ${shown}`;
     return cells.get(workspaceId)?.get(key) ?? begin(workspaceId, key, [templateOf(shown), known]);
   }
-  return (request, status, startedAt, came) => {
-    const cell = cellOf(request, came);
+  return (request, status) => {
+    const state = stateOf(request);
+    const workspaceId = state.principal?.workspaceId ?? "";
+    const cell = cellOf(request, state, workspaceId);
     const kind = Math.min(5, Math.floor(status / 100));
-    cell.byClass[kind] ??= requests.at(db, came.workspaceId, [...cell.name, CLASSES[kind] ?? ""]);
+    cell.byClass[kind] ??= requests.at(db, workspaceId, [...cell.name, CLASSES[kind] ?? ""]);
     const { counted } = cell.byClass[kind];
     counted[0] = (counted[0] as number) + 1;
-    observe(cell.duration, (performance.now() - startedAt) / 1000);
+    observe(cell.duration, (performance.now() - state.startedAt) / 1000);
   };
 }
 
 const NONE = "none";
 type Templates = (method: string, path: string) => string;
 
-/** For those that came without a key: most of them ask for a path without parameters. */
+/** For requests without a key: most of their paths have no parameters. */
 function templatesOf(routes: readonly RoutePattern[]): Templates {
   const plain = new Set(routes.filter(({ path }) => !/[:*]/.test(path)).map(({ method, path }) => `${method} ${path}`));
   const named = routeNames(routes);

@@ -3,16 +3,13 @@ import type { Ctx } from "../context.ts";
 import { AppError } from "../lib/errors.ts";
 import { openCommit, shareSnapshot, watchWrites } from "../platform/db/db.ts";
 import { type ErrorAnswer, errorEnvelope, errorResponse, toAppError } from "./answer/errors.ts";
-import { announcedLength } from "./answer/file_response.ts";
 import { audit, isRead } from "./audit.ts";
-import { isPromise } from "./connection.ts";
 import { cors } from "./cors.ts";
 import { requireHost } from "./host.ts";
-import { bodyMemoryOf } from "./limits/body_memory.ts";
-import { underWayOf } from "./limits/under_way.ts";
 import { compilePlainReads } from "./plain_reads.ts";
-import { lastRequestIdOf, logRequest, pathOf } from "./request_log.ts";
-import { type Arrival, arrivalOf, createMeter } from "./request_metrics.ts";
+import { logRequest, pathOf } from "./request_log.ts";
+import { createMeter } from "./request_metrics.ts";
+import { requestIdOf, stateOf } from "./request_state.ts";
 
 export type Handler = (request: Request) => Response | Promise<Response>;
 
@@ -29,66 +26,52 @@ export function createHandler(ctx: Ctx, routes: Routes, answers: ErrorAnswer = e
   const withCors = cors(ctx.config.http.cors_origins);
 
   compilePlainReads(app);
-  const arrival = arrivalOf(ctx);
   const meter = createMeter(ctx, app);
-  const memory = bodyMemoryOf(ctx);
-  const underWay = underWayOf(ctx);
+  const { bodyMemory, underWay } = ctx.state.http;
 
-  function route(request: Request): Response | Promise<Response> {
-    arrival.route = undefined;
-    arrival.workspaceId = "";
-    return app.fetch(request);
-  }
-  function finish(request: Request, answer: Response, startedAt: number, came: Arrival): Response {
+  function finish(request: Request, answer: Response): Response {
     const response = withCors(request, answer);
-    const id = lastRequestIdOf(request);
-    response.headers.set("x-request-id", id);
-    const length = request.method === "HEAD" ? announcedLength(request) : undefined;
+    response.headers.set("x-request-id", requestIdOf(request));
+    const length = request.method === "HEAD" ? stateOf(request).announcedLength : undefined;
     if (length !== undefined) response.headers.set("content-length", String(length));
-    logRequest(ctx.log, request, id, response.status, startedAt);
-    meter(request, response.status, startedAt, came);
+    logRequest(ctx.log, request, response.status);
+    meter(request, response.status);
     return response;
   }
-  /** A write, or a read that has to wait for something. `begun`: the read that turned out to be one. */
-  async function handleLater(request: Request, startedAt: number, begun?: Promise<Response>): Promise<Response> {
+  /** A write, or a read that has to wait. `begun`: the read that turned out to have to. */
+  async function handleLater(request: Request, begun?: Promise<Response>): Promise<Response> {
     let answer: Response;
-    let came: Arrival = begun ? { ...arrival } : NOWHERE;
     try {
       const reads = isRead(request);
-      if (reads && !begun) await openCommit(ctx.db)?.catch(() => {}); // nobody is told what may yet be lost
+      if (reads && !begun) await openCommit(ctx.db)?.catch(() => {}); // an answer must not show what may yet be lost
       const written = reads ? undefined : watchWrites(ctx.db);
-      const answering = begun ?? route(request);
-      if (!begun) came = { ...arrival };
-      answer = await answering;
-      const refused = answer.status >= 400;
-      if (!reads && !refused) audit(ctx, request, answer.status, came.route); // in one commit with what was done, if it still is open
-      if (isPromise(request)) await written?.(); // acknowledged means on the disk
-      if (!reads && refused) audit(ctx, request, answer.status, came.route);
+      answer = await (begun ?? app.fetch(request));
+      const failed = answer.status >= 400;
+      if (!reads && !failed) audit(ctx, request, answer.status); // in one commit with the change, if it still is open
+      if (stateOf(request).needsFlush) await written?.(); // acknowledged means on the disk
+      if (!reads && failed) audit(ctx, request, answer.status);
     } catch (error) {
       answer = answers(toAppError(ctx, error, request), request);
     } finally {
-      memory.release(request);
+      bodyMemory.release(request);
       underWay.leave(request);
     }
-    return finish(request, answer, startedAt, came);
+    return finish(request, answer);
   }
   const handle: Handler = (request) => {
-    const startedAt = performance.now();
+    stateOf(request); // the time of arrival
     try {
       admissible(ctx, request);
       shareSnapshot(ctx.db);
-      if (!isRead(request) || openCommit(ctx.db)) return handleLater(request, startedAt);
-      const answer = route(request);
-      if (!(answer instanceof Response)) return handleLater(request, startedAt, answer);
-      return finish(request, answer, startedAt, arrival);
+      if (!isRead(request) || openCommit(ctx.db)) return handleLater(request);
+      const answer = app.fetch(request);
+      return answer instanceof Response ? finish(request, answer) : handleLater(request, answer);
     } catch (error) {
-      return finish(request, answers(toAppError(ctx, error, request), request), startedAt, NOWHERE);
+      return finish(request, answers(toAppError(ctx, error, request), request));
     }
   };
   return Object.assign(handle, { app });
 }
-
-const NOWHERE: Arrival = { route: undefined, workspaceId: "" };
 
 function admissible(ctx: Ctx, request: Request) {
   requireHost(request);

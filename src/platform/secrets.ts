@@ -28,7 +28,7 @@ export type SecretBox = {
   open: (sealed: string, aad: string) => Uint8Array;
   /** The same secret under another master key; the content is not touched. */
   rewrap: (sealed: string, newMaster: Uint8Array) => string;
-  /** 32 bytes for another purpose, the same as long as the master key is; one label says nothing about another. */
+  /** A key of 32 bytes for another purpose. It depends on the master key and the label only, and is cached. */
   derive: (label: string) => Uint8Array;
   /** Eight hex digits that name the master key and say nothing about it. */
   keyId: string;
@@ -50,6 +50,7 @@ const TAG_BYTES = 16;
 export function createSecretBox(master: Uint8Array): SecretBox {
   if (master.length !== 32) throw new Error("A master key has 32 bytes");
   const keyId = idOf(master);
+  const derived = new Map<string, Uint8Array>();
 
   const unwrap = (sealed: string) => {
     const [version, id = "", wrapped = "", content = "", ...rest] = sealed.split(".");
@@ -77,7 +78,11 @@ export function createSecretBox(master: Uint8Array): SecretBox {
       const id = idOf(newMaster);
       return ["v1", id, toText(encrypt(newMaster, dataKey, wrapAad(id))), content].join(".");
     },
-    derive: (label) => new Uint8Array(hkdfSync("sha256", master, "", `verk:v1:derive:${label}`, 32)),
+    derive: (label) => {
+      const key = derived.get(label) ?? new Uint8Array(hkdfSync("sha256", master, "", `verk:v1:derive:${label}`, 32));
+      derived.set(label, key);
+      return key;
+    },
   };
 }
 

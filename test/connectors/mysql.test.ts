@@ -2,22 +2,30 @@ import { afterAll, expect, test } from "bun:test";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { SQL } from "bun";
-import { createDialer } from "../../src/workers/connector/dialer.ts";
 import { open } from "../../src/workers/connector/mysql.ts";
 import { tempDir, until } from "../harness.ts";
-import { cuttingProxy } from "../servers/proxy.ts";
 import { describeWith, mariadb } from "../servers/servers.ts";
-import { type Asked, LIMITS, linesOf, NOBODY, openWith, quiet, readAside, refusal, rowsOf } from "./sql_kit.ts";
+import { linesOf, quiet, readAside, rowsOf } from "./sql_kit.ts";
+import { sqlReaders, sqlSourceTests } from "./sql_source_suite.ts";
 
 describeWith("mariadb", mariadb, (server) => {
-  const source = {
-    source_type: "mysql" as const,
-    db_connection: `mysql://${server.user}@127.0.0.1:${server.port}/${server.database}`,
-  };
-  const credentials = { password: server.password };
-  const ask = (query: string, more: Partial<Asked> = {}) => openWith(open, { source, query, credentials, ...more });
-  const refused = (query: string, more: Partial<Asked> = {}) =>
-    refusal(() => linesOf(ask(query, more)), [server.password, encodeURIComponent(server.password)]);
+  const bench = { type: "mysql", open, server } as const;
+  sqlSourceTests(bench, {
+    empty: "SELECT 1 AS a FROM seq_1_to_2 WHERE seq > 5",
+    asleep: "SELECT sleep(86400) AS a",
+    endless: "SELECT count(*) AS a FROM seq_1_to_1000000 x, seq_1_to_1000000 y",
+    long: "SELECT repeat('x', 1000) AS a FROM seq_1_to_20000",
+    million: "SELECT seq AS id, repeat('x', 100) AS text FROM seq_1_to_1000000",
+    refused: [
+      ["SELECT * FROM no_such_table", "not_found", "no_such_table"],
+      ["SELECT no_such_column FROM seq_1_to_2", "invalid_source", "no_such_column"],
+      ["SELECT 1 AS a, 2 AS a", "invalid_source", "AS"],
+      ["SELECT FROM WHERE", "invalid_source", "syntax"],
+      ["SELECT * FROM `my s3cret`", "not_found", "[redacted]"],
+    ],
+  });
+
+  const { source, credentials, ask, refused } = sqlReaders(bench);
   const admin = new SQL(server.url, { max: 1 });
   const running = async (mark: string) =>
     (
@@ -57,40 +65,7 @@ describeWith("mariadb", mariadb, (server) => {
     expect(rows[0]).toEqual({ n: 5000, "a `b`": "x" });
   });
 
-  test("columns and a test run nothing of the query", async () => {
-    const connector = ask("SELECT sleep(86400) AS a");
-    await connector.test(quiet());
-    expect(await connector.columns(quiet())).toEqual(["a"]);
-  });
-
-  test("an empty result is no rows", async () => {
-    const connector = ask("SELECT 1 AS a FROM seq_1_to_2 WHERE seq > 5");
-    expect(await linesOf(connector)).toEqual([]);
-    expect(await connector.count(quiet())).toBe(0);
-    expect(await connector.columns(quiet())).toEqual(["a"]);
-  });
-
-  test.each([
-    ["SELECT * FROM no_such_table", "not_found", "/db_query", "no_such_table"],
-    ["SELECT no_such_column FROM seq_1_to_2", "invalid_source", "/db_query", "no_such_column"],
-    ["SELECT 1 AS a, 2 AS a", "invalid_source", "/db_query", "AS"],
-    ["SELECT FROM WHERE", "invalid_source", "/db_query", "syntax"],
-    ["SELECT * FROM `my s3cret`", "not_found", "/db_query", "[redacted]"],
-  ])("%s is refused as %s", async (query, code, param, text) => {
-    const error = await refused(query);
-    expect(error).toMatchObject({ code, param });
-    expect(error.message).toContain(text);
-  });
-
-  test("a wrong password, database or right is told apart", async () => {
-    const marked = "m4rked-wrong-password";
-    const wrong = await refusal(() => linesOf(ask("SELECT 1 AS a", { credentials: { password: marked } })), [marked]);
-    expect(wrong).toMatchObject({ code: "unauthorized", param: "/credentials/password" });
-    const elsewhere = { ...source, db_connection: source.db_connection.replace(/\/verk$/, "/nowhere") };
-    expect(await refused("SELECT 1 AS a", { source: elsewhere })).toMatchObject({
-      code: "not_found",
-      param: "/db_connection",
-    });
+  test("a table that the user may not read is refused", async () => {
     await admin.unsafe("CREATE OR REPLACE TABLE closed (a int)");
     await admin.unsafe("CREATE OR REPLACE USER reader IDENTIFIED BY 'rr'");
     await admin.unsafe("GRANT SELECT ON verk.types TO reader");
@@ -132,13 +107,6 @@ describeWith("mariadb", mariadb, (server) => {
     expect(error.message).toContain("Row 777 is longer than 1000000 bytes");
   });
 
-  test("a statement that takes too long is stopped with its limit", async () => {
-    const endless = "SELECT count(*) AS a FROM seq_1_to_1000000 x, seq_1_to_1000000 y";
-    const error = await refused(endless, { limits: { statementMs: 200 } });
-    expect(error).toMatchObject({ code: "broken", param: "/db_query" });
-    expect(error.message).toContain("200 ms (connectors.statement_timeout_ms)");
-  });
-
   test("cancelling stops the reading, also on the server", async () => {
     const stop = new AbortController();
     const reading = linesOf(ask("SELECT sleep(60) AS cancelled_here FROM seq_1_to_3"), stop.signal).catch(
@@ -160,47 +128,10 @@ describeWith("mariadb", mariadb, (server) => {
     await until("it is gone", async () => (await running("left_here")) === 0);
   });
 
-  test("a connection that is cut in the middle is an error that says so", async () => {
-    using proxy = cuttingProxy(server.port);
-    proxy.cutAfter(3_000_000);
-    const db_connection = source.db_connection.replace(`:${server.port}/`, `:${proxy.port}/`);
-    const query = "SELECT repeat('x', 1000) AS a FROM seq_1_to_20000";
-    const error = await refused(query, { source: { ...source, db_connection } });
-    expect(error.code).toBe("broken");
-    expect(error.message).toContain("was cut");
-  });
-
-  test("a private address is refused unless the operator allows it", async () => {
-    const error = await refused("SELECT 1 AS a", { dialer: createDialer(NOBODY, LIMITS) });
-    expect(error.code).toBe("address_refused");
-    expect(error.message).toContain("network.allow");
-    expect(await rowsOf(ask("SELECT 1 AS a"))).toEqual([{ a: 1 }]);
-  });
-
-  test("a port where nobody listens, and one where nobody speaks, are unreachable", async () => {
-    using silent = Bun.listen({ hostname: "127.0.0.1", port: 0, socket: { data() {} } });
-    const at = (port: number) => ({
-      ...source,
-      db_connection: source.db_connection.replace(`:${server.port}/`, `:${port}/`),
-    });
-    const closed = Bun.listen({ hostname: "127.0.0.1", port: 0, socket: { data() {} } });
-    closed.stop(true);
-    expect(await refused("SELECT 1 AS a", { source: at(closed.port) })).toMatchObject({ code: "unreachable" });
-    const quick = { source: at(silent.port), limits: { connectMs: 500 } };
-    expect(await refused("SELECT 1 AS a", quick)).toMatchObject({ code: "unreachable" });
-  });
-
   test("rows of megabytes are not held by the hundred", async () => {
     const db_query = "SELECT repeat('x', 3000000) AS text FROM seq_1_to_200";
     const reading = await readAside({ ...source, db_query }, credentials);
     expect(reading.rows).toBe(200);
     expect(reading.growthBytes).toBeLessThan(400e6);
-  }, 120_000);
-
-  test("a million rows are read in flat memory", async () => {
-    const db_query = "SELECT seq AS id, repeat('x', 100) AS text FROM seq_1_to_1000000";
-    const reading = await readAside({ ...source, db_query }, credentials);
-    expect(reading.rows).toBe(1_000_000);
-    expect(reading.growthBytes).toBeLessThan(150e6);
   }, 120_000);
 });

@@ -3,19 +3,30 @@ import { SQL } from "bun";
 import { createDialer } from "../../src/workers/connector/dialer.ts";
 import { open } from "../../src/workers/connector/postgres.ts";
 import { until } from "../harness.ts";
-import { cuttingProxy } from "../servers/proxy.ts";
 import { describeWith, postgres } from "../servers/servers.ts";
-import { type Asked, LIMITS, linesOf, NOBODY, openWith, quiet, readAside, refusal, rowsOf } from "./sql_kit.ts";
+import { LIMITS, linesOf, quiet, readAside, refusal, rowsOf } from "./sql_kit.ts";
+import { sqlReaders, sqlSourceTests } from "./sql_source_suite.ts";
 
 describeWith("postgres", postgres, (server) => {
-  const source = {
-    source_type: "postgres" as const,
-    db_connection: `postgres://${server.user}@127.0.0.1:${server.port}/${server.database}`,
-  };
-  const credentials = { password: server.password };
-  const ask = (query: string, more: Partial<Asked> = {}) => openWith(open, { source, query, credentials, ...more });
-  const refused = (query: string, more: Partial<Asked> = {}) =>
-    refusal(() => linesOf(ask(query, more)), [server.password, encodeURIComponent(server.password)]);
+  const bench = { type: "postgres", open, server } as const;
+  sqlSourceTests(bench, {
+    empty: "SELECT 1 AS a WHERE false",
+    asleep: "SELECT pg_sleep(86400)::text AS a",
+    endless: "SELECT pg_sleep(30)::text AS a",
+    long: "SELECT repeat('x', 1000) AS a FROM generate_series(1, 20000)",
+    million: "SELECT g AS id, repeat('x', 100) AS text FROM generate_series(1, 1000000) g",
+    refused: [
+      ["SELECT * FROM no_such_table", "not_found", "no_such_table"],
+      ["SELECT * FROM no_such_schema.t", "not_found", "no_such_schema"],
+      ["SELECT no_such_column FROM pg_class", "invalid_source", "no_such_column"],
+      ["SELECT 1 AS a, 2 AS a", "invalid_source", "AS"],
+      ["SELECT FROM WHERE", "invalid_source", "syntax"],
+      ["SELECT 1 / 0 AS a", "invalid_source", "division by zero"],
+      ["SELECT 'pg s3cret'::int AS a", "invalid_source", "[redacted]"],
+    ],
+  });
+
+  const { source, credentials, ask, refused } = sqlReaders(bench);
   const admin = new SQL(server.url, { max: 1 });
   const sessions = async (condition: string) =>
     (await admin.unsafe(`SELECT pid FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND ${condition}`)).length;
@@ -56,19 +67,6 @@ describeWith("postgres", postgres, (server) => {
     expect(rows[0]).toEqual({ verk: 5000, q: -5000, lines: 5000, 'a "b"': "x" });
   });
 
-  test("columns and a test run nothing of the query", async () => {
-    const connector = ask("SELECT pg_sleep(86400)::text AS a");
-    await connector.test(quiet());
-    expect(await connector.columns(quiet())).toEqual(["a"]);
-  });
-
-  test("an empty result is no rows", async () => {
-    const connector = ask("SELECT 1 AS a WHERE false");
-    expect(await linesOf(connector)).toEqual([]);
-    expect(await connector.count(quiet())).toBe(0);
-    expect(await connector.columns(quiet())).toEqual(["a"]);
-  });
-
   test("a schema is where unqualified names are looked up", async () => {
     await admin.unsafe(`CREATE SCHEMA IF NOT EXISTS "My ""lab"""; DROP TABLE IF EXISTS "My ""lab""".inside;
       CREATE TABLE "My ""lab""".inside AS SELECT 7 AS seven`);
@@ -80,29 +78,7 @@ describeWith("postgres", postgres, (server) => {
     expect(await rowsOf(ask("SELECT * FROM inside", there))).toEqual([{ seven: 7 }]);
   });
 
-  test.each([
-    ["SELECT * FROM no_such_table", "not_found", "/db_query", "no_such_table"],
-    ["SELECT * FROM no_such_schema.t", "not_found", "/db_query", "no_such_schema"],
-    ["SELECT no_such_column FROM pg_class", "invalid_source", "/db_query", "no_such_column"],
-    ["SELECT 1 AS a, 2 AS a", "invalid_source", "/db_query", "AS"],
-    ["SELECT FROM WHERE", "invalid_source", "/db_query", "syntax"],
-    ["SELECT 1 / 0 AS a", "invalid_source", "/db_query", "division by zero"],
-    ["SELECT 'pg s3cret'::int AS a", "invalid_source", "/db_query", "[redacted]"],
-  ])("%s is refused as %s", async (query, code, param, text) => {
-    const error = await refused(query);
-    expect(error).toMatchObject({ code, param });
-    expect(error.message).toContain(text);
-  });
-
-  test("a wrong password, user or database is told apart", async () => {
-    const marked = "m4rked-wrong-password";
-    const wrong = await refusal(() => linesOf(ask("SELECT 1 AS a", { credentials: { password: marked } })), [marked]);
-    expect(wrong).toMatchObject({ code: "unauthorized", param: "/credentials/password" });
-    const elsewhere = { ...source, db_connection: source.db_connection.replace(/\/postgres$/, "/nowhere") };
-    expect(await refused("SELECT 1 AS a", { source: elsewhere })).toMatchObject({
-      code: "not_found",
-      param: "/db_connection",
-    });
+  test("a table that the user may not read is refused", async () => {
     await admin.unsafe(
       "DROP ROLE IF EXISTS reader; CREATE ROLE reader LOGIN PASSWORD 'r'; DROP TABLE IF EXISTS closed; CREATE TABLE closed (a int)",
     );
@@ -151,12 +127,6 @@ describeWith("postgres", postgres, (server) => {
     expect(error.message).toContain("Row 777 has 2000008 bytes");
   });
 
-  test("a statement that takes too long is stopped with its limit", async () => {
-    const error = await refused("SELECT pg_sleep(30)::text AS a", { limits: { statementMs: 200 } });
-    expect(error).toMatchObject({ code: "broken", param: "/db_query" });
-    expect(error.message).toContain("200 ms (connectors.statement_timeout_ms)");
-  });
-
   test("cancelling stops the reading, also on the server", async () => {
     const stop = new AbortController();
     const query = "SELECT pg_sleep(60)::text AS cancelled_here FROM generate_series(1, 3)";
@@ -177,43 +147,6 @@ describeWith("postgres", postgres, (server) => {
     }
     await until("it is gone", async () => (await sessions("query LIKE 'FETCH%'")) === 0);
   });
-
-  test("a connection that is cut in the middle is an error that says so", async () => {
-    using proxy = cuttingProxy(server.port);
-    proxy.cutAfter(3_000_000);
-    const db_connection = source.db_connection.replace(`:${server.port}/`, `:${proxy.port}/`);
-    const query = "SELECT repeat('x', 1000) AS a FROM generate_series(1, 20000)";
-    const error = await refused(query, { source: { ...source, db_connection } });
-    expect(error.code).toBe("broken");
-    expect(error.message).toContain("was cut");
-  });
-
-  test("a private address is refused unless the operator allows it", async () => {
-    const error = await refused("SELECT 1 AS a", { dialer: createDialer(NOBODY, LIMITS) });
-    expect(error.code).toBe("address_refused");
-    expect(error.message).toContain("network.allow");
-    expect(await rowsOf(ask("SELECT 1 AS a"))).toEqual([{ a: 1 }]);
-  });
-
-  test("a port where nobody listens, and one where nobody speaks, are unreachable", async () => {
-    using silent = Bun.listen({ hostname: "127.0.0.1", port: 0, socket: { data() {} } });
-    const at = (port: number) => ({
-      ...source,
-      db_connection: source.db_connection.replace(`:${server.port}/`, `:${port}/`),
-    });
-    const closed = Bun.listen({ hostname: "127.0.0.1", port: 0, socket: { data() {} } });
-    closed.stop(true);
-    expect(await refused("SELECT 1 AS a", { source: at(closed.port) })).toMatchObject({ code: "unreachable" });
-    const quick = { source: at(silent.port), limits: { connectMs: 1000 } };
-    expect(await refused("SELECT 1 AS a", quick)).toMatchObject({ code: "unreachable" });
-  });
-
-  test("a million rows are read in flat memory", async () => {
-    const db_query = "SELECT g AS id, repeat('x', 100) AS text FROM generate_series(1, 1000000) g";
-    const reading = await readAside({ ...source, db_query }, credentials);
-    expect(reading.rows).toBe(1_000_000);
-    expect(reading.growthBytes).toBeLessThan(150e6);
-  }, 120_000);
 
   test("long rows after short ones do not fill the memory", async () => {
     const db_query =

@@ -25,7 +25,7 @@ const LONG: Readonly<Record<string, (room: Room) => string>> = {
 
 /** Most routes have the same room, and a crowd of ten million bytes takes long to write. */
 const written = new Map<string, string>();
-function valueOf(shape: string, fill: (room: Room) => string, room: Room): string {
+function crowdOf(shape: string, fill: (room: Room) => string, room: Room): string {
   const name = `${shape} ${room.bytes} ${room.values}`;
   const value = written.get(name) ?? fill(room);
   written.set(name, value);
@@ -37,7 +37,7 @@ export type Choose = (fields: readonly string[]) => readonly string[];
 /** Every crowd in the fields that `choose` takes for it, long ones in some of those, and all as the body itself. */
 export function* hostileBodies(fields: readonly string[], choose: Choose, room: Room): Generator<Hostile> {
   for (const [shape, fill] of Object.entries({ ...CROWDS, ...LONG })) {
-    const value = valueOf(shape, fill, room);
+    const value = crowdOf(shape, fill, room);
     yield { name: `${shape} as the body`, body: value };
     for (const field of choose(shape in LONG ? fields.slice(0, 3) : fields)) {
       const others = Object.fromEntries(Object.entries(VALID).filter(([name]) => name !== field));

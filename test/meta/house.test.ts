@@ -56,11 +56,12 @@ const MAY: Record<string, string[]> = {
 
 /** Files of a resource that other resources may import, beside `service`, `table` and `schema`. */
 const PUBLIC: Record<string, string[]> = {
-  billing: ["budget", "clock"],
+  billing: ["budget", "run_time"],
   code_artifacts: ["unpack"],
   datasets: ["connected/resolve", "stream/files", "stream/snapshots"],
+  gpu: ["hardware"],
   models: ["results"],
-  reward_functions: ["check", "holding", "resolve"],
+  reward_functions: ["check", "processes", "resolve"],
   volumes: ["materialize"],
 };
 const isPublic = (resource: string, file: string) =>

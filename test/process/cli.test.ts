@@ -1,9 +1,9 @@
 import { Database } from "bun:sqlite";
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { userInfo } from "node:os";
 import { join } from "node:path";
-import { runVerk, spawnVerk } from "../cli.ts";
+import { runVerk } from "../cli.ts";
 import { startBinary, tempDir, until } from "../harness.ts";
 
 const root = tempDir();
@@ -12,7 +12,6 @@ afterAll(() => rmSync(root, { recursive: true, force: true }));
 let count = 0;
 const freshDir = () => join(root, String(count++));
 
-const spawn = (args: string[], env: Record<string, string> = {}) => spawnVerk(args, { cwd: root, env });
 const verk = (args: string[], env: Record<string, string> = {}) => runVerk(args, { cwd: root, env });
 
 describe("help", () => {
@@ -296,53 +295,3 @@ test("doctor --json has one finding per check, and its exit code agrees with the
   expect(code).toBe(report.ok ? 0 : 5);
   for (const { status, fix } of report.checks) if (status !== "ok") expect(fix).toBeTruthy();
 }, 120_000);
-
-describe("demo", () => {
-  const home = () => {
-    const dir = freshDir();
-    mkdirSync(dir);
-    return { dir, env: { TMPDIR: dir } };
-  };
-
-  type Report = {
-    ok: boolean;
-    accuracy: { before: number; after: number };
-    steps: { title: string; ok: boolean; detail: string }[];
-  };
-
-  test("walks every step, teaches the model its task, exits 0 and leaves nothing behind", async () => {
-    const { dir, env } = home();
-    const { code, out, err } = await verk(["demo", "--json"], env);
-    const report = JSON.parse(out) as Report;
-    expect(report.steps.filter(({ ok }) => !ok)).toEqual([]);
-    expect([code, err, report.ok]).toEqual([0, "", true]);
-    expect(report.accuracy.before).toBeLessThanOrEqual(0.5);
-    expect(report.accuracy.after).toBeGreaterThanOrEqual(0.8);
-    expect(readdirSync(dir)).toEqual([]);
-  }, 900_000);
-
-  test("prints the rows that it trains on", async () => {
-    const { code, out } = await verk(["demo", "--rows"]);
-    const rows = out
-      .trim()
-      .split("\n")
-      .map((line) => JSON.parse(line) as { prompt: string; answer: number });
-    expect(code).toBe(0);
-    for (const { prompt, answer } of rows) expect([typeof prompt, typeof answer]).toEqual(["string", "number"]);
-  });
-
-  test("an interrupted one takes its server along and leaves nothing behind", async () => {
-    const { dir, env } = home();
-    const child = spawn(["demo"], env);
-    const [holder] = await until("its server to start", () => {
-      const files = readdirSync(dir).map((name) => join(dir, name, "data/server.json"));
-      return files.some((file) => existsSync(file)) ? files : undefined;
-    });
-    const { pid } = (await Bun.file(holder ?? "").json()) as { pid: number };
-    child.kill("SIGINT");
-    await child.exited;
-    expect(child.exitCode).toBe(130);
-    expect(existsSync(`/proc/${pid}`)).toBe(false);
-    expect(readdirSync(dir)).toEqual([]);
-  });
-});

@@ -150,7 +150,7 @@ describe("a path of thousands of steps holds nobody up", () => {
   test("when it is made", async () => {
     const made = (i: number) => {
       writeFileSync(join(dir, "file"), "x");
-      return beneath.place(join(dir, "file"), `/workspace/${i}${"/d".repeat(300)}`);
+      return beneath.moveIn(join(dir, "file"), `/workspace/${i}${"/d".repeat(300)}`);
     };
     let i = 0;
     expect(await msOf(() => made(i++))).toBeLessThan(200);
@@ -229,17 +229,17 @@ describe("writing", () => {
   test("parents are made, also behind a link", () => {
     put("real/x");
     link("/workspace/real", "alias");
-    expect(beneath.place(incoming("1"), "/workspace/a/b/c.txt")).toEqual({
+    expect(beneath.moveIn(incoming("1"), "/workspace/a/b/c.txt")).toEqual({
       path: "/workspace/a/b/c.txt",
       replaced: false,
     });
-    expect(beneath.place(incoming("2"), "/workspace/alias/deep/d.txt").path).toBe("/workspace/real/deep/d.txt");
+    expect(beneath.moveIn(incoming("2"), "/workspace/alias/deep/d.txt").path).toBe("/workspace/real/deep/d.txt");
     expect(readFileSync(join(workspace, "a/b/c.txt"), "utf8")).toBe("1");
     expect(readFileSync(join(workspace, "real/deep/d.txt"), "utf8")).toBe("2");
   });
   test("a link at the end is replaced, not followed", () => {
     link(join(dir, "secret"), "l");
-    expect(beneath.place(incoming("new"), "/workspace/l")).toEqual({ path: "/workspace/l", replaced: true });
+    expect(beneath.moveIn(incoming("new"), "/workspace/l")).toEqual({ path: "/workspace/l", replaced: true });
     expect(readFileSync(join(dir, "secret"), "utf8")).toBe("secret");
     expect(lstatSync(join(workspace, "l")).isFile()).toBe(true);
   });
@@ -248,8 +248,8 @@ describe("writing", () => {
     link("/workspace/nowhere", "dangling");
     link("..", "up");
     for (const path of ["/workspace/out/x", "/workspace/out/new/x", "/workspace/up/x", "/workspace/up/new/x"])
-      expect(await codeOf(() => beneath.place(incoming("x"), path))).toBe(OUTSIDE);
-    expect(await codeOf(() => beneath.place(incoming("x"), "/workspace/dangling/x"))).toBe("400 invalid_request");
+      expect(await codeOf(() => beneath.moveIn(incoming("x"), path))).toBe(OUTSIDE);
+    expect(await codeOf(() => beneath.moveIn(incoming("x"), "/workspace/dangling/x"))).toBe("400 invalid_request");
     expect(readdirSync(join(dir, "root"))).toEqual(["workspace"]);
     expect(existsSync(join(dir, "new"))).toBe(false);
   });
@@ -262,7 +262,7 @@ describe("writing", () => {
     ["x", OUTSIDE],
   ])("%s cannot be written: %s", async (path, code) => {
     put("dir/x");
-    expect(await codeOf(() => beneath.place(incoming("x"), path))).toBe(code);
+    expect(await codeOf(() => beneath.moveIn(incoming("x"), path))).toBe(code);
   });
 });
 

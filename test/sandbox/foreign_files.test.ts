@@ -147,7 +147,7 @@ test("directories and files of mode 000 are reported, not passed over in silence
     const collection = openCollection(work, "out");
     const { files, hidden } = await collection.scan();
     expect([[...files.keys()].sort(), hidden]).toEqual([["open", "secret"], true]);
-    expect(collection.faultOf("secret")).toBe("its mode forbids to read it");
+    expect(collection.faultOf("secret")).toBe("its mode does not allow reading");
     collection.close();
     chmodSync(join(workspace, "out"), 0);
     expect(refusal("out")).toContain("/workspace/out cannot be read: its mode");

@@ -73,7 +73,7 @@ describe("a session", () => {
   test.each([
     [{ timeout_seconds: 90_000 }, "/timeout_seconds", "lifetime_seconds"],
     [{ network: true }, "/network", "allow_network"],
-    [{ env: { "A=B": "x" } }, "/env/A=B", "named like"],
+    [{ env: { "A=B": "x" } }, "/env/A=B", "a name such as"],
     [{ env: { A: "x\0" } }, "/env/A", "NUL"],
     [{ volumes: [{ name: "v", mount_path: "/usr/x" }] }, "/volumes/0/mount_path", "/usr"],
     [{ volumes: [{ name: "v", mount_path: "data" }] }, "/volumes/0/mount_path", "absolute"],

@@ -33,6 +33,7 @@ export async function startMinio(): Promise<S3Server> {
       MINIO_ROOT_PASSWORD: login.secretAccessKey,
       MINIO_BROWSER: "off",
       MINIO_UPDATE: "off", // it would ask its maker for a newer version
+      MINIO_SCANNER_SPEED: "slowest", // else it walks all objects every minute
       QEMU_TB_SIZE: "1024", // MiB of translated code; where a cache line counts as a page, 128 are too few
     },
     ready: async (port) => (await fetch(`http://127.0.0.1:${port}/minio/health/ready`)).ok,

@@ -4,8 +4,8 @@
  * same; on Arm they change at 8 rows, by up to 2.5e-2. A test asks for equal texts across batches only where this says so.
  */
 import { ptr, toArrayBuffer } from "bun:ffi";
+import { must } from "../../src/native/ffi.ts";
 import { openContext } from "../../src/native/llama/load.ts";
-import { must } from "../../src/native/llama/symbols.ts";
 import { withModel } from "./reference.ts";
 
 const SEQUENCES = 16;

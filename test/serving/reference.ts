@@ -1,7 +1,8 @@
 /** llama.cpp itself, in the plainest way: one sequence, the whole prompt at once, then the most likely token, again and again. */
 import { ptr, toArrayBuffer } from "bun:ffi";
+import { must, type Ptr } from "../../src/native/ffi.ts";
 import { loadModel, openContext } from "../../src/native/llama/load.ts";
-import { type Llama, must, openLlama, type Ptr } from "../../src/native/llama/symbols.ts";
+import { type Llama, openLlama } from "../../src/native/llama/symbols.ts";
 import { tempDir } from "../harness.ts";
 
 export type Reference = {

@@ -4,7 +4,8 @@ import type { Ctx } from "../../context.ts";
 import { AppError } from "../../lib/errors.ts";
 import { StorageError } from "../../platform/files.ts";
 import { NO_BODY } from "../body/json.ts";
-import { pathOf, requestIdOf } from "../request_log.ts";
+import { pathOf } from "../request_log.ts";
+import { requestIdOf } from "../request_state.ts";
 import { deepest, type Issue, schemaError } from "./issues.ts";
 import { isServicePath, serviceErrorResponse } from "./service_errors.ts";
 

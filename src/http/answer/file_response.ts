@@ -1,6 +1,7 @@
 import { AppError } from "../../lib/errors.ts";
 import { matchesTag, rangeOf } from "../../lib/range.ts";
 import type { ByteRange, Opened } from "../../platform/storage/storage.ts";
+import { stateOf } from "../request_state.ts";
 
 export type StoredFile = {
   /** As it is saved by whoever downloads it. */
@@ -24,14 +25,6 @@ const GUARDS = {
   "referrer-policy": "no-referrer",
   "cache-control": "private, no-cache",
 };
-
-const lengths = new WeakMap<Request, number>();
-
-/**
- * The length that a HEAD request is told. Elysia answers HEAD by the route of GET and puts the length of the body it
- * was given in place of ours: the whole file would have to be read for it.
- */
-export const announcedLength = (request: Request): number | undefined => lengths.get(request);
 
 /** One file with ranges and conditions, for GET and HEAD. Undefined when it is gone. */
 export async function fileResponse(request: Request, file: StoredFile): Promise<Response | undefined> {
@@ -57,7 +50,7 @@ export async function fileResponse(request: Request, file: StoredFile): Promise<
   const length = last - first + 1;
   headers["content-length"] = String(length);
   if (request.method === "HEAD") {
-    lengths.set(request, length);
+    stateOf(request).announcedLength = length; // see http/elysia.ts
     return new Response(null, { status, headers });
   }
   const opened = await file.open({ offset: first, length });

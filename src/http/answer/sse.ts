@@ -1,7 +1,7 @@
 import type { Ctx, Principal } from "../../context.ts";
 import { isStillAdmitted } from "../auth.ts";
 import { openStream } from "../limits/streams.ts";
-import { requestIdOf } from "../request_log.ts";
+import { requestIdOf } from "../request_state.ts";
 
 /** One with an id alone says where the reader is: it is told of nothing, and comes back there. */
 export type SseMessage = { id?: string; event?: string; data: unknown } | { id: string } | { comment: string };

@@ -5,8 +5,8 @@ import { ListExcess, parseWithList } from "../../lib/json/list.ts";
 import { jsonExcess } from "../../lib/json/scan.ts";
 import { hasOddNumbers, parseExact, parseWithExact } from "../../lib/rows/json.ts";
 import { deepest, type Issue, schemaError } from "../answer/issues.ts";
-import { callerOf } from "../audit.ts";
 import type { BodyLimits } from "../limits/body_limits.ts";
+import { callerOf } from "../request_state.ts";
 import { readBytes } from "./read_bytes.ts";
 
 const MAX_DEPTH = 64;

@@ -1,12 +1,11 @@
 import type { Ctx } from "../../context.ts";
 import { AppError } from "../../lib/errors.ts";
-import { bodyMemoryOf } from "../limits/body_memory.ts";
 
 type Options = {
   maxBytes: number;
   /** The workspace that the bytes are counted for; "" before a caller is known. */
   workspaceId: string;
-  /** Is told of the declared length before the body is read, else of each chunk; throws to refuse the body. */
+  /** Called with the declared length before the body is read, else with the size of each chunk; throws to reject the body. */
   grow?: (bytes: number) => void;
 };
 
@@ -16,10 +15,10 @@ export async function readBytes(
   request: Request,
   { maxBytes, workspaceId, grow = () => {} }: Options,
 ): Promise<Uint8Array> {
-  const memory = bodyMemoryOf(ctx);
+  const { bodyMemory } = ctx.state.http;
   const tooLarge = () => new AppError("payload_too_large", `The body is larger than ${maxBytes} bytes`);
   const take = (bytes: number) => {
-    memory.reserve(request, workspaceId, bytes);
+    bodyMemory.reserve(request, workspaceId, bytes);
     grow(bytes);
   };
   const declared = request.headers.get("content-length");
@@ -45,12 +44,12 @@ export async function readBytes(
   try {
     return await inTime(ctx, collect);
   } catch (error) {
-    reader.cancel().catch(() => {}); // the sender may have gone
+    reader.cancel().catch(() => {}); // the sender may have left
     throw error;
   }
 }
 
-/** A sender that trickles would hold its bytes for ever. */
+/** Without a limit a slow sender would hold its bytes for ever. */
 async function inTime<T>(ctx: Ctx, read: () => Promise<T>): Promise<T> {
   const seconds = ctx.config.http.body_timeout_seconds;
   const late = Promise.withResolvers<never>();
@@ -64,7 +63,7 @@ async function inTime<T>(ctx: Ctx, read: () => Promise<T>): Promise<T> {
     seconds * 1000,
   );
   const reading = read();
-  reading.catch(() => {}); // heard by the race, unless it is over
+  reading.catch(() => {}); // the race reports it, unless the race is over
   try {
     return await Promise.race([reading, late.promise]);
   } finally {

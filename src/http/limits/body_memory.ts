@@ -3,13 +3,8 @@
  * reserves its declared length before it is read, or grows as it comes, and gives all of it back when its request ends.
  * NOT covered: uploads that go to the disk as they come, which hold a few chunks each.
  */
-import type { Ctx } from "../../context.ts";
 import { AppError } from "../../lib/errors.ts";
-import { oncePer } from "../../lib/once_per.ts";
-
-type Held = { workspaceId: string; bytes: number };
-const HELD = Symbol("held bytes");
-type Holding = Request & { [HELD]?: Held };
+import { stateOf } from "../request_state.ts";
 
 export type BodyMemory = {
   /** Throws 503 when there is no room for so many bytes more. */
@@ -30,11 +25,12 @@ export function createBodyMemory(limits: { all: number; workspace: number }): Bo
     get bytes() {
       return all;
     },
-    reserve(request: Holding, workspaceId, bytes) {
-      request[HELD] ??= { workspaceId, bytes: 0 };
-      const own = request[HELD];
+    reserve(request, workspaceId, bytes) {
+      const state = stateOf(request);
+      state.reserved ??= { workspaceId, bytes: 0 };
+      const own = state.reserved;
       const mine = byWorkspace.get(workspaceId) ?? 0;
-      // What this request holds itself does not stand in its own way.
+      // A request does not compete with its own bytes.
       if (!fits(mine - own.bytes, own.bytes + bytes, limits.workspace))
         throw full("Other requests of this workspace are being received");
       if (!fits(all - own.bytes, own.bytes + bytes, limits.all)) throw full("Other requests are being received");
@@ -42,10 +38,11 @@ export function createBodyMemory(limits: { all: number; workspace: number }): Bo
       byWorkspace.set(workspaceId, mine + bytes);
       all += bytes;
     },
-    release(request: Holding) {
-      const own = request[HELD];
+    release(request) {
+      const state = stateOf(request);
+      const own = state.reserved;
       if (own === undefined) return;
-      delete request[HELD];
+      state.reserved = undefined;
       all -= own.bytes;
       const left = (byWorkspace.get(own.workspaceId) ?? 0) - own.bytes;
       if (left > 0) byWorkspace.set(own.workspaceId, left);
@@ -58,7 +55,3 @@ const full = (why: string) =>
   new AppError("no_capacity", `${why}, and the server's memory for request bodies is full: send this one again soon`, {
     retryAfterSeconds: 1,
   });
-
-export const bodyMemoryOf = oncePer(({ config }: Pick<Ctx, "config">) =>
-  createBodyMemory({ all: config.http.body_memory_bytes, workspace: config.http.workspace_body_memory_bytes }),
-);

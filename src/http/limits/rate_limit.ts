@@ -1,32 +1,17 @@
 import type { Ctx } from "../../context.ts";
 import { AppError } from "../../lib/errors.ts";
-import { oncePer } from "../../lib/once_per.ts";
 import { gcra, type Rate } from "./gcra.ts";
 
 export type RateLimiter = {
-  /** Throws when it is too often. */
+  /** Throws 429 over the limit. */
   spend: (caller: string) => void;
-  /** Spends too; false when it is too often. */
+  /** Spends too; false over the limit. */
   admits: (caller: string) => boolean;
 };
 
 const FORGET_ABOVE = 10_000;
 
-/** One limiter per server, in memory: a restart forgives at most one burst per key. */
-export const rateLimiterOf = oncePer(({ config, clock }: Ctx) => {
-  const { rate_limit_per_second: perSecond, rate_limit_burst: burst } = config.http;
-  return createLimiter(clock, { perSecond, burst }, `More than ${perSecond} requests a second with this key`);
-});
-
-/**
- * Calls with a key that is known and refused: each that this admits writes one row of the audit log. Enough to show that
- * somebody still tries it, and on whatever http.rate_limit_per_second says.
- */
-export const refusedKeyLimiterOf = oncePer(({ clock }: Ctx) =>
-  createLimiter(clock, { perSecond: 1 / 6, burst: 10 }, "This key is refused"),
-);
-
-/** `message`: what a caller is told who comes too often. No rate, no limit. */
+/** `message` is the error text of a call over the limit. A rate of 0 means no limit. */
 export function createLimiter(clock: Ctx["clock"], rate: Rate, message: string): RateLimiter {
   if (rate.perSecond === 0) return { spend: () => {}, admits: () => true };
   const arrivals = new Map<string, number>();

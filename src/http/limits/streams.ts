@@ -1,12 +1,10 @@
 /**
- * Open streams: event feeds, logs, output of commands, streamed completions. Each holds a connection for as long as its
- * reader likes, so that one key, one workspace, and all together may have only so many. A reserve of file descriptors is
- * kept for everything else: without one the server can neither answer anybody nor open its own files.
+ * Limits open streams: event feeds, logs, output of commands, streamed completions. Each holds a connection for as long
+ * as its reader likes, so a key, a workspace and the server have limits. A reserve of file descriptors is kept: without
+ * one the server can neither answer requests nor open its own files.
  */
 import type { Ctx, Principal } from "../../context.ts";
 import { AppError } from "../../lib/errors.ts";
-import { oncePer } from "../../lib/once_per.ts";
-import { descriptorsLeft } from "../../platform/machine/descriptors.ts";
 
 export type StreamLimits = { key: number; workspace: number; all: number };
 type Holder = Pick<Principal, "keyId" | "workspaceId">;
@@ -17,11 +15,11 @@ const RECOUNT_STREAMS = 16;
 const RECOUNT_MS = 250;
 
 export type Streams = {
-  /** Throws 429 or 503. Gives the way to close it, which may be called again. */
+  /** Throws 429 or 503. Returns the function that closes the stream; a second call has no effect. */
   open: (holder: Holder) => () => void;
 };
 
-/** `left`: how many descriptors may still be opened; undefined where nobody knows. */
+/** `left`: how many descriptors may still be opened; undefined if the system does not say. */
 export function createStreams(limits: StreamLimits, left: () => number | undefined): Streams {
   const counts = new Map<string, number>();
   const countOf = (name: string) => counts.get(name) ?? 0;
@@ -42,7 +40,7 @@ export function createStreams(limits: StreamLimits, left: () => number | undefin
       if ((left() ?? Number.POSITIVE_INFINITY) < RESERVE)
         throw new AppError(
           "no_capacity",
-          "The server has few file descriptors left and opens no more streams: try soon",
+          "The server has few file descriptors left and opens no more streams: try again soon",
           {
             retryAfterSeconds: 5,
           },
@@ -63,7 +61,7 @@ const tooMany = (who: string, most: number, isAll: boolean) =>
     retryAfterSeconds: 5,
   });
 
-/** Looks at the descriptors now and then: with many open, counting them takes a millisecond. */
+/** Caches the count: with many descriptors open, counting them takes a millisecond. */
 export function recounting(count: () => number | undefined): () => number | undefined {
   let at = Number.NEGATIVE_INFINITY;
   let since = 0;
@@ -78,9 +76,4 @@ export function recounting(count: () => number | undefined): () => number | unde
   };
 }
 
-const streamsOf = oncePer(({ config }: Ctx) => {
-  const { max_streams_per_key: key, max_streams_per_workspace: workspace, max_streams: all } = config.http;
-  return createStreams({ key, workspace, all }, recounting(descriptorsLeft));
-});
-
-export const openStream = (ctx: Ctx, holder: Holder): (() => void) => streamsOf(ctx).open(holder);
+export const openStream = (ctx: Ctx, holder: Holder): (() => void) => ctx.state.http.streams.open(holder);

@@ -1,10 +1,6 @@
-/** Requests under way: how many calls of one key that may change something are served at a time. */
-import type { Ctx } from "../../context.ts";
+/** Limits the calls of one key that may change something and are served at the same time. */
 import { AppError } from "../../lib/errors.ts";
-import { oncePer } from "../../lib/once_per.ts";
-
-const KEY = Symbol("key under way");
-type Entered = Request & { [KEY]?: string };
+import { stateOf } from "../request_state.ts";
 
 export type UnderWay = {
   /** Throws 429 when the key has as many under way as it may. */
@@ -16,7 +12,7 @@ export type UnderWay = {
 export function createUnderWay(most: number): UnderWay {
   const byKey = new Map<string, number>();
   return {
-    enter(request: Entered, keyId) {
+    enter(request, keyId) {
       const now = byKey.get(keyId) ?? 0;
       if (most > 0 && now >= most)
         throw new AppError(
@@ -24,20 +20,17 @@ export function createUnderWay(most: number): UnderWay {
           `This key has ${most} requests under way, the most at a time: wait for answers`,
           { retryAfterSeconds: 1 },
         );
-      request[KEY] = keyId;
+      stateOf(request).keyUnderWay = keyId;
       byKey.set(keyId, now + 1);
     },
-    leave(request: Entered) {
-      const keyId = request[KEY];
+    leave(request) {
+      const state = stateOf(request);
+      const keyId = state.keyUnderWay;
       if (keyId === undefined) return;
-      delete request[KEY];
+      state.keyUnderWay = undefined;
       const left = (byKey.get(keyId) ?? 0) - 1;
       if (left > 0) byKey.set(keyId, left);
       else byKey.delete(keyId);
     },
   };
 }
-
-export const underWayOf = oncePer(({ config }: Pick<Ctx, "config">) =>
-  createUnderWay(config.http.max_requests_per_key),
-);

@@ -3,7 +3,7 @@ import { afterAll, expect, spyOn, test } from "bun:test";
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { Ptr } from "../llama/symbols.ts";
+import type { Ptr } from "../ffi.ts";
 import { Arguments } from "./driver.ts";
 import { KERNELS_FILE, openKernels, SIGNATURES } from "./kernels.ts";
 
@@ -27,7 +27,7 @@ test("without the file of kernels there are none; one that does not load is told
   const told = spyOn(process.stderr, "write").mockImplementation(() => true);
   try {
     expect(openKernels(dir, 0)).toBeNull();
-    expect(String(told.mock.calls[0]?.[0])).toContain("training goes on without kernels of its own");
+    expect(String(told.mock.calls[0]?.[0])).toContain("training continues without the CUDA kernels of Verk");
   } finally {
     told.mockRestore();
   }

@@ -8,7 +8,7 @@ import * as workspaces from "../workspaces/service.ts";
 import type { WorkspaceRow } from "../workspaces/table.ts";
 import { Account, present, UpdateAccount } from "./schema.ts";
 
-/** The caller's own workspace, seen and changed without the admin scope; its name is the operator's. */
+/** Shows and changes the caller's own workspace without the admin scope. Only the operator renames it. */
 export const routes = (ctx: Ctx) => {
   const { authed, takes } = area(ctx, "self");
   const show = (who: Principal, workspace: WorkspaceRow) =>
@@ -16,7 +16,7 @@ export const routes = (ctx: Ctx) => {
   return new Elysia({ prefix: "/v1/account", tags: ["Account"] })
     .use(authed)
     .get("", ({ principal }) => show(principal, workspaces.mustGet(ctx, principal.workspaceId)), {
-      detail: describe("Who this key is: its workspace and itself", { 200: Account }),
+      detail: describe("Get the workspace of this key, and the key itself", { 200: Account }),
     })
     .patch(
       "",
@@ -29,21 +29,21 @@ export const routes = (ctx: Ctx) => {
         detail: describe(
           "Change the workspace's metadata, or rename it",
           { 200: Account },
-          { description: "A new name takes a key with the scope admin: settings and commands of the operator use it." },
+          { description: "Renaming needs a key with the scope admin, because settings and commands use the name." },
         ),
       },
     );
 };
 
 /**
- * Names are unique in the installation, and settings refer to them. A tenant that could choose one would leave its
- * detection plan, take another's, or learn from `name_taken` which other tenants there are.
+ * Names are unique in the installation, and settings refer to them. A tenant that could choose its name could leave
+ * its detection plan, take another's, or learn from `name_taken` which other tenants exist.
  */
 function mustMayRename(ctx: Ctx, { workspaceId, scopes }: Principal, name: string) {
   if (scopes.includes("admin") || workspaces.mustGet(ctx, workspaceId).name === name) return;
   throw new AppError(
     "missing_scope",
-    "name: renaming a workspace takes a key with the scope admin: ask the operator, or keep a name of your own in metadata",
+    "name: renaming a workspace needs a key with the scope admin: ask the operator, or store a name in metadata",
     { param: "/name" },
   );
 }

@@ -115,7 +115,7 @@ test("the time of last use is written down by the loop, not by the request", asy
   const { id, key } = (await create({})).body;
   clock.advance(5000);
   await app.call("GET", "/v1/api_keys", undefined, { key });
-  recordUses(app.ctx.db);
+  recordUses(app.ctx);
   const item = (await app.call("GET", "/v1/api_keys")).body.data.find((k: { id: string }) => k.id === id);
   expect(item.last_used_at).toBe(new Date(clock.now()).toISOString());
 });

@@ -1,6 +1,6 @@
 /**
- * `vk_` + 37 random base62 characters + 6 of checksum. The checksum tells a typo or a scanner's guess from a
- * key without asking the database; it proves nothing. 37 characters are 220 bits.
+ * An API key is `vk_`, 37 random base62 characters (220 bits) and 6 of checksum. The checksum detects a typo or a
+ * scanner's guess without a query. It proves nothing else.
  */
 const ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 const SHAPE = /^vk_([0-9A-Za-z]{37})([0-9A-Za-z]{6})$/;
@@ -18,7 +18,7 @@ export function mintKey(): string {
   let body = "";
   while (body.length < 37)
     for (const byte of crypto.getRandomValues(new Uint8Array(64)))
-      if (byte < 248 && body.length < 37) body += ALPHABET[byte % 62]; // 248 = 4 × 62: no character is likelier
+      if (byte < 248 && body.length < 37) body += ALPHABET[byte % 62]; // 248 = 4 × 62, so all characters are equally likely.
   return `vk_${body}${checksum(body)}`;
 }
 
@@ -27,6 +27,6 @@ export function looksLikeKey(text: string): boolean {
   return match !== null && checksum(match[1] as string) === match[2];
 }
 
-/** What is stored. A plain hash suffices: 220 random bits cannot be guessed, unlike a password. */
+/** The stored form. A plain hash is enough: 220 random bits cannot be guessed, unlike a password. */
 export const hashKey = (key: string) => Bun.SHA256.hash(key, "hex");
 export const prefixOf = (key: string) => key.slice(0, PREFIX_LENGTH);

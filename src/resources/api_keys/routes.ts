@@ -22,7 +22,7 @@ export const routes = (ctx: Ctx) => {
         }),
       {
         ...takes(CreateApiKey),
-        detail: describe("Create an API key; the key is shown only here", { 201: CreatedApiKey }),
+        detail: describe("Create an API key; the answer is the only one that shows it", { 201: CreatedApiKey }),
       },
     )
     .get("", ({ principal, query }) => keys.list(ctx, principal.workspaceId, query), {

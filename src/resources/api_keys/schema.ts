@@ -13,10 +13,10 @@ export const ApiKey = later(() =>
       name: z.string(),
       key_prefix: z.string(),
       scopes: z.array(z.enum(SCOPES)),
-      monthly_budget_usd: z.number().nullable().describe("What it may spend in a calendar month of UTC; null: any"),
+      monthly_budget_usd: z.number().nullable().describe("Limit of spending per calendar month (UTC); null: no limit"),
       spent_this_month_usd: z
         .number()
-        .describe("Charged in this calendar month of UTC, by this key and by keys that share its budget"),
+        .describe("Charges of this calendar month (UTC), by this key and by keys that share its budget"),
       metadata: z.record(z.string(), z.string()),
       expires_at: DateTime.nullable(),
       last_used_at: DateTime.nullable(),
@@ -28,7 +28,7 @@ export type ApiKey = z.infer<typeof ApiKey>;
 
 export const CreatedApiKey = later(() =>
   ApiKey.unwrap()
-    .extend({ key: z.string().describe("The whole key; shown only here") })
+    .extend({ key: z.string().describe("The whole key; it is never shown again") })
     .meta({
       id: "CreatedApiKey",
     }),
@@ -45,20 +45,20 @@ export const CreateApiKey = z
       .max(1e9)
       .nullable()
       .default(null)
-      .describe("What it may spend in a calendar month of UTC; null: as much as the key that makes it"),
+      .describe("Limit of spending per calendar month (UTC); null: the budget of the key that creates it"),
     metadata: Metadata.default({}),
   })
   .meta({ id: "CreateApiKey" });
 export type CreateApiKey = z.infer<typeof CreateApiKey>;
 
-export const present = (row: ApiKeyRow, seen: { spentMicros: number }): ApiKey => ({
+export const present = (row: ApiKeyRow, { spentMicros }: { spentMicros: number }): ApiKey => ({
   object: "api_key",
   id: row.id,
   name: row.name,
   key_prefix: row.prefix,
   scopes: row.scopes,
   monthly_budget_usd: row.monthlyBudgetMicros === null ? null : usdOf(row.monthlyBudgetMicros),
-  spent_this_month_usd: usdOf(seen.spentMicros),
+  spent_this_month_usd: usdOf(spentMicros),
   metadata: row.metadata,
   expires_at: isoOrNull(row.expiresAt),
   last_used_at: isoOrNull(row.lastUsedAt),

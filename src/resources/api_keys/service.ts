@@ -37,7 +37,7 @@ export const list = (ctx: Ctx, workspaceId: string, query: PageQuery) =>
 export const show = ({ db, clock }: Pick<Ctx, "db" | "clock">, row: ApiKeyRow) =>
   present(row, { spentMicros: budgets.chargedMicros(db, row.id, clock.now()) });
 
-/** Marks the operator's own workspaces. A tenant cannot make such a key: `createBy` gives no scope the maker lacks. */
+/** True for workspaces of the operator. A tenant cannot make such a key: `createBy` grants no scope the maker lacks. */
 export function holdsAdminKey(ctx: Pick<Ctx, "db" | "clock">, workspaceId: string): boolean {
   const { scopes, expiresAt } = apiKeys;
   const now = ctx.clock.now();
@@ -45,12 +45,16 @@ export function holdsAdminKey(ctx: Pick<Ctx, "db" | "clock">, workspaceId: strin
   return keys.some((key) => key.scopes.includes("admin") && (key.expiresAt === null || key.expiresAt > now));
 }
 
-/** A key made with a key gets no more than that key has: not its scopes, nor its end, nor its budget. */
+/** A key that is created by a key gets at most that key's scopes, expiry and budget. */
 export function createBy(ctx: Ctx, who: Principal, input: CreateApiKey) {
   if (!within(input.scopes, who.scopes))
-    throw new AppError("missing_scope", `This key may only make keys with its own scopes: ${who.scopes.join(", ")}`, {
-      param: "/scopes",
-    });
+    throw new AppError(
+      "missing_scope",
+      `scopes: this key may only create keys with its own scopes: ${who.scopes.join(", ")}`,
+      {
+        param: "/scopes",
+      },
+    );
   const maker = mustGet(ctx, who.workspaceId, who.keyId);
   const { expiresAt, monthlyBudgetMicros } = maker;
   const bounded = {
@@ -61,7 +65,7 @@ export function createBy(ctx: Ctx, who: Principal, input: CreateApiKey) {
   if (expiresAt !== null && Date.parse(bounded.expires_at ?? "") > expiresAt)
     throw new AppError(
       "missing_scope",
-      `This key ends at ${isoOrNull(expiresAt)}: a key made with it cannot outlive it`,
+      `expires_at: must not be after ${isoOrNull(expiresAt)}, when the key that creates it expires`,
       {
         param: "/expires_at",
       },
@@ -69,7 +73,7 @@ export function createBy(ctx: Ctx, who: Principal, input: CreateApiKey) {
   if (monthlyBudgetMicros !== null && microsOf(bounded.monthly_budget_usd ?? 0) > monthlyBudgetMicros)
     throw new AppError(
       "missing_scope",
-      `This key may spend ${usdOf(monthlyBudgetMicros)} USD a month: a key made with it no more`,
+      `monthly_budget_usd: must be at most ${usdOf(monthlyBudgetMicros)}, the budget of the key that creates it`,
       {
         param: "/monthly_budget_usd",
       },
@@ -78,8 +82,8 @@ export function createBy(ctx: Ctx, who: Principal, input: CreateApiKey) {
 }
 
 /**
- * The key whose budget a new key shares, so that what both spend counts against it. A maker with the same budget as the
- * key above it adds no limit of its own: it is left out, so that keys that replace each other make no long chain.
+ * Returns the key whose budget a new key shares: the spending of both counts against it. A maker with the same budget
+ * as its own parent adds no limit, and is skipped. So keys that replace each other do not form a long chain.
  */
 function sharedBudget({ db }: Pick<Ctx, "db">, maker: ApiKeyRow): string | null {
   if (maker.monthlyBudgetMicros === null) return maker.budgetKeyId;
@@ -88,12 +92,12 @@ function sharedBudget({ db }: Pick<Ctx, "db">, maker: ApiKeyRow): string | null 
   if (more.length + 2 < budgets.MOST_LEVELS) return maker.id;
   throw new AppError(
     "invalid_request",
-    `monthly_budget_usd: ${budgets.MOST_LEVELS} keys above this one have budgets already: make it with one of those`,
+    `monthly_budget_usd: at most ${budgets.MOST_LEVELS} keys may share a budget in a chain: create the key with one of the earlier keys`,
     { param: "/monthly_budget_usd" },
   );
 }
 
-/** The plaintext leaves with this answer and is kept nowhere. */
+/** Returns the plaintext key, which is stored nowhere. */
 export function create(
   ctx: Ctx,
   workspaceId: string,
@@ -129,7 +133,7 @@ export function create(
   return { row, key };
 }
 
-/** Revoking twice is one revocation: the second call answers like the first and fires nothing. */
+/** Revoking twice is allowed: the second call answers like the first and emits no event. */
 export function revoke(ctx: Ctx, workspaceId: string, id: string): ApiKeyRow {
   const row = mustGet(ctx, workspaceId, id);
   const now = ctx.clock.now();

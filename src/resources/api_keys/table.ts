@@ -11,7 +11,7 @@ export const apiKeys = sqliteTable("api_keys", {
     .references(() => workspaces.id),
   name: text("name").notNull(),
   status: text("status", { enum: STATUSES }).notNull(),
-  hash: text("hash").notNull().unique(), // kept after revocation, so that the key still answers `revoked_api_key`
+  hash: text("hash").notNull().unique(), // Kept after a revocation, so that the key answers `revoked_api_key`.
   prefix: text("prefix").notNull(),
   scopes: text("scopes", { mode: "json" }).$type<Scope[]>().notNull(),
   monthlyBudgetMicros: integer("monthly_budget_micros"),

@@ -54,7 +54,7 @@ export function spend(tx: Tx, { workspaceId, keyId, until, ms, micros }: Spent, 
 export const chargedMicros = (db: Db, keyId: string, now: number): number =>
   spendingOf(db, { keyId, month: monthOf(now) })?.spentMicros ?? 0;
 
-type Reading = Pick<Ctx, "db" | "clock">;
+type Reading = Pick<Ctx, "db" | "clock" | "state">;
 export type Budget = { key: ApiKeyRow; budgetMicros: number; usedMicros: number };
 
 /** The budget of the chain that has least left; null: no key in it has one. What runs and is not charged yet is used. */

@@ -70,7 +70,7 @@ export const balanceMicros = ({ db }: Reading, workspaceId: string): number =>
   accountOf(db, { workspaceId })?.balanceMicros ?? 0;
 
 /** The balance less what runs now and is not charged yet. */
-export const leftMicros = (ctx: Pick<Ctx, "db" | "clock">, workspaceId: string): number =>
+export const leftMicros = (ctx: Pick<Ctx, "db" | "clock" | "state">, workspaceId: string): number =>
   balanceMicros(ctx, workspaceId) - accruedMicros(ctx, workspaceId);
 
 const FIX = "have credit granted (verk credits grant)";
@@ -78,14 +78,14 @@ const FIX = "have credit granted (verk credits grant)";
 export type Shortage = "out of credit" | "out of budget";
 
 /** The reason why a payer cannot go on; null: it can. */
-export function shortageOf(ctx: Pick<Ctx, "db" | "clock">, payer: Payer): Shortage | null {
+export function shortageOf(ctx: Pick<Ctx, "db" | "clock" | "state">, payer: Payer): Shortage | null {
   if (leftMicros(ctx, payer.workspaceId) <= 0) return "out of credit";
   const budget = tightestBudget(ctx, payer);
   return budget && leftOf(budget) <= 0 ? "out of budget" : null;
 }
 
 /** 402 where the workspace's credit or the key's budget has nothing left, or less than `micros`. */
-export function mustAfford(ctx: Pick<Ctx, "db" | "clock">, payer: Payer, micros: number) {
+export function mustAfford(ctx: Pick<Ctx, "db" | "clock" | "state">, payer: Payer, micros: number) {
   const { workspaceId } = payer;
   mustKeepBudget(ctx, payer, micros);
   const left = leftMicros(ctx, workspaceId);
@@ -99,7 +99,7 @@ export function mustAfford(ctx: Pick<Ctx, "db" | "clock">, payer: Payer, micros:
   );
 }
 
-function mustKeepBudget(ctx: Pick<Ctx, "db" | "clock">, payer: Payer, micros: number) {
+function mustKeepBudget(ctx: Pick<Ctx, "db" | "clock" | "state">, payer: Payer, micros: number) {
   const budget = tightestBudget(ctx, payer);
   if (!budget) return;
   const left = leftOf(budget);
@@ -178,7 +178,7 @@ export const begin = (ctx: Pick<Ctx, "config" | "clock" | "db">) =>
 export const transactions = (ctx: Reading, workspaceId: string, query: PageQuery) =>
   page(ctx.db, ledgerEntries, eq(ledgerEntries.workspaceId, workspaceId), query, presentEntry);
 
-export function burnRate(ctx: Pick<Ctx, "db" | "clock">, workspaceId: string): BurnRate {
+export function burnRate(ctx: Pick<Ctx, "db" | "clock" | "state">, workspaceId: string): BurnRate {
   const jobs = runningJobs(ctx, workspaceId);
   const serving = servingDeployments(ctx, workspaceId);
   const rate = [...jobs, ...serving].reduce((sum, { ratePerHourMicros }) => sum + ratePerHourMicros, 0);

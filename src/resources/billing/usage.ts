@@ -5,8 +5,9 @@ import { monthStart } from "../../lib/months.ts";
 import { deployments } from "../deployments/table.ts";
 import { trainingJobs } from "../training_jobs/table.ts";
 import { costOf } from "./charge.ts";
+import { runTime, type Timed } from "./run_time.ts";
 
-type Reading = Pick<Ctx, "db" | "clock">;
+type Reading = Timed & Pick<Ctx, "db">;
 
 export type Meter = {
   id: string;
@@ -23,32 +24,33 @@ export type Meter = {
   monthMicros: number;
 };
 
-export function runningJobs({ db, clock }: Reading, workspaceId: string): Meter[] {
+export function runningJobs(ctx: Reading, workspaceId: string): Meter[] {
   const { id, apiKeyId: keyId, gpuType, gpuCount, provider, rateMicros, runSince } = trainingJobs;
-  const rows = db
+  const rows = ctx.db
     .select({ id, keyId, gpuType, gpuCount, provider, rateMicros, since: runSince })
     .from(trainingJobs)
     .where(and(eq(trainingJobs.workspaceId, workspaceId), isNotNull(runSince)))
     .all();
-  return rows.map(({ rateMicros: rate, since, ...hardware }) => meterOf(hardware, rate, since, clock.now()));
+  return rows.map(({ rateMicros: rate, since, ...hardware }) => meterOf(ctx, hardware, rate, since));
 }
 
-export function servingDeployments({ db, clock }: Reading, workspaceId: string): Meter[] {
+export function servingDeployments(ctx: Reading, workspaceId: string): Meter[] {
   const { id, apiKeyId: keyId, gpuType, gpuCount, provider, costPerHourMicros, chargedReplicas, upSince } = deployments;
-  const rows = db
+  const rows = ctx.db
     .select({ id, keyId, gpuType, gpuCount, provider, costPerHourMicros, chargedReplicas, since: upSince })
     .from(deployments)
     .where(and(eq(deployments.workspaceId, workspaceId), isNotNull(upSince)))
     .all();
   return rows.map(({ costPerHourMicros: rate, chargedReplicas: replicas, since, ...hardware }) =>
-    meterOf(hardware, (rate ?? 0) * replicas, since, clock.now()),
+    meterOf(ctx, hardware, (rate ?? 0) * replicas, since),
   );
 }
 
 type Hardware = Pick<Meter, "id" | "keyId" | "gpuType" | "gpuCount" | "provider">;
 
-function meterOf(hardware: Hardware, rate: number | null, since: number | null, now: number): Meter {
-  const ms = Math.max(0, now - (since ?? now));
+function meterOf(ctx: Reading, hardware: Hardware, rate: number | null, since: number | null): Meter {
+  const now = ctx.clock.now();
+  const ms = since === null ? 0 : Math.max(0, runTime(ctx, hardware.id) - since);
   const monthMs = Math.min(ms, now - monthStart(now));
   return {
     ...hardware,

@@ -1,22 +1,22 @@
 import { Semaphore } from "../../platform/semaphore.ts";
-import type { Running } from "./connected/resolve.ts";
-import type { Queue } from "./stream/append.ts";
-import type { Opened } from "./stream/files.ts";
+import type { RunningResolution } from "./connected/resolve.ts";
+import type { AppendQueue } from "./stream/append.ts";
+import { OpenRows } from "./stream/open_rows.ts";
 
 const MOST_AT_ONCE = 4;
 
-/** The state of datasets that lives in this process (`ctx.state.datasets`). */
+/** Live state of the datasets. */
 export class DatasetsState {
-  /** Path → open file of rows, oldest use first. */
-  readonly open = new Map<string, Opened>();
-  /** Files whose dataset is about to be recorded. */
+  readonly openRows = new OpenRows();
+  /** Datasets whose row file has its final name, but whose row is not committed yet. The sweep spares them. */
   readonly making = new Set<string>();
-  /** Dataset → the snapshot that is being cut: one at a time. */
-  readonly cutting = new Map<string, Promise<unknown>>();
-  /** Dataset → batches of rows that wait to be appended. */
-  readonly appends = new Map<string, Queue>();
-  readonly resolving = new Map<string, Running>();
-  /** Connector processes. Readings take hours, so tests of a source have permits of their own. */
-  readonly looks = new Semaphore({ permits: MOST_AT_ONCE });
+  /** One permit for each dataset, by its id: of two equal cuts, the second finds the snapshot of the first. */
+  readonly cuts = new Semaphore({ permits: Number.POSITIVE_INFINITY, mostEach: 1 });
+  /** Appends that wait, by dataset. */
+  readonly appends = new Map<string, AppendQueue>();
+  /** Resolutions that this process runs, by id. */
+  readonly resolutions = new Map<string, RunningResolution>();
+  /** Connector processes. Reads take hours, so checks of a source have permits of their own. */
+  readonly checks = new Semaphore({ permits: MOST_AT_ONCE });
   readonly reads = new Semaphore({ permits: MOST_AT_ONCE });
 }

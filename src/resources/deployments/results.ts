@@ -6,7 +6,6 @@ import { isId } from "../../lib/ids.ts";
 import { jobDirAt } from "../../sandbox/files/foreign_dir.ts";
 import { hasFile } from "../../sandbox/files/trees.ts";
 import * as modelResults from "../models/results.ts";
-import * as models from "../models/service.ts";
 import type { ModelRow } from "../models/table.ts";
 import { type CheckpointRow, type JobRow, trainingCheckpoints, trainingJobs } from "../training_jobs/table.ts";
 import type { CreateDeployment } from "./schema.ts";

@@ -214,6 +214,7 @@ export const presentRequest = (row: RequestRow): z.infer<typeof DeploymentReques
   created_at: isoTime(row.createdAt),
 });
 
+/** `now`: in the time of the deployment's service (`runTime`). */
 export function presentMetrics(row: DeploymentRow, now: number): z.infer<typeof DeploymentMetrics> {
   const up = row.uptimeMs + (row.upSince === null ? 0 : Math.max(0, now - row.upSince));
   return {

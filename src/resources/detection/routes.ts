@@ -1,13 +1,13 @@
 /** The interface of detection: its own header for the key, its own shape of errors (src/http/answer/service_errors.ts). */
 import { Elysia } from "elysia";
 import type { Ctx, Principal } from "../../context.ts";
-import { hasMade } from "../../http/audit.ts";
 import { area, type Door } from "../../http/auth.ts";
 import { readBody } from "../../http/body/json.ts";
 import { keepOpen } from "../../http/connection.ts";
 import { createsLater } from "../../http/idempotency.ts";
 import { describe } from "../../http/openapi.ts";
 import { asks } from "../../http/query.ts";
+import { setMade } from "../../http/request_state.ts";
 import { AppError } from "../../lib/errors.ts";
 import * as batches from "./batches/batches.ts";
 import * as config from "./config.ts";
@@ -132,7 +132,7 @@ const batching = (ctx: Ctx) => {
           set.status = 202;
           return batches.create(ctx, principal.workspaceId, body, once);
         });
-        hasMade(request, { id: batch.jobId });
+        setMade(request, { id: batch.jobId });
         return batch;
       }),
     {

@@ -7,8 +7,8 @@ import html from "./docs.html" with { type: "text" };
 type Document = { body: string; etag: string };
 
 /**
- * The contract and its reference page; both need no key and tell nothing of the installation. A function plugin:
- * it gets the application it is mounted on, whose routes are complete by the first request.
+ * The OpenAPI document and its reference page. Both need no key and reveal nothing about the installation. A function
+ * plugin gets the application that it is mounted on. All routes are mounted before the first request.
  */
 export const routes = (_ctx: Ctx) => (app: AnyElysia) => {
   let document: Document | undefined;

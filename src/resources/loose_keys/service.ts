@@ -1,31 +1,27 @@
 /**
- * Keys of the storage and who owns them. A key is written down as loose before its first byte, and stops being loose in
- * the commit that gives it an owner; an owner that goes makes it loose again. So whatever is killed where, every key of
- * the storage is known to a row, and no row names a key without content.
+ * Loose keys: keys of the storage without an owner. A key is recorded as loose before its first byte is written. The
+ * commit that gives it an owner removes that record; deleting the owner adds it again. So after a kill at any point,
+ * every key of the storage has a row, and no row names a key without content.
  */
 import { eq } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
-import { oncePer } from "../../lib/once_per.ts";
-import { type Db, durable, type Tx, write } from "../../platform/db/db.ts";
+import { durable, type Tx, write } from "../../platform/db/db.ts";
 import type { Written } from "../../platform/files.ts";
 import { looseKeys } from "./table.ts";
 
 const BITE = 1_000;
 
-/** Being written by this process: not to be swept. */
-const busyOf = oncePer((_db: Db) => new Set<string>());
-
-type Storing<T> = {
+type NewContent<T> = {
   key: string;
   put: () => Promise<Written>;
   /** Makes a row the owner of the key. */
   own: (tx: Tx, written: Written) => T;
 };
 
-/** When it resolves, the content and its owner are on the disk; when it rejects, neither will be found again. */
-export async function store<T>(ctx: Ctx, { key, put, own }: Storing<T>): Promise<T> {
-  const busy = busyOf(ctx.db);
-  busy.add(key);
+/** Resolves when the content and its owner are on the disk. If it rejects, neither exists. */
+export async function store<T>(ctx: Ctx, { key, put, own }: NewContent<T>): Promise<T> {
+  const { writing } = ctx.state.looseKeys;
+  writing.add(key);
   try {
     write(ctx.db, (tx) => drop(tx, key, ctx.clock.now()));
     await durable(ctx.db);
@@ -35,21 +31,21 @@ export async function store<T>(ctx: Ctx, { key, put, own }: Storing<T>): Promise
       return { row: own(tx, written) };
     });
     await durable(ctx.db);
-    return (owner as { row: T }).row; // write() cannot see through the type parameter
+    return (owner as { row: T }).row; // write() rejects async results by type, and cannot check a type parameter.
   } finally {
-    busy.delete(key);
-    ctx.wake("volumes.sweep"); // for what failed, and for what it replaced
+    writing.delete(key);
+    ctx.wake("volumes.sweep"); // There may be a failed or a replaced key to remove.
   }
 }
 
-/** Nobody owns it any more. Its content goes once that is on the disk. */
+/** Records that the key has no owner. The loop removes its content after the commit is on the disk. */
 export function drop(tx: Tx, key: string, now: number) {
   tx.insert(looseKeys).values({ key, createdAt: now }).onConflictDoNothing().run();
 }
 
 type Sweep = { signal?: AbortSignal | undefined; spare?: (key: string) => boolean };
 
-/** Removes the content of loose keys. One that fails does not keep the others. */
+/** Removes the content of loose keys, except keys that `spare` accepts. A failure does not stop the others. */
 export async function sweep(ctx: Ctx, { signal, spare = () => false }: Sweep = {}): Promise<number> {
   let removed = 0;
   for (let after = ""; !signal?.aborted; ) {
@@ -59,7 +55,7 @@ export async function sweep(ctx: Ctx, { signal, spare = () => false }: Sweep = {
     const last = page.at(-1);
     if (!last) break;
     after = last.key;
-    await durable(ctx.db); // that they are loose may be news of this moment
+    await durable(ctx.db); // The commit that made them loose may not be on the disk yet.
     const keys = page.map(({ key }) => key).filter((key) => !spare(key));
     removed += await removeContent(ctx, keys);
   }
@@ -67,19 +63,19 @@ export async function sweep(ctx: Ctx, { signal, spare = () => false }: Sweep = {
 }
 
 async function removeContent(ctx: Ctx, keys: string[]): Promise<number> {
-  const gone: string[] = [];
+  const removed: string[] = [];
   for (const key of keys) {
     const still = ctx.db.select().from(looseKeys).where(eq(looseKeys.key, key)).get();
-    if (!still || busyOf(ctx.db).has(key)) continue;
+    if (!still || ctx.state.looseKeys.writing.has(key)) continue;
     try {
       await ctx.storage.delete(key);
-      gone.push(key);
+      removed.push(key);
     } catch (error) {
-      ctx.log.error("a key of the storage could not be removed", { storage_key: key, error });
+      ctx.log.error("deleting a key of the storage failed", { storage_key: key, error });
     }
   }
   write(ctx.db, (tx) => {
-    for (const key of gone) tx.delete(looseKeys).where(eq(looseKeys.key, key)).run();
+    for (const key of removed) tx.delete(looseKeys).where(eq(looseKeys.key, key)).run();
   });
-  return gone.length;
+  return removed.length;
 }

@@ -13,7 +13,7 @@ export const Secret = later(() =>
       object: z.literal("secret"),
       id: z.string(),
       name: z.string(),
-      scope_host: z.string().nullable().describe("The only host this secret may be sent to; null: any"),
+      scope_host: z.string().nullable().describe("The only host this secret may be sent to; null: any host"),
       created_at: DateTime,
       updated_at: DateTime,
     })
@@ -21,7 +21,7 @@ export const Secret = later(() =>
 );
 export type Secret = z.infer<typeof Secret>;
 
-/** Lower case, no trailing dot; an address in its canonical form. Undefined when it is neither name nor address. */
+/** Returns a host name in lower case without a trailing dot, or an IP address in canonical form, or undefined. */
 export function hostOf(text: string): string | undefined {
   const address = parseIp(text);
   return address ? formatIp(address) : normalizeHost(text);
@@ -33,7 +33,7 @@ export const PutSecret = z
       .string()
       .min(1)
       .refine((text) => text.isWellFormed(), "must be well-formed Unicode")
-      .refine((text) => Buffer.byteLength(text) <= MAX_VALUE_BYTES, `takes at most ${MAX_VALUE_BYTES} bytes`)
+      .refine((text) => Buffer.byteLength(text) <= MAX_VALUE_BYTES, `must have at most ${MAX_VALUE_BYTES} bytes`)
       .describe("1 byte to 64 KiB; never shown again"),
     scope_host: z
       .string()
@@ -44,12 +44,14 @@ export const PutSecret = z
       )
       .nullable()
       .optional()
-      .describe("The only host this secret may be sent to. Left out: as it was; null: any"),
+      .describe("The only host this secret may be sent to; null: any host. Omit it to keep the current one"),
   })
   .meta({ id: "PutSecret" });
 export type PutSecret = z.infer<typeof PutSecret>;
 
-export const SecretName = z.object({ name: z.string().describe("A to Z, 0 to 9 and _, not starting with a digit") });
+export const SecretName = z.object({
+  name: z.string().describe("Letters A to Z, digits and _; does not begin with a digit"),
+});
 
 export const present = (row: SecretRow): Secret => ({
   object: "secret",

@@ -24,8 +24,8 @@ export const list = (ctx: Ctx, workspaceId: string, query: PageQuery) =>
   page(ctx.db, secrets, eq(secrets.workspaceId, workspaceId), query, present);
 
 /**
- * Creates or replaces. A new value keeps the host it was bound to unless the caller says otherwise: rotating a
- * secret must not widen where it may go.
+ * Creates or replaces a secret. A new value keeps the `scope_host` unless the caller sets one: rotating a secret must
+ * not allow more hosts.
  */
 export function put(
   ctx: Ctx,
@@ -61,13 +61,13 @@ export function remove(ctx: Ctx, workspaceId: string, name: string): SecretRow {
   });
 }
 
-/** For a workspace that goes. */
+/** For a workspace that is deleted. */
 export function removeAll(ctx: Ctx, workspaceId: string) {
-  const gone = ctx.db.select().from(secrets).where(eq(secrets.workspaceId, workspaceId)).all();
-  for (const { name } of gone) remove(ctx, workspaceId, name);
+  const rows = ctx.db.select().from(secrets).where(eq(secrets.workspaceId, workspaceId)).all();
+  for (const { name } of rows) remove(ctx, workspaceId, name);
 }
 
-/** The value, for a use inside this server. One that is bound to a host opens only for a caller that names that host. */
+/** Decrypts the value for use inside this server. A secret with a `scope_host` opens only for that host. */
 export function reveal(ctx: Ctx, workspaceId: string, name: string, host?: string): string {
   const row = mustGet(ctx, workspaceId, name);
   if (row.scopeHost !== null && (host === undefined || hostOf(host) !== row.scopeHost))

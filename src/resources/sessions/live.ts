@@ -1,92 +1,85 @@
-/** Live state of a session. It ends with the process; rows and files stay. */
-import type { Ctx } from "../../context.ts";
-import { oncePer } from "../../lib/once_per.ts";
+/** Live state of the sessions. It ends with the process; rows and files stay. */
+import type { Clock } from "../../platform/clock.ts";
 import type { Config } from "../../platform/config/config.ts";
-import type { Db } from "../../platform/db/db.ts";
 import { Semaphore } from "../../platform/semaphore.ts";
 import type { Usage } from "../../sandbox/files/sandbox_dir.ts";
 import type { JailSupport } from "../../sandbox/jail/types.ts";
 import type { SessionRow } from "./table.ts";
 
-export type Live = {
+const MOST_WAITING = 1_000;
+
+export class LiveSession {
   /** Running commands and file operations. The directory is not removed before they end. */
-  readonly operations: Set<Promise<void>>;
+  readonly #operations = new Set<Promise<void>>();
   /** Aborts the operations when the session ends. */
-  readonly ending: AbortController;
+  readonly ending = new AbortController();
   preparing: Promise<void> | undefined;
-  removing: boolean;
+  removing = false;
   /** Number of running commands. While one runs, only a new measurement tells the usage. */
-  running: number;
+  running = 0;
   usedAt: number;
   /** The last measurement plus later uploads. Undefined if the directory must be measured. */
   usage: Usage | undefined;
   /** Bytes of uploads that are in progress. */
-  incomingBytes: number;
+  incomingBytes = 0;
   /** True until the usage was measured, and after a command was killed for exceeding the disk quota. */
-  mayBeFull: boolean;
+  mayBeFull = true;
   /** The last write-back of volumes. The next one waits for it. */
-  syncing: Promise<unknown>;
-};
+  syncing: Promise<unknown> = Promise.resolve();
 
-const livesOf = oncePer((_db: Db) => new Map<string, Live>());
+  constructor(usedAt: number) {
+    this.usedAt = usedAt;
+  }
 
-export function liveOf(ctx: Pick<Ctx, "db">, { id, usedAt }: Pick<SessionRow, "id" | "usedAt">): Live {
-  const lives = livesOf(ctx.db);
-  const existing = lives.get(id);
-  if (existing) return existing;
-  const live: Live = {
-    operations: new Set(),
-    ending: new AbortController(),
-    preparing: undefined,
-    removing: false,
-    running: 0,
-    usedAt,
-    usage: undefined,
-    incomingBytes: 0,
-    mayBeFull: true,
-    syncing: Promise.resolve(),
-  };
-  lives.set(id, live);
-  return live;
-}
+  get isBusy(): boolean {
+    return this.#operations.size > 0 || this.preparing !== undefined;
+  }
 
-/** Does not create live state, because the session may have ended. */
-export const lastUse = (ctx: Pick<Ctx, "db">, { id, usedAt }: SessionRow) =>
-  Math.max(usedAt, livesOf(ctx.db).get(id)?.usedAt ?? usedAt);
+  async untilIdle(): Promise<void> {
+    while (this.isBusy) await Promise.allSettled([this.preparing, ...this.#operations]);
+  }
 
-export const forget = (ctx: Pick<Ctx, "db">, id: string) => void livesOf(ctx.db).delete(id);
-
-export const isBusy = ({ operations, preparing }: Live) => operations.size > 0 || preparing !== undefined;
-
-/** Resolves when the session has no running operation. */
-export async function untilIdle(live: Live): Promise<void> {
-  while (isBusy(live)) await Promise.allSettled([live.preparing, ...live.operations]);
-}
-
-/** Runs an operation. The session is busy until it ends. */
-export async function during<T>(ctx: Pick<Ctx, "clock">, live: Live, work: () => Promise<T>): Promise<T> {
-  const over = Promise.withResolvers<void>();
-  live.operations.add(over.promise);
-  try {
-    return await work();
-  } finally {
-    live.usedAt = ctx.clock.now();
-    live.operations.delete(over.promise);
-    over.resolve();
+  /** Runs an operation. The session is busy until it ends. */
+  async use<T>(clock: Clock, work: () => Promise<T>): Promise<T> {
+    const over = Promise.withResolvers<void>();
+    this.#operations.add(over.promise);
+    try {
+      return await work();
+    } finally {
+      this.usedAt = clock.now();
+      this.#operations.delete(over.promise);
+      over.resolve();
+    }
   }
 }
 
-/** The state of sessions that lives in this process (`ctx.state.sessions`). */
 export class SessionsState {
-  readonly live = new Map<string, Live>();
-  /** The last answer of the host to whether it can run sessions. */
+  readonly #sessions = new Map<string, LiveSession>();
+  /** The last check whether this host can run sessions. */
   support: { at: number; answer: Promise<JailSupport> } | undefined;
-  straysAt = Number.NEGATIVE_INFINITY;
-  started = false;
-  /** Commands at the same time, in all sessions. */
+  /** Time of the last sweep of directories without a row. */
+  sweptAt = Number.NEGATIVE_INFINITY;
+  /** The first sweep also removes unfinished uploads of the previous server. */
+  hasSwept = false;
+  /** Commands that run at the same time in all sessions. One permit is kept for workspaces that run none. */
   readonly execs: Semaphore;
 
   constructor({ sessions }: Pick<Config, "sessions">) {
-    this.execs = new Semaphore({ permits: sessions.execs, maxWaiting: 1_000, keepsOne: true });
+    this.execs = new Semaphore({ permits: sessions.execs, maxWaiting: MOST_WAITING, keepsOne: true });
+  }
+
+  of({ id, usedAt }: Pick<SessionRow, "id" | "usedAt">): LiveSession {
+    const live = this.#sessions.get(id) ?? new LiveSession(usedAt);
+    this.#sessions.set(id, live);
+    return live;
+  }
+
+  /** Does not create live state, because the session may have ended. */
+  lastUse({ id, usedAt }: SessionRow): number {
+    return Math.max(usedAt, this.#sessions.get(id)?.usedAt ?? usedAt);
+  }
+
+  forget(id: string) {
+    this.#sessions.delete(id);
   }
 }

@@ -14,7 +14,7 @@ import { sessionOwner } from "../../sandbox/jail/session_jail.ts";
 import * as mounting from "../volumes/materialize.ts";
 import * as volumes from "../volumes/service.ts";
 import type { VolumeRow } from "../volumes/table.ts";
-import { type Live, liveOf } from "./live.ts";
+import type { LiveSession } from "./live.ts";
 import { machine } from "./machine.ts";
 import type { CreateSession, Session } from "./schema.ts";
 import * as sessions from "./service.ts";
@@ -47,14 +47,14 @@ export async function open(ctx: Ctx, workspaceId: string, input: CreateSession, 
 
 /** Never throws: a failure becomes the `error` of the session. */
 export function prepare(ctx: Ctx, row: SessionRow): Promise<void> {
-  const live = liveOf(ctx, row);
+  const live = ctx.state.sessions.of(row);
   live.preparing ??= make(ctx, row, live).finally(() => {
     live.preparing = undefined;
   });
   return live.preparing;
 }
 
-async function make(ctx: Ctx, row: SessionRow, live: Live) {
+async function make(ctx: Ctx, row: SessionRow, live: LiveSession) {
   const { id } = row;
   try {
     await durable(ctx.db);
@@ -78,7 +78,7 @@ function failureText(error: unknown): string {
   return "The session could not be created; the log of the server has the details";
 }
 
-async function build(ctx: Ctx, row: SessionRow, live: Live) {
+async function build(ctx: Ctx, row: SessionRow, live: LiveSession) {
   const dir = dirOf(ctx, row.id);
   await makeSandboxDir(dir, sessionOwner(ctx.config.data_dir));
   for (const [i, mount] of row.volumes.entries()) {
@@ -107,7 +107,7 @@ function requireDisk(ctx: Ctx, row: SessionRow) {
   );
 }
 
-type MountCopy = { dir: ForeignDir; mount: Mount; at: string | number; share: boolean; live: Live };
+type MountCopy = { dir: ForeignDir; mount: Mount; at: string | number; share: boolean; live: LiveSession };
 
 /** Copies a volume into the session. Returns the hash of each file by its path. */
 async function fill(ctx: Ctx, { dir, mount, at, share, live }: MountCopy): Promise<Map<string, string>> {

@@ -4,18 +4,17 @@
  */
 import { and, eq, isNull } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
-import { oncePer } from "../../lib/once_per.ts";
-import { type Db, durable, write } from "../../platform/db/db.ts";
+import { MINUTE_MS } from "../../lib/units.ts";
+import { durable, write } from "../../platform/db/db.ts";
 import { cleanIncoming } from "../../sandbox/files/sandbox_dir.ts";
 import { namesIn, removeTree } from "../../sandbox/files/trees.ts";
-import { forget, isBusy, liveOf } from "./live.ts";
+import type { LiveSession } from "./live.ts";
 import { prepare } from "./prepare.ts";
 import * as sessions from "./service.ts";
 import { type SessionRow, sessions as table } from "./table.ts";
 import { dirOf, sessionsDir } from "./workspace/paths.ts";
 
-const STRAYS_MS = 600_000;
-const sweptOf = oncePer((_db: Db) => ({ straysAt: Number.NEGATIVE_INFINITY, started: false }));
+const SWEEP_MS = 10 * MINUTE_MS;
 
 export async function reconcile(ctx: Ctx): Promise<void> {
   const rows = ctx.db.select().from(table).where(isNull(table.removedAt)).all();
@@ -30,16 +29,16 @@ export async function reconcile(ctx: Ctx): Promise<void> {
 }
 
 function reconcileOne(ctx: Ctx, row: SessionRow) {
-  const live = liveOf(ctx, row);
+  const live = ctx.state.sessions.of(row);
   const now = ctx.clock.now();
   if (row.status === "creating" || row.status === "ready") {
-    if (now >= row.expiresAt || isIdle(row, live.usedAt, isBusy(live), now)) sessions.begin(ctx, row.id, "expire");
+    if (now >= row.expiresAt || isIdle(row, live, now)) sessions.begin(ctx, row.id, "expire");
     else if (row.status === "ready") recordUse(ctx, row, live.usedAt);
     // A session that is still creating was interrupted by a kill, or is being prepared: this joins it.
     else prepare(ctx, row).catch((error) => ctx.log.error("creating a session failed", { session: row.id, error }));
     return;
   }
-  if (isBusy(live) || live.removing) return;
+  if (live.isBusy || live.removing) return;
   if (row.status === "stopping") sessions.finish(ctx, row.id);
   live.removing = true;
   remove(ctx, row.id)
@@ -55,11 +54,11 @@ async function remove(ctx: Ctx, id: string) {
   await durable(ctx.db); // The end of the session may not be on the disk yet.
   await removeTree(dirOf(ctx, id));
   write(ctx.db, (tx) => tx.update(table).set({ removedAt: ctx.clock.now() }).where(eq(table.id, id)).run());
-  forget(ctx, id);
+  ctx.state.sessions.forget(id);
 }
 
-const isIdle = (row: SessionRow, usedAt: number, busy: boolean, now: number) =>
-  row.status === "ready" && !busy && now - Math.max(row.usedAt, usedAt) >= row.idleSeconds * 1000;
+const isIdle = (row: SessionRow, { usedAt, isBusy }: LiveSession, now: number) =>
+  row.status === "ready" && !isBusy && now - Math.max(row.usedAt, usedAt) >= row.idleSeconds * 1000;
 
 /** Calls that only read do not write the row. The loop records their time. */
 function recordUse(ctx: Ctx, row: SessionRow, usedAt: number) {
@@ -70,13 +69,13 @@ function recordUse(ctx: Ctx, row: SessionRow, usedAt: number) {
 
 /** Removes directories without a row, and once after the start uploads that the previous server did not finish. */
 async function sweep(ctx: Ctx, rows: readonly SessionRow[]) {
-  const state = sweptOf(ctx.db);
+  const state = ctx.state.sessions;
   const now = ctx.clock.now();
-  if (now - state.straysAt < STRAYS_MS) return;
-  state.straysAt = now;
+  if (now - state.sweptAt < SWEEP_MS) return;
+  state.sweptAt = now;
   for (const name of await namesIn(sessionsDir(ctx))) if (!sessions.find(ctx, name)) await removeTree(dirOf(ctx, name));
-  if (state.started) return;
-  state.started = true;
+  if (state.hasSwept) return;
+  state.hasSwept = true;
   const oldest = Date.now() - performance.timeOrigin; // File times come from the machine, not from ctx.clock.
   for (const { id, status } of rows) if (status === "ready") await cleanIncoming(dirOf(ctx, id), oldest);
 }

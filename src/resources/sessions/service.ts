@@ -9,7 +9,6 @@ import { newId } from "../../lib/ids.ts";
 import { type Tx, write } from "../../platform/db/db.ts";
 import { preparedInsert, preparedRow } from "../../platform/db/row.ts";
 import * as volumes from "../volumes/service.ts";
-import { lastUse, liveOf, untilIdle } from "./live.ts";
 import { machine, report } from "./machine.ts";
 import { type CreateSession, present } from "./schema.ts";
 import { type Mount, type SessionRow, type STATUSES, sessions } from "./table.ts";
@@ -39,7 +38,7 @@ export const notReady = ({ id, status }: SessionRow) =>
   new AppError("session_not_ready", `Session ${id} is ${status}: it must be ready`, { param: "id" });
 
 export const shown = (ctx: Ctx, row: SessionRow) =>
-  present(row, { env: Object.keys(envOf(ctx, row)), usedAt: lastUse(ctx, row) });
+  present(row, { env: Object.keys(envOf(ctx, row)), usedAt: ctx.state.sessions.lastUse(row) });
 
 export const list = (
   ctx: Ctx,
@@ -131,7 +130,7 @@ export async function stop(ctx: Ctx, workspaceId: string, id: string): Promise<S
   begin(ctx, id, "stop");
   const row = mustGet(ctx, workspaceId, id);
   if (row.status !== "stopping") return row;
-  await untilIdle(liveOf(ctx, row));
+  await ctx.state.sessions.of(row).untilIdle();
   return finish(ctx, id) ?? mustGet(ctx, workspaceId, id);
 }
 
@@ -140,7 +139,7 @@ export function begin(ctx: Ctx, id: string, action: "stop" | "expire"): SessionR
   const now = ctx.clock.now();
   const patch = action === "expire" ? { endedAt: now, env: "" } : {};
   const row = write(ctx.db, (tx) => transition(tx, machine, action, { id, now }, patch));
-  if (row) liveOf(ctx, row).ending.abort();
+  if (row) ctx.state.sessions.of(row).ending.abort();
   ctx.wake("sessions.reconcile");
   return row;
 }

@@ -1,33 +1,29 @@
 /** Sessions need the permission of the operator and a host that can isolate processes. */
 import type { Ctx } from "../../context.ts";
 import { AppError, UsageError } from "../../lib/errors.ts";
-import { oncePer } from "../../lib/once_per.ts";
-import type { Db } from "../../platform/db/db.ts";
+import { MINUTE_MS } from "../../lib/units.ts";
 import { sessionJail } from "../../sandbox/jail/session_jail.ts";
 import { jailSupport } from "../../sandbox/jail/support.ts";
 import type { JailSupport } from "../../sandbox/jail/types.ts";
-
-const PROBE_AGAIN_MS = 60_000;
-type Asked = { at: number; answer: Promise<JailSupport> } | undefined;
-const askedOf = oncePer((_db: Db) => ({ asked: undefined as Asked }));
 
 export function requireEnabled(ctx: Pick<Ctx, "config">) {
   if (!ctx.config.sessions.enabled)
     throw disabled("sessions.enabled is false. Set sessions.enabled = true to allow them");
 }
 
-/** For what needs the sandbox. A host that can, can for good; one that cannot is asked again each minute. */
+/** Throws if the host cannot isolate processes. Success is remembered; a failure is checked again after a minute. */
 export async function requireSupport(ctx: Ctx) {
   requireEnabled(ctx);
-  const state = askedOf(ctx.db);
+  const state = ctx.state.sessions;
   const now = ctx.clock.now();
-  if (!state.asked || now - state.asked.at >= PROBE_AGAIN_MS) state.asked = { at: now, answer: ask(ctx) };
-  const answer = await state.asked.answer;
+  if (!state.support || now - state.support.at >= MINUTE_MS) state.support = { at: now, answer: probe(ctx) };
+  const { support } = state;
+  const answer = await support.answer;
   if (!answer.ok) throw disabled(`${answer.reason}. ${answer.fix}`);
-  state.asked.at = Number.POSITIVE_INFINITY;
+  support.at = Number.POSITIVE_INFINITY;
 }
 
-async function ask(ctx: Ctx): Promise<JailSupport> {
+async function probe(ctx: Ctx): Promise<JailSupport> {
   try {
     return await jailSupport(sessionJail(ctx.config.data_dir));
   } catch (error) {

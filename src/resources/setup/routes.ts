@@ -2,9 +2,9 @@ import { Elysia } from "elysia";
 import { z } from "zod";
 import type { Ctx } from "../../context.ts";
 import { page } from "../../http/answer/html_page.ts";
-import { actsFor } from "../../http/audit.ts";
 import { readJson } from "../../http/body/json.ts";
 import { describe } from "../../http/openapi.ts";
+import { setCaller } from "../../http/request_state.ts";
 import { CreatedApiKey } from "../api_keys/schema.ts";
 import * as keys from "../api_keys/service.ts";
 import * as setup from "./service.ts";
@@ -21,13 +21,13 @@ export const routes = (ctx: Ctx) =>
       ({ request, body, set }) => {
         set.status = 201;
         const { row, key } = setup.redeem(ctx, body.token);
-        actsFor(request, { workspaceId: row.workspaceId, keyId: row.id });
+        setCaller(request, { workspaceId: row.workspaceId, keyId: row.id });
         return { ...keys.show(ctx, row), key };
       },
       {
         body: Redeem,
         detail: describe(
-          "Trade the setup token of the first start for an admin key",
+          "Exchange the setup token of the first start for an admin key",
           { 201: CreatedApiKey },
           { public: true },
         ),

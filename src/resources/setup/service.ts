@@ -1,6 +1,7 @@
 import { eq } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { AppError } from "../../lib/errors.ts";
+import { HOUR_MS } from "../../lib/units.ts";
 import { type Db, type Tx, write } from "../../platform/db/db.ts";
 import * as keys from "../api_keys/service.ts";
 import { apiKeys } from "../api_keys/table.ts";
@@ -9,19 +10,19 @@ import { settings } from "./table.ts";
 
 export const DEFAULT_WORKSPACE = workspaces.DEFAULT_NAME;
 const TOKEN = "setup_token_hash";
-/** The link stands in the journal, which is read by more people than may hold an admin key. */
+/** The link is in the journal, which more people can read than should have an admin key. */
 export const TOKEN_HOURS = 24;
 
-/** Whether anybody has, or had, a key. */
+/** True if there is, or was, an API key. */
 const isClaimed = (db: Db) => db.select({ id: apiKeys.id }).from(apiKeys).limit(1).get() !== undefined;
 
-/** The workspace `default`. It is made while nobody has a key; later its absence means a rename or a deletion. */
+/** The workspace `default`. It is created while there is no key. Later its absence means a rename or a deletion. */
 export const findDefault = (ctx: Ctx) =>
   isClaimed(ctx.db) ? workspaces.findByName(ctx, DEFAULT_WORKSPACE) : defaultWorkspace(ctx);
 
 /**
- * While nobody holds a key, every start makes sure of the workspace `default` and gives out a fresh single-use setup
- * token. Once there is a key, never again: a token that was not used dies, a workspace that was renamed stays so.
+ * While there is no key, every start creates the workspace `default` if it is missing, and a new single-use setup
+ * token. After the first key neither happens again, and an unused token is deleted.
  */
 export function prepare(ctx: Ctx): { setupToken: string | undefined } {
   const token = Buffer.from(crypto.getRandomValues(new Uint8Array(24))).toString("base64url");
@@ -36,19 +37,19 @@ export function prepare(ctx: Ctx): { setupToken: string | undefined } {
   });
 }
 
-/** Trades the token for an admin key. The token is spent in the same commit that makes the key. */
+/** Exchanges the token for an admin key. One commit deletes the token and creates the key. */
 export function redeem(ctx: Ctx, token: string) {
   return write(ctx.db, (tx) => {
     const spent = tx.delete(settings).where(eq(settings.key, TOKEN)).returning().get();
     if (isClaimed(tx) || spent?.value !== hash(token))
       throw new AppError(
         "invalid_api_key",
-        "This setup token is not valid any more: run `verk keys create --scope admin`",
+        "This setup token is not valid any more: run `verk keys create --scope admin` on the server",
       );
-    if (ctx.clock.now() - spent.updatedAt >= TOKEN_HOURS * 3_600_000)
+    if (ctx.clock.now() - spent.updatedAt >= TOKEN_HOURS * HOUR_MS)
       throw new AppError(
         "invalid_api_key",
-        `This setup token has expired after ${TOKEN_HOURS} hours: restart the server for a new one, or run \`verk keys create --scope admin\``,
+        `This setup token expired after ${TOKEN_HOURS} hours: restart the server for a new one, or run \`verk keys create --scope admin\``,
       );
     return adminKey(ctx);
   });

@@ -1,8 +1,8 @@
 import { z } from "zod";
 
-/** Checked by its signature alone: whatever is wrong with it is a 403. */
+/** Only the signature is checked. Every fault in the query is a 403. */
 export const SignedQuery = z.object({
-  key: z.unknown().optional().describe("On behalf of which API key"),
-  expires: z.unknown().optional().describe("Unix seconds"),
+  key: z.unknown().optional().describe("Id of the API key that created the URL"),
+  expires: z.unknown().optional().describe("Time of expiry in Unix seconds"),
   signature: z.unknown().optional(),
 });

@@ -1,18 +1,18 @@
 import { createHmac, timingSafeEqual } from "node:crypto";
 
 /**
- * An address that carries its own permission: whoever has it may do this one thing until it expires. The signature is
- * an HMAC-SHA256 over everything that must not be changed; what is not in the query the verifier knows from its row.
- * NOT covered: who uses it (it is a bearer of the right), and how often: a single use is the row's affair.
+ * A signed URL permits one use until it expires, to everyone who has it. The signature is an HMAC-SHA256 over all
+ * values that must not change. Values that are not in the query come from the row.
+ * NOT covered: the identity of the user, and the number of uses. The upload row makes a URL single-use.
  */
 export type SignedUse = {
   method: "GET" | "PUT";
   path: string;
-  /** Of the content that may be sent; null = not said. */
+  /** Size and hash of the content that may be sent; null if any. */
   sizeBytes: number | null;
   sha256: string | null;
 };
-/** What stands in the query. `keyId`: on whose behalf; when that key stops working, so does the address. */
+/** The values in the query. The URL stops working together with the API key `keyId`. */
 export type Grant = { keyId: string; expiresAtSeconds: number };
 
 export function signedQuery(key: Uint8Array, use: SignedUse, grant: Grant): string {
@@ -20,9 +20,9 @@ export function signedQuery(key: Uint8Array, use: SignedUse, grant: Grant): stri
 }
 
 const KEY_ID = /^[a-z0-9_]{1,64}$/;
-const EXPIRES = /^[1-9]\d{0,11}$/; // one spelling only
+const EXPIRES = /^[1-9]\d{0,11}$/; // no leading zero: each time has one spelling
 
-/** Undefined when the query cannot have come from signedQuery. */
+/** Returns undefined for a query that signedQuery cannot have made. */
 export function readSignedQuery(query: URLSearchParams): (Grant & { signature: string }) | undefined {
   const only = (name: string) => {
     const [value, ...more] = query.getAll(name);
@@ -33,14 +33,14 @@ export function readSignedQuery(query: URLSearchParams): (Grant & { signature: s
   return { keyId, expiresAtSeconds: Number(expires), signature };
 }
 
-/** In the same time, whatever is wrong with the signature. */
+/** Compares in constant time. */
 export function isSigned(key: Uint8Array, use: SignedUse, { signature, ...grant }: Grant & { signature: string }) {
   const expected = Buffer.from(signatureOf(key, use, grant));
   const given = Buffer.from(signature);
   return given.length === expected.length && timingSafeEqual(given, expected);
 }
 
-/** A list in JSON: no value can be mistaken for the end of another. */
+/** Signs a JSON list, so that no value can run into the next one. */
 function signatureOf(key: Uint8Array, { method, path, sizeBytes, sha256 }: SignedUse, grant: Grant): string {
   const { keyId, expiresAtSeconds } = grant;
   const text = JSON.stringify(["verk:v1:url", method, path, expiresAtSeconds, sizeBytes, sha256, keyId]);

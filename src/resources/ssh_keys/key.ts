@@ -1,9 +1,9 @@
 import { createHash, createPrivateKey, createPublicKey, type KeyObject, sign, verify } from "node:crypto";
 
 /**
- * SSH keys: public lines, and private keys as OpenSSH (`openssh-key-v1`), PKCS#8, PKCS#1 or SEC1 text.
- * A pair is proven by a signature, never by comparing the public halves: the public half inside a private key
- * file is only a claim. NOT covered: passphrases, hardware-backed (`sk-`) keys, certificates, DSA.
+ * Parses SSH keys: public lines, and private keys as OpenSSH (`openssh-key-v1`), PKCS#8, PKCS#1 or SEC1 text.
+ * A pair is checked by a signature, not by comparing the public halves: the public half in a private key file is only
+ * a claim. NOT covered: passphrases, hardware-backed (`sk-`) keys, certificates, DSA.
  */
 export class SshKeyError extends Error {
   constructor(
@@ -23,19 +23,19 @@ const CURVES: Record<string, { crv: string; bytes: number } | undefined> = {
   nistp521: { crv: "P-521", bytes: 66 },
 };
 const MIN_RSA_BITS = 2048;
-const MAX_RSA_BITS = 8192; // a signature with a larger one holds the event loop for too long
-const LINE = /^([a-z0-9@.-]+)[ \t]+([A-Za-z0-9+/]+={0,2})(?:[ \t]+([^\p{Cc}]*))?$/u; // a control character in the comment could end the line
+const MAX_RSA_BITS = 8192; // Signing with a larger key blocks the event loop for too long.
+const LINE = /^([a-z0-9@.-]+)[ \t]+([A-Za-z0-9+/]+={0,2})(?:[ \t]+([^\p{Cc}]*))?$/u; // A control character in the comment could end the line.
 const OPENSSH = /^-----BEGIN OPENSSH PRIVATE KEY-----\s+([A-Za-z0-9+/=\s]+?)\s*-----END OPENSSH PRIVATE KEY-----\s*$/;
 const MAGIC = "openssh-key-v1\0";
 const LOCKED = "is protected by a passphrase: remove it first (ssh-keygen -p -N '' -f FILE)";
 
-/** One line of `id_….pub`: type, base64, an optional comment. */
+/** Parses one line of `id_….pub`: type, base64, optional comment. */
 export function parsePublicKey(text: string): SshPublicKey {
   const refuse = (why: string) => new SshKeyError("public_key", why);
   const [, type = "", base64 = "", comment = ""] = LINE.exec(text.trim()) ?? [];
   if (type === "") throw refuse("must be one line as in an id_*.pub file: ssh-ed25519 AAAA… comment");
   const blob = Buffer.from(base64, "base64");
-  const key = quietly(refuse("is damaged or of a kind that is not supported"), () => {
+  const key = quietly(refuse("is damaged, or its type is not supported"), () => {
     const reader = new Reader(blob);
     if (reader.text() !== type) throw new Error("the blob is of another type");
     const jwk = readPublic(type, reader);
@@ -54,13 +54,13 @@ export function parsePrivateKey(text: string): KeyObject {
   const openssh = OPENSSH.exec(pem)?.[1];
   if (openssh === undefined && !/^-----BEGIN ((RSA|EC) )?PRIVATE KEY-----/.test(pem))
     throw refuse("must be a private key as text: OpenSSH, PKCS#8, PKCS#1 or SEC1");
-  const unreadable = refuse("is damaged or of a kind that is not supported");
+  const unreadable = refuse("is damaged, or its type is not supported");
   const key = quietly(unreadable, () => (openssh === undefined ? createPrivateKey(pem) : readOpenSsh(openssh, refuse)));
   checkSize(key, refuse);
   return key;
 }
 
-/** Whether the private key signs what the public key verifies. */
+/** Signs a challenge with the private key and verifies it with the public key. */
 export function isPair(publicKey: KeyObject, privateKey: KeyObject): boolean {
   if (publicKey.asymmetricKeyType !== privateKey.asymmetricKeyType) return false;
   const digest = publicKey.asymmetricKeyType === "ed25519" ? null : "sha256";
@@ -68,11 +68,11 @@ export function isPair(publicKey: KeyObject, privateKey: KeyObject): boolean {
   try {
     return verify(digest, challenge, publicKey, sign(digest, challenge, privateKey));
   } catch {
-    return false; // numbers that look like a key and cannot sign
+    return false; // The numbers have the form of a key, but cannot sign.
   }
 }
 
-/** The parsers' own words may quote what they read: only our error gets out. */
+/** Hides the errors of the parsers, because they may quote the key. */
 function quietly<T>(refusal: SshKeyError, fn: () => T): T {
   try {
     return fn();
@@ -95,7 +95,7 @@ function readOpenSsh(base64: string, refuse: (why: string) => SshKeyError): KeyO
   if (cipher !== "none") throw refuse(LOCKED);
   outer.bytes(); // key derivation: "none"
   outer.bytes(); // and its options
-  if (outer.number() !== 1) throw refuse("holds several keys: send one");
+  if (outer.number() !== 1) throw refuse("contains several keys: send one");
   outer.bytes(); // the public half, as claimed
   const inner = new Reader(outer.bytes());
   outer.end();
@@ -159,7 +159,7 @@ const bytesOf = (value: bigint) => {
   return Buffer.from(hex.padStart(hex.length + (hex.length % 2), "0"), "hex");
 };
 
-/** The wire format of RFC 4251: big-endian lengths before everything. Reading past the end throws. */
+/** Reads the wire format of RFC 4251: each value has a big-endian length in front. Reading past the end throws. */
 class Reader {
   #at = 0;
   constructor(readonly from: Buffer) {}

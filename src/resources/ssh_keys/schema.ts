@@ -30,8 +30,8 @@ export const CreateSshKey = z
       .string()
       .min(1)
       .max(MAX_KEY_LENGTH)
-      .describe("Without a passphrase: OpenSSH, PKCS#8, PKCS#1 or SEC1 text. Encrypted at rest, never shown again"),
-    provider: Label(100).nullable().default(null).describe("A hint: the provider this key is for"),
+      .describe("OpenSSH, PKCS#8, PKCS#1 or SEC1 text without a passphrase. Encrypted at rest, never shown again"),
+    provider: Label(100).nullable().default(null).describe("The provider that this key is for; only a label"),
     metadata: Metadata.default({}),
   })
   .meta({ id: "CreateSshKey" });

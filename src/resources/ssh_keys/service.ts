@@ -59,13 +59,13 @@ export function remove(ctx: Ctx, workspaceId: string, id: string): SshKeyRow {
   });
 }
 
-/** For a workspace that goes. */
+/** For a workspace that is deleted. */
 export function removeAll(ctx: Ctx, workspaceId: string) {
-  const gone = ctx.db.select().from(sshKeys).where(eq(sshKeys.workspaceId, workspaceId)).all();
-  for (const { id } of gone) remove(ctx, workspaceId, id);
+  const rows = ctx.db.select().from(sshKeys).where(eq(sshKeys.workspaceId, workspaceId)).all();
+  for (const { id } of rows) remove(ctx, workspaceId, id);
 }
 
-/** The private key as a file's content, for a use inside this server. */
+/** Decrypts the private key as the content of a key file, for use inside this server. */
 export function revealPrivateKey(ctx: Ctx, workspaceId: string, id: string): string {
   const row = mustGet(ctx, workspaceId, id);
   return new TextDecoder().decode(ctx.secrets.open(row.privateKeySealed, aad(workspaceId, id)));
@@ -83,6 +83,6 @@ function checkPair(input: CreateSshKey): SshPublicKey {
   }
 }
 
-/** ssh refuses a key file with CRLF or without a last newline. */
+/** ssh rejects a key file with CRLF or without a newline at the end. */
 const asFile = (text: string) => `${text.trim().replaceAll("\r\n", "\n")}\n`;
 const aad = (workspaceId: string, id: string) => `${workspaceId}:${id}`;

@@ -7,15 +7,15 @@ export const machine = lifecycle({
   initial: "open",
   terminal: ["used", "expired", "aborted"],
   report: () => {
-    throw new Error("no step of an upload is told: what it leads to is");
+    throw new Error("an upload emits no events: the file that it creates does");
   },
   workspaceOf: (row) => row.workspaceId,
   steps: {
     // action   from                    to           event
-    claim:   [["open"],               "receiving", null], // by one request; nobody else can
-    release: [["receiving"],          "open",      null], // it came to nothing: another may try
+    claim:   [["open"],               "receiving", null], // by one request at a time
+    release: [["receiving"],          "open",      null], // the request failed: another may try
     use:     [["receiving"],          "used",      null],
     expire:  [["open"],               "expired",   null],
-    abort:   [["open", "receiving"],  "aborted",   null], // what is being received comes too late
+    abort:   [["open", "receiving"],  "aborted",   null], // a file that is being received is dropped
   },
 });

@@ -1,13 +1,13 @@
 /**
- * Uploads: one row for each signed address to send a file to. The row decides who may send: a request claims it before
- * it reads a byte, and gives it back when nothing came of it. What happens with the file is its purpose's affair.
+ * Uploads: one row for each signed upload URL. A request claims the row before it reads a byte, and releases it if the
+ * upload fails. Volumes and models decide what happens with the file.
  */
 import { and, eq, inArray, isNotNull, lt, sql } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { transition } from "../../events/lifecycle.ts";
 import { AppError } from "../../lib/errors.ts";
 import { newId } from "../../lib/ids.ts";
-import { oncePer } from "../../lib/once_per.ts";
+import { DAY_MS, HOUR_MS } from "../../lib/units.ts";
 import { type Db, durable, type Tx, write } from "../../platform/db/db.ts";
 import { gradually } from "../../platform/db/gradually.ts";
 import { preparedInsert, preparedRow } from "../../platform/db/row.ts";
@@ -15,12 +15,12 @@ import * as looseKeys from "../loose_keys/service.ts";
 import { machine } from "./machine.ts";
 import { type UploadPartRow, type UploadRow, uploadParts, uploads } from "./table.ts";
 
-/** Word for word as the index says it: with parameters SQLite would read all that ever was sent. */
+/** The exact condition of the index uploads_live. With parameters SQLite would not use the index. */
 export const isLive = sql`${uploads.status} IN ('open', 'receiving')`;
-const KEEP_MS = 7 * 86_400_000; // of what is over: its address may still be tried, and is told why not
+const KEEP_MS = 7 * DAY_MS; // Ended uploads stay this long, so that their URLs answer with the reason.
 
-/** What began in time may come so much later, where it is not this server that takes it. */
-export const LATE_MS = 3_600_000;
+/** A file that is sent directly to the storage may arrive this long after the expiry. */
+export const LATE_MS = HOUR_MS;
 
 const insert = preparedInsert(uploads);
 const byId = preparedRow(uploads, eq(uploads.id, sql.placeholder("id")));
@@ -32,7 +32,7 @@ export type NewUpload = Pick<UploadRow, "workspaceId" | "purpose" | "targetId" |
 
 export const idFor = (now: number) => newId("upl", now);
 
-export const create = (tx: Tx, given: NewUpload, now: number): UploadRow =>
+export const create = (tx: Tx, upload: NewUpload, now: number): UploadRow =>
   insert(tx, {
     id: idFor(now),
     groupId: null,
@@ -43,28 +43,25 @@ export const create = (tx: Tx, given: NewUpload, now: number): UploadRow =>
     staging: null,
     receivedBytes: null,
     receivedSha256: null,
-    ...given,
+    ...upload,
     status: machine.initial,
     createdAt: now,
     updatedAt: now,
   });
 
-/** Being received by this process. A row that says `receiving` and is not here was left by a kill or a lost commit. */
-const busyOf = oncePer((_db: Db) => new Set<string>());
-
 /**
- * Lets `work` have the upload alone. It must use it up (`use`) in its own commit; if it throws, the upload is open
+ * Gives `work` exclusive use of the upload. `work` must call `use` in its own commit. If it throws, the upload is open
  * again. The claim is on the disk before `work` begins.
  */
 export async function claimed<T>(ctx: Ctx, id: string, work: (row: UploadRow) => Promise<T>): Promise<T> {
-  const busy = busyOf(ctx.db);
+  const { receiving } = ctx.state.uploads;
   const now = ctx.clock.now();
   const row = write(ctx.db, (tx) => {
-    if (!busy.has(id)) transition(tx, machine, "release", { id, now });
+    if (!receiving.has(id)) transition(tx, machine, "release", { id, now });
     return transition(tx, machine, "claim", { id, now });
   });
   if (!row) throw used(find(ctx, id));
-  busy.add(id);
+  receiving.add(id);
   try {
     await durable(ctx.db);
     return await work(row);
@@ -72,22 +69,22 @@ export async function claimed<T>(ctx: Ctx, id: string, work: (row: UploadRow) =>
     write(ctx.db, (tx) => transition(tx, machine, "release", { id, now: ctx.clock.now() }));
     throw error;
   } finally {
-    busy.delete(id);
+    receiving.delete(id);
   }
 }
 
 const REASONS: Record<UploadRow["status"], string> = {
   open: "This upload is open: try again",
-  receiving: "The file is being sent already by another request",
-  used: "The file was sent already: an address for uploads works once",
-  expired: "This upload has expired: ask for another",
-  aborted: "This upload was cancelled: ask for another",
+  receiving: "Another request is sending this file",
+  used: "The file was sent already: an upload URL works once",
+  expired: "This upload has expired: create another upload URL",
+  aborted: "This upload was cancelled: create another upload URL",
 };
 
 export const used = (row: UploadRow | undefined) =>
   new AppError("upload_used", REASONS[row?.status ?? "aborted"], { param: "id" });
 
-/** The file has its owner. Throws when the upload was cancelled meanwhile, and the commit with it. */
+/** Marks the upload as used. If it was cancelled meanwhile, throws and undoes the caller's transaction. */
 export function use(tx: Tx, id: string, received: { bytes: number; sha256: string }, now: number): UploadRow {
   const patch = { receivedBytes: received.bytes, receivedSha256: received.sha256 };
   const row = transition(tx, machine, "use", { id, now }, patch);
@@ -102,7 +99,7 @@ export function abort(tx: Tx, id: string, now: number): UploadRow | undefined {
   return row;
 }
 
-/** Of something that goes. */
+/** Aborts all uploads of a deleted volume or model. */
 export function abortAll(tx: Tx, targetId: string, now: number) {
   const rows = tx
     .select({ id: uploads.id })
@@ -115,7 +112,7 @@ export function abortAll(tx: Tx, targetId: string, now: number) {
 export const partsOf = (db: Db, id: string): UploadPartRow[] =>
   db.select().from(uploadParts).where(eq(uploadParts.uploadId, id)).orderBy(uploadParts.number).all();
 
-/** A part that is sent again takes the place of the first. */
+/** A part that is sent again replaces the first one. */
 export function putPart(tx: Tx, part: UploadPartRow, now: number) {
   const where = and(eq(uploadParts.uploadId, part.uploadId), eq(uploadParts.number, part.number));
   const old = tx.delete(uploadParts).where(where).returning().get();
@@ -124,11 +121,11 @@ export function putPart(tx: Tx, part: UploadPartRow, now: number) {
 }
 
 function dropParts(tx: Tx, id: string, now: number) {
-  const gone = tx.delete(uploadParts).where(eq(uploadParts.uploadId, id)).returning().all();
-  for (const { storageKey } of gone) looseKeys.drop(tx, storageKey, now);
+  const parts = tx.delete(uploadParts).where(eq(uploadParts.uploadId, id)).returning().all();
+  for (const { storageKey } of parts) looseKeys.drop(tx, storageKey, now);
 }
 
-/** Sent past this server, if they were sent at all. */
+/** Open uploads whose file goes directly to the storage. */
 export const staged = (ctx: Ctx): UploadRow[] =>
   ctx.db
     .select()
@@ -136,19 +133,19 @@ export const staged = (ctx: Ctx): UploadRow[] =>
     .where(and(isLive, eq(uploads.status, "open"), isNotNull(uploads.staging)))
     .all();
 
-/** Opens again what a kill left claimed. */
+/** Releases uploads that a kill left claimed. */
 export function free(ctx: Ctx) {
   const now = ctx.clock.now();
   const claimed = and(isLive, eq(uploads.status, "receiving"));
   const left = ctx.db.select({ id: uploads.id }).from(uploads).where(claimed).all();
-  const stale = left.filter(({ id }) => !busyOf(ctx.db).has(id));
+  const stale = left.filter(({ id }) => !ctx.state.uploads.receiving.has(id));
   if (stale.length > 0)
     write(ctx.db, (tx) => {
       for (const { id } of stale) transition(tx, machine, "release", { id, now });
     });
 }
 
-/** Closes what is past its time, forgets what is long over. */
+/** Expires uploads that are due, and deletes rows that ended long ago. */
 export async function sweep(ctx: Ctx) {
   const now = ctx.clock.now();
   const due = ctx.db

@@ -4,7 +4,7 @@ import { workspaces } from "../workspaces/table.ts";
 export const STATUSES = ["open", "receiving", "used", "expired", "aborted"] as const;
 export const PURPOSES = ["volume", "model"] as const;
 
-/** A signed address to send one file to. */
+/** A signed URL that uploads one file. */
 export const uploads = sqliteTable("uploads", {
   id: text("id").primaryKey(),
   workspaceId: text("workspace_id")
@@ -13,18 +13,18 @@ export const uploads = sqliteTable("uploads", {
   purpose: text("purpose", { enum: PURPOSES }).notNull(),
   /** A volume or a model. */
   targetId: text("target_id").notNull(),
-  /** Files that were asked for together. */
+  /** Uploads that were created by one request have the same group. */
   groupId: text("group_id"),
   path: text("path").notNull(),
   status: text("status", { enum: STATUSES }).notNull(),
   maxBytes: integer("max_bytes").notNull(),
-  /** As announced: these two are part of the signature. */
+  /** The announced size and hash. Both are part of the signature. */
   sizeBytes: integer("size_bytes"),
   sha256: text("sha256"),
   contentType: text("content_type"),
-  /** Null: in one piece. */
+  /** Null for a file that is sent in one piece. */
   partCount: integer("part_count"),
-  /** The storage's name for what is sent to it directly. */
+  /** The storage's name for a file that is sent to it directly. */
   staging: text("staging"),
   receivedBytes: integer("received_bytes"),
   receivedSha256: text("received_sha256"),

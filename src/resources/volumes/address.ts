@@ -1,4 +1,4 @@
-/** Signed addresses, as they are asked for: of this server, or of the storage itself where clients can reach it. */
+/** Creates signed URLs: of this server, or of the storage itself if clients can reach it. */
 import type { Ctx } from "../../context.ts";
 import { formatBytes } from "../../lib/bytes.ts";
 import { AppError } from "../../lib/errors.ts";
@@ -13,10 +13,10 @@ import type { CreateDownloadUrl, CreateUploadUrl, DownloadUrl, UploadUrl } from 
 import * as volumes from "./service.ts";
 import type { VolumeRow } from "./table.ts";
 
-/** Addresses of the storage. */
+/** URLs of the storage. */
 export type Direct = { staging: string; urls: string[]; headers: Record<string, string>; maxBytes: number };
 
-/** Undefined: files are sent to this server. Asks the storage for nothing that would be refused. */
+/** Presigns URLs of the storage after all checks. Returns undefined if files are sent to this server. */
 export async function askStorage(ctx: Ctx, volume: VolumeRow, body: CreateUploadUrl): Promise<Direct | undefined> {
   const { presign } = ctx.storage;
   const { size_bytes: bytes, sha256, content_type: contentType, parts: count } = body;
@@ -31,7 +31,7 @@ export async function askStorage(ctx: Ctx, volume: VolumeRow, body: CreateUpload
   if ((bytes ?? 0) > presign.maxPutBytes)
     throw new AppError(
       "schema",
-      `size_bytes: more than ${formatBytes(presign.maxPutBytes)} go in parts only: say how many with parts`,
+      `size_bytes: a file of more than ${formatBytes(presign.maxPutBytes)} must be sent in parts: set parts to their number`,
       { param: "/size_bytes" },
     );
   const { staging, url, headers } = await presign.put({
@@ -43,10 +43,10 @@ export async function askStorage(ctx: Ctx, volume: VolumeRow, body: CreateUpload
   return { staging, urls: [url], headers, maxBytes: Math.min(room, presign.maxPutBytes) };
 }
 
-type Ask = { asker: signed.Asker; volume: VolumeRow; body: CreateUploadUrl; direct: Direct | undefined };
+type NewUpload = { call: signed.Call; volume: VolumeRow; body: CreateUploadUrl; direct: Direct | undefined };
 
-/** The row and, for the one who asked, the addresses. */
-export function createUpload(ctx: Ctx, { asker, volume, body, direct }: Ask): UploadUrl {
+/** Inserts the upload and returns its URLs. */
+export function createUpload(ctx: Ctx, { call, volume, body, direct }: NewUpload): UploadUrl {
   const now = ctx.clock.now();
   const { path, sha256 = null, content_type: contentType = null, parts: partCount = null } = body;
   return write(ctx.db, (tx) => {
@@ -58,14 +58,14 @@ export function createUpload(ctx: Ctx, { asker, volume, body, direct }: Ask): Up
     const announced = { sizeBytes: body.size_bytes ?? null, sha256, contentType, partCount };
     const staging = direct?.staging ?? null;
     const row = uploads.create(tx, { ...target, ...announced, staging, maxBytes, expiresAt }, now);
-    return presentUpload(volume, row, direct ?? ownAddresses(ctx, asker, volume, row));
+    return presentUpload(volume, row, direct ?? ownAddresses(ctx, call, volume, row));
   });
 }
 
 type Addresses = Pick<Direct, "urls" | "headers">;
 
-function ownAddresses(ctx: Ctx, asker: signed.Asker, volume: VolumeRow, row: UploadRow): Addresses {
-  const at = (number?: number) => signed.addressFor(ctx, asker, uploadUse(volume, row, number), row.expiresAt);
+function ownAddresses(ctx: Ctx, call: signed.Call, volume: VolumeRow, row: UploadRow): Addresses {
+  const at = (number?: number) => signed.addressFor(ctx, call, uploadUse(volume, row, number), row.expiresAt);
   if (row.partCount !== null) return { urls: Array.from({ length: row.partCount }, (_, i) => at(i + 1)), headers: {} };
   return { urls: [at()], headers: row.contentType === null ? {} : { "content-type": row.contentType } };
 }
@@ -88,7 +88,7 @@ function presentUpload(volume: VolumeRow, row: UploadRow, { urls, headers }: Add
   };
 }
 
-/** What the address of an upload, or of one of its parts, is signed for. */
+/** The use that the URL of an upload, or of one of its parts, is signed for. */
 export function uploadUse(volume: VolumeRow, { id, sizeBytes, sha256 }: UploadRow, number?: number) {
   const path = signed.signedPath("v1", "volumes", volume.id, "uploads", id);
   return number === undefined
@@ -96,7 +96,7 @@ export function uploadUse(volume: VolumeRow, { id, sizeBytes, sha256 }: UploadRo
     : { method: "PUT" as const, path: `${path}/parts/${number}`, sizeBytes: null, sha256: null };
 }
 
-/** Of the file, whatever its content is by then. */
+/** The URL returns the file as it is at the time of the download. */
 const downloadUse = (volumeId: string, path: string) => ({
   method: "GET" as const,
   path: signed.signedPath("v1", "volumes", volumeId, "signed", ...path.split("/")),
@@ -106,7 +106,7 @@ const downloadUse = (volumeId: string, path: string) => ({
 
 export async function createDownload(
   ctx: Ctx,
-  asker: signed.Asker,
+  call: signed.Call,
   volume: VolumeRow,
   { path, expires_in_seconds: seconds }: CreateDownloadUrl,
 ): Promise<DownloadUrl> {
@@ -122,7 +122,7 @@ export async function createDownload(
     volume: volume.name,
     path,
     method: "GET",
-    url: direct?.url ?? signed.addressFor(ctx, asker, downloadUse(volume.id, path), expiresAt),
+    url: direct?.url ?? signed.addressFor(ctx, call, downloadUse(volume.id, path), expiresAt),
     headers: {},
     size_bytes: sizeBytes,
     sha256,
@@ -133,5 +133,5 @@ export async function createDownload(
 export function admitDownload(ctx: Ctx, request: Request, volumeId: string, path: string): VolumeRow {
   const volume = volumes.findAny(ctx, volumeId);
   signed.admit(ctx, request, volume && downloadUse(volume.id, path));
-  return volume as VolumeRow; // nothing is signed for a volume that is not there
+  return volume as VolumeRow; // `admit` throws if there is no volume.
 }

@@ -1,4 +1,4 @@
-/** The bytes of files: into the storage, and out of it. */
+/** Writes the content of files to the storage, and serves it. */
 import { and, eq, gte, inArray, lt } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { emit } from "../../events/emit.ts";
@@ -17,21 +17,21 @@ import { type VolumeFileRow, type VolumeRow, volumeFiles } from "./table.ts";
 
 const DEFAULT_TYPE = "application/octet-stream";
 
-export type Kept = { row: VolumeFileRow; replaced: boolean };
+export type StoredFile = { row: VolumeFileRow; replaced: boolean };
 
-/** One file for each version: what is being read stays as it is. */
+/** Each version has a key of its own, so readers of the previous version can finish. */
 export const keyFor = (volume: VolumeRow, now: number) => `volumes/${volume.id}/${newId("upl", now)}`;
 
-/** The path from an address, where it may be spelled in many ways. */
+/** Reads the path from a URL. */
 export function pathFrom(encoded: string): string {
-  const path = decodeURIComponent(encoded); // the server has refused what does not decode
+  const path = decodeURIComponent(encoded); // The server has rejected URLs that do not decode.
   const fault = pathFault(path);
   if (fault !== undefined) throw new AppError("schema", `path: ${fault}`, { param: "path" });
   return path;
 }
 
-/** `PUT` with a key: no upload was announced. */
-export async function put(ctx: Ctx, volume: VolumeRow, path: string, request: Request): Promise<Kept> {
+/** `PUT` with an API key, without an upload URL. */
+export async function put(ctx: Ctx, volume: VolumeRow, path: string, request: Request): Promise<StoredFile> {
   const contentType = typeOf(request);
   requireRoom(ctx, volume, path);
   const maxBytes = roomFor(ctx, volume, { path, sizeBytes: contentLength(request), param: "content-length" });
@@ -43,11 +43,11 @@ export async function put(ctx: Ctx, volume: VolumeRow, path: string, request: Re
   });
 }
 
-/** Content under a key of the storage. */
+/** Writes content under a key of the storage. */
 export const into = (ctx: Ctx, key: string) => (body: Chunks, options: StreamOptions) =>
   ctx.storage.put(key, body, options);
 
-/** Null when it does not say. */
+/** Returns null for a request without a content type. */
 export function typeOf(request: Request): string | null {
   const given = request.headers.get("content-type");
   const read = ContentType.nullable().safeParse(given);
@@ -57,8 +57,8 @@ export function typeOf(request: Request): string | null {
 
 export type Content = Written & { path: string; contentType: string | null; key: string };
 
-/** The commit that makes a file: its row, the sums of its volume, what it replaces, and the event. */
-export function keep(ctx: Ctx, tx: Tx, volume: VolumeRow, content: Content & { uploadId?: string }): Kept {
+/** One commit inserts the file, updates the sums of its volume, drops the replaced content and emits the event. */
+export function keep(ctx: Ctx, tx: Tx, volume: VolumeRow, content: Content & { uploadId?: string }): StoredFile {
   const now = ctx.clock.now();
   const { path, key, bytes, sha256, uploadId } = content;
   if (!volumes.findAny(ctx, volume.id))
@@ -79,7 +79,7 @@ export function keep(ctx: Ctx, tx: Tx, volume: VolumeRow, content: Content & { u
   return { row, replaced: old !== undefined };
 }
 
-/** A volume can be mounted: no path is a file and a folder at once. */
+/** A volume must be mountable, so no path may be a file and a folder at once. */
 export function requireRoom(ctx: Pick<Ctx, "db">, volume: VolumeRow, path: string, param = "path") {
   const segments = path.split("/");
   const above = segments.slice(1).map((_, i) => segments.slice(0, i + 1).join("/"));
@@ -87,13 +87,14 @@ export function requireRoom(ctx: Pick<Ctx, "db">, volume: VolumeRow, path: strin
   const first = (where: ReturnType<typeof and>) =>
     ctx.db.select({ path: volumeFiles.path }).from(volumeFiles).where(and(inVolume, where)).limit(1).get()?.path;
   const file = above.length === 0 ? undefined : first(inArray(volumeFiles.path, above));
-  const below = first(and(gte(volumeFiles.path, `${path}/`), lt(volumeFiles.path, `${path}0`))); // 0 follows the slash
+  const below = first(and(gte(volumeFiles.path, `${path}/`), lt(volumeFiles.path, `${path}0`))); // "0" is the character after "/".
   if (file === undefined && below === undefined) return;
-  const why = file === undefined ? `is a folder here: it holds ${below}` : `lies below ${file}, which is a file`;
+  const why =
+    file === undefined ? `is a folder in this volume: it contains ${below}` : `is below ${file}, which is a file`;
   throw new AppError("schema", `path: ${path.slice(0, 200)} ${why}`, { param });
 }
 
-/** GET and HEAD. */
+/** Answers GET and HEAD. */
 export async function send(ctx: Ctx, volume: VolumeRow, path: string, request: Request): Promise<Response> {
   for (let missing: string | undefined; ; ) {
     const row = volumes.mustGetFile(ctx, volume, path);
@@ -104,6 +105,6 @@ export async function send(ctx: Ctx, volume: VolumeRow, path: string, request: R
       open: (range) => ctx.storage.get(row.storageKey, range),
     });
     if (answer) return answer;
-    missing = row.storageKey; // replaced or deleted since we looked, as the row says then
+    missing = row.storageKey; // The file was replaced or deleted meanwhile; the next round reads the new row.
   }
 }

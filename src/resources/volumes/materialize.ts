@@ -1,4 +1,4 @@
-/** A volume as a directory of this machine, and changes of that directory as files of the volume. */
+/** Copies volumes into directories of this machine, and changed files back into volumes. */
 import { constants, copyFile, link } from "node:fs/promises";
 import { and, asc, eq, gt } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
@@ -6,13 +6,13 @@ import { take } from "../../http/body/receive.ts";
 import { type Chunks, errorCode, writeStreamAtomic } from "../../platform/files.ts";
 import type { Filled } from "../../sandbox/files/stage.ts";
 import * as looseKeys from "../loose_keys/service.ts";
-import { into, type Kept, keep, keyFor, requireRoom } from "./content.ts";
+import { into, keep, keyFor, requireRoom, type StoredFile } from "./content.ts";
 import { roomFor } from "./quota.ts";
 import { type VolumeFileRow, type VolumeRow, volumeFiles } from "./table.ts";
 
 const PAGE = 1_000;
 
-/** By path, in pieces: of what is there as each piece is read. */
+/** Lists the files by path, page by page. Changes between two pages are visible. */
 export function* filesOf(ctx: Pick<Ctx, "db">, volume: Pick<VolumeRow, "id">): Generator<VolumeFileRow> {
   for (let after = ""; ; ) {
     const page = ctx.db
@@ -30,9 +30,9 @@ export function* filesOf(ctx: Pick<Ctx, "db">, volume: Pick<VolumeRow, "id">): G
 }
 
 /**
- * The content at a path that does not exist. `share`: as a second name of the stored content where that is a file;
- * only for what nobody can write to through that name, or change its mode. `gone`: from the volume, since it was looked
- * up.
+ * Writes the content to a path that does not exist yet. With `share` the path may become a hard link to the stored
+ * content: only for a path through which no one can write or change the mode. Returns `gone` if the file was deleted
+ * since it was listed.
  */
 export async function copyOut(
   ctx: Ctx,
@@ -64,8 +64,8 @@ async function linked(from: string, to: string): Promise<boolean> {
 
 export type Incoming = { path: string; sizeBytes: number; body: Chunks };
 
-/** A file of the volume, new or in place of the old one, as an upload would make it. */
-export async function takeIn(ctx: Ctx, volume: VolumeRow, { path, sizeBytes, body }: Incoming): Promise<Kept> {
+/** Creates or replaces a file of the volume, as an upload does. */
+export async function takeIn(ctx: Ctx, volume: VolumeRow, { path, sizeBytes, body }: Incoming): Promise<StoredFile> {
   requireRoom(ctx, volume, path);
   const maxBytes = roomFor(ctx, volume, { path, sizeBytes, param: "path" });
   const key = keyFor(volume, ctx.clock.now());

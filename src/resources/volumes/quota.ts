@@ -1,4 +1,4 @@
-/** What a workspace may keep. Decided from the rows inside the commit that spends it, so two cannot take the last byte. */
+/** The quota of a workspace. It is checked in the commit that uses it, so two requests cannot take the last byte. */
 import { and, eq, gt, ne, sql } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { formatBytes } from "../../lib/bytes.ts";
@@ -11,8 +11,8 @@ import { uploadParts, uploads } from "../uploads/table.ts";
 import { findFile } from "./service.ts";
 import type { VolumeRow } from "./table.ts";
 
-/** By uploads that may still come: what they announced, or else the parts that are here. */
-const reserved = (db: Db, workspaceId: string, { now, except }: { now: number; except: string }): number =>
+/** Bytes of open uploads: the announced size, or the parts that have arrived. */
+const reservedBytes = (db: Db, workspaceId: string, { now, except }: { now: number; except: string }): number =>
   db
     .select({ bytes: sql<number>`coalesce(sum(coalesce(${uploads.sizeBytes}, ${PARTS})), 0)` })
     .from(uploads)
@@ -29,33 +29,35 @@ const reserved = (db: Db, workspaceId: string, { now, except }: { now: number; e
 
 const PARTS = sql`(SELECT sum(${uploadParts.sizeBytes}) FROM ${uploadParts} WHERE ${uploadParts.uploadId} = ${uploads.id})`;
 
-export type Wish = {
+export type NewFile = {
   path: string;
-  /** Undefined: as much as there is room. */
+  /** Undefined for an unknown size: the file may use all space that is left. */
   sizeBytes: number | undefined;
-  /** The upload that reserved it: not counted twice. */
+  /** The upload that reserved the space. It is not counted twice. */
   uploadId?: string;
   /** Names the field in an error. */
   param?: string;
 };
 
-/** How large the file may be; throws when the wish is larger. What it replaces makes room for it. */
-export function roomFor(ctx: Ctx, volume: VolumeRow, wish: Wish): number {
+/** Returns how large the file may be. Throws if it is larger. The space of the file that it replaces counts as free. */
+export function roomFor(ctx: Ctx, volume: VolumeRow, newFile: NewFile): number {
   const { max_file_bytes: most, quota_bytes: quota } = ctx.config.volumes;
-  const { sizeBytes, param = "/size_bytes" } = wish;
+  const { sizeBytes, param = "/size_bytes" } = newFile;
   if (sizeBytes !== undefined && sizeBytes > most)
-    throw new AppError("payload_too_large", `A file may have ${formatBytes(most)} (volumes.max_file_bytes)`, { param });
+    throw new AppError("payload_too_large", `A file may have at most ${formatBytes(most)} (volumes.max_file_bytes)`, {
+      param,
+    });
   mustLeaveSpace(ctx, sizeBytes);
   if (quota === 0) return sizeBytes ?? most;
-  const held = reserved(ctx.db, volume.workspaceId, { now: ctx.clock.now(), except: wish.uploadId ?? "" });
-  const kept = usedBytes(ctx.db, { workspaceId: volume.workspaceId, kind: "volumes" });
-  const replaced = findFile(ctx, volume, wish.path)?.sizeBytes ?? 0;
-  const room = Math.max(0, quota - kept - held + replaced);
+  const reserved = reservedBytes(ctx.db, volume.workspaceId, { now: ctx.clock.now(), except: newFile.uploadId ?? "" });
+  const used = usedBytes(ctx.db, { workspaceId: volume.workspaceId, kind: "volumes" });
+  const replaced = findFile(ctx, volume, newFile.path)?.sizeBytes ?? 0;
+  const room = Math.max(0, quota - used - reserved + replaced);
   if ((sizeBytes ?? 1) > room)
     throw new AppError(
       "quota_exceeded",
-      `${sizeBytes === undefined ? "The file" : `${sizeBytes} bytes`} cannot be kept: the volumes of this workspace may hold ${quota} bytes, ` +
-        `${kept} are in use and ${held} reserved. Delete files, or have volumes.quota_bytes raised`,
+      `${sizeBytes === undefined ? "The file" : `A file of ${sizeBytes} bytes`} cannot be stored: the volumes of this workspace may hold ${quota} bytes, ` +
+        `${used} are in use and ${reserved} reserved. Delete files, or ask the operator to raise volumes.quota_bytes`,
       { param },
     );
   return sizeBytes ?? Math.min(most, room);

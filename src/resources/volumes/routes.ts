@@ -9,7 +9,7 @@ import { asks } from "../../http/query.ts";
 import { Deleted } from "../../lib/schema.ts";
 import { SignedQuery } from "../signed_urls/schema.ts";
 import { admitDownload, askStorage, createDownload, createUpload } from "./address.ts";
-import { type Kept, pathFrom, put, send } from "./content.ts";
+import { pathFrom, put, type StoredFile, send } from "./content.ts";
 import * as schema from "./schema.ts";
 import { present, presentFile } from "./schema.ts";
 import * as volumes from "./service.ts";
@@ -18,14 +18,14 @@ import * as upload from "./upload.ts";
 
 const TAGS = ["Volumes"];
 const PREFIX = "/v1/volumes";
-/** A body that its route reads as it comes. */
+/** The handler reads the body as a stream. */
 const streamed = { parse: "none" as const };
 const BIN = "application/octet-stream";
 const BYTES = { [BIN]: "The bytes of the file" };
 
 type Answering = { set: { status?: number | string } };
 
-function answer({ set }: Answering, volume: VolumeRow, { row, replaced }: Kept) {
+function answer({ set }: Answering, volume: VolumeRow, { row, replaced }: StoredFile) {
   set.status = replaced ? 200 : 201;
   return presentFile(volume, row);
 }
@@ -66,12 +66,12 @@ const managing = (ctx: Ctx) => {
         const volume = own(principal, params.name);
         const direct = await askStorage(ctx, volume, body);
         return creates(ctx, { request, principal, body, set }, () =>
-          createUpload(ctx, { asker: { request, principal }, volume, body, direct }),
+          createUpload(ctx, { call: { request, principal }, volume, body, direct }),
         );
       },
       {
         ...takes(schema.CreateUploadUrl),
-        detail: describe("Get an address to send one file to, once, without a key", { 201: schema.UploadUrl }),
+        detail: describe("Create a URL that uploads one file, once, without an API key", { 201: schema.UploadUrl }),
       },
     )
     .post(
@@ -80,7 +80,7 @@ const managing = (ctx: Ctx) => {
         createDownload(ctx, { request, principal }, own(principal, params.name), body),
       {
         ...takes(schema.CreateDownloadUrl),
-        detail: describe("Get an address to fetch a file from, without a key", { 200: schema.DownloadUrl }),
+        detail: describe("Create a URL that downloads a file without an API key", { 200: schema.DownloadUrl }),
       },
     )
     .post(
@@ -91,7 +91,10 @@ const managing = (ctx: Ctx) => {
         return answer({ set }, volume, await upload.complete(ctx, volume, params.id));
       },
       {
-        detail: describe("Make a file of the parts that were sent", { 200: schema.VolumeFile, 201: schema.VolumeFile }),
+        detail: describe("Complete an upload that was sent in parts or to the storage", {
+          200: schema.VolumeFile,
+          201: schema.VolumeFile,
+        }),
       },
     )
     .delete(
@@ -100,7 +103,7 @@ const managing = (ctx: Ctx) => {
         const { id } = upload.abort(ctx, own(principal, params.name), params.id);
         return { id, object: "upload", deleted: true };
       },
-      { detail: describe("Call an upload off; what was sent is dropped", { 200: schema.AbortedUpload }) },
+      { detail: describe("Cancel an upload and delete its parts", { 200: schema.AbortedUpload }) },
     );
 };
 
@@ -117,7 +120,7 @@ const files = (ctx: Ctx) => {
       "/:name/files/*",
       async ({ request, principal, params }) =>
         send(ctx, own(principal, params.name), decodeURIComponent(params["*"]), request),
-      { detail: describe("Fetch a file; takes Range", { 200: BIN, 206: BIN }) },
+      { detail: describe("Download a file; supports Range", { 200: BIN, 206: BIN }) },
     )
     .put(
       "/:name/files/*",
@@ -141,7 +144,7 @@ const files = (ctx: Ctx) => {
     );
 };
 
-/** Without a key: the address itself is the permission. */
+/** Routes without an API key: the signed URL is the permission. */
 const signed = (ctx: Ctx) => {
   const open = { public: true } as const;
   const query = asks(SignedQuery);
@@ -154,21 +157,21 @@ const signed = (ctx: Ctx) => {
       },
       {
         ...query,
-        detail: describe("Fetch a file by its signed address; takes Range", { 200: BIN, 206: BIN }, open),
+        detail: describe("Download a file by its signed URL; supports Range", { 200: BIN, 206: BIN }, open),
       },
     )
     .put(
       "/:name/uploads/:id",
       async ({ request, params, set }) => {
         const arrival = { request, volumeId: params.name, uploadId: params.id };
-        const { volume, kept } = await upload.receiveFile(ctx, arrival);
-        return answer({ set }, volume, kept);
+        const { volume, stored } = await upload.receiveFile(ctx, arrival);
+        return answer({ set }, volume, stored);
       },
       {
         ...streamed,
         ...query,
         detail: describe(
-          "Send a file to its signed address",
+          "Upload a file to its signed URL",
           { 200: schema.VolumeFile, 201: schema.VolumeFile },
           { ...open, accepts: BYTES },
         ),
@@ -181,7 +184,7 @@ const signed = (ctx: Ctx) => {
       {
         ...streamed,
         ...query,
-        detail: describe("Send a part to its signed address", { 200: schema.UploadPart }, { ...open, accepts: BYTES }),
+        detail: describe("Upload a part to its signed URL", { 200: schema.UploadPart }, { ...open, accepts: BYTES }),
       },
     );
 };

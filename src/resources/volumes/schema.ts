@@ -25,7 +25,9 @@ export type Volume = z.infer<typeof Volume>;
 
 export const CreateVolume = z
   .object({
-    name: z.string().regex(NAME, "takes 1 to 63 lower-case letters, digits and dashes, not beginning with a dash"),
+    name: z
+      .string()
+      .regex(NAME, "must be 1 to 63 lower-case letters, digits and dashes, and must not begin with a dash"),
     metadata: Metadata.default({}),
   })
   .meta({ id: "CreateVolume" });
@@ -53,7 +55,7 @@ export const DeletedFile = later(() =>
     .meta({ id: "DeletedVolumeFile" }),
 );
 
-/** What is wrong with a path, in words; undefined when it is good. */
+/** Returns what is wrong with the path, or undefined if it is valid. */
 export function pathFault(path: string): string | undefined {
   try {
     checkKey(path);
@@ -71,7 +73,7 @@ export const FilePath = z
     const message = path === "" ? undefined : pathFault(path);
     if (message !== undefined) addIssue({ code: "custom", message });
   })
-  .describe("Such as checkpoints/step-10.bin");
+  .describe("For example checkpoints/step-10.bin");
 export const Sha256 = z
   .string()
   .regex(/^[0-9a-f]{64}$/i, "must be 64 hex digits")
@@ -83,26 +85,25 @@ export const ContentType = z
     /^[\w!#$&^.+-]+\/[\w!#$&^.+-]+(\s*;\s*[\w!#$&^.+-]+=("[\w !#$&^.+/:-]*"|[\w!#$&^.+-]+))*$/,
     "must be a media type such as text/plain",
   );
-export const ExpiresIn = z
-  .int()
-  .min(1)
-  .max(604_800)
-  .optional()
-  .describe("Default: volumes.url_seconds of the settings");
+export const ExpiresIn = z.int().min(1).max(604_800).optional().describe("Default: volumes.url_seconds");
 
 export const CreateUploadUrl = z
   .object({
     path: FilePath,
-    size_bytes: z.int().min(0).optional().describe("If given, exactly this many bytes are taken, and reserved"),
+    size_bytes: z
+      .int()
+      .min(0)
+      .optional()
+      .describe("If set, the file must have exactly this size, and the space is reserved"),
     content_type: ContentType.optional(),
-    sha256: Sha256.optional().describe("If given, no other content is taken"),
+    sha256: Sha256.optional().describe("If set, the file must have this hash"),
     expires_in_seconds: ExpiresIn,
     parts: z
       .int()
       .min(1)
       .max(MAX_PARTS)
       .optional()
-      .describe("An address for each of so many parts, which are sent in any order; then POST complete_path"),
+      .describe("Number of parts. Each part has its own URL; send them in any order, then POST complete_path"),
   })
   .meta({ id: "CreateUploadUrl" });
 export type CreateUploadUrl = z.infer<typeof CreateUploadUrl>;
@@ -110,7 +111,7 @@ export type CreateUploadUrl = z.infer<typeof CreateUploadUrl>;
 const address = {
   method: z.literal("PUT"),
   url: z.string(),
-  headers: z.record(z.string(), z.string()).describe("To be sent with it"),
+  headers: z.record(z.string(), z.string()).describe("Send these headers with the file"),
   max_bytes: z.int(),
 };
 export const UploadUrl = later(() =>
@@ -121,9 +122,12 @@ export const UploadUrl = later(() =>
       volume: z.string(),
       path: z.string(),
       ...address,
-      url: z.string().nullable().describe("Null when the file is sent in parts"),
+      url: z.string().nullable().describe("Null if the file is sent in parts"),
       parts: z.array(z.object({ number: z.int(), ...address })).nullable(),
-      complete_path: z.string().nullable().describe("POST here, with your key, when all is sent; null: not needed"),
+      complete_path: z
+        .string()
+        .nullable()
+        .describe("POST here with your API key after everything was sent; null if not needed"),
       expires_at: DateTime,
     })
     .meta({ id: "UploadUrl" }),
@@ -151,7 +155,6 @@ export const DownloadUrl = later(() =>
 );
 export type DownloadUrl = z.infer<typeof DownloadUrl>;
 
-/** What is left of an upload that was called off. */
 export const AbortedUpload = later(() =>
   z.object({ id: z.string(), object: z.literal("upload"), deleted: z.literal(true) }).meta({ id: "AbortedUpload" }),
 );
@@ -162,9 +165,9 @@ export const UploadPart = later(() =>
 );
 
 export const FilesQuery = z.object({
-  prefix: z.string().max(1024).default("").describe("Only paths that begin so"),
-  limit: z.coerce.number().int().min(1).max(100).default(20).describe("How many items at most"),
-  after: z.string().max(1024).optional().describe("The path of the last item of the previous page"),
+  prefix: z.string().max(1024).default("").describe("Only paths that begin with this text"),
+  limit: z.coerce.number().int().min(1).max(100).default(20).describe("Maximum number of items"),
+  after: z.string().max(1024).optional().describe("Path of the last item of the previous page"),
 });
 export type FilesQuery = z.infer<typeof FilesQuery>;
 

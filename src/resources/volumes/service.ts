@@ -1,4 +1,4 @@
-/** Volumes: named sets of files that a workspace keeps. */
+/** Volumes: named sets of files of a workspace. */
 import { and, asc, eq, gt, gte, isNull, lt, sql } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { emit } from "../../events/emit.ts";
@@ -23,7 +23,7 @@ const fileAt = preparedRow(
   and(eq(volumeFiles.volumeId, sql.placeholder("volumeId")), eq(volumeFiles.path, sql.placeholder("path"))),
 );
 
-/** By name or by id: no name can look like an id. */
+/** Finds a volume by name or by id. No name can look like an id. */
 export const find = (ctx: Ctx, workspaceId: string, name: string): VolumeRow | undefined =>
   isId(name, "vol") ? byId(ctx.db, { id: name, workspaceId }) : byName(ctx.db, { name, workspaceId });
 
@@ -33,7 +33,7 @@ export function mustGet(ctx: Ctx, workspaceId: string, name: string): VolumeRow 
   return row;
 }
 
-/** Of any workspace: for an address whose signature has already said whose it is. */
+/** Finds a volume of any workspace. For callers that have checked the workspace, for example by a signature. */
 export const findAny = (ctx: Pick<Ctx, "db">, id: string): VolumeRow | undefined => anyById(ctx.db, { id });
 
 export const list = (ctx: Ctx, workspaceId: string, query: PageQuery) =>
@@ -54,7 +54,7 @@ export function create(ctx: Ctx, workspaceId: string, { name, metadata }: Create
   }
 }
 
-/** Gone at once for everybody; the loop removes what may be a million files. */
+/** The volume is not found from now on. The loop removes its files, which may be a million. */
 export function remove(ctx: Ctx, workspaceId: string, name: string): VolumeRow {
   const now = ctx.clock.now();
   const row = write(ctx.db, (tx) => {
@@ -68,14 +68,14 @@ export function remove(ctx: Ctx, workspaceId: string, name: string): VolumeRow {
   return row;
 }
 
-/** For a workspace that goes. */
+/** For a workspace that is deleted. */
 export function removeAll(ctx: Ctx, workspaceId: string) {
-  const gone = ctx.db
+  const rows = ctx.db
     .select({ id: volumes.id })
     .from(volumes)
     .where(and(eq(volumes.workspaceId, workspaceId), isNull(volumes.deletedAt)))
     .all();
-  for (const { id } of gone) remove(ctx, workspaceId, id);
+  for (const { id } of rows) remove(ctx, workspaceId, id);
 }
 
 export const findFile = (ctx: Pick<Ctx, "db">, volume: VolumeRow, path: string): VolumeFileRow | undefined =>
@@ -90,7 +90,7 @@ export function mustGetFile(ctx: Ctx, volume: VolumeRow, path: string): VolumeFi
   return row;
 }
 
-/** By path, in byte order; `after` is a place in that order and need not be a file that is still there. */
+/** Lists files by path, in byte order. `after` need not be a file that still exists. */
 export function files(ctx: Ctx, volume: VolumeRow, { prefix, limit, after }: FilesQuery) {
   if (after !== undefined && pathFault(after) !== undefined)
     throw new AppError("invalid_cursor", `after: ${after.slice(0, 80)} is not a path of this list`, { param: "after" });
@@ -111,7 +111,7 @@ export function files(ctx: Ctx, volume: VolumeRow, { prefix, limit, after }: Fil
   return { object: "list" as const, data, has_more: rows.length > limit };
 }
 
-/** A stretch of the index: no text of UTF-8 begins with prefix and sorts behind its last character's last successor. */
+/** A range of the index: every path with this prefix sorts before the prefix followed by the last code point. */
 const within = (prefix: string) => and(gte(volumeFiles.path, prefix), lt(volumeFiles.path, `${prefix}\u{10ffff}`));
 
 export function removeFile(ctx: Ctx, workspaceId: string, name: string, path: string): VolumeFileRow {

@@ -1,8 +1,8 @@
-/** The loop `volumes.sweep`: what a kill, an expiry or a deletion left to do. All of it is read from the rows. */
+/** The loop `volumes.sweep`: finishes what a kill, an expiry or a deletion left behind. It reads all work from the rows. */
 import { asc, eq, isNotNull } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { AppError } from "../../lib/errors.ts";
-import { oncePer } from "../../lib/once_per.ts";
+import { MINUTE_MS, SECOND_MS } from "../../lib/units.ts";
 import { gradually } from "../../platform/db/gradually.ts";
 import * as looseKeys from "../loose_keys/service.ts";
 import * as uploads from "../uploads/service.ts";
@@ -10,40 +10,39 @@ import * as volumes from "./service.ts";
 import { volumes as table, volumeFiles } from "./table.ts";
 import { complete, mayBeCompleted } from "./upload.ts";
 
-const YOUNG_MS = 600_000;
-const LOOK_MS = 30_000;
-const lookedOf = oncePer((_db: Ctx["db"]) => ({ at: 0 }));
+const YOUNG_MS = 10 * MINUTE_MS;
+const SEARCH_MS = 30 * SECOND_MS;
 
 export async function sweep(ctx: Ctx, signal?: AbortSignal) {
   uploads.free(ctx);
   await collect(ctx, signal);
   await uploads.sweep(ctx);
-  const gone = ctx.db.select({ id: table.id }).from(table).where(isNotNull(table.deletedAt)).all();
-  for (const { id } of gone) await empty(ctx, id);
+  const deleted = ctx.db.select({ id: table.id }).from(table).where(isNotNull(table.deletedAt)).all();
+  for (const { id } of deleted) await empty(ctx, id);
   await looseKeys.sweep(ctx, { signal, spare: (key) => mayBeCompleted(ctx, key) });
 }
 
 /**
- * Files that were sent into the storage and of which nobody told us. Looked for while the upload is young, and once
- * more before it is given up.
+ * Completes uploads whose client sent the file to the storage, but never called `complete`. Searches the storage while
+ * the upload is young, and once more before it expires.
  */
 async function collect(ctx: Ctx, signal: AbortSignal | undefined) {
   const now = ctx.clock.now();
-  const looked = lookedOf(ctx.db);
-  if (now - looked.at < LOOK_MS) return; // the loop is woken by every file
-  looked.at = now;
+  const state = ctx.state.volumes;
+  if (now - state.searchedAt < SEARCH_MS) return; // Every stored file wakes the loop.
+  state.searchedAt = now;
   for (const { id, targetId, createdAt, expiresAt } of uploads.staged(ctx)) {
     const due = now - createdAt < YOUNG_MS || now >= expiresAt + uploads.LATE_MS;
     const volume = due ? volumes.findAny(ctx, targetId) : undefined;
     if (!volume || signal?.aborted) continue;
     await complete(ctx, volume, id).catch((error) => {
-      if (error instanceof AppError && error.status < 500) return; // not there yet, not what it should be, or taken
-      ctx.log.error("an upload could not be looked for", { upload: id, error });
+      if (error instanceof AppError && error.status < 500) return; // The file has not arrived, is wrong, or was taken.
+      ctx.log.error("searching the storage for an upload failed", { upload: id, error });
     });
   }
 }
 
-/** The files of a deleted volume, then its row. */
+/** Removes the files of a deleted volume, then its row. */
 async function empty(ctx: Ctx, id: string) {
   const now = ctx.clock.now();
   await gradually(ctx.db, (tx, rows) => {

@@ -10,7 +10,7 @@ export const volumes = sqliteTable("volumes", {
   totalBytes: integer("total_bytes").notNull(),
   fileCount: integer("file_count").notNull(),
   metadata: text("metadata", { mode: "json" }).$type<Record<string, string>>().notNull(),
-  /** Set: gone for everybody; the loop removes its files, then the row. */
+  /** A deleted volume is not found any more. The loop removes its files, then the row. */
   deletedAt: integer("deleted_at"),
   createdAt: integer("created_at").notNull(),
   updatedAt: integer("updated_at").notNull(),
@@ -27,7 +27,7 @@ export const volumeFiles = sqliteTable(
     sizeBytes: integer("size_bytes").notNull(),
     sha256: text("sha256").notNull(),
     contentType: text("content_type").notNull(),
-    /** Another for every version: a reader of the old one is not disturbed. */
+    /** Each version has a key of its own, so readers of the previous version can finish. */
     storageKey: text("storage_key").notNull(),
     createdAt: integer("created_at").notNull(),
     updatedAt: integer("updated_at").notNull(),

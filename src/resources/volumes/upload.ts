@@ -1,9 +1,8 @@
-/** What happens when a file comes: at once, in parts, or past this server into the storage. */
+/** Receives files of signed uploads: in one request, in parts, or sent by the client directly to the storage. */
 import type { Ctx } from "../../context.ts";
 import { receive, take } from "../../http/body/receive.ts";
 import { AppError } from "../../lib/errors.ts";
-import { oncePer } from "../../lib/once_per.ts";
-import { type Db, type Tx, write } from "../../platform/db/db.ts";
+import { type Tx, write } from "../../platform/db/db.ts";
 import type { Written } from "../../platform/files.ts";
 import { LostKeyError } from "../../platform/storage/storage.ts";
 import * as looseKeys from "../loose_keys/service.ts";
@@ -11,14 +10,14 @@ import * as signed from "../signed_urls/service.ts";
 import * as uploads from "../uploads/service.ts";
 import type { UploadPartRow, UploadRow } from "../uploads/table.ts";
 import { uploadUse } from "./address.ts";
-import { into, type Kept, keep, keyFor, typeOf } from "./content.ts";
+import { into, keep, keyFor, type StoredFile, typeOf } from "./content.ts";
 import { roomFor } from "./quota.ts";
 import * as volumes from "./service.ts";
 import type { VolumeRow } from "./table.ts";
 
 export type Arrival = { request: Request; volumeId: string; uploadId: string };
 
-/** The upload that this address was signed for; else 403, whatever is wrong with it. */
+/** Returns the upload that this URL was signed for. Throws the same 403 for every fault. */
 function admit(ctx: Ctx, { request, volumeId, uploadId }: Arrival, number?: number) {
   const volume = volumes.findAny(ctx, volumeId);
   const row = uploads.find(ctx, uploadId);
@@ -31,10 +30,10 @@ function admit(ctx: Ctx, { request, volumeId, uploadId }: Arrival, number?: numb
   return { volume: volume as VolumeRow, row: row as UploadRow };
 }
 
-/** A file in one piece, once. */
-export async function receiveFile(ctx: Ctx, arrival: Arrival): Promise<{ volume: VolumeRow; kept: Kept }> {
+/** Receives a file in one request. The URL works once. */
+export async function receiveFile(ctx: Ctx, arrival: Arrival): Promise<{ volume: VolumeRow; stored: StoredFile }> {
   const { volume, row } = admit(ctx, arrival);
-  const kept = await uploads.claimed(ctx, row.id, (claim) => {
+  const stored = await uploads.claimed(ctx, row.id, (claim) => {
     const key = keyFor(volume, ctx.clock.now());
     const contentType = claim.contentType ?? typeOf(arrival.request);
     return looseKeys.store(ctx, {
@@ -43,14 +42,14 @@ export async function receiveFile(ctx: Ctx, arrival: Arrival): Promise<{ volume:
       own: (tx, written) => finish(ctx, tx, { volume, row: { ...claim, contentType }, key, written }),
     });
   });
-  return { volume, kept };
+  return { volume, stored };
 }
 
 type Finished = { volume: VolumeRow; row: UploadRow; key: string; written: Written };
 
-/** The commit in which an upload is used up and its file is there. */
-function finish(ctx: Ctx, tx: Tx, { volume, row, key, written }: Finished): Kept {
-  const kept = keep(ctx, tx, volume, {
+/** One commit inserts the file and marks the upload as used. */
+function finish(ctx: Ctx, tx: Tx, { volume, row, key, written }: Finished): StoredFile {
+  const stored = keep(ctx, tx, volume, {
     ...written,
     path: row.path,
     contentType: row.contentType,
@@ -58,7 +57,7 @@ function finish(ctx: Ctx, tx: Tx, { volume, row, key, written }: Finished): Kept
     uploadId: row.id,
   });
   uploads.use(tx, row.id, written, ctx.clock.now());
-  return kept;
+  return stored;
 }
 
 /** Parts may come in any order and more than once, until the upload is completed. */
@@ -86,26 +85,27 @@ function requirePartsFit(ctx: Ctx, volume: VolumeRow, row: UploadRow, part: { nu
   if (total > row.maxBytes)
     throw new AppError(
       "payload_too_large",
-      `The parts have ${total} bytes together: at most ${row.maxBytes} are taken`,
+      `The parts have ${total} bytes together, but the upload takes at most ${row.maxBytes}`,
     );
   roomFor(ctx, volume, { path: row.path, sizeBytes: total, uploadId: row.id, param: "content-length" });
 }
 
-/** Being completed by this process: by a client, or by the loop that looks for what nobody told of. */
-const completingOf = oncePer((_db: Db) => new Map<string, Promise<unknown>>());
-
 /**
- * Makes the file of what was sent, where that takes a word: of parts, or of what lies in the storage. It may be said
- * again, because the loop may have been first, or the answer may be lost.
+ * Makes a file of the uploaded parts, or of the file that was sent to the storage. A second call returns the same file,
+ * because the loop may have been first, or the client may have lost the answer.
  */
-export async function complete(ctx: Ctx, volume: VolumeRow, id: string): Promise<Kept> {
-  const completing = completingOf(ctx.db);
-  for (let other = completing.get(id); other; other = completing.get(id)) await other.catch(() => {}); // told there
+export async function complete(ctx: Ctx, volume: VolumeRow, id: string): Promise<StoredFile> {
+  const { completing } = ctx.state.volumes;
+  for (let other = completing.get(id); other; other = completing.get(id)) await other.catch(() => {}); // It has a caller.
   const row = mustGetUpload(ctx, volume, id);
   if (row.partCount === null && row.staging === null)
-    throw new AppError("unsupported_state", "This upload has no parts: it is complete when its file has arrived", {
-      param: "id",
-    });
+    throw new AppError(
+      "unsupported_state",
+      "This upload has no parts and needs no completion: it is complete when its file has arrived",
+      {
+        param: "id",
+      },
+    );
   const file = row.status === "used" ? volumes.findFile(ctx, volume, row.path) : undefined;
   if (file && file.sha256 === row.receivedSha256) return { row: file, replaced: true };
   const work = assemble(ctx, volume, id).finally(() => completing.delete(id));
@@ -113,9 +113,9 @@ export async function complete(ctx: Ctx, volume: VolumeRow, id: string): Promise
   return work;
 }
 
-const assemble = (ctx: Ctx, volume: VolumeRow, id: string): Promise<Kept> =>
+const assemble = (ctx: Ctx, volume: VolumeRow, id: string): Promise<StoredFile> =>
   uploads.claimed(ctx, id, (claim) => {
-    // what the storage has given a key it knows again by that key, also after a crash
+    // The key of an adopted file follows from the upload, so that it is found again after a crash.
     const key = claim.staging === null ? keyFor(volume, ctx.clock.now()) : adoptionKey(volume, id);
     return looseKeys.store(ctx, {
       key,
@@ -126,13 +126,13 @@ const assemble = (ctx: Ctx, volume: VolumeRow, id: string): Promise<Kept> =>
 
 const adoptionKey = (volume: VolumeRow, id: string) => `volumes/${volume.id}/${id}`;
 
-/** Whether the key may hold what was adopted before a crash, and is not kept anywhere else. */
+/** True if the key may hold a file that was adopted before a crash. It is the only copy then. */
 export function mayBeCompleted(ctx: Ctx, key: string): boolean {
   const upload = uploads.find(ctx, key.split("/").at(-1) ?? "");
   return upload !== undefined && upload.staging !== null && (upload.status === "open" || upload.status === "receiving");
 }
 
-/** The parts are read once more, for the hash of the whole. */
+/** Reads the parts once more for the hash of the whole file. */
 async function join(ctx: Ctx, row: UploadRow, key: string): Promise<Written> {
   const parts = wholeOf(ctx, row);
   return take(row, (options) => ctx.storage.put(key, joined(ctx, parts), options));
@@ -141,12 +141,13 @@ async function join(ctx: Ctx, row: UploadRow, key: string): Promise<Written> {
 async function adopt(ctx: Ctx, row: UploadRow, key: string, staging: string): Promise<Written> {
   return take(row, async (options) => {
     const written = await ctx.storage.presign?.adopt(staging, key, options);
-    if (!written) throw new AppError("upload_incomplete", `${row.path} has not arrived: send it to its address first`);
+    if (!written)
+      throw new AppError("upload_incomplete", `${row.path} has not arrived: send it to the upload URL first`);
     return written;
   });
 }
 
-/** All parts, in order; else it says which are missing. */
+/** Returns all parts in order. Throws with the numbers of missing parts. */
 function wholeOf(ctx: Ctx, row: UploadRow): UploadPartRow[] {
   const parts = uploads.partsOf(ctx.db, row.id);
   const here = new Set(parts.map((part) => part.number));
@@ -159,7 +160,7 @@ function wholeOf(ctx: Ctx, row: UploadRow): UploadPartRow[] {
   if (row.sizeBytes !== null && total !== row.sizeBytes)
     throw new AppError(
       "upload_incomplete",
-      `The file was announced with ${row.sizeBytes} bytes; its parts have ${total}`,
+      `size_bytes is ${row.sizeBytes}, but the parts have ${total} bytes together`,
     );
   return parts;
 }
@@ -181,8 +182,8 @@ export function mustGetUpload(ctx: Ctx, volume: VolumeRow, id: string): UploadRo
 
 export function abort(ctx: Ctx, volume: VolumeRow, id: string): UploadRow {
   const row = mustGetUpload(ctx, volume, id);
-  const gone = write(ctx.db, (tx) => uploads.abort(tx, id, ctx.clock.now()));
-  if (!gone && row.status !== "aborted") throw uploads.used(row);
+  const aborted = write(ctx.db, (tx) => uploads.abort(tx, id, ctx.clock.now()));
+  if (!aborted && row.status !== "aborted") throw uploads.used(row);
   ctx.wake("volumes.sweep");
   return row;
 }

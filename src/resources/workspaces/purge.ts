@@ -20,9 +20,8 @@ import * as webhooks from "../webhooks/service.ts";
 const take = consumer("workspaces.purge", { wanted: eq(events.type, "workspace.deleted") });
 
 /**
- * A deleted workspace keeps its row, so that old ids and events keep their meaning, but nothing that could be
- * opened or that costs: its deployments, jobs and sessions stop, its datasets, models, files, code, webhook endpoints,
- * results of detections, secrets, private keys and stored answers go. Driven by the event, so a kill only delays it.
+ * Deletes everything of a deleted workspace except its row, which gives old ids and events their meaning. Deployments,
+ * jobs and sessions stop; all stored data and secrets are deleted. The event drives it, so a kill only delays it.
  */
 export async function purge(ctx: Ctx) {
   const next = () =>

@@ -35,7 +35,7 @@ export const routes = (ctx: Ctx) => {
       detail: describe("Rename a workspace or change its metadata", { 200: Workspace }),
     })
     .post("/:id/suspend", ({ params, principal }) => present(workspaces.suspend(ctx, notOwn(principal, params.id))), {
-      detail: describe("Suspend a workspace: its keys answer 401 until it is resumed", { 200: Workspace }),
+      detail: describe("Suspend a workspace; its keys are rejected with 401 until it is resumed", { 200: Workspace }),
     })
     .post("/:id/resume", ({ params }) => present(workspaces.resume(ctx, params.id)), {
       detail: describe("Resume a suspended workspace", { 200: Workspace }),
@@ -50,11 +50,15 @@ export const routes = (ctx: Ctx) => {
     );
 };
 
-/** Nobody locks themselves out: the caller's own workspace can be neither suspended nor deleted by its key. */
+/** A key cannot suspend or delete its own workspace, so that callers do not lock themselves out. */
 function notOwn(principal: { workspaceId: string }, id: string): string {
   if (id === principal.workspaceId)
-    throw new AppError("unsupported_state", "This key belongs to that workspace: use a key of another one", {
-      param: "id",
-    });
+    throw new AppError(
+      "unsupported_state",
+      "This key belongs to the workspace itself: use an admin key of another workspace",
+      {
+        param: "id",
+      },
+    );
   return id;
 }

@@ -23,7 +23,7 @@ export function mustGet(ctx: Ctx, id: string): WorkspaceRow {
   return row;
 }
 
-/** Word for word the condition of the index workspaces_living: with a parameter SQLite would not use it. */
+/** The exact condition of the index workspaces_living. With a parameter SQLite would not use the index. */
 const isLiving = sql`${workspaces.status} <> 'deleted'`;
 
 export const list = (ctx: Ctx, query: PageQuery) => page(ctx.db, workspaces, isLiving, query, present);
@@ -43,7 +43,7 @@ export const findByCustomer = (ctx: Pick<Ctx, "db">, customer: string): Workspac
     .where(and(eq(workspaces.paymentCustomerId, customer), ne(workspaces.status, "deleted")))
     .get();
 
-/** With the credit that it begins with. */
+/** Creates a workspace with its starting credit. */
 export function create(ctx: Ctx, input: CreateWorkspace): WorkspaceRow {
   const now = ctx.clock.now();
   return naming(input.name, () =>
@@ -64,7 +64,7 @@ export function create(ctx: Ctx, input: CreateWorkspace): WorkspaceRow {
   );
 }
 
-/** The workspace that commands work on when they name none. */
+/** The workspace that commands use if they name none. */
 export const DEFAULT_NAME = "default";
 
 export function update(ctx: Ctx, id: string, input: UpdateWorkspace): WorkspaceRow {
@@ -72,7 +72,7 @@ export function update(ctx: Ctx, id: string, input: UpdateWorkspace): WorkspaceR
   if (input.name === DEFAULT_NAME && before.name !== DEFAULT_NAME)
     throw new AppError(
       "invalid_request",
-      "name: `default` is reserved for the workspace that commands use when they name none: choose another name",
+      "name: `default` is reserved for the workspace that commands use if they name none: choose another name",
       { param: "/name" },
     );
   const now = ctx.clock.now();
@@ -97,7 +97,7 @@ export function update(ctx: Ctx, id: string, input: UpdateWorkspace): WorkspaceR
 export const suspend = (ctx: Ctx, id: string) => move(ctx, id, "suspend");
 export const resume = (ctx: Ctx, id: string) => move(ctx, id, "resume");
 
-/** The row stays, so that old ids and events keep their meaning; the name is given back. */
+/** The row stays, so that old ids and events keep their meaning. The name can be used again. */
 export function remove(ctx: Ctx, id: string): WorkspaceRow {
   const { name } = mustGet(ctx, id);
   const row = move(ctx, id, "remove", { name: `${name} (deleted ${id})` });
@@ -114,7 +114,7 @@ function move(
   const { status } = mustGet(ctx, id);
   const step = (tx: Tx) => transition(tx, machine, action, { id, now: ctx.clock.now() }, patch);
   const row = write(ctx.db, step);
-  if (!row) throw new AppError("unsupported_state", `Workspace ${id} is ${status}: it cannot ${action}`);
+  if (!row) throw new AppError("unsupported_state", `Workspace ${id} is ${status}: ${action} is not possible`);
   return row;
 }
 

@@ -1,11 +1,12 @@
 /**
- * Starts workers that parse what strangers sent in the sandbox of their kind (policy.ts). The helper restricts itself
- * and becomes the worker, so every thread of it is restricted and its process id stays the same.
+ * Starts workers that parse untrusted data in the sandbox of their kind (policy.ts). The helper restricts itself and
+ * then becomes the worker. So all threads are restricted, and the process id stays the same.
  */
 import { existsSync, mkdirSync, readdirSync, realpathSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { AppError } from "../../lib/errors.ts";
 import type { Level } from "../../lib/rewards/levels.ts";
+import { MINUTE_MS } from "../../lib/units.ts";
 import { elfNeeds } from "../../native/bundle/elf.ts";
 import { isExtracted } from "../../native/bundle/extract.ts";
 import { confinePath } from "../../native/confine/confine.ts";
@@ -15,17 +16,17 @@ import { missingWorkerLayers, type WorkerLayer } from "./layers.ts";
 import { confineArgs, type Facts, gpuDevices, policyOf, rulesFor } from "./policy.ts";
 import { probeLayers, type Support } from "./support.ts";
 
-const AGAIN_MS = 60_000; // an operator may have changed what the machine lacks
+const PROBE_AGAIN_MS = MINUTE_MS; // The operator may have fixed the machine meanwhile.
 const SOURCES = resolve(import.meta.dir, "../../..");
 
 type Options = {
   dataDir: string;
   require: Level;
-  /** For tests: layers that are left out though the machine has them. */
+  /** For tests: layers that are omitted although the machine supports them. */
   without?: readonly WorkerLayer[];
 };
 
-/** Undefined for a run from source before the first build: then workers are not confined. */
+/** Returns undefined for a run from source before the first build. Workers are not confined then. */
 export function createConfinement({ dataDir, require, without = [] }: Options): Confine | undefined {
   const path = compiled ? undefined : confinePath(dataDir);
   if (!compiled && path === undefined) return undefined;
@@ -33,7 +34,7 @@ export function createConfinement({ dataDir, require, without = [] }: Options): 
   return ({ kind, argv, env, folder, grants }) => {
     const policy = policyOf(kind);
     if (!policy) return argv;
-    const helper = path ?? (confinePath(dataDir) as string); // extracted again where somebody removed it
+    const helper = path ?? (confinePath(dataDir) as string); // Extracts the helper again if it was removed.
     const { holding, reasons } = supportOf(helper);
     const layers = holding.filter((layer) => !without.includes(layer) && !(policy.dials && layer === "namespaces"));
     const missing = missingWorkerLayers(require, layers, policy.dials);
@@ -54,7 +55,7 @@ export function createConfinement({ dataDir, require, without = [] }: Options): 
   };
 }
 
-/** argv of what extracts the libraries that are not there yet: the worker may not write them. */
+/** argv of the program that extracts missing libraries, because the worker cannot write them. */
 function unpacking(groups: readonly string[], dataDir: string, argv: readonly string[]): string[] {
   const absent = groups.filter((group) => !isExtracted(group, dataDir));
   return absent.length === 0 ? [] : [argv[0] ?? "", "worker", "unpack", dataDir, ...absent];
@@ -66,7 +67,7 @@ function keepSupport(): (helper: string) => Support {
   return (helper) => {
     if (support && performance.now() < until) return support;
     support = probeLayers(helper);
-    until = support.reasons.size === 0 ? Number.POSITIVE_INFINITY : performance.now() + AGAIN_MS;
+    until = support.reasons.size === 0 ? Number.POSITIVE_INFINITY : performance.now() + PROBE_AGAIN_MS;
     return support;
   };
 }
@@ -83,10 +84,10 @@ function programFacts(program: string) {
 }
 
 function lacking(kind: string, level: Level, missing: readonly WorkerLayer[], reasons: Support["reasons"]): AppError {
-  const named = missing.map((layer) => `${layer} (${reasons.get(layer) ?? "left out"})`).join(", ");
+  const named = missing.map((layer) => `${layer} (${reasons.get(layer) ?? "omitted"})`).join(", ");
   return new AppError(
     "sandbox_unavailable",
-    `The ${kind} worker does not start: sandbox.require = "${level}" asks for ${named}, which this machine lacks; ` +
-      "run `verk doctor` for what to change, or lower the setting",
+    `The ${kind} worker cannot start: sandbox.require = "${level}" needs ${named}, which this machine does not have: ` +
+      "run `verk doctor` to see what to change, or lower the setting",
   );
 }

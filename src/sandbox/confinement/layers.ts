@@ -1,4 +1,4 @@
-/** The layers around a worker, and which of them an operator insists on with `sandbox.require`. */
+/** The layers of confinement of a worker, and those that `sandbox.require` makes mandatory. */
 import type { Level } from "../../lib/rewards/levels.ts";
 
 export const WORKER_LAYERS = ["no_new_privs", "seccomp", "landlock", "namespaces"] as const;
@@ -10,6 +10,6 @@ const NEEDS: Record<Level, readonly WorkerLayer[]> = {
   full: WORKER_LAYERS,
 };
 
-/** The layers that `level` asks for and that do not hold. A worker with the host's network has no namespace. */
+/** The layers that `level` requires and that are missing. A worker that uses the network has no network namespace. */
 export const missingWorkerLayers = (level: Level, holding: readonly WorkerLayer[], dials = false): WorkerLayer[] =>
   NEEDS[level].filter((layer) => !holding.includes(layer) && !(dials && layer === "namespaces"));

@@ -1,6 +1,6 @@
 /**
- * Which files each kind of worker may reach, and whether it may dial. Pure: the facts about the machine and about one
- * worker are given. A kind that is not in the table is not confined: it parses nothing of strangers or confines itself.
+ * The policy of each kind of worker: the files it may use, and whether it may open outbound connections. The functions
+ * are pure. A kind that is not in the table is not confined: it parses no untrusted data, or it confines itself.
  */
 import type { Grants } from "../../platform/workers/types.ts";
 
@@ -8,17 +8,17 @@ export const ACCESSES = ["reads", "runs", "writes", "updates", "drives"] as cons
 export type Rule = readonly [access: (typeof ACCESSES)[number], path: string];
 
 export type Policy = {
-  /** It reaches the network of the host. All others listen on a socket in their folder and dial nothing. */
+  /** The worker may use the network of the host. All others only listen on a socket in their folder. */
   dials: boolean;
-  /** Native libraries that must be extracted before it starts: it cannot write them. */
+  /** Native libraries that must be extracted before the start, because the worker cannot write them. */
   groups: (gpu: boolean) => readonly string[];
-  /** Beside what every worker reads. */
+  /** Files in addition to those that every worker may read. */
   reads: readonly string[];
 };
 
 const llama = (gpu: boolean) => ["cxx", "shim", gpu ? "llama-cuda" : "llama"];
 
-/** Names are resolved, and certificates of servers checked, with these. */
+/** Needed to resolve names and to verify certificates of servers. */
 const NETWORK_FILES = [
   "/etc/resolv.conf",
   "/run/systemd/resolve",
@@ -45,7 +45,7 @@ export type ConfinedKind = keyof typeof POLICIES;
 export const policyOf = (kind: string): Policy | undefined =>
   Object.hasOwn(POLICIES, kind) ? POLICIES[kind as ConfinedKind] : undefined;
 
-/** Programs and libraries of the system, which anybody may read; what the runtime asks about the machine. */
+/** Public programs and libraries of the system, and files from which the runtime reads facts about the machine. */
 const SYSTEM_FILES = [
   "/usr",
   "/lib",
@@ -56,7 +56,7 @@ const SYSTEM_FILES = [
   "/etc/localtime",
   "/etc/nsswitch.conf",
   "/etc/passwd",
-  "/proc", // what concerns other processes is refused with the right to trace them
+  "/proc", // Details of other processes are denied, because they need the right to trace them.
   "/sys/devices/system",
   "/sys/fs/cgroup",
   "/sys/kernel/mm",
@@ -64,19 +64,19 @@ const SYSTEM_FILES = [
   "/dev/random",
   "/dev/urandom",
 ];
-/** The driver looks for cards, their places and their links. */
+/** The driver finds the cards and their topology here. */
 const GPU_FILES = ["/sys", "/etc/nvidia"];
-/** The driver gives its threads names, and does not start without: error 304 of cuInit. */
+/** The driver names its threads here. Without access cuInit fails with error 304. */
 const THREADS = "/proc/self/task";
 
 export type Facts = {
   /** The executable of the worker. */
   program: string;
-  /** Its dynamic linker, which the kernel starts; null: it has none. */
+  /** Its dynamic linker; null for a static executable. */
   interpreter: string | null;
-  /** Where the sources lie that it runs from; null for the executable as it ships. */
+  /** Directory of the sources for a run from source; null for the released executable. */
   sources: string | null;
-  /** Where native libraries are extracted. */
+  /** Directory of the extracted native libraries. */
   libraries: string;
   /** LD_LIBRARY_PATH of the worker. */
   libraryPath: string;
@@ -110,13 +110,13 @@ export function rulesFor({ reads }: Policy, facts: Facts, grants: Grants): Rule[
 
 const GPU_DEVICE = /^(nvidia|nvhost|nvmap|dxg$)/;
 
-/** Of the names in /dev: cards, their common devices, and those of integrated GPUs. */
+/** Selects the GPU devices among the names in /dev, including those of integrated GPUs. */
 export const gpuDevices = (names: readonly string[]): string[] =>
   names.filter((name) => GPU_DEVICE.test(name)).map((name) => `/dev/${name}`);
 
 type Start = { layers: readonly string[]; dials: boolean; owner: boolean; rules: readonly Rule[] };
 
-/** argv of verk-confine. `before`: argv of what runs first, outside; empty: nothing. */
+/** argv of verk-confine. `before` is the argv of a program that runs first, unconfined; empty for none. */
 export function confineArgs(start: Start, before: readonly string[], argv: readonly string[]): string[] {
   return [
     "--layers",

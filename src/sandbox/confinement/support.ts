@@ -1,14 +1,14 @@
-/** Which layers this machine can put around a worker: by trying each in a process that then ends. */
+/** Finds the layers that this machine supports by trying each one in a short-lived process. */
 import { confinePath } from "../../native/confine/confine.ts";
 import { WORKER_LAYERS, type WorkerLayer } from "./layers.ts";
 
 export type Support = {
   holding: readonly WorkerLayer[];
-  /** Why the others do not. */
+  /** Why the other layers are missing. */
   reasons: ReadonlyMap<WorkerLayer, string>;
 };
 
-/** Undefined where verk runs from its source and the helper has not been built. */
+/** Returns undefined if verk runs from source and the helper has not been built. */
 export function workerSupport(dataDir: string): Support | undefined {
   const helper = confinePath(dataDir);
   return helper === undefined ? undefined : probeLayers(helper);
@@ -25,12 +25,15 @@ export function probeLayers(helper: string): Support {
   }
 }
 
-/** Lines of "NAME ok" or "NAME why not". */
+/** Parses lines of "NAME ok" or "NAME reason". */
 export function readProbe(text: string): Support {
-  const said = new Map(text.split("\n").map((line) => [line.split(" ", 1)[0], line.slice(line.indexOf(" ") + 1)]));
-  const holding = WORKER_LAYERS.filter((layer) => said.get(layer) === "ok");
+  const lines = new Map(text.split("\n").map((line) => [line.split(" ", 1)[0], line.slice(line.indexOf(" ") + 1)]));
+  const holding = WORKER_LAYERS.filter((layer) => lines.get(layer) === "ok");
   const lacking = WORKER_LAYERS.filter((layer) => !holding.includes(layer));
-  return { holding, reasons: new Map(lacking.map((layer) => [layer, said.get(layer) ?? "nothing is known of it"])) };
+  return {
+    holding,
+    reasons: new Map(lacking.map((layer) => [layer, lines.get(layer) ?? "the helper did not report it"])),
+  };
 }
 
 const none = (why: string): Support => ({

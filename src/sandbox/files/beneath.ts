@@ -1,13 +1,14 @@
 /**
- * The files of a session as `/workspace/…`, while its programs may move everything. The kernel resolves a path inside
- * the session's root (openat2, RESOLVE_IN_ROOT), which holds nothing but `workspace`; what was opened stays what it is,
- * and where it lies is asked of the descriptor. There is no moment between a check and a use.
- * Names that are not UTF-8 are listed with replacement characters and cannot be addressed from outside.
- * NOT covered: hard links. Two names of one file in the workspace are two files here.
+ * The files of a session as `/workspace/…`, while its programs may move them. The kernel resolves a path inside the
+ * session's root (openat2, RESOLVE_IN_ROOT), which contains only `workspace`. An open file does not change, and its
+ * path is read from the descriptor. So there is no moment between a check and a use.
+ * Names that are not UTF-8 are listed with replacement characters and cannot be addressed.
+ * NOT covered: hard links. Two names of one file in the workspace count as two files.
  */
 import { closeSync, openSync, readlinkSync } from "node:fs";
 import { AppError } from "../../lib/errors.ts";
 import { takingTurns } from "../../lib/turns.ts";
+import { MINUTE_MS } from "../../lib/units.ts";
 import {
   AS_INSIDE,
   AT_FDCWD,
@@ -31,7 +32,7 @@ import { explained, explainedLater, missing, notAFile, outside, shown, TOP } fro
 import { emptyDirectory, statUnlessGone } from "./beneath_tree.ts";
 
 const MOST_ENTRIES = 1000;
-const DELETE_MS = 60_000; // a program that makes files faster than we remove them is not waited for
+const DELETE_MS = MINUTE_MS; // A program may create files faster than they can be removed.
 
 export type Listing = {
   path: string;
@@ -44,26 +45,26 @@ export type OpenedFile = { fd: number; path: string; stat: Stat };
 export type Owner = { uid: number; gid: number };
 
 export type Beneath = {
-  /** Resolved; a directory with its first thousand names in byte order. */
+  /** Describes a file, or lists the first thousand names of a directory in byte order. Resolves links. */
   list: (path: string) => Promise<Listing>;
-  /** A regular file; the caller closes the descriptor. */
+  /** Opens a regular file; the caller closes the descriptor. */
   openFile: (path: string) => OpenedFile;
-  /** A directory, to be walked; the caller closes the descriptor. */
+  /** Opens a directory; the caller closes the descriptor. */
   openDirectory: (path: string) => number;
-  /** Throws where `path` cannot be that of a file to write or delete; else the same path without `.` and `..`. */
+  /** Returns the path without `.` and `..`. Throws if no file can be written or deleted there. */
   target: (path: string) => string;
-  /** Gives a finished file of ours its name in the workspace, parents made as needed. Replaces a link, never follows it. */
-  place: (from: string, path: string) => { path: string; replaced: boolean };
-  /** The link itself, where it is one. */
+  /** Moves a finished file of the server into the workspace and creates missing parents. Replaces a link, never follows it. */
+  moveIn: (from: string, path: string) => { path: string; replaced: boolean };
+  /** Removes a link itself, not its target. */
   remove: (path: string, options: { recursive: boolean }) => Promise<{ path: string }>;
   close: () => void;
 };
 
-/** `root` is the directory that holds `workspace`. `owner`: of directories that are made here, where we are not it. */
+/** `root` is the directory that contains `workspace`. `owner` gets new directories, unless the server owns them. */
 export const openBeneath = (root: string, owner?: Owner): Beneath =>
   beneath(openSync(root, O.O_RDONLY | O.O_DIRECTORY | O.O_CLOEXEC), owner);
 
-/** The same by the descriptor of the root, which `close` closes. */
+/** Like `openBeneath`, with the descriptor of the root. `close` closes it. */
 export function beneath(fd: number, owner?: Owner): Beneath {
   const prefix = Buffer.concat([readlinkSync(`/proc/self/fd/${fd}`, { encoding: "buffer" }), Buffer.from(`/${TOP}`)]);
 
@@ -73,7 +74,7 @@ export function beneath(fd: number, owner?: Owner): Beneath {
   }
 
   function whereOf(opened: number, path: string): string {
-    const at = placeOf(opened);
+    const at = pathOfFd(opened);
     const below =
       at?.subarray(0, prefix.length).equals(prefix) && (at.length === prefix.length || at[prefix.length] === 47);
     if (!at || !below) throw outside(path);
@@ -82,7 +83,7 @@ export function beneath(fd: number, owner?: Owner): Beneath {
 
   function parentOf(path: string, make: boolean): { dir: number; leaf: string; at: string } {
     const parts = target(path).split("/").slice(2); // "", "workspace"
-    const leaf = parts.pop() as string; // target() has seen to it
+    const leaf = parts.pop() as string; // `target` rejects a path without a name.
     const above = `/${[TOP, ...parts].join("/")}`;
     let dir: number;
     try {
@@ -99,10 +100,10 @@ export function beneath(fd: number, owner?: Owner): Beneath {
     }
   }
 
-  /** From the deepest one that is there; a link on the way may lead anywhere in the workspace. */
+  /** Starts at the deepest existing directory. A link on the path may lead anywhere in the workspace. */
   function makeParents(parts: string[], path: string): number {
     let dir = open(`/${TOP}`, O.O_PATH | O.O_DIRECTORY);
-    let fresh = false; // in one that was just made there is nothing to look for
+    let fresh = false; // A directory that was just created is empty.
     for (let depth = 1; depth <= parts.length; depth++) {
       const above = dir;
       try {
@@ -169,7 +170,7 @@ export function beneath(fd: number, owner?: Owner): Beneath {
         throw error;
       }
     },
-    place(from, path) {
+    moveIn(from, path) {
       const { dir, leaf, at } = parentOf(path, true);
       return within(dir, () =>
         explained(path, fd, () => {
@@ -189,9 +190,13 @@ export function beneath(fd: number, owner?: Owner): Beneath {
           return gone;
         }
         if (!recursive)
-          throw new AppError("invalid_request", `${shown(path)} is a directory: add recursive=true to delete it`, {
-            param: "recursive",
-          });
+          throw new AppError(
+            "invalid_request",
+            `path: ${shown(path)} is a directory: add recursive=true to delete it`,
+            {
+              param: "recursive",
+            },
+          );
         await explainedLater(path, fd, () => emptyDirectory(dir, leaf, DELETE_MS));
         explained(path, fd, () => removeDirAt(dir, leaf));
         return gone;
@@ -201,8 +206,8 @@ export function beneath(fd: number, owner?: Owner): Beneath {
   };
 }
 
-/** Undefined where the path is longer than the kernel can say. */
-function placeOf(fd: number): Buffer | undefined {
+/** Returns undefined if the path is too long for the kernel to report. */
+function pathOfFd(fd: number): Buffer | undefined {
   try {
     return readlinkSync(`/proc/self/fd/${fd}`, { encoding: "buffer" });
   } catch {
@@ -210,7 +215,7 @@ function placeOf(fd: number): Buffer | undefined {
   }
 }
 
-/** Writes go to a path that is read as it is written: `..` in it is no way through a link. */
+/** Resolves `.` and `..` of a write path by text alone, so `..` never passes through a link. */
 function target(path: string): string {
   if (!path.startsWith("/")) throw outside(path);
   const parts: string[] = [];
@@ -220,13 +225,14 @@ function target(path: string): string {
     else parts.push(part);
   }
   if (parts[0] !== TOP) throw outside(path);
-  if (parts.length === 1) throw new AppError("invalid_request", "path: /workspace itself stays", { param: "path" });
+  if (parts.length === 1)
+    throw new AppError("invalid_request", "path: /workspace itself cannot be written or deleted", { param: "path" });
   if (path.endsWith("/"))
-    throw new AppError("invalid_request", `${shown(path)} ends with a slash: name a file`, { param: "path" });
+    throw new AppError("invalid_request", `path: ${shown(path)} ends with a slash: name a file`, { param: "path" });
   return `/${parts.join("/")}`;
 }
 
-/** In memory for a thousand names, whatever the directory holds. */
+/** Keeps at most a thousand names in memory. */
 async function firstOf(dir: number): Promise<Pick<Listing, "entries" | "truncated">> {
   const turn = takingTurns();
   let first: Entry[] = [];

@@ -1,6 +1,6 @@
 /**
- * System calls on directories by descriptor, for trees that others change while we look. A name is one component and
- * relative to a descriptor; names are bytes, because a program may give a file any name but one with a slash or a NUL.
+ * System calls on directories by descriptor, for trees that other programs change at the same time. A name is one
+ * component, relative to a descriptor. Names are bytes, because a file name need not be UTF-8.
  */
 import { closeSync, constants } from "node:fs";
 import { platform } from "../../native/platform/index.ts";
@@ -8,11 +8,11 @@ import { addressOf, NR, syscall } from "../../native/syscalls.ts";
 
 export const O = { ...constants, O_CLOEXEC: 0o2000000, O_PATH: 0o10000000 } as const;
 const RESOLVE = { NO_XDEV: 1n, NO_MAGICLINKS: 2n, NO_SYMLINKS: 4n, BENEATH: 8n, IN_ROOT: 16n } as const;
-/** A path as a program inside sees it: `/` is the descriptor's directory, for `..` and for links too. */
+/** Resolves a path as a program in the jail does: `/` is the directory of the descriptor, also for `..` and links. */
 export const AS_INSIDE = RESOLVE.IN_ROOT | RESOLVE.NO_MAGICLINKS | RESOLVE.NO_XDEV;
-/** One name, which may be a link that is not followed, or `..`. */
+/** For one name, which may be `..` or a link. The link is not followed. */
 export const A_STEP = RESOLVE.NO_MAGICLINKS | RESOLVE.NO_XDEV;
-/** One name, which is no link. */
+/** For one name, which must not be a link. */
 export const THE_NAME = RESOLVE.BENEATH | RESOLVE.NO_SYMLINKS | RESOLVE.NO_MAGICLINKS | RESOLVE.NO_XDEV;
 
 export const AT_FDCWD = -100;
@@ -45,13 +45,14 @@ export class CallError extends Error {
 
 export type Name = string | Uint8Array;
 
-// Of the module, so that they outlive every call; a call is over before the next one fills them.
+// Buffers of the module outlive every call. Calls are synchronous, so no call overwrites the buffers of another.
 const names = [Buffer.alloc(PATH_BYTES), Buffer.alloc(PATH_BYTES)] as const;
 const how = new BigUint64Array(3);
 const answer = Buffer.alloc(32_768);
 const stats = Buffer.alloc(144);
 
-function place(slot: 0 | 1, name: Name): number {
+/** Copies the name into a buffer of its own with a NUL, and returns the address. */
+function pointerTo(slot: 0 | 1, name: Name): number {
   const buffer = names[slot];
   const bytes = typeof name === "string" ? Buffer.from(name) : name;
   if (bytes.length >= PATH_BYTES) throw new CallError("path", 36);
@@ -66,12 +67,12 @@ function must(call: string, result: number): number {
   return result;
 }
 
-/** Never blocks on a FIFO; a rename that came between is tried again. */
+/** Never blocks on a FIFO. Retries if a rename interfered. */
 export function openAt(dir: number, name: Name, flags: number, resolve: bigint, mode = 0): number {
   const more = flags & O.O_PATH ? 0 : O.O_NONBLOCK | O.O_NOCTTY;
   how.set([BigInt(flags | more | O.O_CLOEXEC), BigInt(mode), resolve]);
   for (let left = MOST_TRIES; ; left--) {
-    const fd = syscall(NR.openat2, dir, place(0, name), addressOf(how), how.byteLength);
+    const fd = syscall(NR.openat2, dir, pointerTo(0, name), addressOf(how), how.byteLength);
     if (fd !== -11 || left === 0) return must("openat2", fd);
   }
 }
@@ -82,7 +83,7 @@ export function within<T>(fd: number, use: (fd: number) => T): T {
     const value = use(fd);
     if (value instanceof Promise) {
       later = true;
-      return value.finally(() => closeSync(fd)) as T; // a promise of the same
+      return value.finally(() => closeSync(fd)) as T; // `finally` keeps the type of the promise.
     }
     return value;
   } finally {
@@ -95,7 +96,7 @@ export type Entry = { name: Buffer; kind: Kind };
 const DT: Record<number, Kind> = { 4: "directory", 8: "file", 10: "symlink" };
 const DT_UNKNOWN = 0;
 
-/** The next piece of a directory, some hundreds of names; empty at its end. */
+/** Reads the next few hundred entries of a directory. Returns an empty list at the end. */
 export function entriesOf(dir: number): Entry[] {
   for (;;) {
     const bytes = must("getdents64", syscall(NR.getdents64, dir, addressOf(answer), answer.length));
@@ -114,12 +115,12 @@ export function entriesOf(dir: number): Entry[] {
   }
 }
 
-/** For file systems that do not say it in the directory. */
+/** For file systems that do not store the kind in the directory. */
 function kindAt(dir: number, name: Buffer): Kind {
   try {
     return statAt(dir, name).kind;
   } catch (error) {
-    if (error instanceof CallError) return "other"; // gone meanwhile
+    if (error instanceof CallError) return "other"; // deleted meanwhile
     throw error;
   }
 }
@@ -157,42 +158,45 @@ function readStat(): Stat {
   };
 }
 
-/** Of the link itself, where it is one. */
+/** Does not follow a link. */
 export function statAt(dir: number, name: Name): Stat {
-  must("fstatat", syscall(NR.newfstatat, dir, place(0, name), addressOf(stats), AT_SYMLINK_NOFOLLOW));
+  must("fstatat", syscall(NR.newfstatat, dir, pointerTo(0, name), addressOf(stats), AT_SYMLINK_NOFOLLOW));
   return readStat();
 }
 
 export function statOf(fd: number): Stat {
-  must("fstat", syscall(NR.newfstatat, fd, place(0, ""), addressOf(stats), AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW));
+  must("fstat", syscall(NR.newfstatat, fd, pointerTo(0, ""), addressOf(stats), AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW));
   return readStat();
 }
 
-/** The text of a link that was opened with O_PATH and O_NOFOLLOW. */
+/** Reads the target of a link that was opened with O_PATH and O_NOFOLLOW. */
 export function linkOf(fd: number): Buffer {
-  const bytes = must("readlinkat", syscall(NR.readlinkat, fd, place(0, ""), addressOf(answer), PATH_BYTES));
+  const bytes = must("readlinkat", syscall(NR.readlinkat, fd, pointerTo(0, ""), addressOf(answer), PATH_BYTES));
   return Buffer.from(answer.subarray(0, bytes));
 }
 
 export const makeDirAt = (dir: number, name: Name, mode = 0o755) =>
-  must("mkdirat", syscall(NR.mkdirat, dir, place(0, name), mode));
+  must("mkdirat", syscall(NR.mkdirat, dir, pointerTo(0, name), mode));
 
-/** A second name at the absolute path `to` for a file that is open. Fails across file systems, and where `to` exists. */
+/** Hard-links an open file to the absolute path `to`. Fails across file systems, and if `to` exists. */
 export const linkOpened = (fd: number, to: string) =>
   must(
     "linkat",
-    syscall(NR.linkat, AT_FDCWD, place(0, `/proc/self/fd/${fd}`), AT_FDCWD, place(1, to), AT_SYMLINK_FOLLOW),
+    syscall(NR.linkat, AT_FDCWD, pointerTo(0, `/proc/self/fd/${fd}`), AT_FDCWD, pointerTo(1, to), AT_SYMLINK_FOLLOW),
   );
 
 export const giveAt = (dir: number, name: Name, { uid, gid }: { uid: number; gid: number }) =>
-  must("fchownat", syscall(NR.fchownat, dir, place(0, name), uid, gid, AT_SYMLINK_NOFOLLOW));
+  must("fchownat", syscall(NR.fchownat, dir, pointerTo(0, name), uid, gid, AT_SYMLINK_NOFOLLOW));
 
-export const unlinkAt = (dir: number, name: Name) => must("unlinkat", syscall(NR.unlinkat, dir, place(0, name), 0));
+export const unlinkAt = (dir: number, name: Name) => must("unlinkat", syscall(NR.unlinkat, dir, pointerTo(0, name), 0));
 
 export const removeDirAt = (dir: number, name: Name) =>
-  must("unlinkat", syscall(NR.unlinkat, dir, place(0, name), AT_REMOVEDIR));
+  must("unlinkat", syscall(NR.unlinkat, dir, pointerTo(0, name), AT_REMOVEDIR));
 
-type Place = readonly [dir: number, name: Name];
-/** Replaces what is at `to`, a link itself and not what it points at; with `fresh` it refuses to. */
-export const renameAt = ([fromDir, from]: Place, [toDir, to]: Place, { fresh = false } = {}) =>
-  must("renameat2", syscall(NR.renameat2, fromDir, place(0, from), toDir, place(1, to), fresh ? RENAME_NOREPLACE : 0));
+type DirEntry = readonly [dir: number, name: Name];
+/** Replaces `to`; a link is replaced itself, not its target. With `fresh`, fails if `to` exists. */
+export const renameAt = ([fromDir, from]: DirEntry, [toDir, to]: DirEntry, { fresh = false } = {}) =>
+  must(
+    "renameat2",
+    syscall(NR.renameat2, fromDir, pointerTo(0, from), toDir, pointerTo(1, to), fresh ? RENAME_NOREPLACE : 0),
+  );

@@ -1,27 +1,31 @@
-/** What a path of a session is refused for, in words. */
+/** Errors for paths of a session. */
 import { closeSync } from "node:fs";
 import { AppError } from "../../lib/errors.ts";
 import { asStorageError } from "../../platform/files.ts";
 import { A_STEP, CallError, type Kind, linkOf, O, openAt, statOf } from "./beneath_calls.ts";
 
-/** The one directory of a session's root. */
+/** The only directory in the root of a session. */
 export const TOP = "workspace";
 const MOST_LINKS = 40;
 const MOST_STEPS = 4096;
 
 export const shown = (path: string) => path.slice(0, 200);
 export const outside = (path: string) =>
-  new AppError("path_outside_workspace", `path: ${shown(path)} does not lie in /workspace, or leads out of it`, {
+  new AppError("path_outside_workspace", `path: ${shown(path)} is not in /workspace, or leads out of it`, {
     param: "path",
   });
 export const missing = (path: string) =>
   new AppError("resource_not_found", `No file ${shown(path)}`, { param: "path" });
 export const notAFile = (path: string, kind: Kind) =>
-  new AppError("invalid_request", `${shown(path)} is ${kind === "directory" ? "a directory" : "no regular file"}`, {
-    param: "path",
-  });
+  new AppError(
+    "invalid_request",
+    `path: ${shown(path)} is ${kind === "directory" ? "a directory" : "not a regular file"}`,
+    {
+      param: "path",
+    },
+  );
 
-/** What the kernel refused, in words. Only they depend on a second look: nothing was opened. */
+/** Turns an error of the kernel into a message. The path is examined again only for the message. */
 export function explained<T>(path: string, root: number, call: () => T): T {
   try {
     return call();
@@ -41,7 +45,7 @@ export async function explainedLater<T>(path: string, root: number, call: () => 
 function wordsFor(path: string, root: number, error: unknown): unknown {
   if (!(error instanceof CallError)) return error;
   const wrong = (why: string) =>
-    new AppError("invalid_request", `${shown(path)} ${why}`, { param: "path", cause: error });
+    new AppError("invalid_request", `path: ${shown(path)} ${why}`, { param: "path", cause: error });
   switch (error.code) {
     case "ENOENT":
     case "ENOTDIR":
@@ -55,20 +59,20 @@ function wordsFor(path: string, root: number, error: unknown): unknown {
       return outside(path);
     case "EACCES":
     case "EPERM":
-      return wrong("may not be opened or changed: a directory or file on the way has a mode that forbids it");
+      return wrong("cannot be opened or changed: the mode of a file or directory on the path forbids it");
     case "EISDIR":
     case "ENOTEMPTY":
     case "EEXIST":
       return wrong("is a directory, or is being changed by a program");
     case "EAGAIN":
     case "ESTALE":
-      return wrong("was moved again and again while it was looked up: try again");
+      return wrong("was moved repeatedly during the lookup: try again");
     default:
       return asStorageError(path, "use", error);
   }
 }
 
-/** Where a path that could not be opened would have led: one step at a time, for what may be thousands of them. */
+/** Follows a path that could not be opened, step by step. True if it leads out of the workspace. */
 function leadsOutside(root: number, path: string): boolean {
   const rest = path.split("/").reverse();
   const at: string[] = [];

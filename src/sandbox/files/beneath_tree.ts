@@ -1,4 +1,4 @@
-/** Whole trees that somebody else made: of any depth, size and mode. One descriptor is open for each of a few levels. */
+/** Handles whole trees of any depth, size and mode that other programs made. Few descriptors are open at a time. */
 import { randomBytes } from "node:crypto";
 import { chmodSync, closeSync } from "node:fs";
 import { unlink } from "node:fs/promises";
@@ -24,10 +24,10 @@ import {
 const MOST_LEVELS = 256;
 
 export type Usage = {
-  /** As the disk counts them. */
+  /** Allocated blocks, not file sizes. */
   bytes: number;
   entries: number;
-  /** Something cannot be counted: it lies too deep, or its mode forbids it. */
+  /** True if a directory could not be read, because it is too deep or its mode forbids it. */
   hidden: boolean;
 };
 
@@ -35,8 +35,8 @@ type Level = { fd: number; name: Buffer | undefined; inner: Buffer[] };
 type Visit = (dir: number, entry: Entry, path: () => Buffer) => "stop" | undefined;
 
 /**
- * Every entry below a directory, in constant memory for each level. True: something could not be seen, because it lies
- * too deep or its mode forbids it. What moves meanwhile may be missed, or be met twice.
+ * Visits every entry below a directory, in constant memory for each level. Returns true if a directory could not be
+ * read, because it is too deep or its mode forbids it. Entries that move meanwhile may be missed or visited twice.
  */
 export async function walkTree(dir: number, visit: Visit): Promise<boolean> {
   const turn = takingTurns();
@@ -69,13 +69,13 @@ const SLASH = Buffer.from("/");
 const pathOf = (levels: readonly Level[], last: Buffer): Buffer =>
   Buffer.concat([...levels.flatMap(({ name }) => (name ? [name, SLASH] : [])), last]);
 
-/** What lies below a directory. Stops counting above `most` entries. */
+/** Measures everything below a directory. Stops after `most` entries. */
 export async function measureTree(dir: number, most: number): Promise<Usage> {
   let [bytes, entries] = [0, 0];
   const hidden = await walkTree(dir, (fd, { name, kind }) => {
     const stat = statUnlessGone(fd, name);
     entries++;
-    if (stat) bytes += kind === "directory" ? stat.blocksBytes : stat.blocksBytes / Math.max(1, stat.links); // they share the blocks
+    if (stat) bytes += kind === "directory" ? stat.blocksBytes : stat.blocksBytes / Math.max(1, stat.links); // Hard links share the blocks.
     return entries > most ? "stop" : undefined;
   });
   return { bytes: Math.ceil(bytes), entries, hidden };
@@ -103,7 +103,7 @@ function tryOpen(dir: number, name: Buffer): number | undefined {
 
 const openDir = (dir: number, name: Name) => openAt(dir, name, O.O_RDONLY | O.O_DIRECTORY | O.O_NOFOLLOW, THE_NAME);
 
-/** As `openDir`, whatever its mode was; it is pinned before it is changed. */
+/** Opens a directory of any mode. The descriptor is taken before the mode is changed. */
 function openToEmpty(dir: number, name: Name): number {
   return within(openAt(dir, name, O.O_PATH | O.O_DIRECTORY | O.O_NOFOLLOW, THE_NAME), (pinned) => {
     chmodSync(`/proc/self/fd/${pinned}`, 0o700);
@@ -112,8 +112,8 @@ function openToEmpty(dir: number, name: Name): number {
 }
 
 /**
- * Removes all that lies in the directory `name`. What nests is hoisted into the directory itself and emptied there, so
- * that a tree of any depth takes two descriptors and no path. Throws ENOTEMPTY when others fill it for `mostMs`.
+ * Removes everything in the directory `name`. Nested directories are moved up into the directory itself and emptied
+ * there. So a tree of any depth needs two descriptors and no path. Throws ENOTEMPTY if programs fill it for `mostMs`.
  */
 export async function emptyDirectory(dir: number, name: Name, mostMs: number): Promise<void> {
   const end = performance.now() + mostMs;
@@ -125,7 +125,7 @@ export async function emptyDirectory(dir: number, name: Name, mostMs: number): P
   );
 }
 
-/** `dissolve`: a directory that is not empty. */
+/** `dissolve` empties a nested directory. */
 async function untilEmpty(fd: number, end: number, dissolve: (name: Buffer) => Promise<void>): Promise<void> {
   const turn = takingTurns();
   for (;;) {
@@ -145,7 +145,7 @@ async function untilEmpty(fd: number, end: number, dissolve: (name: Buffer) => P
 
 const AT_ONCE = 32;
 
-/** On other threads: to free the blocks of a large file takes its time. */
+/** Unlinks files in other threads, because freeing the blocks of a large file is slow. */
 async function unlinkAll(fd: number, piece: Entry[]) {
   const files = piece.filter(({ kind }) => kind === "file");
   for (const { name, kind } of piece) if (kind === "symlink" || kind === "other") unlessGone(() => unlinkAt(fd, name));
@@ -155,13 +155,13 @@ async function unlinkAll(fd: number, piece: Entry[]) {
 
 async function unlinkLater(fd: number, name: Buffer) {
   try {
-    await unlink(Buffer.concat([Buffer.from(`/proc/self/fd/${fd}/`), name])); // unlink follows no link at the end
+    await unlink(Buffer.concat([Buffer.from(`/proc/self/fd/${fd}/`), name])); // unlink does not follow a link.
   } catch (error) {
     if (errorCode(error) !== "ENOENT" && errorCode(error) !== "EISDIR") throw error;
   }
 }
 
-/** False: it is there and not empty. */
+/** Returns false if the directory exists and is not empty. */
 function unlessGone(remove: () => unknown): boolean {
   try {
     remove();
@@ -179,7 +179,7 @@ async function whileThere(work: () => Promise<void>) {
     await work();
   } catch (error) {
     const moved = error instanceof CallError && ["ENOENT", "ENOTDIR", "ELOOP", "ENOTEMPTY"].includes(error.code);
-    if (!moved) throw error; // else: the next round sees what is there now
+    if (!moved) throw error; // The next round reads the directory again.
   }
 }
 
@@ -189,7 +189,7 @@ function hoist(from: number, name: Buffer, to: number) {
     move();
   } catch (error) {
     if (!(error instanceof CallError && (error.code === "EACCES" || error.code === "EPERM"))) throw error;
-    closeSync(openToEmpty(from, name)); // a directory that may not be written may not be moved either
+    closeSync(openToEmpty(from, name)); // A directory must be writable to be moved.
     move();
   }
 }

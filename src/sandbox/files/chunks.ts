@@ -1,4 +1,4 @@
-/** Files by descriptor, as they are read. */
+/** Reads files by descriptor, piece by piece. */
 import { closeSync, read } from "node:fs";
 import { promisify } from "node:util";
 
@@ -11,7 +11,7 @@ const readAt = promisify(read) as unknown as (
   position: number,
 ) => Promise<{ bytesRead: number } | number>;
 
-/** Ends early where the file became shorter meanwhile. The descriptor stays open. */
+/** Ends early if the file became shorter meanwhile. The descriptor stays open. */
 export async function* chunksOf(fd: number, { offset, length }: { offset: number; length: number }) {
   for (let at = 0; at < length; ) {
     const buffer = new Uint8Array(Math.min(CHUNK, length - at));
@@ -23,7 +23,7 @@ export async function* chunksOf(fd: number, { offset, length }: { offset: number
   }
 }
 
-/** Closes the descriptor at its end, however that comes. */
+/** Closes the descriptor at the end, after an error and after a cancel. */
 export function streamOf(fd: number, range: { offset: number; length: number }): ReadableStream<Uint8Array> {
   const chunks = chunksOf(fd, range);
   let open = true;

@@ -1,4 +1,4 @@
-/** Files that commands left below a directory of /workspace. Links and devices among them are named, never followed. */
+/** Collects files that commands left below a directory of /workspace. Links and devices are reported, never followed. */
 import { closeSync } from "node:fs";
 import { AppError } from "../../lib/errors.ts";
 import { CallError } from "./beneath_calls.ts";
@@ -8,16 +8,17 @@ import { type ForeignDir, openForeign } from "./foreign_dir.ts";
 import { workspaceOf } from "./sandbox_dir.ts";
 import { openDirectoryAt, openFileAt } from "./steps.ts";
 
-export type Found = { bytes: number /** Another one where the content may be another. */; stamp: string };
+/** `stamp` changes if the content may have changed. */
+export type ScannedFile = { bytes: number; stamp: string };
 export type Scan = {
-  files: Map<string, Found>;
-  /** Path → why it cannot be kept. */
+  files: Map<string, ScannedFile>;
+  /** Path → why it cannot be collected. */
   skipped: Map<string, string>;
-  /** Something could not be seen: it lies too deep, or its mode forbids it. */
+  /** True if a directory could not be read, because it is too deep or its mode forbids it. */
   hidden: boolean;
 };
 
-/** Regular files below an open directory, in the order of the file system. Yields to the event loop. */
+/** Lists regular files below an open directory, in the order of the file system. Yields to the event loop. */
 export async function scanFiles(top: number): Promise<Scan> {
   const scan: Scan = { files: new Map(), skipped: new Map(), hidden: false };
   scan.hidden = await walkTree(top, (dir, { name, kind }, path) => {
@@ -26,7 +27,7 @@ export async function scanFiles(top: number): Promise<Scan> {
     const text = bytes.toString("utf8");
     const stat = kind === "file" ? statUnlessGone(dir, name) : undefined;
     if (!Buffer.from(text).equals(bytes)) scan.skipped.set(text, "its name is not UTF-8");
-    else if (kind !== "file") scan.skipped.set(text, "it is no regular file");
+    else if (kind !== "file") scan.skipped.set(text, "it is not a regular file");
     else if (stat) scan.files.set(text, { bytes: stat.bytes, stamp: `${stat.inode}:${stat.bytes}:${stat.ctimeNs}` });
     return undefined;
   });
@@ -34,24 +35,24 @@ export async function scanFiles(top: number): Promise<Scan> {
 }
 
 const WHY: Record<string, string> = {
-  EACCES: "its mode forbids to read it",
+  EACCES: "its mode does not allow reading",
   ENAMETOOLONG: "its path is too long",
-  ENOENT: "it is gone",
+  ENOENT: "it was deleted meanwhile",
 };
 
 export type Collection = {
   scan: () => Promise<Scan>;
-  /** Why the file cannot be opened. */
+  /** Returns why the file cannot be opened. */
   faultOf: (path: string) => string | undefined;
   sha256: (path: string) => Promise<string>;
-  /** The first `bytes` of a file. It is opened when the first piece is asked for. */
+  /** Streams the first `bytes` of a file. The file is opened at the first read. */
   content: (path: string, bytes: number) => AsyncGenerator<Uint8Array>;
   close: () => void;
 };
 
 /**
- * `below`: a path relative to /workspace. Throws an AppError where that is missing, or where it or a directory above it
- * is a link or a file: what a link leads to is never taken.
+ * `below` is a path relative to /workspace. Throws an AppError if it is missing, or if a part of the path is a link or
+ * a file. Links are never followed.
  */
 export function openCollection(dir: ForeignDir, below: string): Collection {
   const workspace = openForeign(workspaceOf(dir));

@@ -1,4 +1,4 @@
-/** What the server itself writes down beside the directory of a session: lines of text, as many as it has files. */
+/** Notes of the server beside the directory of a session: one line of text for each file. */
 import { createReadStream } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
@@ -8,10 +8,10 @@ import { type ForeignDir, pathOf } from "./foreign_dir.ts";
 
 const PIECE_BYTES = 65_536;
 
-/** No command can reach it: the jail mounts `volumes/<n>`, not the directory above. */
+/** Commands cannot reach this file: the jail mounts `volumes/<n>`, not the directory above. */
 const noteOf = (dir: ForeignDir, n: number): string => join(pathOf(dir.below("volumes")), `${n}.json`);
 
-/** In place of the old one, whole or not at all. */
+/** Replaces the note atomically. */
 export const writeNote = (dir: ForeignDir, n: number, lines: Iterable<string>) =>
   writeStreamAtomic(noteOf(dir, n), pieces(lines));
 
@@ -28,7 +28,7 @@ async function* pieces(lines: Iterable<string>): AsyncGenerator<Uint8Array> {
   yield Buffer.from(text);
 }
 
-/** None where it was never written. */
+/** Yields nothing if there is no note. */
 export async function* readNote(dir: ForeignDir, n: number): AsyncGenerator<string> {
   const path = noteOf(dir, n);
   const turn = takingTurns();

@@ -1,10 +1,10 @@
 /**
- * The directory of a session, or of a custom job:
- *   root/workspace    what its commands see as /workspace; `root` holds nothing else (beneath.ts)
+ * The directory of a session or a custom job:
+ *   root/workspace    /workspace of its commands; `root` contains nothing else (beneath.ts)
  *   volumes/<n>       read-only volumes outside /workspace
- *   volumes/<n>.json  what a writable volume held when it was last written back (notes.ts)
- *   incoming          files on their way in
- * Commands can change `root/workspace` and nothing else; the server alone writes to the rest.
+ *   volumes/<n>.json  the record of a writable volume at the last write-back (notes.ts)
+ *   incoming          uploads in progress
+ * Commands can change only `root/workspace`. The server alone writes to the rest.
  */
 import { closeSync } from "node:fs";
 import { cleanTemp, tempPath } from "../../platform/files.ts";
@@ -22,11 +22,11 @@ const rootOf = (dir: ForeignDir) => dir.below("root");
 const incomingOf = (dir: ForeignDir) => dir.below("incoming");
 const asideOf = (dir: ForeignDir) => dir.below("volumes");
 
-/** For the jail to mount, and for the worker that unpacks an archive. */
+/** The jail mounts it, and the worker that unpacks an archive writes to it. */
 export const workspaceOf = (dir: ForeignDir) => rootOf(dir).below(TOP);
 export const volumeOf = (dir: ForeignDir, n: number) => asideOf(dir).below(String(n));
 
-/** Empty, in place of what was there. */
+/** Creates an empty directory. An existing one is removed first. */
 export async function makeSandboxDir(dir: ForeignDir, owner: Owner | undefined): Promise<void> {
   await removeTree(dir);
   makeDir(dir, { mode: 0o700 });
@@ -37,10 +37,10 @@ export async function makeSandboxDir(dir: ForeignDir, owner: Owner | undefined):
 
 export const hasWorkspace = (dir: ForeignDir): boolean => exists(workspaceOf(dir));
 
-/** Files as `/workspace/…`, while programs may move everything. */
+/** Opens the workspace. Its files are addressed as `/workspace/…`, while programs may move them. */
 export const openWorkspace = (dir: ForeignDir, owner?: Owner): Beneath => beneath(openForeign(rootOf(dir)), owner);
 
-/** Counts up to `most` entries of the workspace. Its own mode is up to its programs. */
+/** Counts up to `most` entries of the workspace. Programs may have changed the mode of the workspace itself. */
 export async function usageOf(dir: ForeignDir, most: number): Promise<Usage> {
   let fd: number;
   try {
@@ -52,8 +52,8 @@ export async function usageOf(dir: ForeignDir, most: number): Promise<Usage> {
   return measureTree(fd, most).finally(() => closeSync(fd));
 }
 
-/** A path of the server's own, for a file that is not yet the session's. */
+/** Path of a temporary file of the server for an upload. */
 export const incomingPath = (dir: ForeignDir): string => tempPath(pathOf(incomingOf(dir)));
 
-/** Removes what a server that was killed left there. */
+/** Removes uploads that a killed server left unfinished. */
 export const cleanIncoming = (dir: ForeignDir, olderThanMs: number) => cleanTemp(pathOf(incomingOf(dir)), olderThanMs);

@@ -1,4 +1,4 @@
-/** Files of volumes and archives on their way into the directory of a session or a job, before its commands run. */
+/** Puts files of volumes and archives into the directory of a session or job before its commands run. */
 import { closeSync } from "node:fs";
 import { chmod, chown, unlink } from "node:fs/promises";
 import { AppError } from "../../lib/errors.ts";
@@ -8,22 +8,22 @@ import { incomingPath, volumeOf, workspaceOf } from "./sandbox_dir.ts";
 import { type Owner, stepsInto } from "./steps.ts";
 import { makeDir } from "./trees.ts";
 
-/** `shared`: a second name of a file of the server, whose mode and owner stay. `gone`: there is nothing to place. */
+/** `shared`: a hard link to a file of the server, which keeps its mode and owner. `gone`: the source is missing. */
 export type Filled = "copied" | "shared" | "gone";
 export type Stage = {
-  /** `fill` writes a temporary file of the server's own, which then gets its name. What had the name is replaced. */
+  /** `fill` writes a temporary file of the server, which is then renamed. An existing file is replaced. */
   put: (path: string, mode: number, fill: (temp: string) => Promise<Filled>) => Promise<Filled>;
   close: () => void;
 };
 
-/** `at`: a path below /workspace, "" for itself; or the number of a volume outside. Made where it is missing. */
+/** `at` is a path below /workspace ("" for /workspace itself), or the number of a volume outside. Creates the directory. */
 export function openStage(dir: ForeignDir, at: string | number, owner: Owner | undefined): Stage {
   const made = { mode: 0o755, owner };
   const shown = typeof at === "number" ? "" : ["/workspace", at].filter((part) => part !== "").join("/");
   const top = typeof at === "number" ? openAside(dir, at, owner) : openInside(dir, at, made);
   let parent = { path: "", fd: -1 };
 
-  /** Files come sorted by path, so the directory of the last one is most often that of the next. */
+  /** Files are sorted by path, so the next file is often in the same directory. */
   function parentOf(names: readonly string[]): number {
     const path = names.join("/");
     if (parent.fd >= 0 && parent.path === path) return parent.fd;
@@ -55,13 +55,13 @@ export function openStage(dir: ForeignDir, at: string | number, owner: Owner | u
   };
 }
 
-/** A temporary file of the server's own, before it is placed. */
+/** Sets mode and owner of a temporary file before it is renamed. */
 export async function makeTheirs(temp: string, mode: number, owner: Owner | undefined) {
   await chmod(temp, mode);
   if (owner) await chown(temp, owner.uid, owner.gid);
 }
 
-/** Removes it, unless it was placed or never made. */
+/** Removes the temporary file, if there is one. */
 export const discard = (temp: string) => unlink(temp).catch(() => {});
 
 function openAside(dir: ForeignDir, n: number, owner: Owner | undefined): number {
@@ -82,7 +82,7 @@ function explained<T>(shown: string, work: () => T): T {
     if (!(error instanceof CallError)) throw error;
     const inTheWay = ["ENOTDIR", "ELOOP", "EISDIR", "ENOTEMPTY", "EEXIST"].includes(error.code);
     if (!inTheWay) throw error;
-    throw new AppError("invalid_request", `${shown} cannot be made: a file, a link or a directory is in its place`, {
+    throw new AppError("invalid_request", `${shown} cannot be created: a file, link or directory is in its place`, {
       cause: error,
     });
   }

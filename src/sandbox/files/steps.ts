@@ -1,4 +1,4 @@
-/** Single steps below an open directory. None of them follows a link. */
+/** Single steps below an open directory. No step follows a link. */
 import { closeSync } from "node:fs";
 import { AppError } from "../../lib/errors.ts";
 import {
@@ -23,7 +23,7 @@ const DIRECTORY = O.O_RDONLY | O.O_DIRECTORY | O.O_NOFOLLOW;
 export const isCode = (error: unknown, ...codes: readonly string[]): boolean =>
   error instanceof Error && codes.includes((error as { code?: unknown }).code as string);
 
-/** The directory `name`, made where it is missing. */
+/** Opens the directory `name`, and creates it if it is missing. */
 export function stepInto(above: number, name: string, made: { mode: number; owner?: Owner | undefined }): number {
   try {
     makeDirAt(above, name, made.mode);
@@ -34,7 +34,7 @@ export function stepInto(above: number, name: string, made: { mode: number; owne
   return openAt(above, name, DIRECTORY, THE_NAME);
 }
 
-/** Through all names, from a directory that stays open. The caller closes what it gets. */
+/** Opens the last of several nested directories. `from` stays open, and the caller closes the result. */
 export function stepsInto(from: number, names: readonly string[], made: { mode: number; owner?: Owner | undefined }) {
   let fd = openAt(from, ".", DIRECTORY, THE_NAME);
   for (const name of names) {
@@ -44,14 +44,14 @@ export function stepsInto(from: number, names: readonly string[], made: { mode: 
   return fd;
 }
 
-const WORDS: Record<Kind, string> = {
+const KIND_NAMES: Record<Kind, string> = {
   symlink: "a symbolic link",
   file: "a file",
   other: "neither a file nor a directory",
   directory: "a directory",
 };
 
-/** A regular file at a relative path. Throws CallError, or an AppError where something else lies there. */
+/** Opens a regular file at a relative path. Throws CallError, or an AppError if it is not a regular file. */
 export function openFileAt(dir: number, path: string, shown = path): OpenedFile {
   let fd: number;
   try {
@@ -68,11 +68,11 @@ export function openFileAt(dir: number, path: string, shown = path): OpenedFile 
 }
 
 const notA = (wanted: "file" | "directory", shown: string, kind: Kind, cause?: unknown) =>
-  new AppError("invalid_request", `${shown} is ${WORDS[kind]}, not a ${wanted}`, { cause });
+  new AppError("invalid_request", `${shown} is ${KIND_NAMES[kind]}, not a ${wanted}`, { cause });
 
 /**
- * A directory at a relative path. `shown` is the path as the user knows it. Throws resource_not_found where it is
- * missing, and names the first part of the path that is no directory.
+ * Opens a directory at a relative path. `shown` is the path that the user knows. Throws resource_not_found if it is
+ * missing. Otherwise the error names the first part of the path that is not a directory.
  */
 export function openDirectoryAt(dir: number, path: string, shown: string): number {
   try {
@@ -82,14 +82,14 @@ export function openDirectoryAt(dir: number, path: string, shown: string): numbe
     const first = firstObstacle(dir, path);
     if (first) throw notA("directory", partOf(shown, path, first.depth), first.kind, error);
     if (error.code === "ENOTDIR" || error.code === "ELOOP")
-      throw new AppError("invalid_request", `${shown} is not a directory all the time: something replaces it`, {
+      throw new AppError("invalid_request", `${shown} is not always a directory: a program replaces it`, {
         cause: error,
       });
     if (error.code === "ENOENT") throw new AppError("resource_not_found", `${shown} is missing`, { cause: error });
     if (error.code === "EACCES")
       throw new AppError(
         "invalid_request",
-        `${shown} cannot be read: its mode, or that of a directory above, forbids it`,
+        `${shown} cannot be read: its mode, or the mode of a parent directory, forbids it`,
         {
           cause: error,
         },
@@ -98,7 +98,7 @@ export function openDirectoryAt(dir: number, path: string, shown: string): numbe
   }
 }
 
-/** `/workspace/a/b` and `workspace/a/b` with a depth of 2 give `/workspace/a`. */
+/** For example `/workspace/a/b` and `workspace/a/b` with a depth of 2 return `/workspace/a`. */
 function partOf(shown: string, path: string, depth: number): string {
   const parts = path.split("/");
   return parts.length === depth ? shown : shown.slice(0, -(parts.slice(depth).join("/").length + 1));

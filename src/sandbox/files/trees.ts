@@ -3,6 +3,7 @@ import { closeSync, constants, fsync, mkdirSync } from "node:fs";
 import { copyFile, open } from "node:fs/promises";
 import { promisify } from "node:util";
 import { takingTurns } from "../../lib/turns.ts";
+import { MINUTE_MS } from "../../lib/units.ts";
 import { errorCode } from "../../platform/files.ts";
 import {
   CallError,
@@ -21,7 +22,7 @@ import { chunksOf } from "./chunks.ts";
 import { type ForeignDir, namesOf, openForeign, openParent, openTop, topOf } from "./foreign_dir.ts";
 import { type OpenedFile, type Owner, openFileAt, stepsInto } from "./steps.ts";
 
-const REMOVE_MS = 600_000; // nothing fills it any more: only a very large tree takes long, and the next round goes on
+const REMOVE_MS = 10 * MINUTE_MS; // Only a very large tree takes this long, and the next run continues.
 
 const flush = promisify(fsync);
 const isGone = (error: unknown) => errorCode(error) === "ENOENT";
@@ -35,7 +36,7 @@ function unlessGone<T>(work: () => T): T | undefined {
   }
 }
 
-/** The directory and those above it; `mode` and `owner` are for those that are made here. */
+/** Makes the directory and its parents. `mode` and `owner` apply to new directories. */
 export function makeDir(dir: ForeignDir, made: { mode?: number; owner?: Owner | undefined } = {}): void {
   mkdirSync(topOf(dir), { recursive: true, mode: 0o700 });
   const top = openTop(dir);
@@ -47,7 +48,7 @@ export function exists(dir: ForeignDir): boolean {
   return at !== undefined && within(at.parent, () => statUnlessGone(at.parent, at.name)?.kind === "directory");
 }
 
-/** Names that are not UTF-8 come with replacement characters. None where the directory is missing. */
+/** Names that are not UTF-8 have replacement characters. Returns an empty list for a missing directory. */
 export async function namesIn(dir: ForeignDir): Promise<string[]> {
   const fd = unlessGone(() => openForeign(dir));
   if (fd === undefined) return [];
@@ -62,7 +63,7 @@ export async function namesIn(dir: ForeignDir): Promise<string[]> {
   });
 }
 
-/** The directory with all that lies in it, whatever its programs made of it; a file or a link by itself. Idempotent. */
+/** Removes the directory and everything in it, or a file or link of this name. Can be called again. */
 export async function removeTree(dir: ForeignDir): Promise<void> {
   const at = unlessGone(() => openParent(dir));
   if (at === undefined) return;
@@ -80,7 +81,7 @@ export async function removeTree(dir: ForeignDir): Promise<void> {
   });
 }
 
-/** Gives the directory another name beside it. False where it is missing. */
+/** Renames the directory within its parent. Returns false if it is missing. */
 export function renameTree(dir: ForeignDir, to: string): boolean {
   const at = unlessGone(() => openParent(dir));
   if (at === undefined) return false;
@@ -105,11 +106,11 @@ export async function bytesIn(dir: ForeignDir): Promise<number> {
   return bytes;
 }
 
-/** A regular file; the caller closes it. Undefined where it is missing. */
+/** Opens a regular file; the caller closes it. Returns undefined if it is missing. */
 export const openFile = (dir: ForeignDir, name: string): OpenedFile | undefined =>
   unlessGone(() => within(openForeign(dir), (fd) => openFileAt(fd, name)));
 
-/** The size of a regular file, without opening it. Undefined where there is none. */
+/** The size of a regular file, or undefined if there is none. Does not open the file. */
 export function fileBytes(dir: ForeignDir, name: string): number | undefined {
   const fd = unlessGone(() => openForeign(dir));
   const stat = fd === undefined ? undefined : within(fd, () => statUnlessGone(fd, name));
@@ -118,11 +119,11 @@ export function fileBytes(dir: ForeignDir, name: string): number | undefined {
 
 export const hasFile = (dir: ForeignDir, name: string): boolean => fileBytes(dir, name) !== undefined;
 
-/** For appending; made with mode 0600 where it is missing. */
+/** Opens a file for appending. A missing file is created with mode 0600. */
 export const openToAppend = (dir: ForeignDir, name: string): number =>
   within(openForeign(dir), (fd) => openAt(fd, name, O.O_RDWR | O.O_APPEND | O.O_CREAT | O.O_NOFOLLOW, THE_NAME, 0o600));
 
-/** Undefined where it is missing. Throws RangeError where it has more than `most` bytes. */
+/** Returns undefined if the file is missing. Throws RangeError if it has more than `most` bytes. */
 export async function readText(dir: ForeignDir, name: string, most: number): Promise<string | undefined> {
   const file = openFile(dir, name);
   if (!file) return undefined;
@@ -134,7 +135,7 @@ export async function readText(dir: ForeignDir, name: string, most: number): Pro
   });
 }
 
-/** A second name at `to`, which is a path of the server; a copy where the file system has no links. */
+/** Hard-links the file to `to`, a path of the server. Copies it if the file system has no hard links. */
 export async function linkFile(dir: ForeignDir, name: string, to: string): Promise<void> {
   const file = openFile(dir, name);
   if (!file) throw new Error(`${name} is missing`);
@@ -150,7 +151,7 @@ export async function linkFile(dir: ForeignDir, name: string, to: string): Promi
   });
 }
 
-/** The content as it is read, in constant memory; the file is open from the first piece to the last. */
+/** Streams the content in constant memory. The file is open from the first piece to the last. */
 export async function* contentOf(dir: ForeignDir, name: string): AsyncGenerator<Uint8Array> {
   const file = openFile(dir, name);
   if (!file) throw new Error(`${name} is missing`);

@@ -1,6 +1,6 @@
 /**
- * Runs a command in a jail. The helper dies with this process, and all of the jail with the helper: nothing has to be
- * cleaned up after a crash.
+ * Runs a command in a jail. The helper dies with this process, and everything in the jail dies with the helper. So a
+ * crash leaves no process behind.
  */
 import { closeSync, readSync, statSync, writeSync } from "node:fs";
 import { memoryFile, neverBlock, pipe, widenPipe } from "../../native/jail/jail.ts";
@@ -8,17 +8,17 @@ import { encodeSpec, type JailOwner } from "./spec.ts";
 import { JAIL_REASONS, type JailEnd, type JailOutput, type JailRun, type JailSpec } from "./types.ts";
 
 export type Jail = {
-  /** Of the helper: jailPath(dataDir). */
+  /** Path of the helper: jailPath(dataDir). */
   path: string;
-  /** For a server that is root: see jailOwner. */
+  /** The user of the command if the server is root: see jailOwner. */
   owner?: JailOwner;
 };
 
 export type JailIo = {
   stdin?: Uint8Array | "ignore";
-  /** A promise is waited for before more is read. */
+  /** A returned promise is awaited before the next read. */
   onOutput?: (output: JailOutput) => void | Promise<void>;
-  /** Of each stream; what comes after is read, counted and dropped. */
+  /** Limit for each stream. Further output is read, counted and dropped. */
   maxBytes?: number;
 };
 
@@ -27,7 +27,7 @@ const STOP_GRACE_MS = 2000;
 const STDIN_PIPE_BYTES = 1 << 20;
 const STDIN_PAUSE_MS = 5;
 
-/** Who runs in a jail when the server is root: the owner of its files, or nobody. Writable mounts must be theirs. */
+/** The user of a jail if the server is root: the owner of the data directory, or `nobody`. It must own writable mounts. */
 export function jailOwner(dataDir: string): JailOwner {
   const { uid, gid } = statSync(dataDir);
   return uid === 0 || gid === 0 ? NOBODY : { uid, gid };
@@ -35,28 +35,28 @@ export function jailOwner(dataDir: string): JailOwner {
 
 export type PreparedJail = {
   cmd: string[];
-  /** The child's descriptors 3 and 4. */
+  /** Descriptors 3 and 4 of the child. */
   stdio: [spec: number, report: number];
-  /** Once, after the spawn: the child has its own copies. */
+  /** Call it once after the spawn: the child has its own copies of the descriptors. */
   spawned: () => void;
-  /** Once, after the child has ended. */
+  /** Call it once after the child has ended. */
   end: () => JailEnd;
-  /** Instead of both, where nothing was spawned. */
+  /** Call it instead of the two others if the spawn failed. */
   discard: () => void;
 };
 
-/** For a caller that spawns by itself: `Bun.spawn(cmd, { env: {}, cwd: "/", stdio: [in, out, err, ...stdio] })`. */
+/** For a caller that spawns the child itself: `Bun.spawn(cmd, { env: {}, cwd: "/", stdio: [in, out, err, ...stdio] })`. */
 export function prepareJail(jail: Jail, spec: JailSpec, probe = false): PreparedJail {
-  const given = memoryFile(encodeSpec(spec, jail.owner ?? NOBODY, probe));
+  const specFd = memoryFile(encodeSpec(spec, jail.owner ?? NOBODY, probe));
   const report = pipe();
   neverBlock(report.read);
   const spawned = () => {
-    closeSync(given);
+    closeSync(specFd);
     closeSync(report.write);
   };
   return {
     cmd: [jail.path],
-    stdio: [given, report.write],
+    stdio: [specFd, report.write],
     spawned,
     end() {
       const line = readLine(report.read);
@@ -70,10 +70,10 @@ export function prepareJail(jail: Jail, spec: JailSpec, probe = false): Prepared
   };
 }
 
-type Own = number | "ignore" | "pipe" | "inherit";
+type Stdio = number | "ignore" | "pipe" | "inherit";
 
-/** The helper with these as the command's stdin, stdout and stderr. */
-export function spawnPrepared<In extends Own, Out extends Own, Err extends Own>(
+/** Spawns the helper. The command gets these as stdin, stdout and stderr. */
+export function spawnPrepared<In extends Stdio, Out extends Stdio, Err extends Stdio>(
   prepared: PreparedJail,
   [stdin, stdout, stderr]: [In, Out, Err],
 ) {
@@ -102,7 +102,7 @@ export function startJailed(jail: Jail, spec: JailSpec, io: JailIo = {}): JailRu
   } finally {
     for (const fd of theirs) closeSync(fd);
   }
-  if (stdin !== undefined) void feed(stdin.write, io.stdin as Uint8Array, child.exited);
+  if (stdin !== undefined) void writeInput(stdin.write, io.stdin as Uint8Array, child.exited);
   let stopping = false;
   const ended = (async (): Promise<JailEnd> => {
     const [out, err] = await Promise.all([
@@ -111,19 +111,19 @@ export function startJailed(jail: Jail, spec: JailSpec, io: JailIo = {}): JailRu
       child.exited,
     ]);
     const end = prepared.end();
-    const unsaid = stopping && end.reason === "setup" ? { reason: "stopped" as const, message: "stopped" } : {};
-    return { ...end, ...unsaid, dropped: { stdout: out, stderr: err } };
+    const stopped = stopping && end.reason === "setup" ? { reason: "stopped" as const, message: "stopped" } : {};
+    return { ...end, ...stopped, dropped: { stdout: out, stderr: err } };
   })();
   const stop = async () => {
     stopping = true;
-    child.kill("SIGTERM"); // the helper ends the jail, waits for it and says so
+    child.kill("SIGTERM"); // The helper kills the jail, waits for it and reports the end.
     const hard = setTimeout(() => child.kill("SIGKILL"), STOP_GRACE_MS);
     return await ended.finally(() => clearTimeout(hard));
   };
   return { pid: child.pid, ended, stop };
 }
 
-/** How many bytes were dropped. Reads on whatever happens: a full pipe would stop the command. */
+/** Returns the number of dropped bytes. Reads until the end, because a full pipe would block the command. */
 async function drain(fd: number, stream: JailOutput["stream"], io: JailIo): Promise<number> {
   let left = io.maxBytes ?? Number.POSITIVE_INFINITY;
   let dropped = 0;
@@ -140,8 +140,8 @@ async function drain(fd: number, stream: JailOutput["stream"], io: JailIo): Prom
   return dropped;
 }
 
-/** A command need not read its input: then this ends with the command. */
-async function feed(fd: number, bytes: Uint8Array, exited: Promise<number>) {
+/** Writes the input. If the command does not read it, this ends together with the command. */
+async function writeInput(fd: number, bytes: Uint8Array, exited: Promise<number>) {
   let over = false;
   void exited.then(() => {
     over = true;
@@ -155,7 +155,7 @@ async function feed(fd: number, bytes: Uint8Array, exited: Promise<number>) {
       if (written === 0) await Bun.sleep(STDIN_PAUSE_MS);
     }
   } catch {
-    // EPIPE: it has closed its input
+    // EPIPE: the command has closed its input.
   } finally {
     closeSync(fd);
   }
@@ -176,19 +176,25 @@ function readLine(fd: number): string {
     const text = buffer.toString("utf8", 0, readSync(fd, buffer));
     return text.split("\n", 1)[0] ?? "";
   } catch {
-    return ""; // EAGAIN: nothing was said
+    return ""; // EAGAIN: the helper reported nothing.
   }
 }
 
 const nullable = (value: string) => (value === "-1" ? null : Number(value));
 
-/** `reason exit_code signal message`; -1 is null. */
+/** Parses `reason exit_code signal message`, where -1 means null. */
 function parseEnd(line: string): JailEnd {
   const [, word, exitCode = "", signal = "", message = ""] = /^(\w+) (-?\d+) (-?\d+) ?(.*)$/.exec(line) ?? [];
   const reason = JAIL_REASONS.find((known) => known === word);
   const none = { stdout: 0, stderr: 0 };
   if (reason === undefined) {
-    return { reason: "setup", exitCode: null, signal: null, message: "the helper ended without a word", dropped: none };
+    return {
+      reason: "setup",
+      exitCode: null,
+      signal: null,
+      message: "the helper ended without a report",
+      dropped: none,
+    };
   }
   return { reason, exitCode: nullable(exitCode), signal: nullable(signal), message, dropped: none };
 }

@@ -1,25 +1,25 @@
 /**
- * What a command of a session sees: the host's programs, read-only, and its own /workspace. Nothing else of the host:
- * no homes, no /etc but what programs cannot do without, no /run, no /var, no sockets.
+ * The root file system of a session: the programs of the host, read-only, and /workspace. Nothing else of the host is
+ * visible: no /home, /run, /var or sockets, and of /etc only what programs need.
  */
 import { lstatSync, readFileSync, readlinkSync } from "node:fs";
 import type { ForeignDir } from "../files/foreign_dir.ts";
 import type { Mount } from "./types.ts";
 
 export type SessionRoot = {
-  /** On the host. */
+  /** Directory on the host. */
   workspace: string | ForeignDir;
-  /** Mounted behind the workspace, so that one may lie in it. */
+  /** Mounted after the workspace, so that a volume may be inside of it. */
   volumes: readonly { from: string | ForeignDir; to: string; writable: boolean }[];
   network: "none" | "host";
-  /** Of /tmp; it is memory, and counted as such. */
+  /** Size of /tmp, which is memory and counts as memory. */
   tmpBytes: number;
 };
 
 const SHM_BYTES = 64 << 20;
-/** On most hosts symlinks into /usr, on some directories of their own. */
+/** These are symlinks into /usr on most hosts, and directories on some. */
 const PROGRAM_DIRS = ["/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"];
-/** Fonts, certificates, the linker's cache and the like: public on every host. */
+/** Certificates, the cache of the linker and similar files. They are public on every host. */
 const PUBLIC_ETC = [
   "/etc/ld.so.cache",
   "/etc/ld.so.conf",
@@ -48,7 +48,7 @@ const TEXTS: Record<string, string> = {
   "/etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\nservices: files\nprotocols: files\n",
 };
 
-/** What every command of a session or a job finds in its environment. */
+/** Environment variables of every command of a session or custom job. */
 export const SESSION_ENV = {
   PATH: "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
   HOME: "/workspace",
@@ -82,7 +82,7 @@ function asOnHost(path: string): Mount[] {
   return [{ kind: "read_only", from: path, to: path }];
 }
 
-/** Its text: on many hosts it is a link to somewhere in /run. */
+/** Copies the text, because /etc/resolv.conf is a link into /run on many hosts. */
 function resolver(): Mount[] {
   try {
     return [{ kind: "file", at: "/etc/resolv.conf", text: readFileSync("/etc/resolv.conf", "utf8") }];

@@ -1,8 +1,8 @@
-/** What the helper reads on its descriptor 3; src/native/jail/spec.c is the other side. */
+/** Encodes the spec that the helper reads from descriptor 3. src/native/jail/spec.c decodes it. */
 import { pathOf } from "../files/foreign_dir.ts";
 import type { JailSpec, Mount } from "./types.ts";
 
-/** Who the helper becomes when the server is root. */
+/** The user that the helper becomes if the server is root. */
 export type JailOwner = { uid: number; gid: number };
 
 const KINDS = {
@@ -58,7 +58,7 @@ function mount(entry: Mount): Buffer {
   }
 }
 
-/** `probe`: everything but the command, to see whether this host can. */
+/** `probe` sets everything up, but runs no command: it checks whether this host can make a jail. */
 export function encodeSpec(spec: JailSpec, owner: JailOwner, probe = false): Buffer {
   const { limits } = spec;
   return Buffer.concat([

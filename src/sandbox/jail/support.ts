@@ -1,4 +1,4 @@
-/** Whether this host can make jails: by making one, in which nothing runs. Else why not, and what to change. */
+/** Checks whether this host can make jails by making an empty one. If not, says why and what to change. */
 import { readFileSync } from "node:fs";
 import { type Jail, prepareJail, spawnPrepared } from "./jail.ts";
 import type { JailSpec, JailSupport } from "./types.ts";
@@ -28,7 +28,7 @@ export async function jailSupport(jail: Jail): Promise<JailSupport> {
   return { ok: false, ...explain(message, setting) };
 }
 
-/** Its first line; undefined where this kernel has no such setting. */
+/** Returns undefined if this kernel has no such setting. */
 function setting(name: string): string | undefined {
   try {
     return readFileSync(`/proc/sys/${name.replaceAll(".", "/")}`, "utf8").trim();
@@ -37,28 +37,28 @@ function setting(name: string): string | undefined {
   }
 }
 
-/** `message` is "step: what the kernel said". */
+/** `message` is "step: error of the kernel". */
 export function explain(message: string, read: (name: string) => string | undefined): { reason: string; fix: string } {
   const step = message.split(":", 1)[0] ?? "";
   if (step === "proc") {
     return {
-      reason: `No /proc of its own: ${message.slice(step.length + 2)}`,
-      fix: "Under systemd take ProtectKernelTunables, ProtectKernelLogs, ProtectHostname, ProtectProc and ProcSubset out of the unit; in a container, run it with --security-opt systempaths=unconfined.",
+      reason: `A jail cannot have its own /proc: ${message.slice(step.length + 2)}`,
+      fix: "Under systemd, remove ProtectKernelTunables, ProtectKernelLogs, ProtectHostname, ProtectProc and ProcSubset from the unit. In a container, use --security-opt systempaths=unconfined.",
     };
   }
   if (step === "mount_setattr") {
-    return { reason: "The kernel is older than 5.12", fix: "Run it on Linux 5.12 or newer." };
+    return { reason: "The kernel is older than 5.12", fix: "Use Linux 5.12 or newer." };
   }
   if (step === "user") {
     return {
-      reason: `The server is root, and cannot become another user (${message})`,
-      fix: "Run it as an ordinary user, or leave it the right to change users (in a container: --cap-add SETUID,SETGID).",
+      reason: `The server is root and cannot change its user (${message})`,
+      fix: "Run the server as an ordinary user, or allow it to change users (in a container: --cap-add SETUID,SETGID).",
     };
   }
   if (step === "helper") {
     return {
-      reason: `The helper did not start (${message})`,
-      fix: "The data directory must allow programs to run: mount it without noexec.",
+      reason: `The helper verk-jail did not start (${message})`,
+      fix: "Mount the data directory without noexec, so that programs in it can run.",
     };
   }
   return explainNamespaces(message, read);
@@ -68,24 +68,24 @@ function explainNamespaces(message: string, read: (name: string) => string | und
   const reason = (why: string) => `${why} (${message})`;
   if (read("kernel.unprivileged_userns_clone") === "0") {
     return {
-      reason: reason("User namespaces are off for ordinary users"),
-      fix: "sysctl -w kernel.unprivileged_userns_clone=1, and the same line in /etc/sysctl.d/verk.conf.",
+      reason: reason("User namespaces are disabled for ordinary users"),
+      fix: "Run sysctl -w kernel.unprivileged_userns_clone=1, and add the setting to /etc/sysctl.d/verk.conf.",
     };
   }
   if (read("user.max_user_namespaces") === "0") {
     return {
-      reason: reason("No user namespaces are allowed"),
-      fix: "sysctl -w user.max_user_namespaces=10000, and the same line in /etc/sysctl.d/verk.conf.",
+      reason: reason("User namespaces are not allowed"),
+      fix: "Run sysctl -w user.max_user_namespaces=10000, and add the setting to /etc/sysctl.d/verk.conf.",
     };
   }
   if (read("kernel.apparmor_restrict_unprivileged_userns") === "1") {
     return {
       reason: reason("AppArmor restricts user namespaces"),
-      fix: "Give the helper verk-jail an AppArmor profile with `userns,`, or sysctl -w kernel.apparmor_restrict_unprivileged_userns=0 (and in /etc/sysctl.d/verk.conf).",
+      fix: "Give the helper verk-jail an AppArmor profile with `userns,`, or run sysctl -w kernel.apparmor_restrict_unprivileged_userns=0 and add the setting to /etc/sysctl.d/verk.conf.",
     };
   }
   return {
-    reason: reason("The host refuses to make namespaces"),
-    fix: "In a container, run it with a seccomp profile that allows clone and mount (--security-opt seccomp=unconfined); under systemd do not set RestrictNamespaces.",
+    reason: reason("The host does not allow namespaces"),
+    fix: "In a container, use a seccomp profile that allows clone and mount (--security-opt seccomp=unconfined). Under systemd, do not set RestrictNamespaces.",
   };
 }

@@ -1,4 +1,4 @@
-/** A process in namespaces of its own, made by the helper `verk-jail` (src/native/jail). */
+/** A jail: a process in its own namespaces, made by the helper `verk-jail` (src/native/jail). */
 import type { ForeignDir } from "../files/foreign_dir.ts";
 
 export type Mount =
@@ -10,17 +10,17 @@ export type Mount =
   | { kind: "devices" } // null, zero, full, random, urandom
   | { kind: "proc" };
 
-/** 0 = no limit. */
+/** 0 means no limit. */
 export type JailLimits = {
   processes: number;
-  /** Of all its processes together. */
+  /** Memory of all processes together. */
   memoryBytes: number;
   openFiles: number;
-  /** Largest single file it may write. */
+  /** Size of the largest file that the command may write. */
   fileBytes: number;
   cpuSeconds: number;
   wallMs: number;
-  /** What may lie under `at`, a writable mount; over it everything in the jail is killed. */
+  /** Limits for the writable mount `at`. Over them, everything in the jail is killed. */
   disk?: { at: string; bytes: number; entries: number };
 };
 
@@ -32,19 +32,19 @@ export type JailSpec = {
   limits: JailLimits;
   /** `host` shares the machine's network. */
   network: "none" | "host";
-  /** `session`: a deny-list for any program. `none`: the program locks itself. */
+  /** The seccomp filter. `session` is a deny-list for any program. With `none` the program restricts itself. */
   filter: "session" | "none";
 };
 
-/** `setup`: it never began; the message says what the host refused. */
+/** `setup`: the command was not started; the message says which step failed. */
 export const JAIL_REASONS = ["exited", "signalled", "timeout", "memory", "disk", "stopped", "setup"] as const;
 export type JailEnd = {
   reason: (typeof JAIL_REASONS)[number];
-  /** Of the command; null where it did not end by itself. */
+  /** Exit code of the command; null if it did not exit by itself. */
   exitCode: number | null;
   signal: number | null;
   message: string;
-  /** Bytes of output beyond what the caller wanted. */
+  /** Bytes of output beyond `maxBytes`. */
   dropped: { stdout: number; stderr: number };
 };
 
@@ -52,9 +52,9 @@ export type JailOutput = { stream: "stdout" | "stderr"; bytes: Uint8Array };
 export type JailRun = {
   readonly pid: number;
   readonly ended: Promise<JailEnd>;
-  /** SIGKILL to everything inside. */
+  /** Kills everything in the jail with SIGKILL. */
   stop: () => Promise<JailEnd>;
 };
 
-/** What this host can do, and otherwise why not and how to change it. */
+/** If this host cannot make jails: the reason and the fix. */
 export type JailSupport = { ok: true } | { ok: false; reason: string; fix: string };

@@ -2,9 +2,9 @@
 import { mkdirSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import type { Ctx } from "../../../context.ts";
-import { oncePer } from "../../../lib/once_per.ts";
 import type { Credentials, Source } from "../../../lib/source.ts";
 import { logRefusal } from "../../../platform/network/dial_log.ts";
+import type { Caller } from "../../../platform/semaphore.ts";
 import { FromConnector, type ToConnector } from "../../../workers/protocol.ts";
 
 export type Refusal = { type: "refused"; code: string; message: string; param: string | null };
@@ -13,70 +13,40 @@ export type Outcome = Result | Refusal;
 export type Progress = { rows: number; bytes: number; total_rows: number | null };
 type Task = { type: "test" } | { type: "validate" } | { type: "read"; path: string };
 type SourceAccess = { source: Source; credentials: Credentials };
-type Options = { signal?: AbortSignal; onProgress?: (progress: Progress) => void };
-
-const MOST_AT_ONCE = 4;
-
-/** Readings take hours: who only looks at a source does not wait for them. */
-const seatsOf = oncePer((_db: Ctx["db"]) => ({ looks: createSeats(MOST_AT_ONCE), reads: createSeats(MOST_AT_ONCE) }));
+type OnProgress = (progress: Progress) => void;
 
 /** Never rejects: a failure is a `Refusal` with the reason. The credentials go to the child and nowhere else. */
-export async function runTask(ctx: Ctx, task: Task, access: SourceAccess, options: Options = {}): Promise<Outcome> {
+export async function runTask(
+  ctx: Ctx,
+  caller: Caller,
+  task: Task,
+  access: SourceAccess,
+  onProgress?: OnProgress,
+): Promise<Outcome> {
   if (ctx.config.offline && access.source.source_type === "hf") return OFFLINE;
-  const { looks, reads } = seatsOf(ctx.db);
-  const leave = await (task.type === "read" ? reads : looks).take(options.signal);
-  if (!leave) return CANCELLED;
+  const { checks, reads } = ctx.state.datasets;
+  const release = await (task.type === "read" ? reads : checks).acquire(caller).catch(() => undefined);
+  if (!release) return CANCELLED;
   try {
     const message = messageFor(ctx, task, access);
-    return task.type === "read" ? await runChild(ctx, message, options) : await probeInTime(ctx, message, options);
+    return task.type === "read"
+      ? await runChild(ctx, message, caller.signal, onProgress)
+      : await checkInTime(ctx, message, caller.signal);
   } catch (error) {
     return { type: "refused", code: "broken", message: (error as Error).message, param: null };
   } finally {
-    leave();
+    release();
   }
 }
 
 /** Bounds the whole task: a source that sends a byte a minute must not hold its permit for ever. */
-async function probeInTime(ctx: Ctx, task: ToConnector, { signal }: Options): Promise<Outcome> {
+async function checkInTime(ctx: Ctx, task: ToConnector, signal: AbortSignal | undefined): Promise<Outcome> {
   const ms = 2 * ctx.config.connectors.validate_timeout_ms;
   const late = AbortSignal.timeout(ms);
-  const outcome = await runChild(ctx, task, { signal: signal ? AbortSignal.any([signal, late]) : late });
+  const outcome = await runChild(ctx, task, signal ? AbortSignal.any([signal, late]) : late);
   if (outcome !== CANCELLED || signal?.aborted) return outcome;
   const message = `The source did not answer within ${ms} ms, which is twice connectors.validate_timeout_ms`;
   return { type: "refused", code: "unreachable", message, param: null };
-}
-
-type Leave = () => void;
-
-function createSeats(count: number) {
-  let free = count;
-  const waiting = new Set<() => void>();
-  const leave: Leave = () => {
-    const [next] = waiting;
-    if (!next) free++;
-    else next();
-  };
-  return {
-    /** Undefined: given up while waiting. */
-    async take(signal?: AbortSignal): Promise<Leave | undefined> {
-      if (signal?.aborted) return undefined;
-      if (free > 0) {
-        free--;
-        return leave;
-      }
-      return await new Promise<Leave | undefined>((done) => {
-        const end = (seat?: Leave) => {
-          waiting.delete(sit);
-          signal?.removeEventListener("abort", go);
-          done(seat);
-        };
-        const sit = () => end(leave);
-        const go = () => end();
-        waiting.add(sit);
-        signal?.addEventListener("abort", go, { once: true });
-      });
-    },
-  };
 }
 
 function messageFor(ctx: Ctx, task: Task, access: SourceAccess): ToConnector {
@@ -94,7 +64,12 @@ function messageFor(ctx: Ctx, task: Task, access: SourceAccess): ToConnector {
     : { ...task, ...common };
 }
 
-function runChild(ctx: Ctx, task: ToConnector, { signal, onProgress }: Options): Promise<Outcome> {
+function runChild(
+  ctx: Ctx,
+  task: ToConnector,
+  signal: AbortSignal | undefined,
+  onProgress?: OnProgress,
+): Promise<Outcome> {
   return new Promise((done) => {
     if (signal?.aborted) return done(CANCELLED);
     let outcome: Outcome | undefined;

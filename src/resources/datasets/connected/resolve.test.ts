@@ -119,31 +119,31 @@ describeWith("a connected source in MinIO", minio, (server) => {
   });
 
   test("cut off in the middle keeps what it has, and goes on from there when it is asked again", async () => {
-    for (let i = 0; i < 12; i++) await put(`rows/${String(i).padStart(2, "0")}.jsonl`, rowsOf(i * 6000, 6000));
+    for (let i = 0; i < 12; i++) await put(`rows/${String(i).padStart(2, "0")}.jsonl`, rowsOf(i * 10_000, 10_000));
     using proxy = cuttingProxy(Number(new URL(server.url).port));
     const id = await connect(`http://127.0.0.1:${proxy.port}`);
-    const whole = rowsOf(0, 72_000);
+    const whole = rowsOf(0, 120_000); // 6 MB: a reading keeps what it has after each 4 MiB
     proxy.cutAfter(Math.floor(whole.length * 0.8), { refuse: true });
     const cut = await resolve(id);
     expect(cut).toMatchObject({ status: "failed", error: { code: expect.stringMatching(/broken|unreachable/) } });
     expect(existsSync(join(app.dir, "datasets", `${id}.part`, "rows.db"))).toBe(true);
     proxy.cut({ refuse: false });
     const before = proxy.bytes;
-    expect(await resolve(id)).toMatchObject({ status: "completed", rows: 72_000 });
+    expect(await resolve(id)).toMatchObject({ status: "completed", rows: 120_000 });
     expect(proxy.bytes - before).toBeLessThan(whole.length * 0.75);
     expect((await exported(id, "@snap-1")) === whole).toBe(true);
     expect(files()).toEqual([`${id}.1.db`]);
   });
 
   test("that changed since it was cut off is read anew", async () => {
-    for (let i = 0; i < 8; i++) await put(`rows/${i}.jsonl`, rowsOf(i * 6000, 6000));
+    for (let i = 0; i < 8; i++) await put(`rows/${i}.jsonl`, rowsOf(i * 12_500, 12_500));
     using proxy = cuttingProxy(Number(new URL(server.url).port));
     const id = await connect(`http://127.0.0.1:${proxy.port}`);
-    proxy.cutAfter(2_000_000, { refuse: true });
+    proxy.cutAfter(4_700_000, { refuse: true });
     expect(await resolve(id)).toMatchObject({ status: "failed" });
     proxy.cut({ refuse: false });
     await put("rows/0.jsonl", rowsOf(1_000_000, 5));
-    expect(await resolve(id)).toMatchObject({ status: "completed", rows: 42_005 });
+    expect(await resolve(id)).toMatchObject({ status: "completed", rows: 87_505 });
     expect((await exported(id, "@snap-1")).slice(0, 300)).toStartWith('{"prompt":"row 1000000"');
   });
 

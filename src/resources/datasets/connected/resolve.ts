@@ -10,7 +10,6 @@ import { transition } from "../../../events/lifecycle.ts";
 import { type PageQuery, page } from "../../../http/answer/pagination.ts";
 import { AppError } from "../../../lib/errors.ts";
 import { newId } from "../../../lib/ids.ts";
-import { oncePer } from "../../../lib/once_per.ts";
 import type { Format } from "../../../lib/rows/format.ts";
 import type { Credentials } from "../../../lib/source.ts";
 import { durable, write } from "../../../platform/db/db.ts";
@@ -20,7 +19,7 @@ import { lacksRoom, mustBeOpen } from "../../storage_usage/service.ts";
 import { machine } from "../machine.ts";
 import { presentResolution } from "../schema.ts";
 import * as datasets from "../service.ts";
-import { discardPart, makingOf, partPath, pathOf } from "../stream/files.ts";
+import { discardPart, partPath, pathOf } from "../stream/files.ts";
 import * as snapshots from "../stream/snapshots.ts";
 import {
   type DatasetRow,
@@ -34,8 +33,7 @@ const RECORD_MS = 1_000;
 const EVENT_MS = 10_000;
 const live = inArray(table.status, ["pending", "running"]);
 
-export type Running = { datasetId: string; abort: AbortController; ended: Promise<ResolutionRow> };
-const runningOf = oncePer((_db: Ctx["db"]) => new Map<string, Running>());
+export type RunningResolution = { datasetId: string; abort: AbortController; ended: Promise<ResolutionRow> };
 
 export type ReadOptions = { credentials: Credentials; jobId?: string | null };
 
@@ -73,16 +71,17 @@ export function begin(ctx: Ctx, dataset: DatasetRow, { credentials, jobId = null
     emit(tx, "dataset_resolution.created", { workspaceId: row.workspaceId, now }, presentResolution(row));
   });
   const abort = new AbortController();
-  const ended = run(ctx, row, credentials, abort).finally(() => runningOf(ctx.db).delete(row.id));
+  const running = ctx.state.datasets.resolutions;
+  const ended = run(ctx, row, credentials, abort).finally(() => running.delete(row.id));
   ended.catch((error) => {
     if (!(error instanceof AppError)) ctx.log.error("reading a source failed", { resolution: row.id, error });
   });
-  runningOf(ctx.db).set(row.id, { datasetId: dataset.id, abort, ended });
+  running.set(row.id, { datasetId: dataset.id, abort, ended });
   return row;
 }
 
 async function run(ctx: Ctx, resolution: ResolutionRow, credentials: Credentials, abort: AbortController) {
-  const { id, datasetId } = resolution;
+  const { id, workspaceId, datasetId } = resolution;
   const signal = AbortSignal.any([abort.signal, ctx.closing]);
   const report = reporter(ctx, id);
   let full: string | undefined;
@@ -96,7 +95,13 @@ async function run(ctx: Ctx, resolution: ResolutionRow, credentials: Credentials
   const dataset = datasets.current(ctx, datasetId);
   const path = partPath(ctx, datasetId);
   const outcome: Outcome = dataset?.source
-    ? await runTask(ctx, { type: "read", path }, { source: dataset.source, credentials }, { signal, onProgress })
+    ? await runTask(
+        ctx,
+        { workspaceId, signal },
+        { type: "read", path },
+        { source: dataset.source, credentials },
+        onProgress,
+      )
     : { type: "refused", code: "cancelled", message: "The dataset was deleted", param: null };
   // The row stays live: the next start fails it.
   if (ctx.closing.aborted) throw new AppError("shutting_down", "The server is shutting down");
@@ -152,7 +157,7 @@ type Read = Extract<Outcome, { type: "read" }>;
 async function keep(ctx: Ctx, id: string, datasetId: string, read: Read): Promise<ResolutionRow> {
   const path = partPath(ctx, datasetId);
   const { rows, bytes, sha256 } = read;
-  const making = makingOf(ctx.db);
+  const { making } = ctx.state.datasets;
   making.add(datasetId);
   try {
     const last = snapshots.newest(ctx, datasetId);
@@ -209,7 +214,7 @@ export function mustGet(ctx: Ctx, dataset: DatasetRow, id: string): ResolutionRo
 /** Resolves when the reading has ended. */
 export async function cancel(ctx: Ctx, dataset: DatasetRow, id: string): Promise<ResolutionRow> {
   const row = mustGet(ctx, dataset, id);
-  const running = runningOf(ctx.db).get(id);
+  const running = ctx.state.datasets.resolutions.get(id);
   running?.abort.abort();
   await running?.ended.catch(() => {}); // The row has the error.
   if (machine.terminal.includes(row.status))
@@ -239,7 +244,7 @@ export async function claim(ctx: Ctx, workspaceId: string, reference: string, gi
   if (!dataset.source || name !== "latest") return snapshots.pin(ctx, workspaceId, reference, given.jobId);
   given.signal?.throwIfAborted();
   const reading = begin(ctx, dataset, given);
-  const running = runningOf(ctx.db).get(reading.id);
+  const running = ctx.state.datasets.resolutions.get(reading.id);
   const ended = running ? await endOrAbort(running, reading.jobId === given.jobId, given.signal) : reading;
   if (ended.status !== "completed" || ended.snapshotNumber === null)
     throw new AppError(
@@ -253,7 +258,11 @@ export async function claim(ctx: Ctx, workspaceId: string, reference: string, gi
 }
 
 /** An aborted caller ends a resolution of its own. It only stops waiting for one that another caller began. */
-async function endOrAbort({ abort, ended }: Running, isOwn: boolean, signal?: AbortSignal): Promise<ResolutionRow> {
+async function endOrAbort(
+  { abort, ended }: RunningResolution,
+  isOwn: boolean,
+  signal?: AbortSignal,
+): Promise<ResolutionRow> {
   if (!signal) return ended;
   const aborted = Promise.withResolvers<never>();
   const onAbort = () => {
@@ -266,5 +275,6 @@ async function endOrAbort({ abort, ended }: Running, isOwn: boolean, signal?: Ab
 
 /** Aborts resolutions whose dataset was deleted. */
 export function endAbandoned(ctx: Ctx) {
-  for (const { datasetId, abort } of runningOf(ctx.db).values()) if (!datasets.current(ctx, datasetId)) abort.abort();
+  for (const { datasetId, abort } of ctx.state.datasets.resolutions.values())
+    if (!datasets.current(ctx, datasetId)) abort.abort();
 }

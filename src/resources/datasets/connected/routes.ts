@@ -31,7 +31,8 @@ export const routes = (ctx: Ctx) => {
       "/connect",
       async ({ request, principal, body, set }) => {
         keepOpen(ctx, request);
-        const source = await checkSource(ctx, body, request.signal);
+        const caller = { workspaceId: principal.workspaceId, signal: request.signal };
+        const source = await checkSource(ctx, caller, body);
         const { name, metadata } = body;
         // A retry is not compared by its credentials: they are not stored, not even as a hash.
         return creates(ctx, { request, principal, body: { name, metadata, source }, set }, () =>
@@ -45,9 +46,9 @@ export const routes = (ctx: Ctx) => {
     )
     .post(
       "/connect/validate",
-      ({ request, body }) => {
+      ({ request, principal, body }) => {
         keepOpen(ctx, request);
-        return validate(ctx, body, request.signal);
+        return validate(ctx, { workspaceId: principal.workspaceId, signal: request.signal }, body);
       },
       {
         ...takes(ValidateSource),

@@ -18,19 +18,19 @@ import type { Append } from "../schema.ts";
 import * as datasets from "../service.ts";
 import { type DatasetRow, datasets as table } from "../table.ts";
 import type { Batch } from "./batch.ts";
-import { hold, mustHold, pathOf, type RowsHandle } from "./files.ts";
+import { hold, mustHold, pathOf } from "./files.ts";
+import type { RowsHandle } from "./open_rows.ts";
 
 type Pending = { batch: Batch; once: Once | undefined; done: (answer: Append) => void; fail: (error: unknown) => void };
-export type Queue = { pending: Pending[]; busy: boolean };
+export type AppendQueue = { pending: Pending[]; busy: boolean };
 type Planned = { pending: Pending; answer: Append; changes: Change[] };
 /** The dataset as it will be after the batches that are planned so far. */
 type StreamState = Pick<DatasetRow, "headRow" | "liveRows" | "bytes" | "format" | "snapshotHeadRow">;
 
 const MOST_BYTES = 64 << 20; // of one commit
 
-
 export function append(ctx: Ctx, id: string, batch: Batch, once?: Once): Promise<Append> {
-  const queues = ctx.state.datasets.appends;
+  const { appends: queues } = ctx.state.datasets;
   const queue = queues.get(id) ?? { pending: [], busy: false };
   queues.set(id, queue);
   return new Promise((done, fail) => {
@@ -39,7 +39,7 @@ export function append(ctx: Ctx, id: string, batch: Batch, once?: Once): Promise
   });
 }
 
-async function drain(ctx: Ctx, id: string, queue: Queue) {
+async function drain(ctx: Ctx, id: string, queue: AppendQueue) {
   queue.busy = true;
   await new Promise(setImmediate); // Batches of the same event loop turn are written together.
   while (queue.pending.length > 0) {
@@ -54,7 +54,7 @@ async function drain(ctx: Ctx, id: string, queue: Queue) {
 }
 
 /** Takes batches in order of arrival, up to `MOST_BYTES`. */
-function take(queue: Queue): Pending[] {
+function take(queue: AppendQueue): Pending[] {
   const taken: Pending[] = [];
   let bytes = 0;
   for (const next of queue.pending) {

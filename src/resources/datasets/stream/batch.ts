@@ -1,7 +1,7 @@
 /** Reads the body of an append: the texts of its rows, and which of them change an earlier row. */
 import type { Ctx } from "../../../context.ts";
-import { callerOf } from "../../../http/audit.ts";
 import { readBytes } from "../../../http/body/read_bytes.ts";
+import { callerOf } from "../../../http/request_state.ts";
 import { AppError } from "../../../lib/errors.ts";
 import { ListExcess, parseWithList } from "../../../lib/json/list.ts";
 import { type Format, isRow, type Row } from "../../../lib/rows/format.ts";

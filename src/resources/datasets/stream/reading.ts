@@ -9,7 +9,8 @@ import { snapshotId } from "../schema.ts";
 import * as datasets from "../service.ts";
 import type { DatasetRow, SnapshotRow } from "../table.ts";
 import { csvOf } from "./csv.ts";
-import { hold, mustHold, pathFor, type RowsHandle } from "./files.ts";
+import { hold, mustHold, pathFor } from "./files.ts";
+import type { RowsHandle } from "./open_rows.ts";
 import * as snapshots from "./snapshots.ts";
 
 /** An open row file, and the last row of it that is visible. `rows` is undefined for a dataset without rows. */

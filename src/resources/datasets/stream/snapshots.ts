@@ -5,7 +5,6 @@ import { emit } from "../../../events/emit.ts";
 import type { PageQuery } from "../../../http/answer/pagination.ts";
 import type { Once } from "../../../http/idempotency.ts";
 import { AppError } from "../../../lib/errors.ts";
-import { oncePer } from "../../../lib/once_per.ts";
 import { openCommit, type Tx, write } from "../../../platform/db/db.ts";
 import { failpoint } from "../../../platform/failpoint.ts";
 import type { Digest } from "../../../platform/rows/hash.ts";
@@ -76,19 +75,14 @@ function cursorOf(ctx: Ctx, row: DatasetRow, after: string): number {
   }
 }
 
-/** One at a time for each dataset: the second finds what the first has cut. */
-const cuttingOf = oncePer((_db: Ctx["db"]) => new Map<string, Promise<unknown>>());
-
 /** Cuts a snapshot. If no row came since the newest snapshot, returns that one. */
-export function cut(ctx: Ctx, id: string, how: CutOptions): Promise<CutResult> {
-  const cutting = cuttingOf(ctx.db);
-  const mine = (cutting.get(id) ?? Promise.resolve()).catch(() => {}).then(() => cutNow(ctx, id, how));
-  cutting.set(id, mine);
-  const forget = () => {
-    if (cutting.get(id) === mine) cutting.delete(id);
-  };
-  mine.then(forget, forget);
-  return mine;
+export async function cut(ctx: Ctx, id: string, how: CutOptions): Promise<CutResult> {
+  const release = await ctx.state.datasets.cuts.acquire({ workspaceId: id });
+  try {
+    return await cutNow(ctx, id, how);
+  } finally {
+    release?.();
+  }
 }
 
 async function cutNow(ctx: Ctx, id: string, { once, ...how }: CutOptions): Promise<CutResult> {

@@ -2,19 +2,20 @@ import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import type { Ctx } from "../../../context.ts";
 import { isId } from "../../../lib/ids.ts";
+import { DAY_MS } from "../../../lib/units.ts";
 import { durable } from "../../../platform/db/db.ts";
 import { cleanTemp } from "../../../platform/files.ts";
 import { endAbandoned, failInterrupted } from "../connected/resolve.ts";
 import * as datasets from "../service.ts";
-import { discard, discardPart, folderOf, makingOf } from "./files.ts";
+import { discard, discardPart, folderOf } from "./files.ts";
 
-const ABANDONED_MS = 24 * 3_600_000; // No upload takes this long: the file is left from a crash.
+const ABANDONED_MS = DAY_MS; // No upload takes this long: the file is left from a crash.
 
 /** Removes row files that belong to no dataset: the dataset was deleted, or a crash interrupted an upload. */
 export async function sweep(ctx: Ctx): Promise<number> {
   const dir = folderOf(ctx);
   endAbandoned(ctx);
-  const making = makingOf(ctx.db);
+  const { making } = ctx.state.datasets;
   const isOrphan = (name: string) => {
     const [id = "", second = ""] = name.split(".");
     if (!isId(id, "ds") || making.has(id)) return false;

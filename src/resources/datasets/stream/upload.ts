@@ -17,7 +17,7 @@ import { mustHaveRoom, withinQuota } from "../../storage_usage/service.ts";
 import { present, UploadFields } from "../schema.ts";
 import * as datasets from "../service.ts";
 import { type DatasetRow, datasets as table } from "../table.ts";
-import { folderOf, makingOf, pathOf } from "./files.ts";
+import { folderOf, pathOf } from "./files.ts";
 
 type RowsUpload = { path: string; rows: number; bytes: number; format: Format; sha256: string };
 type Call = Omit<Creation, "body">;
@@ -126,7 +126,7 @@ async function keep(ctx: Ctx, call: Call, fields: UploadFields, built: RowsUploa
   const { workspaceId } = call.principal;
   const now = ctx.clock.now();
   const id = newId("ds", now);
-  const making = makingOf(ctx.db);
+  const { making } = ctx.state.datasets;
   making.add(id);
   try {
     if (!sameContent(ctx, workspaceId, built.sha256)) await renameDurably(built.path, pathOf(ctx, id));

@@ -3,6 +3,7 @@ import { eq, isNotNull } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import { transition } from "../../../events/lifecycle.ts";
 import { type Tx, write } from "../../../platform/db/db.ts";
+import { beginRun, endRun, runTime } from "../../billing/run_time.ts";
 import * as billing from "../../billing/service.ts";
 import { type Action, machine } from "../machine.ts";
 import { FORGIVEN_AFTER_MS, judgeLoss, restartDelayMs, type Verdict } from "../policy.ts";
@@ -20,9 +21,9 @@ export function move(ctx: Ctx, id: string, action: Action, patch: Patch = {}): D
     const before = current(tx, id);
     if (!before) return undefined;
     const leavesService = action !== "serve" && action !== "place" && action !== "start";
-    const settled = leavesService ? settle(before, now, true) : NOTHING;
+    const settled = leavesService ? settle(ctx, before, { ends: true }) : NOTHING;
     const row = transition(tx, machine, action, { id, now }, { ...settled.patch, ...patch });
-    if (row && settled.bill) billing.charge(tx, settled.bill, now);
+    if (row && settled.bill) charge(ctx, tx, settled, now);
     return row;
   });
 }
@@ -30,14 +31,14 @@ export function move(ctx: Ctx, id: string, action: Action, patch: Patch = {}): D
 type Settled = { patch: Patch; bill: billing.Bill | null };
 const NOTHING: Settled = { patch: {}, bill: null };
 
-/** Pure. The time since the last account becomes uptime and cost. `ends`: no more of it until it serves again. */
-function settle(row: DeploymentRow, now: number, ends: boolean): Settled {
+/** The time since the last account becomes uptime and cost. `ends`: no more of it until the deployment serves again. */
+function settle(ctx: Ctx, row: DeploymentRow, { ends }: { ends: boolean }): Settled {
   if (row.upSince === null) return NOTHING;
-  const ms = Math.max(0, now - row.upSince);
+  const ms = Math.max(0, runTime(ctx, row.id) - row.upSince);
   const bill = billing.billFor({
     workspaceId: row.workspaceId,
     keyId: row.apiKeyId,
-    until: row.upSince + ms,
+    until: ctx.clock.now(),
     kind: "deployment",
     id: row.id,
     label: `Deployment ${row.name}`,
@@ -47,7 +48,7 @@ function settle(row: DeploymentRow, now: number, ends: boolean): Settled {
     count: row.chargedReplicas,
     remainder: row.costRemainder,
   });
-  const since = ends ? null : row.upSince + ms; // where the clock went back: no time twice
+  const since = ends ? null : row.upSince + ms;
   const patch = {
     uptimeMs: row.uptimeMs + ms,
     upSince: since,
@@ -58,10 +59,17 @@ function settle(row: DeploymentRow, now: number, ends: boolean): Settled {
   return { patch, bill };
 }
 
-/** The row takes the account and whatever else, in one commit with the charge. */
-function put(tx: Tx, row: DeploymentRow, { patch, bill }: Settled, now: number) {
-  tx.update(deployments).set(patch).where(eq(deployments.id, row.id)).run();
-  if (bill) billing.charge(tx, bill, now);
+/** In the commit in which the row takes the patch. */
+function charge(ctx: Ctx, tx: Tx, { patch, bill }: Settled, now: number) {
+  if (!bill) return;
+  billing.charge(tx, bill, now);
+  if (patch.upSince === null) endRun(ctx, tx, bill.id);
+}
+
+/** The row takes the account and other changes in one commit with the charge. */
+function put(ctx: Ctx, tx: Tx, row: DeploymentRow, settled: Settled) {
+  tx.update(deployments).set(settled.patch).where(eq(deployments.id, row.id)).run();
+  charge(ctx, tx, settled, ctx.clock.now());
 }
 
 export const MINUTE_MS = 60_000;
@@ -72,33 +80,32 @@ export const MINUTE_MS = 60_000;
  */
 export function keepAccount(ctx: Ctx, row: DeploymentRow, replicas: number) {
   if (row.upSince === null) return;
-  const now = ctx.clock.now();
   const count = Math.max(1, replicas);
-  const due = now - row.upSince >= MINUTE_MS || count !== row.chargedReplicas;
-  const forgiven = row.attempts > 0 && now - row.upSince >= FORGIVEN_AFTER_MS;
+  const ms = runTime(ctx, row.id) - row.upSince;
+  const due = ms >= MINUTE_MS || count !== row.chargedReplicas;
+  const forgiven = row.attempts > 0 && ms >= FORGIVEN_AFTER_MS;
   if (!due && !forgiven) return;
   write(ctx.db, (tx) => {
     const fresh = current(tx, row.id);
     if (fresh?.status !== "serving") return;
-    const { patch, bill } = settle(fresh, now, false);
+    const { patch, bill } = settle(ctx, fresh, { ends: false });
     const more = { chargedReplicas: count, ...(forgiven ? { attempts: 0, error: null } : {}) };
-    put(tx, fresh, { patch: { ...patch, ...more }, bill }, now);
+    put(ctx, tx, fresh, { patch: { ...patch, ...more }, bill });
   });
 }
 
 /** Before an orderly stop: nothing of the present minute is lost. */
 export function keepAllAccounts(ctx: Ctx) {
-  const now = ctx.clock.now();
   write(ctx.db, (tx) => {
     for (const row of tx.select().from(deployments).where(isNotNull(deployments.upSince)).all())
-      put(tx, row, settle(row, now, true), now);
+      put(ctx, tx, row, settle(ctx, row, { ends: true }));
   });
 }
 
 export function serve(ctx: Ctx, id: string): DeploymentRow | undefined {
   const now = ctx.clock.now();
   const startedAt = current(ctx.db, id)?.startedAt ?? now;
-  return move(ctx, id, "serve", {
+  const row = move(ctx, id, "serve", {
     parked: false,
     waking: false,
     error: null,
@@ -109,6 +116,8 @@ export function serve(ctx: Ctx, id: string): DeploymentRow | undefined {
     billedUntil: now,
     chargedReplicas: 1,
   });
+  if (row) beginRun(ctx, id);
+  return row;
 }
 
 export const park = (ctx: Ctx, id: string) => move(ctx, id, "park", { parked: true });

@@ -64,7 +64,7 @@ export async function findHere(ctx: Ctx, workspaceId: string, { files: wanted }:
   return (await Promise.all(found)).map((each) => each !== undefined);
 }
 
-type Ask = { asker: signed.Asker; id: string; body: CreatePresignedUpload; here: boolean[] };
+type Ask = { asker: signed.Call; id: string; body: CreatePresignedUpload; here: boolean[] };
 
 /** Takes the place of what was asked for before: that is called off. */
 export function presign(ctx: Ctx, { asker, id, body, here }: Ask): PresignedUpload {

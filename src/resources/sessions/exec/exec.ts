@@ -4,12 +4,12 @@ import type { Ctx } from "../../../context.ts";
 import type { SseMessage } from "../../../http/answer/sse.ts";
 import { AppError } from "../../../lib/errors.ts";
 import { newId } from "../../../lib/ids.ts";
+import { MIB } from "../../../lib/units.ts";
 import { openWorkspace, volumeOf, workspaceOf } from "../../../sandbox/files/sandbox_dir.ts";
 import { startJailed } from "../../../sandbox/jail/jail.ts";
 import { sessionJail } from "../../../sandbox/jail/session_jail.ts";
 import { SESSION_ENV, sessionMounts } from "../../../sandbox/jail/session_root.ts";
 import type { JailEnd, JailSpec } from "../../../sandbox/jail/types.ts";
-import { during, liveOf } from "../live.ts";
 import type { CreateExec, Exec } from "../schema.ts";
 import * as sessions from "../service.ts";
 import type { SessionRow } from "../table.ts";
@@ -22,7 +22,6 @@ import { takeSlot } from "./slots.ts";
 
 const DEFAULT_SECONDS = 300;
 const OPEN_FILES = 1024;
-const MIB = 1_048_576;
 const TMP_SHARE = 4; // /tmp is memory. It gets a quarter of the memory limit.
 
 export type AdmittedExec = {
@@ -45,9 +44,9 @@ export async function admit(ctx: Ctx, row: SessionRow, body: CreateExec, left: A
       param: "/timeout_seconds",
     });
   requireDirectory(ctx, row, body.cwd);
-  const live = liveOf(ctx, row);
+  const live = ctx.state.sessions.of(row);
   const signal = AbortSignal.any([left, live.ending.signal, ctx.closing]);
-  const release = await during(ctx, live, () => takeSlot(ctx, row.workspaceId, signal));
+  const release = await live.use(ctx.clock, () => takeSlot(ctx, row.workspaceId, signal));
   const fresh = sessions.find(ctx, row.id) ?? row;
   if (fresh.status !== "ready") {
     release();
@@ -111,8 +110,8 @@ type OnText = (stream: "stdout" | "stderr", text: string) => void;
 
 function start(ctx: Ctx, admitted: AdmittedExec, onText: OnText): Promise<Exec> {
   const { row, release } = admitted;
-  const live = liveOf(ctx, row);
-  return during(ctx, live, async () => {
+  const live = ctx.state.sessions.of(row);
+  return live.use(ctx.clock, async () => {
     try {
       live.running++;
       sessions.countExec(ctx, row.id);
@@ -145,7 +144,7 @@ async function jailed(ctx: Ctx, { row, body, seconds, signal }: AdmittedExec, on
   const duration_ms = Math.round(performance.now() - began);
   const truncated = end.dropped.stdout + end.dropped.stderr > 0;
   if (!truncated) output.end(); // After a truncation the last character may be incomplete; drop it.
-  if (end.reason === "disk") liveOf(ctx, row).mayBeFull = true;
+  if (end.reason === "disk") ctx.state.sessions.of(row).mayBeFull = true;
   const volume_errors = await writeBack(ctx, row);
   return { ...of, ...outcomeOf(end), ...silent, truncated, duration_ms, warning, volume_errors };
 }

@@ -1,30 +1,16 @@
-/** Commands at the same time, in all sessions: in fair turns, and one place is kept for whoever runs none. */
 import type { Ctx } from "../../../context.ts";
 import { AppError } from "../../../lib/errors.ts";
-import { oncePer } from "../../../lib/once_per.ts";
-import { Semaphore } from "../../../platform/semaphore.ts";
 
 const MOST_WAIT_MS = 30_000;
-const MOST_WAITING = 1_000;
 
-const slotsOf = oncePer(
-  ({ sessions }: Ctx["config"]) => new Semaphore({ permits: sessions.execs, maxWaiting: MOST_WAITING, keepsOne: true }),
-);
-
-/** Gives the way to free it. Throws `no_capacity` when it takes too long, and when nobody waits any more. */
-export async function takeSlot(
-  ctx: Pick<Ctx, "config" | "clock">,
-  workspaceId: string,
-  signal: AbortSignal,
-): Promise<() => void> {
+/** Waits for a permit to run a command. Throws `no_capacity` after `MOST_WAIT_MS`, and if `signal` aborts. */
+export async function takeSlot(ctx: Ctx, workspaceId: string, signal: AbortSignal): Promise<() => void> {
   const timeout = { clock: ctx.clock, ms: MOST_WAIT_MS };
-  const release = await slotsOf(ctx.config)
-    .acquire({ workspaceId, signal }, { timeout })
-    .catch(() => undefined);
+  const release = await ctx.state.sessions.execs.acquire({ workspaceId, signal }, { timeout }).catch(() => undefined);
   if (release) return release;
   throw new AppError(
     "no_capacity",
-    `${ctx.config.sessions.execs} commands run in the sessions of this server: try again later`,
+    `This server runs ${ctx.config.sessions.execs} commands at a time (sessions.execs): try again later`,
     { retryAfterSeconds: 10 },
   );
 }

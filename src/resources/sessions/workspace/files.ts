@@ -9,7 +9,7 @@ import { streamOf } from "../../../sandbox/files/chunks.ts";
 import { type Beneath, incomingPath, openWorkspace } from "../../../sandbox/files/sandbox_dir.ts";
 import { discard, makeTheirs } from "../../../sandbox/files/stage.ts";
 import { sessionOwner } from "../../../sandbox/jail/session_jail.ts";
-import { during, type Live, liveOf } from "../live.ts";
+import type { LiveSession } from "../live.ts";
 import * as sessions from "../service.ts";
 import type { SessionRow } from "../table.ts";
 import { isInWorkspace } from "./mount_paths.ts";
@@ -20,9 +20,9 @@ import { writeBack } from "./write_back.ts";
 const MOST_LEVELS = 200;
 
 /** Opens the workspace for one call and closes it at the end. */
-function using<T>(ctx: Ctx, row: SessionRow, work: (beneath: Beneath, live: Live) => Promise<T>): Promise<T> {
-  const live = liveOf(ctx, row);
-  return during(ctx, live, async () => {
+function using<T>(ctx: Ctx, row: SessionRow, work: (beneath: Beneath, live: LiveSession) => Promise<T>): Promise<T> {
+  const live = ctx.state.sessions.of(row);
+  return live.use(ctx.clock, async () => {
     const beneath = openWorkspace(dirOf(ctx, row.id), sessionOwner(ctx.config.data_dir));
     try {
       return await work(beneath, live);
@@ -80,12 +80,12 @@ export const put = (ctx: Ctx, row: SessionRow, path: string, request: Request) =
       });
       await makeTheirs(temp, 0o644, sessionOwner(ctx.config.data_dir));
       requireStillReady(ctx, row);
-      const placed = beneath.place(temp, path);
-      if (placed.replaced) live.usage = undefined;
-      else addUsage(live, bytes, placed.path);
+      const { path: at, replaced } = beneath.moveIn(temp, path);
+      if (replaced) live.usage = undefined;
+      else addUsage(live, bytes, at);
       const volume_errors = await writeBack(ctx, row);
-      const written = { object: "session.file" as const, session_id: row.id, path: placed.path, size: bytes, sha256 };
-      return { replaced: placed.replaced, written: { ...written, volume_errors } };
+      const written = { object: "session.file" as const, session_id: row.id, path: at, size: bytes, sha256 };
+      return { replaced, written: { ...written, volume_errors } };
     } finally {
       meter.close();
       await discard(temp);
@@ -108,7 +108,7 @@ export const remove = (ctx: Ctx, row: SessionRow, path: string, recursive: boole
   });
 
 /** Uploads at the same time share the space that is left. */
-function metered(ctx: Ctx, live: Live, maxBytes: number) {
+function metered(ctx: Ctx, live: LiveSession, maxBytes: number) {
   let mine = 0;
   const others = live.incomingBytes;
   return {

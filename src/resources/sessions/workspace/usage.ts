@@ -2,13 +2,13 @@
 import type { Ctx } from "../../../context.ts";
 import { formatBytes } from "../../../lib/bytes.ts";
 import { AppError } from "../../../lib/errors.ts";
+import { MIB } from "../../../lib/units.ts";
 import { usageOf as measureWorkspace, type Usage } from "../../../sandbox/files/sandbox_dir.ts";
 import type { JailLimits } from "../../../sandbox/jail/types.ts";
-import { type Live, liveOf } from "../live.ts";
+import type { LiveSession } from "../live.ts";
 import type { SessionRow } from "../table.ts";
 import { dirOf } from "./paths.ts";
 
-const MIB = 1_048_576;
 const SPARE_BYTES = MIB;
 const SPARE_ENTRIES = 16;
 
@@ -21,7 +21,7 @@ const measure = (ctx: Ctx, row: SessionRow): Promise<Usage> =>
   measureWorkspace(dirOf(ctx, row.id), quotaOf(ctx).entries * 2);
 
 /** A running command changes the usage at any moment. A measurement is cached only if no command runs. */
-async function usageOf(ctx: Ctx, row: SessionRow, live: Live): Promise<Usage> {
+async function usageOf(ctx: Ctx, row: SessionRow, live: LiveSession): Promise<Usage> {
   const cached = live.running === 0 ? live.usage : undefined;
   const usage = cached ?? (await measure(ctx, row));
   live.usage = live.running === 0 ? usage : undefined;
@@ -38,7 +38,7 @@ type DiskLimits = Pick<JailLimits, "disk" | "fileBytes"> & { warning: string | n
  * current usage and a small reserve.
  */
 export async function diskLimits(ctx: Ctx, row: SessionRow): Promise<DiskLimits> {
-  const live = liveOf(ctx, row);
+  const live = ctx.state.sessions.of(row);
   const quota = quotaOf(ctx);
   const at = "/workspace";
   if (!live.mayBeFull) return { disk: { at, ...quota }, fileBytes: quota.bytes, warning: null };
@@ -61,7 +61,7 @@ export async function diskLimits(ctx: Ctx, row: SessionRow): Promise<DiskLimits>
 
 /** Returns how many bytes an upload may have. Throws if no space is left, or less than `announced`. */
 export async function roomFor(ctx: Ctx, row: SessionRow, announced: number | undefined): Promise<number> {
-  const live = liveOf(ctx, row);
+  const live = ctx.state.sessions.of(row);
   const quota = quotaOf(ctx);
   const left = (usage: Usage) =>
     usage.entries + SPARE_ENTRIES > quota.entries ? 0 : quota.bytes - usage.bytes - live.incomingBytes;
@@ -86,7 +86,7 @@ export function noRoom(ctx: Pick<Ctx, "config">): AppError {
 }
 
 /** Adds an upload to the cached usage, with the directories that it may have created. */
-export function addUsage(live: Live, bytes: number, path: string) {
+export function addUsage(live: LiveSession, bytes: number, path: string) {
   if (!live.usage) return;
   const entries = path.split("/").length;
   live.usage = {

@@ -13,7 +13,6 @@ import { type Beneath, openWorkspace } from "../../../sandbox/files/sandbox_dir.
 import * as mounting from "../../volumes/materialize.ts";
 import * as volumes from "../../volumes/service.ts";
 import type { VolumeRow } from "../../volumes/table.ts";
-import { liveOf } from "../live.ts";
 import type { VolumeErrors } from "../schema.ts";
 import type { Mount, SessionRow } from "../table.ts";
 import { dirOf } from "./paths.ts";
@@ -43,7 +42,7 @@ export async function recordCopy(ctx: Ctx, row: SessionRow, i: number, hashes: R
 /** Returns the files that could not be written back. Runs one at a time for each session. */
 export function writeBack(ctx: Ctx, row: SessionRow): Promise<VolumeErrors> {
   if (row.volumes.every(({ readOnly }) => readOnly)) return Promise.resolve([]);
-  const live = liveOf(ctx, row);
+  const live = ctx.state.sessions.of(row);
   const mine = live.syncing.then(() => syncAll(ctx, row));
   live.syncing = mine.catch(() => {});
   return mine;

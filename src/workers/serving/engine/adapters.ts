@@ -4,7 +4,8 @@
  * earlier adapter of the same name is not mistaken for one of the new.
  */
 import { ptr } from "bun:ffi";
-import { cstr, type Llama, must, type Ptr } from "../../../native/llama/symbols.ts";
+import { cstr, must, type Ptr } from "../../../native/ffi.ts";
+import type { Llama } from "../../../native/llama/symbols.ts";
 
 export type Adapter = {
   key: number;

@@ -1,6 +1,7 @@
 /** A llama_batch that is filled anew for every step. Its arrays never move: their addresses are taken once. */
 import { ptr } from "bun:ffi";
-import type { Llama, Ptr } from "../../../native/llama/symbols.ts";
+import type { Ptr } from "../../../native/ffi.ts";
+import type { Llama } from "../../../native/llama/symbols.ts";
 
 export class Batch {
   readonly capacity: number;

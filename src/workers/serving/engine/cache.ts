@@ -1,5 +1,6 @@
 /** The native cache of keys and values, slot by slot, and what this program knows of its content: the two never part. */
-import type { Llama, Ptr } from "../../../native/llama/symbols.ts";
+import type { Ptr } from "../../../native/ffi.ts";
+import type { Llama } from "../../../native/llama/symbols.ts";
 import { newSlots, type PlaceRules, place, type Slot } from "./slots.ts";
 
 export type CacheOptions = {

@@ -3,7 +3,8 @@
  * prompts of those that begin. A sequence owns a slot from the first token of its prompt to its end; what it leaves in
  * the cache serves whoever begins alike.
  */
-import type { Llama, Ptr } from "../../../native/llama/symbols.ts";
+import type { Ptr } from "../../../native/ffi.ts";
+import type { Llama } from "../../../native/llama/symbols.ts";
 import type { Adapters } from "./adapters.ts";
 import { Cache } from "./cache.ts";
 import { Composer } from "./composer.ts";

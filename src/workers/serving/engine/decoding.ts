@@ -1,5 +1,6 @@
 /** One open model on the decoding thread: what is loaded, who decodes, and the end of it. */
 import { readFileSync } from "node:fs";
+import { cstr, must, type Ptr, text } from "../../../native/ffi.ts";
 import {
   type Device,
   freeBytes,
@@ -8,7 +9,7 @@ import {
   loadModel,
   openContext,
 } from "../../../native/llama/load.ts";
-import { cstr, type Llama, must, openLlama, type Ptr, text } from "../../../native/llama/symbols.ts";
+import { type Llama, openLlama } from "../../../native/llama/symbols.ts";
 import { pageBytes } from "../../../native/platform/index.ts";
 import { Adapters } from "./adapters.ts";
 import { Decoder } from "./decoder.ts";

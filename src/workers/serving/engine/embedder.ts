@@ -4,8 +4,9 @@
  * a batch, which is why the parts are small.
  */
 import { toArrayBuffer } from "bun:ffi";
+import { must, type Ptr } from "../../../native/ffi.ts";
 import { openContext } from "../../../native/llama/load.ts";
-import { type Llama, must, type Ptr } from "../../../native/llama/symbols.ts";
+import type { Llama } from "../../../native/llama/symbols.ts";
 import type { Adapter, Adapters } from "./adapters.ts";
 import { Batch } from "./batch.ts";
 

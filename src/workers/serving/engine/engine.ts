@@ -1,6 +1,7 @@
 /** Engines are opened here; what they do is in threaded_engine.ts. */
 import { compiled } from "../../../native/bundle/embedded.ts";
-import { openLlama, type Ptr } from "../../../native/llama/symbols.ts";
+import type { Ptr } from "../../../native/ffi.ts";
+import { openLlama } from "../../../native/llama/symbols.ts";
 import { openGrammar } from "./sampling/sampler.ts";
 import type { FromThread, OpenMessage } from "./thread/messages.ts";
 import { ThreadedEngine } from "./thread/threaded_engine.ts";

@@ -1,4 +1,5 @@
-import type { Llama, Ptr } from "../../../native/llama/symbols.ts";
+import type { Ptr } from "../../../native/ffi.ts";
+import type { Llama } from "../../../native/llama/symbols.ts";
 
 export const TEXT = 0;
 /** A control token that does not end a text. */

@@ -1,6 +1,7 @@
 /** Text ⇄ tokens, on the thread that asks: a vocabulary may be read by all threads at once. */
 import { ptr } from "bun:ffi";
-import { type Llama, must, type Ptr, text } from "../../../native/llama/symbols.ts";
+import { must, type Ptr, text } from "../../../native/ffi.ts";
+import type { Llama } from "../../../native/llama/symbols.ts";
 
 /** Control tokens that a person must see: without them a tool call or a thought could not be told from an answer. */
 const SPOKEN = new Set([

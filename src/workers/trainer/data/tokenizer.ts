@@ -1,6 +1,8 @@
 /** A model's vocabulary and chat template, without its weights. */
+
+import { cstr, text } from "../../../native/ffi.ts";
 import { loadModel } from "../../../native/llama/load.ts";
-import { cstr, openLlama, text } from "../../../native/llama/symbols.ts";
+import { openLlama } from "../../../native/llama/symbols.ts";
 import { Vocab } from "../../serving/engine/vocab.ts";
 
 export type Tokenizer = {

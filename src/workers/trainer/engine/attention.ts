@@ -3,8 +3,9 @@
  * along the queries: then gradients of keys and values add up by themselves. There is no backward pass of flash
  * attention in ggml; queries go in blocks, so that memory is T × block instead of T × T.
  */
+
+import { must } from "../../../native/ffi.ts";
 import { shapeOf, stridesOf } from "../../../native/ggml/symbols.ts";
-import { must } from "../../../native/llama/symbols.ts";
 import { outer } from "./ops.ts";
 import type { Tape, Tensor } from "./tape.ts";
 

@@ -4,6 +4,7 @@
  * activations, and the way back looks them up again instead of keeping them.
  */
 import { openRandom, seedOf } from "../../../lib/random.ts";
+import { must } from "../../../native/ffi.ts";
 import {
   allocate,
   type Backend,
@@ -14,7 +15,6 @@ import {
   TYPE,
 } from "../../../native/ggml/ggml.ts";
 import { shapeOf } from "../../../native/ggml/symbols.ts";
-import { must } from "../../../native/llama/symbols.ts";
 import type { Tape, Tensor } from "./tape.ts";
 
 const PATTERNS = 512; // a power of two

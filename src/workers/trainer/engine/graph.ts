@@ -3,8 +3,8 @@
  * into which the weights of the tokens go that were computed from them. Both halves share their memory.
  */
 import { ptr } from "bun:ffi";
+import { must } from "../../../native/ffi.ts";
 import { newContext, OutOfMemory } from "../../../native/ggml/ggml.ts";
-import { must } from "../../../native/llama/symbols.ts";
 import { GRAPH_WORDS } from "../../../native/shim/shim.ts";
 import { buildFused, canFuse } from "./fused/fused.ts";
 import { tokenScores } from "./head.ts";

@@ -3,8 +3,9 @@
  * which every method reduces to. Tokens go in chunks, so that the table of all probabilities never exists at once; with
  * more than one chunk the probabilities are computed again on the way back.
  */
+
+import { must } from "../../../native/ffi.ts";
 import { shapeOf, stridesOf } from "../../../native/ggml/symbols.ts";
-import { must } from "../../../native/llama/symbols.ts";
 import { scale } from "./ops.ts";
 import { Tape, type Tensor } from "./tape.ts";
 

@@ -1,7 +1,8 @@
 /** The operations of a transformer, each with its gradient. Shapes as ggml counts them: the row comes first. */
+
+import { must } from "../../../native/ffi.ts";
 import { isQuantized, TYPE } from "../../../native/ggml/ggml.ts";
 import { shapeOf, stridesOf, typeOf } from "../../../native/ggml/symbols.ts";
-import { must } from "../../../native/llama/symbols.ts";
 import type { Yarn } from "./architecture.ts";
 import type { Tape, Tensor } from "./tape.ts";
 

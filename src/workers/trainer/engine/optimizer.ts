@@ -2,6 +2,8 @@
  * AdamW over the sums of gradients, on the device. The norm of all gradients is computed there too; the host reads one
  * number, decides how much they are scaled down, and writes a few.
  */
+
+import { must } from "../../../native/ffi.ts";
 import {
   allocate,
   type Context,
@@ -13,7 +15,6 @@ import {
   putBytes,
   TYPE,
 } from "../../../native/ggml/ggml.ts";
-import { must } from "../../../native/llama/symbols.ts";
 import type { Tensor } from "./tape.ts";
 import type { Trainable, Weights } from "./weights.ts";
 

@@ -3,9 +3,10 @@
  * remembers how to add its backward ones. ggml's own is not used: it cannot weight tokens, wants every weight in F32,
  * and knows no recomputation.
  */
+
+import { must } from "../../../native/ffi.ts";
 import type { Ggml, Ptr } from "../../../native/ggml/ggml.ts";
 import { shapeOf } from "../../../native/ggml/symbols.ts";
-import { must } from "../../../native/llama/symbols.ts";
 
 export type Tensor = Ptr;
 

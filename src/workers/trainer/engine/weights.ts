@@ -1,6 +1,7 @@
 /** The tensors of a model on a device: frozen ones as the file has them, trainable ones in F32 with their gradients. */
 import type { Header, Tensor as Stored } from "../../../lib/gguf/parse.ts";
 import { holdsTurned } from "../../../lib/training/memory.ts";
+import { must } from "../../../native/ffi.ts";
 import {
   allocate,
   type Backend,
@@ -11,7 +12,6 @@ import {
   TYPE,
 } from "../../../native/ggml/ggml.ts";
 import { typeOf } from "../../../native/ggml/symbols.ts";
-import { must } from "../../../native/llama/symbols.ts";
 import type { Tensor } from "./tape.ts";
 import { fillWeights, frozenType } from "./weights_fill.ts";
 

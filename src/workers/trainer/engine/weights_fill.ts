@@ -2,9 +2,9 @@
 import { closeSync, openSync, readSync } from "node:fs";
 import type { Header, Tensor as Stored } from "../../../lib/gguf/parse.ts";
 import { TENSOR_TYPES } from "../../../lib/gguf/types.ts";
+import { must } from "../../../native/ffi.ts";
 import { type Backend, putBytes, TYPE } from "../../../native/ggml/ggml.ts";
 import { typeOf } from "../../../native/ggml/symbols.ts";
-import { must } from "../../../native/llama/symbols.ts";
 import { openRowMerger } from "../results/merge_rows.ts";
 import type { Tensor } from "./tape.ts";
 

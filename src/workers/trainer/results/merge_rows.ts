@@ -4,8 +4,8 @@
  */
 import { ptr } from "bun:ffi";
 import { TENSOR_TYPES } from "../../../lib/gguf/types.ts";
+import { must } from "../../../native/ffi.ts";
 import { allocate, type Backend, newContext, newTensor, type Ptr, putBytes, TYPE } from "../../../native/ggml/ggml.ts";
-import { must } from "../../../native/llama/symbols.ts";
 import type { AdapterLayer } from "./adapter.ts";
 
 const typeNumbers = new Map([...TENSOR_TYPES].map(([number, { name }]) => [name, number]));

@@ -8,6 +8,7 @@
  */
 import { type Pointer, ptr, toArrayBuffer } from "bun:ffi";
 import { openRandom, type Random } from "../../../../lib/random.ts";
+import { must, type Ptr } from "../../../../native/ffi.ts";
 import {
   F32,
   type GraphSamplers,
@@ -17,7 +18,7 @@ import {
   sizeOf,
   wholeOf,
 } from "../../../../native/llama/graph_sampler.ts";
-import { type Llama, must, type Ptr } from "../../../../native/llama/symbols.ts";
+import type { Llama } from "../../../../native/llama/symbols.ts";
 
 /** `sure`: slots whose row is not 0, which all have a token in the graph. */
 type Built = { input: Ptr; width: number; rows: number; result: Ptr; sure: number };

@@ -5,8 +5,9 @@
  * slot ask for the same; only the state of its generator is exchanged.
  */
 
+import { must, type Ptr } from "../../../../native/ffi.ts";
 import { type GraphSamplers, openGraphSamplers } from "../../../../native/llama/graph_sampler.ts";
-import { type Llama, must, type Ptr } from "../../../../native/llama/symbols.ts";
+import type { Llama } from "../../../../native/llama/symbols.ts";
 import type { Sequence } from "../sequence.ts";
 import { BatchedDraw } from "./batched_draw.ts";
 import { type Choice, type Drawer, GREEDY_BELOW, openChain, Sampler, type SamplerNative } from "./sampler.ts";

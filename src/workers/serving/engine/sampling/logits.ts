@@ -1,5 +1,6 @@
 import { toArrayBuffer } from "bun:ffi";
-import { type Llama, must, type Ptr } from "../../../../native/llama/symbols.ts";
+import { must, type Ptr } from "../../../../native/ffi.ts";
+import type { Llama } from "../../../../native/llama/symbols.ts";
 
 type LogitsOptions = { llama: Llama; context: Ptr; vocabSize: number };
 

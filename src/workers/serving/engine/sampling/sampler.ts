@@ -4,7 +4,8 @@
  * that the grammar refuses taken out and a second one drawn.
  */
 import { type Pointer, ptr, toArrayBuffer } from "bun:ffi";
-import { cstr, type Llama, must, type Ptr } from "../../../../native/llama/symbols.ts";
+import { cstr, must, type Ptr } from "../../../../native/ffi.ts";
+import type { Llama } from "../../../../native/llama/symbols.ts";
 import { CONTROL, END, type TokenKinds } from "../kinds.ts";
 import type { Sampling } from "../types.ts";
 

@@ -1,6 +1,7 @@
 /** Where adapters are copied to before a pass, and where their gradients are added after it. */
+
+import { must } from "../../../../native/ffi.ts";
 import type { Backend, Ptr } from "../../../../native/ggml/ggml.ts";
-import { must } from "../../../../native/llama/symbols.ts";
 import { loraNames, loraScale, type Weights } from "../weights.ts";
 import { past } from "./memory.ts";
 import type { Planned } from "./weights.ts";

@@ -1,4 +1,6 @@
 /** Frozen matrices of any type as BF16, row by row, by ggml on the device itself. */
+
+import { must } from "../../../../native/ffi.ts";
 import {
   allocate,
   type Backend,
@@ -10,7 +12,6 @@ import {
   TYPE,
 } from "../../../../native/ggml/ggml.ts";
 import { shapeOf, typeOf } from "../../../../native/ggml/symbols.ts";
-import { must } from "../../../../native/llama/symbols.ts";
 
 const ROWS = 1024; // at once; in between they are F32
 

@@ -5,9 +5,9 @@
  */
 
 import { isHeadLength, type Kernels } from "../../../../native/cuda/kernels.ts";
+import { must } from "../../../../native/ffi.ts";
 import { getFloats, OutOfMemory, type Ptr, putBytes, TYPE } from "../../../../native/ggml/ggml.ts";
 import { shapeOf, typeOf } from "../../../../native/ggml/symbols.ts";
-import { must } from "../../../../native/llama/symbols.ts";
 import { type Architecture, usesHeadNorms } from "../architecture.ts";
 import type { Graph } from "../graph.ts";
 import { type GraphShape, scoredOf } from "../inputs.ts";

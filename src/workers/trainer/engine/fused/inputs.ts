@@ -1,6 +1,7 @@
 /** What the host puts into the fused passes for one batch, and how what it reads back is laid out. */
+
+import { must } from "../../../../native/ffi.ts";
 import { putBytes } from "../../../../native/ggml/ggml.ts";
-import { must } from "../../../../native/llama/symbols.ts";
 import type { Architecture } from "../architecture.ts";
 import { choices, type Patterns } from "../dropout.ts";
 import { type Batch, type GraphShape, scoredOf } from "../inputs.ts";

@@ -1,6 +1,7 @@
 /** Memory of a device by address, for kernels: buffers are asked for one by one and come to be all at once. */
+
+import { must } from "../../../../native/ffi.ts";
 import { allocate, type Backend, newContext, newTensor, type Ptr, TYPE } from "../../../../native/ggml/ggml.ts";
-import { must } from "../../../../native/llama/symbols.ts";
 
 export type Buffer = {
   /** Address on the device; of elements, not of bytes, counts whoever reads it. */
