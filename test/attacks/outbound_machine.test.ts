@@ -46,7 +46,8 @@ describe("a public address of this machine's own interfaces", () => {
   test("is asked for at each dial: an interface that comes later closes a target that is remembered", () => {
     const own = new Set<string>();
     const later: Policy = { ...policy, own: () => own };
-    const target = () => targetOf(`https://${OWN4}/hook`, { policy: later, keepAlive: true });
+    const targets = new Map();
+    const target = () => targetOf(`https://${OWN4}/hook`, { policy: later, keepAlive: true, targets });
     expect(target()).toBe(target()); // remembered
     own.add(OWN4);
     expect(target).toThrow("an address of this machine");

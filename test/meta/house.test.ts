@@ -59,8 +59,9 @@ const PUBLIC: Record<string, string[]> = {
   billing: ["budget", "run_time"],
   code_artifacts: ["unpack"],
   datasets: ["connected/resolve", "stream/files", "stream/snapshots"],
+  gpu: ["hardware"],
   models: ["results"],
-  reward_functions: ["check", "holding", "resolve"],
+  reward_functions: ["check", "processes", "resolve"],
   volumes: ["materialize"],
 };
 const isPublic = (resource: string, file: string) =>

@@ -137,20 +137,20 @@ test("the prices of the program know the six types and this machine", async () =
 });
 
 const REFUSED = [
-  ["estimate?provider=mars", "provider", "expected one of local, acme, acme:spot"],
-  ["estimate?gpu_type=B9", "gpu_type", "expected one of cpu, A100-80GB, H100"],
-  ["estimate?gpu_type=cpu", "gpu_type", "acme has A100-80GB, H100; cpu is with local"],
-  ["compare?gpu_type=B9", "gpu_type", "expected one of cpu, A100-80GB, H100"],
-  ["monthly_projection?provider=mars", "provider", "expected one of local"],
+  ["estimate?provider=mars", "provider", "must be one of local, acme, acme:spot"],
+  ["estimate?gpu_type=B9", "gpu_type", "must be one of cpu, A100-80GB, H100"],
+  ["estimate?gpu_type=cpu", "gpu_type", "acme offers A100-80GB, H100; cpu is offered by local"],
+  ["compare?gpu_type=B9", "gpu_type", "must be one of cpu, A100-80GB, H100"],
+  ["monthly_projection?provider=mars", "provider", "must be one of local"],
   ["estimate?gpu_count=0", "gpu_count", ">=1"],
   ["estimate?gpu_count=1.5", "gpu_count", "int"],
-  ["estimate?gpu_count=1e9", "gpu_count", "expected a number"],
+  ["estimate?gpu_count=1e9", "gpu_count", "must be a number"],
   ["estimate?gpu_count=100000", "gpu_count", "<=1024"],
-  ["estimate?gpu_count=", "gpu_count", "expected a number"],
+  ["estimate?gpu_count=", "gpu_count", "must be a number"],
   ["estimate?duration_minutes=-1", "duration_minutes", ">=0"],
   ["estimate?duration_minutes=999999999", "duration_minutes", "<=527040"],
   ["estimate?markup=-0.1", "markup", ">=0"],
-  ["estimate?markup=NaN", "markup", "expected a number"],
+  ["estimate?markup=NaN", "markup", "must be a number"],
   ["monthly_projection?jobs_per_day=-3", "jobs_per_day", ">=0"],
   ["summary?days=0", "days", ">=1"],
   ["by_gpu?days=99999", "days", "<=3650"],
@@ -188,11 +188,11 @@ test("what jobs have cost: whole jobs that run, or ended within the period, of t
   const ids = [await app.job(), await app.job(), await app.job(), await app.job()];
   const [done = "", old = "", running = ""] = ids; // the fourth has never run
   const hour = 3_600_000;
-  app.moves(old, ["place", "run", "complete"], { runMs: hour, costMicros: 6e6, completedAt: clock.now() });
+  app.moves(old, ["provision", "run", "complete"], { runMs: hour, costMicros: 6e6, completedAt: clock.now() });
   clock.advance(40 * 24 * hour);
   const used = { runMs: hour / 2, costMicros: 3e6, gpuCount: 2, gpuType: "H100", completedAt: clock.now() };
-  app.moves(done, ["place", "run", "complete"], used);
-  app.moves(running, ["place", "run"], { runSince: clock.now() - hour / 6 }); // 6 × 1/6
+  app.moves(done, ["provision", "run", "complete"], used);
+  app.moves(running, ["provision", "run"], { runSince: clock.now() - hour / 6 }); // 6 × 1/6
   const get = async (path: string, key = app.keyA) =>
     (await app.call("GET", `/v1/cost/${path}`, undefined, { key })).body;
   expect(await get("summary")).toEqual({

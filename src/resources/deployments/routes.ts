@@ -14,6 +14,7 @@ import { isoOrNull } from "../../lib/schema.ts";
 import { runTime } from "../billing/run_time.ts";
 import { hardwareFor } from "./admission.ts";
 import { answer } from "./chat/answer.ts";
+import { listRequests } from "./chat/records.ts";
 import { bringCheckpoint } from "./results.ts";
 import {
   CreateDeployment,
@@ -39,10 +40,10 @@ const managing = (ctx: Ctx) => {
     .post(
       "",
       async ({ request, principal, body, set }) => {
-        const place = await hardwareFor(ctx, body);
+        const hardware = await hardwareFor(ctx, body);
         await bringCheckpoint(ctx, principal.workspaceId, body);
         return creates(ctx, { request, principal, body, set }, () =>
-          deployments.show(ctx, deployments.create(ctx, principal, body, place)),
+          deployments.show(ctx, deployments.create(ctx, principal, body, hardware)),
         );
       },
       { ...takes(CreateDeployment), detail: describe("Deploy a model", { 201: Deployment }) },
@@ -80,14 +81,10 @@ const managing = (ctx: Ctx) => {
       ({ principal, params }) => deployments.show(ctx, deployments.start(ctx, principal, params.id)),
       { detail: describe("Start a stopped or failed deployment", { 200: Deployment }) },
     )
-    .get(
-      "/:id/requests",
-      ({ principal, params, query }) => deployments.requests(ctx, principal.workspaceId, params.id, query),
-      {
-        ...asks(PageQuery),
-        detail: describe("List a deployment's requests", { 200: listOf(DeploymentRequest, "DeploymentRequestList") }),
-      },
-    )
+    .get("/:id/requests", ({ principal, params, query }) => listRequests(ctx, own(ctx, principal, params.id), query), {
+      ...asks(PageQuery),
+      detail: describe("List a deployment's requests", { 200: listOf(DeploymentRequest, "DeploymentRequestList") }),
+    })
     .get(
       "/:id/metrics",
       ({ principal, params }) => presentMetrics(own(ctx, principal, params.id), runTime(ctx, params.id)),

@@ -1,4 +1,4 @@
-import { and, eq, lt, sql } from "drizzle-orm";
+import { and, eq, sql } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { emit } from "../../events/emit.ts";
 import { type PageQuery, page } from "../../http/answer/pagination.ts";
@@ -6,29 +6,22 @@ import { AppError } from "../../lib/errors.ts";
 import { isId, newId } from "../../lib/ids.ts";
 import { write } from "../../platform/db/db.ts";
 import { isUniqueViolation } from "../../platform/db/errors.ts";
-import { gradually } from "../../platform/db/gradually.ts";
 import { preparedInsert, preparedRow } from "../../platform/db/row.ts";
 import type * as budgets from "../billing/budget.ts";
 import * as billing from "../billing/service.ts";
+import type { HardwareChoice } from "../gpu/hardware.ts";
 import * as gpu from "../gpu/service.ts";
 import * as models from "../models/service.ts";
-import { modelFor, mustFit, type Place } from "./admission.ts";
-import { allLive, inflightOf, type Live, liveOf, readyOf, seenLoad } from "./fleet/fleet.ts";
+import { modelFor, mustFit } from "./admission.ts";
+import { allLive, inflightOf, type Live, liveOf, loadOf, readyOf } from "./fleet/fleet.ts";
 import { halt } from "./fleet/halt.ts";
 import * as moves from "./fleet/moves.ts";
 import { partsOf, usableParts } from "./fleet/parts.ts";
 import { reload, trafficOf } from "./fleet/reconcile.ts";
 import { machine } from "./machine.ts";
 import { desiredReplicas, type Hardware } from "./policy.ts";
-import {
-  type CreateDeployment,
-  type Deployment,
-  type Load,
-  present,
-  presentRequest,
-  type UpdateDeployment,
-} from "./schema.ts";
-import { type DeploymentRow, deploymentRequests, deployments } from "./table.ts";
+import { type CreateDeployment, type Deployment, type Load, present, type UpdateDeployment } from "./schema.ts";
+import { type DeploymentRow, deployments } from "./table.ts";
 
 const owned = and(
   eq(deployments.id, sql.placeholder("id")),
@@ -82,12 +75,12 @@ export function show(ctx: Ctx, row: DeploymentRow): Deployment {
   return present(row, {
     desired: desiredReplicas(row, trafficOf(ctx, row, live)),
     ready,
-    load: loadOf(ctx, row, live),
+    load: describeLoad(ctx, row, live),
   });
 }
 
-function loadOf(ctx: Ctx, row: DeploymentRow, live: Live): Load {
-  const load = seenLoad(row, live);
+function describeLoad(ctx: Ctx, row: DeploymentRow, live: Live): Load {
+  const load = loadOf(row, live);
   const parts = load.stage === "queued" && isActive(row) ? usableParts(ctx, row) : undefined;
   return parts && "waits" in parts && parts.waits === "download"
     ? { ...load, stage: "downloading", progress: parts.progress }
@@ -96,12 +89,12 @@ function loadOf(ctx: Ctx, row: DeploymentRow, live: Live): Load {
 
 const isActive = ({ status }: DeploymentRow) => status !== "stopped" && status !== "failed";
 
-export function create(ctx: Ctx, payer: budgets.Payer, input: CreateDeployment, place: Place): DeploymentRow {
+export function create(ctx: Ctx, payer: budgets.Payer, input: CreateDeployment, hardware: HardwareChoice) {
   const { workspaceId } = payer;
   const now = ctx.clock.now();
   const row = naming(input.name, () =>
     write(ctx.db, (tx) => {
-      const costPerHourMicros = rateOf(ctx, { ...input, gpuType: place.type, gpuCount: input.gpu?.gpu_count ?? 1 });
+      const costPerHourMicros = rateOf(ctx, { ...input, gpuType: hardware.type, gpuCount: hardware.count });
       billing.mustAfford(ctx, payer, aMinute(costPerHourMicros, input.min_replicas));
       const model = modelFor(ctx, workspaceId, input);
       const made = insert(tx, {
@@ -115,15 +108,15 @@ export function create(ctx: Ctx, payer: budgets.Payer, input: CreateDeployment, 
         modelId: model.id,
         source: model.source === "training_job" ? "training_job" : "hub",
         checkpoint: input.checkpoint,
-        gpuType: place.type,
-        gpuCount: input.gpu?.gpu_count ?? 1,
+        gpuType: hardware.type,
+        gpuCount: hardware.count,
         provider: input.provider,
         metadata: input.metadata,
         createdAt: now,
         updatedAt: now,
         apiKeyId: payer.keyId,
       });
-      mustFit(ctx, made, partsOf(ctx, workspaceId, model), place.hardware);
+      mustFit(ctx, made, partsOf(ctx, workspaceId, model), hardware.devices);
       emit(tx, "deployment.created", { workspaceId, now }, machine.report(made));
       return made;
     }),
@@ -267,18 +260,6 @@ export function start(ctx: Ctx, payer: budgets.Payer, id: string): DeploymentRow
   ctx.wake("deployments.reconcile");
   return row;
 }
-
-export function requests(ctx: Ctx, workspaceId: string, id: string, query: PageQuery) {
-  mustGet(ctx, workspaceId, id);
-  return page(ctx.db, deploymentRequests, eq(deploymentRequests.deploymentId, id), query, presentRequest);
-}
-
-export const pruneRequests = (ctx: Ctx, before: number): Promise<number> =>
-  gradually(ctx.db, (tx, rows) => {
-    const { id, createdAt } = deploymentRequests;
-    const old = tx.select({ id }).from(deploymentRequests).where(lt(createdAt, before)).limit(rows);
-    return tx.delete(deploymentRequests).where(sql`${id} IN ${old}`).returning({ id }).all().length;
-  });
 
 function naming<T>(name: string, fn: () => T): T {
   try {

@@ -5,8 +5,8 @@ import { durable } from "../../platform/db/db.ts";
 import type { Gpu } from "../../platform/machine/hardware.ts";
 import * as cost from "../cost/service.ts";
 import * as gpu from "../gpu/service.ts";
-import * as jobs from "../training_jobs/service.ts";
 import * as moves from "../training_jobs/state/moves.ts";
+import { currentJob } from "../training_jobs/state/rows.ts";
 import * as energy from "./service.ts";
 import { powerReadings } from "./table.ts";
 
@@ -29,7 +29,7 @@ const card = (index: number, powerWatts: number | null): Gpu => ({
   driverVersion: "1",
 });
 
-/** One card whose power is `card.watts`; time passes when told. */
+/** One card with the power `card.watts`; the clock moves only by `after`. */
 async function oneCard(dir?: string) {
   const clock = fakeClock();
   const app = await jobsApp({ clock, ...(dir === undefined ? {} : { dir }) });
@@ -49,7 +49,7 @@ async function oneCard(dir?: string) {
     async begin() {
       const id = await app.job();
       await lease(id);
-      app.moves(id, ["place", "run"], { runSince: clock.now() });
+      app.moves(id, ["provision", "run"], { runSince: clock.now() });
       return id;
     },
     async after(ms: number) {
@@ -104,8 +104,8 @@ test("a card's power is shared by those at work on it, and then tells nothing ab
     ["x", 100],
     ["y", 50],
   ]);
-  expect(energy.drawnBy("a", holders, watts)).toEqual({ watts: 150, alone: false });
-  expect(energy.drawnBy("c", holders, watts)).toBeUndefined();
+  expect(energy.powerOf("a", holders, watts)).toEqual({ watts: 150, alone: false });
+  expect(energy.powerOf("c", holders, watts)).toBeUndefined();
 }, 60_000);
 
 test("after ten minutes the measured power is the price of this machine", async () => {
@@ -130,8 +130,8 @@ test("wherever it is killed, a reading is whole or not there, in the job and in 
     await on.app.close();
     opened.pop();
     const after = await oneCard(on.app.dir);
-    moves.interrupted(after.app.ctx);
-    const kept = jobs.current(after.app.ctx, id)?.energyJoules;
+    moves.requeueInterrupted(after.app.ctx);
+    const kept = currentJob(after.app.ctx.db, id)?.energyJoules;
     expect([3_000, 6_000]).toContain(kept ?? 0);
     expect(after.joules() ?? null).toBe(kept ?? null);
     await after.app.close().then(after.app.remove);
@@ -148,10 +148,10 @@ test("what was read is there after a restart, and the next run adds to it", asyn
   opened.pop();
   const again = await oneCard(on.app.dir);
   again.clock.advance(3_600_000);
-  moves.interrupted(again.app.ctx); // the server was gone for an hour
+  moves.requeueInterrupted(again.app.ctx); // the server was gone for an hour
   expect((await again.app.get(id)).energy_wh).toBe(3);
   await again.lease(id);
-  again.app.moves(id, ["place", "run"], { runSince: again.clock.now() });
+  again.app.moves(id, ["provision", "run"], { runSince: again.clock.now() });
   await again.after(12_000);
   expect((await again.app.get(id)).energy_wh).toBe(4);
 }, 60_000);

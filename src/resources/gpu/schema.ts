@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { DateTime, later } from "../../lib/schema.ts";
 import { isoTime } from "../../lib/time.ts";
-import type { Seen } from "./inventory.ts";
+import type { DeviceReading } from "./inventory.ts";
 import { freeBytes, sizeOf } from "./policy.ts";
 import type { LeaseRow, WaitRow } from "./table.ts";
 
@@ -79,7 +79,7 @@ export type View = {
   idle: ReadonlyMap<string, number>;
 };
 
-export function present(device: Seen, { reader, leases, idle }: View): Gpu {
+export function present(device: DeviceReading, { reader, leases, idle }: View): Gpu {
   const own = leases.filter((lease) => lease.device === device.id);
   return {
     object: "gpu",
@@ -116,7 +116,7 @@ function presentLease(lease: LeaseRow, reader: string, idle: ReadonlyMap<string,
 }
 
 export function presentAvailability(
-  devices: readonly Seen[],
+  devices: readonly DeviceReading[],
   waits: readonly WaitRow[],
   { reader, leases }: View,
 ): GpuAvailability {

@@ -7,9 +7,8 @@ import { eq } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import type { PageQuery } from "../../http/answer/pagination.ts";
 import { AppError } from "../../lib/errors.ts";
-import { oncePer } from "../../lib/once_per.ts";
-import { afterCommit, type Db, openCommit, type Tx, write } from "../../platform/db/db.ts";
-import { devicesFresh, devicesKnown, devicesSeen, type Leased, probeWith, type Seen } from "./inventory.ts";
+import { afterCommit, openCommit, type Tx, write } from "../../platform/db/db.ts";
+import { type DeviceReading, devicesFresh, devicesKnown, devicesSeen, type Leased, probeWith } from "./inventory.ts";
 import { type Device, type Placement, place, type Request } from "./policy.ts";
 import { type GpuAvailability, present, presentAvailability, type View } from "./schema.ts";
 import { gpuLeases, gpuWaits, type LeaseRow } from "./table.ts";
@@ -29,37 +28,16 @@ export type Kind = {
   evict: (holder: string, why: string) => Promise<void>;
 };
 
-type State = {
-  kinds: Map<string, Kind>;
-  listeners: Set<() => void>;
-  evicting: Map<string, Promise<boolean>>;
-  /** Holders whose lease is what they measured. */
-  settled: Set<string>;
-  /** Holders that are gone, until that is committed: on a full disk it may take more than one try. */
-  leaving: Set<string>;
-};
-
-// By database: a test's context is a copy of the server's.
-const stateOf = oncePer(
-  (_db: Db): State => ({
-    kinds: new Map(),
-    listeners: new Set(),
-    evicting: new Map(),
-    settled: new Set(),
-    leaving: new Set(),
-  }),
-);
-
 const EVICTION_MS = 60_000; // longer than a drain and an orderly end of a worker
 const MOST_TURNS = 8;
 
 export function registerKind(ctx: Ctx, name: string, kind: Kind) {
-  stateOf(ctx.db).kinds.set(name, kind);
+  ctx.state.gpu.kinds.set(name, kind);
 }
 
 /** Called after each commit that freed memory: whoever waits calls `acquire` again. Returns how to stop listening. */
 export function onFreed(ctx: Ctx, listener: () => void): () => void {
-  const { listeners } = stateOf(ctx.db);
+  const { listeners } = ctx.state.gpu;
   listeners.add(listener);
   return () => void listeners.delete(listener);
 }
@@ -73,7 +51,7 @@ export function clear(ctx: Ctx) {
     tx.delete(gpuLeases).run();
     tx.delete(gpuWaits).run();
   });
-  const { settled, leaving } = stateOf(ctx.db);
+  const { settled, leaving } = ctx.state.gpu;
   settled.clear();
   leaving.clear();
   void devices(ctx);
@@ -116,8 +94,8 @@ function check({ bytes, gpuCount }: Request) {
 type Attempt = { refused: ReadonlySet<string>; queued: boolean };
 
 /** Decision and row in one synchronous write: two requests cannot be given the same bytes. */
-function decide(ctx: Ctx, seen: Seen[], request: Request, { refused, queued }: Attempt): Placement {
-  const { leaving } = stateOf(ctx.db);
+function decide(ctx: Ctx, seen: DeviceReading[], request: Request, { refused, queued }: Attempt): Placement {
+  const { leaving } = ctx.state.gpu;
   return write(ctx.db, (tx) => {
     for (const holder of leaving) strike(ctx, tx, holder);
     leaving.delete(request.holder); // it is back
@@ -144,7 +122,7 @@ const grantOf = (devices: readonly Device[]): Grant => ({
   deviceIds: devices.map(({ id }) => id),
 });
 
-const devicesOf = (leases: readonly LeaseRow[], seen: readonly Seen[]) =>
+const devicesOf = (leases: readonly LeaseRow[], seen: readonly DeviceReading[]) =>
   leases.flatMap((each) => seen.find(({ id }) => id === each.device) ?? []);
 
 function lease(tx: Tx, now: number, devices: readonly Device[], request: Request) {
@@ -167,7 +145,7 @@ function enqueue(tx: Tx, now: number, request: Request, reason: string) {
 
 /** One at a time for each holder, however many want its place. False: it did not give way. */
 function evict(ctx: Ctx, holder: string, why: string): Promise<boolean> {
-  const { evicting, kinds } = stateOf(ctx.db);
+  const { evicting, kinds } = ctx.state.gpu;
   const running = evicting.get(holder);
   if (running) return running;
   const kind = kinds.get(heldBy(ctx, holder)[0]?.kind ?? "");
@@ -189,7 +167,7 @@ function evict(ctx: Ctx, holder: string, why: string): Promise<boolean> {
 
 /** Gives back what the holder has, or its place in the queue. Nothing of either: nothing happens. */
 export function release(ctx: Ctx, holder: string) {
-  const { settled, leaving } = stateOf(ctx.db);
+  const { settled, leaving } = ctx.state.gpu;
   settled.delete(holder);
   leaving.add(holder);
   write(ctx.db, (tx) => {
@@ -201,7 +179,7 @@ export function release(ctx: Ctx, holder: string) {
 function strike(ctx: Ctx, tx: Tx, holder: string): boolean {
   const leases = tx.delete(gpuLeases).where(eq(gpuLeases.holder, holder)).returning().all();
   const waits = tx.delete(gpuWaits).where(eq(gpuWaits.holder, holder)).returning().all();
-  afterCommit(tx, () => stateOf(ctx.db).leaving.delete(holder));
+  afterCommit(tx, () => ctx.state.gpu.leaving.delete(holder));
   return leases.length + waits.length > 0;
 }
 
@@ -213,7 +191,7 @@ export function correct(ctx: Ctx, holder: string, bytes: number) {
     const set = { bytes: each, updatedAt: ctx.clock.now() };
     tx.update(gpuLeases).set(set).where(eq(gpuLeases.holder, holder)).run();
     if (leases.some((lease) => lease.bytes > each)) freed(ctx, tx);
-    if (leases.length > 0) stateOf(ctx.db).settled.add(holder);
+    if (leases.length > 0) ctx.state.gpu.settled.add(holder);
   });
 }
 
@@ -228,7 +206,7 @@ export function pin(ctx: Ctx, holder: string, pinned: boolean) {
 
 const freed = (ctx: Ctx, tx: Tx) =>
   afterCommit(tx, () => {
-    for (const listener of stateOf(ctx.db).listeners) listener();
+    for (const listener of ctx.state.gpu.listeners) listener();
   });
 
 /** Why it waits; undefined when it does not. */
@@ -282,15 +260,15 @@ const queue = (ctx: Ctx) =>
 
 /** Who could be asked to give way, and since when it has done nothing. */
 const idleHolders = (ctx: Ctx): Map<string, number> =>
-  new Map([...stateOf(ctx.db).kinds.values()].flatMap((kind) => kind.idle().map((each) => [each.holder, each.since])));
+  new Map([...ctx.state.gpu.kinds.values()].flatMap((kind) => kind.idle().map((each) => [each.holder, each.since])));
 
-export const devices = (ctx: Ctx): Promise<Seen[]> => devicesFresh(ctx, leasedOn(ctx));
-export const known = (ctx: Ctx): Seen[] => devicesKnown(ctx, leasedOn(ctx));
+export const devices = (ctx: Ctx): Promise<DeviceReading[]> => devicesFresh(ctx, leasedOn(ctx));
+export const known = (ctx: Ctx): DeviceReading[] => devicesKnown(ctx, leasedOn(ctx));
 
 const leasedOn =
   (ctx: Ctx): Leased =>
   (device) => {
-    const { settled } = stateOf(ctx.db);
+    const { settled } = ctx.state.gpu;
     const held = ctx.db.select().from(gpuLeases).where(eq(gpuLeases.device, device)).all();
     return {
       bytes: held.reduce((total, { bytes }) => total + bytes, 0),

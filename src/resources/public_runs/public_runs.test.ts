@@ -6,7 +6,7 @@ import { createHandler } from "../../http/server.ts";
 import { write } from "../../platform/db/db.ts";
 import { mount } from "../../routes.ts";
 import { type JobRow, trainingJobs, trainingMetrics } from "../training_jobs/table.ts";
-import { instantOf } from "./service.ts";
+import { millisecondsOf } from "./service.ts";
 
 const { open, closeAll } = manyApps();
 afterEach(closeAll);
@@ -124,10 +124,10 @@ test.each(["yesterday", "2026-13-01T00:00:00Z", "2026-01-01", "0"])(
 );
 
 test("a cursor may have an offset, or be finer than we count", () => {
-  expect(instantOf("2026-01-01T01:00:00+01:00")).toBe(Date.UTC(2026, 0, 1));
-  expect(instantOf("2026-01-01T01:00:00 01:00")).toBe(Date.UTC(2026, 0, 1));
-  expect(instantOf("2026-01-01T00:00:00.0001Z")).toBe(Date.UTC(2026, 0, 1) + 1);
-  expect(instantOf("2026-01-01T00:00:00.000000Z")).toBe(Date.UTC(2026, 0, 1));
+  expect(millisecondsOf("2026-01-01T01:00:00+01:00")).toBe(Date.UTC(2026, 0, 1));
+  expect(millisecondsOf("2026-01-01T01:00:00 01:00")).toBe(Date.UTC(2026, 0, 1));
+  expect(millisecondsOf("2026-01-01T00:00:00.0001Z")).toBe(Date.UTC(2026, 0, 1) + 1);
+  expect(millisecondsOf("2026-01-01T00:00:00.000000Z")).toBe(Date.UTC(2026, 0, 1));
 });
 
 test("a suspended workspace shows nothing, and a server that has the list switched off neither", async () => {

@@ -99,10 +99,10 @@ describe("refused with the place of the mistake", () => {
       { source: "??", rows: [{ completion }] },
       422,
       "/language",
-      "say python, typescript or javascript",
+      "set it to python, typescript or javascript",
     ],
     [
-      "a param that a ready reward has not",
+      "a param that a built-in reward has not",
       { reward_functions: [{ id: "exact_match", params: { colum: "a" } }], rows: [{ completion }] },
       422,
       "/reward_functions/0/params",
@@ -212,7 +212,7 @@ test("a server that stops ends what runs and what waits", async () => {
   expect(pool.open).toBe(0);
 });
 
-test("the ready rewards are listed, shown and fetched by name, in every workspace", async () => {
+test("the built-in rewards are listed, shown and fetched by name, in every workspace", async () => {
   const { app } = faked();
   const { data } = (await app.call("GET", `${PATH}/library`)).body;
   expect(data.map(({ name }: { name: string }) => name)).toContain("exact_match");
@@ -225,5 +225,5 @@ test("the ready rewards are listed, shown and fetched by name, in every workspac
     const source = await app.call("GET", `${PATH}/${each.name}/source`);
     expect(new Bun.CryptoHasher("sha256").update(source.body).digest("hex")).toBe(each.sha256);
   }
-  expect((await app.call("DELETE", `${PATH}/exact_match`)).status).toBe(404);
+  expect((await app.call("DELETE", `${PATH}/exact_match`)).status).toBe(400);
 });

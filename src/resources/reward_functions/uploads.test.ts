@@ -73,7 +73,7 @@ test("a file is checked, kept, shown, listed, fetched and deleted", async () => 
   expect(typesOf(app)).toEqual(["reward_function.created", "reward_function.deleted"]);
 });
 
-test("the same as JSON, its language told or found", async () => {
+test("the same as JSON, with the language given or detected", async () => {
   const { app } = faked();
   const found = await app.call("POST", PATH, { name: "a", source: GOOD });
   expect(found).toMatchObject({ status: 201, body: { language: "python", timeout_seconds: 5, description: null } });
@@ -127,11 +127,12 @@ describe("versions", () => {
     const { app } = faked();
     await send(app);
     const second = await send(app, { file: `${GOOD}# 2` });
-    expect((await app.call("DELETE", `${PATH}/accuracy`)).body.error.message).toContain(
-      `${second.body.id} or accuracy@2`,
-    );
-    const ready = await app.call("DELETE", `${PATH}/exact_match`);
-    expect([ready.status, ready.body.error.message]).toEqual([404, "exact_match is a ready reward: it stays"]);
+    const ambiguous = await app.call("DELETE", `${PATH}/accuracy`);
+    expect([ambiguous.status, ambiguous.body.error.code]).toEqual([400, "invalid_request"]);
+    expect(ambiguous.body.error.message).toContain(`by its id (${second.body.id}) or as accuracy@2`);
+    const builtIn = await app.call("DELETE", `${PATH}/exact_match`);
+    expect([builtIn.status, builtIn.body.error.code]).toEqual([400, "invalid_request"]);
+    expect(builtIn.body.error.message).toBe("Built-in reward functions cannot be deleted");
     expect((await app.call("DELETE", `${PATH}/accuracy@2`)).status).toBe(200);
     expect((await app.call("GET", `${PATH}/accuracy`)).body.version).toBe(1);
     expect((await send(app, { file: `${GOOD}# 2` })).body.version).toBe(3);
@@ -223,14 +224,20 @@ describe("refused, with nothing left", () => {
   const long = `${GOOD}#${"x".repeat(1 << 20)}`;
   test.each<[string, Form, number, string | null, string]>([
     ["no name", { fields: { name: "" } }, 422, "name", ""],
-    ["a name with an @", { fields: { name: "a@3" } }, 422, "name", "without / and @"],
-    ["a name that is a path", { fields: { name: "library" } }, 422, "name", "meaning of its own"],
-    ["a name that looks like an id", { fields: { name: `rf_${"0".repeat(26)}` } }, 422, "name", "looks like an id"],
-    ["a ready reward's name", { fields: { name: "exact_match" } }, 422, "name", "ready reward"],
+    ["a name with an @", { fields: { name: "a@3" } }, 422, "name", "contain no / or @"],
+    ["a name that is a path", { fields: { name: "library" } }, 422, "name", "is reserved"],
+    [
+      "a name that looks like an id",
+      { fields: { name: `rf_${"0".repeat(26)}` } },
+      422,
+      "name",
+      "must not look like an id",
+    ],
+    ["a built-in reward's name", { fields: { name: "exact_match" } }, 422, "name", "built-in reward"],
     ["too long", { file: long }, 413, null, "1048576"],
     ["no text", { file: new Uint8Array([0xff, 0xfe]) }, 422, "file", "UTF-8"],
     ["nothing", { file: "" }, 422, "file", "empty"],
-    ["another language than its name", { fields: { language: "javascript" } }, 422, "language", "named as python"],
+    ["another language than its name", { fields: { language: "javascript" } }, 422, "language", "name says python"],
     ["a language that is none", { fields: { language: "perl" } }, 422, "language", ""],
     ["a time that is none", { fields: { timeout_seconds: "soon" } }, 422, "timeout_seconds", "number of seconds"],
     ["metadata that is none", { fields: { metadata: "x" } }, 422, "metadata", "JSON object"],

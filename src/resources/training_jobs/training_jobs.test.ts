@@ -105,7 +105,7 @@ test("the queue goes by priority, then by who came first", async () => {
   const high = await app.job({ priority: "high" });
   const places = await Promise.all([high, normal, low].map(async (id) => (await app.get(id)).queue_position));
   expect(places).toEqual([1, 2, 3]);
-  app.moves(high, ["place"]);
+  app.moves(high, ["provision"]);
   expect([(await app.get(high)).queue_position, (await app.get(normal)).queue_position]).toEqual([null, 1]);
 });
 
@@ -124,7 +124,7 @@ describe("cancel, pause and resume", () => {
 
   test("a running job is cancelling until its worker is gone", async () => {
     const id = await app.job();
-    app.moves(id, ["place", "run"]);
+    app.moves(id, ["provision", "run"]);
     expect((await post(`${id}/cancel`)).body.status).toBe("cancelling");
     expect((await post(`${id}/cancel`)).body.status).toBe("cancelling");
     expect(pins()).toHaveLength(1);
@@ -134,7 +134,7 @@ describe("cancel, pause and resume", () => {
 
   test("a paused job keeps its rows and goes to the end of the queue when it is resumed", async () => {
     const id = await app.job();
-    app.moves(id, ["place", "run"], { step: 3 });
+    app.moves(id, ["provision", "run"], { step: 3 });
     expect((await post(`${id}/pause`)).body).toMatchObject({ status: "paused", pause_reason: "by request" });
     expect((await post(`${id}/pause`)).status).toBe(400);
     expect(pins()).toHaveLength(1);
@@ -150,7 +150,7 @@ describe("cancel, pause and resume", () => {
 
   test("a running job cannot be resumed, though its worker's death would requeue it", async () => {
     const id = await app.job();
-    app.moves(id, ["place", "run"]);
+    app.moves(id, ["provision", "run"]);
     expect((await post(`${id}/resume`)).status).toBe(400);
     expect((await app.get(id)).status).toBe("running");
   });
@@ -159,7 +159,7 @@ describe("cancel, pause and resume", () => {
 test("progress, headline, time to go and cost are shown as they are now", async () => {
   const id = await app.job({ hyperparameters: { max_steps: 40 } });
   const running = { step: 10, etaMs: 90_400, latestMetrics: { reward: 0.5, loss: 1 }, rateMicros: 3_600_000 };
-  app.moves(id, ["place", "run"], { ...running, costMicros: 1_000, runSince: clock.now() });
+  app.moves(id, ["provision", "run"], { ...running, costMicros: 1_000, runSince: clock.now() });
   clock.advance(10_000);
   expect(await app.get(id)).toMatchObject({
     progress: { step: 10, total_steps: 40, percent: 25, eta_seconds: 90 },

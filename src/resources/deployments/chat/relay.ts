@@ -1,4 +1,4 @@
-/** The worker's answer on its way to the client: as it comes, with an error in the envelope if the worker dies. */
+/** Relays a worker's answer to the client as it comes. If the worker dies, the stream ends with an error event. */
 import type { AppError } from "../../../lib/errors.ts";
 
 export const EVENT_STREAM = {
@@ -6,9 +6,6 @@ export const EVENT_STREAM = {
   "cache-control": "no-store",
   "x-accel-buffering": "no",
 };
-
-/** The client went away. */
-export const LEFT = new Error("the client left");
 
 const encoder = new TextEncoder();
 
@@ -29,9 +26,11 @@ export function chunksOf(body: ReadableStream<Uint8Array>): AsyncIterator<Uint8A
 
 type Hooks = {
   onChunk: () => void;
-  /** Undefined: all of it came. */
+  /** The client closed its connection. `onEnd` follows. */
+  onLeave: () => void;
+  /** Undefined: the whole answer was sent. */
   onEnd: (error: unknown) => void;
-  /** What a client reads instead of the rest. */
+  /** The error that the client reads instead of the rest. */
   explain: (error: unknown) => AppError;
 };
 
@@ -58,8 +57,9 @@ export function relay(source: AsyncIterator<Uint8Array>, hooks: Hooks): Readable
     },
     cancel() {
       left = true;
-      hooks.onEnd(LEFT);
-      source.return?.().catch(() => {}); // it was told to end; how it does so is its own affair
+      hooks.onLeave();
+      hooks.onEnd(new Error("the client left"));
+      source.return?.().catch(() => {}); // the source ends by itself; its error has no reader
     },
   });
 }

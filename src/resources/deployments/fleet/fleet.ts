@@ -4,61 +4,105 @@
  */
 import type { Ctx } from "../../../context.ts";
 import { AppError } from "../../../lib/errors.ts";
-import { oncePer } from "../../../lib/once_per.ts";
-import type { Db } from "../../../platform/db/db.ts";
 import type { FromServing, STAGES } from "../../../workers/protocol.ts";
+import type { Flight } from "../chat/flight.ts";
 import type { Load } from "../schema.ts";
 import type { DeploymentRow } from "../table.ts";
 import type { ServingWorker } from "./spare.ts";
 
 export type Usage = Extract<FromServing, { type: "served" }>;
 
-/** A process with a model in it, and the replicas that sit there: of one deployment, or of several with adapters. */
+/** A process with a model in it, and its replicas: of one deployment, or of several deployments with adapters. */
 export type Host = {
-  /** What is loaded, for whom and how (parts.ts). */
+  /** What is loaded, for which workspace and with which settings (parts.ts). */
   readonly key: string;
   readonly worker: ServingWorker;
   readonly cards: readonly string[];
   /** Oldest first. */
   readonly users: Map<Replica, Live>;
-  /** Requests whose usage the worker has yet to tell; undefined when it died first. */
-  readonly untold: Map<string, (usage: Usage | undefined) => void>;
-  /** Of the model: as estimated, then as measured. */
+  /** Requests whose usage the worker has yet to report; called with undefined when the worker died first. */
+  readonly pendingUsage: Map<string, (usage: Usage | undefined) => void>;
+  /** Memory of the model: first estimated, then measured. */
   bytes: number;
   parallel: number;
   loaded: boolean;
-  /** Its end is on its way: nobody joins. */
+  /** The process is about to end: no replica joins. */
   ending: boolean;
 };
 
-export type Replica = {
+type NewReplica = {
+  holder: string;
+  host: Host;
+  adapter: Replica["adapter"];
+  adapterBytes: number;
+  loadUntil: number;
+  now: number;
+};
+
+/** A copy of a deployment's model that answers requests. */
+export class Replica {
   /** In the memory ledger: the deployment's id and a number. */
   readonly holder: string;
   readonly host: Host;
-  /** What its requests use beside the model. */
+  /** The adapter that its requests use beside the model. */
   readonly adapter: { name: string; path: string } | null;
   readonly adapterBytes: number;
-  state: "starting" | "ready" | "leaving";
-  stage: (typeof STAGES)[number];
-  progress: number;
-  parallel: number;
-  inflight: number;
   /** A load that lasts longer is hung. */
-  loadUntil: number;
+  readonly loadUntil: number;
+  state: "starting" | "ready" | "leaving" = "starting";
+  stage: (typeof STAGES)[number] = "starting";
+  progress = 0;
+  parallel: number;
   /** When it last showed that it decodes. */
   provedAt: number;
-  probing: boolean;
-};
+  probing = false;
+  #inflight = 0;
 
-type Held = { resolve: (replica: Replica) => void; reject: (error: unknown) => void };
+  constructor({ holder, host, adapter, adapterBytes, loadUntil, now }: NewReplica) {
+    this.holder = holder;
+    this.host = host;
+    this.adapter = adapter;
+    this.adapterBytes = adapterBytes;
+    this.loadUntil = loadUntil;
+    this.parallel = host.parallel;
+    this.provedAt = now;
+  }
 
+  /** Requests that were given to it and have not ended. */
+  get inflight(): number {
+    return this.#inflight;
+  }
+
+  /** A request is given to it. The request's flight calls `release`, once. */
+  acquire(): this {
+    this.#inflight++;
+    return this;
+  }
+
+  release() {
+    this.#inflight--;
+  }
+
+  becomeReady(now: number) {
+    this.state = "ready";
+    this.stage = "ready";
+    this.progress = 1;
+    this.parallel = this.host.parallel;
+    this.provedAt = now;
+  }
+}
+
+type HeldRequest = { resolve: (replica: Replica) => void; reject: (error: unknown) => void };
+
+/** The part of a deployment that lives in this process. */
 export type Live = {
   readonly id: string;
   readonly replicas: Set<Replica>;
-  readonly held: Set<Held>;
-  /** One for each request on its way; aborting it breaks the request off. */
-  readonly flights: Set<AbortController>;
-  /** Leases asked for, workers not yet spawned. */
+  /** Requests that wait for a replica. */
+  readonly held: Set<HeldRequest>;
+  /** Requests that have not ended, the held ones included. */
+  readonly flights: Set<Flight>;
+  /** Replicas whose memory is being acquired and that have no process yet. */
   launching: number;
   ordinal: number;
   /** The holder that waits for memory. */
@@ -67,16 +111,14 @@ export type Live = {
   usedAt: number;
   /** The GPUs of its last replica; undefined: it had none yet. */
   cards: readonly string[] | undefined;
-  /** A further replica could not be had while others serve: not before this. */
+  /** A further replica could not be had while others serve: the next attempt comes no earlier than this. */
   growAt: number;
-  /** Since then its API key is out of budget. */
+  /** Since when its API key is out of budget. */
   overBudgetSince: number | undefined;
 };
 
-const fleetOf = oncePer((_db: Db) => new Map<string, Live>());
-
 export function liveOf(ctx: Ctx, id: string): Live {
-  const fleet = fleetOf(ctx.db);
+  const { fleet } = ctx.state.deployments;
   const known = fleet.get(id);
   if (known) return known;
   const counters = {
@@ -93,20 +135,23 @@ export function liveOf(ctx: Ctx, id: string): Live {
   return live;
 }
 
-export const allLive = (ctx: Ctx): Live[] => [...fleetOf(ctx.db).values()];
+export const allLive = (ctx: Ctx): Live[] => [...ctx.state.deployments.fleet.values()];
 
 export const readyOf = (live: Live) => [...live.replicas].filter((replica) => replica.state === "ready");
 export const startingOf = (live: Live) => [...live.replicas].filter((replica) => replica.state === "starting");
 export const inflightOf = (live: Live) =>
   [...live.replicas].reduce((sum, replica) => sum + replica.inflight, live.held.size);
 
-/** The one with the least to do. */
-export function choose(live: Live): Replica | undefined {
+/** The ready replica with the fewest requests. */
+function choose(live: Live): Replica | undefined {
   let best: Replica | undefined;
   for (const replica of live.replicas)
     if (replica.state === "ready" && (!best || replica.inflight < best.inflight)) best = replica;
   return best;
 }
+
+/** A ready replica, acquired for one request. */
+export const take = (live: Live): Replica | undefined => choose(live)?.acquire();
 
 /** Waits for a replica: until one is ready, the patience is over, or the client has left. Throws when it is full. */
 export function hold(ctx: Ctx, row: DeploymentRow, signal: AbortSignal): Promise<Replica> {
@@ -128,7 +173,7 @@ export function hold(ctx: Ctx, row: DeploymentRow, signal: AbortSignal): Promise
   if (signal.aborted) leave();
   signal.addEventListener("abort", leave, { once: true });
   void ctx.clock.sleep(row.wakeTimeoutSeconds * 1000, over.signal).then(() => {
-    if (!over.signal.aborted) giveUp(stillWaking(row, seenLoad(row, live)));
+    if (!over.signal.aborted) giveUp(stillWaking(row, loadOf(row, live)));
   });
   return promise.finally(() => {
     over.abort();
@@ -151,8 +196,7 @@ export function letGo(live: Live) {
     const replica = choose(live);
     if (!replica) return;
     live.held.delete(held);
-    replica.inflight++; // counted here, so that the next one sees it
-    held.resolve(replica);
+    held.resolve(replica.acquire()); // acquired here, so that the next choice counts it
   }
 }
 
@@ -164,7 +208,7 @@ export function turnAway(live: Live, error: AppError) {
 }
 
 /** How far it is, for the record and for those who wait. */
-export function seenLoad(row: DeploymentRow, live: Live): Load {
+export function loadOf(row: DeploymentRow, live: Live): Load {
   if (row.status === "serving") return { stage: "ready", progress: 1, reason: null };
   const [first] = startingOf(live);
   if (first) return { stage: first.stage, progress: first.progress, reason: null };

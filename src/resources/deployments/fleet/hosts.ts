@@ -4,18 +4,15 @@
  * sits there longest. Two who want the model as it is never share: each gets the process it asked for.
  */
 import type { Ctx } from "../../../context.ts";
-import { oncePer } from "../../../lib/once_per.ts";
-import { type Db, write } from "../../../platform/db/db.ts";
+import { write } from "../../../platform/db/db.ts";
 import * as gpu from "../../gpu/service.ts";
 import type { Host, Live, Replica } from "./fleet.ts";
 
 export type Guest = { key: string; live: Live; bare: boolean };
 
-const stateOf = oncePer((_db: Db) => ({ hosts: new Set<Host>(), coming: new Set<Guest>() }));
-
 /** Where it can sit; `coming`: nowhere yet, but somebody is about to load just this. */
 export function hostFor(ctx: Ctx, guest: Guest): Host | "coming" | undefined {
-  const { hosts, coming } = stateOf(ctx.db);
+  const { hosts, coming } = ctx.state.deployments;
   const sitsThere = ({ users }: Host) =>
     [...users].some(([{ adapter }, live]) => live === guest.live || (guest.bare && adapter === null));
   for (const host of hosts) if (host.key === guest.key && !host.ending && !sitsThere(host)) return host;
@@ -25,14 +22,14 @@ export function hostFor(ctx: Ctx, guest: Guest): Host | "coming" | undefined {
 
 /** Until it is called off or its process is there, others who could share wait for it. */
 export function announce(ctx: Ctx, guest: Guest): () => void {
-  const { coming } = stateOf(ctx.db);
+  const { coming } = ctx.state.deployments;
   coming.add(guest);
   return () => void coming.delete(guest);
 }
 
-export const open = (ctx: Ctx, host: Host) => void stateOf(ctx.db).hosts.add(host);
-export const close = (ctx: Ctx, host: Host) => void stateOf(ctx.db).hosts.delete(host);
-export const isOpen = (ctx: Ctx, host: Host) => !host.ending && stateOf(ctx.db).hosts.has(host);
+export const open = (ctx: Ctx, host: Host) => void ctx.state.deployments.hosts.add(host);
+export const close = (ctx: Ctx, host: Host) => void ctx.state.deployments.hosts.delete(host);
+export const isOpen = (ctx: Ctx, host: Host) => !host.ending && ctx.state.deployments.hosts.has(host);
 
 /** In whose lease the model is counted. */
 export const payerOf = ({ users }: Host): Replica | undefined => users.keys().next().value;

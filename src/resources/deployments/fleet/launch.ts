@@ -7,11 +7,11 @@ import * as gpu from "../../gpu/service.ts";
 import * as models from "../../models/service.ts";
 import { loadDeadlineMs } from "../policy.ts";
 import type { DeploymentRow } from "../table.ts";
-import { type Host, type Live, liveOf, type Replica } from "./fleet.ts";
+import { type Host, type Live, liveOf, Replica } from "./fleet.ts";
 import * as hosts from "./hosts.ts";
 import * as moves from "./moves.ts";
 import { adapterBytes, bytesOf, keyOf, type Parts, sizeOf } from "./parts.ts";
-import { bury, gone, hear, settle } from "./replica.ts";
+import { attachOrServe, handleExit, handleMessage, replicaLost } from "./replica.ts";
 import { obtain } from "./spare.ts";
 
 const WAITS_FOR_OTHER = "waits for its model, which another deployment is about to load";
@@ -55,7 +55,7 @@ async function join(ctx: Ctx, row: DeploymentRow, host: Host, parts: Parts): Pro
   }
   if (fresh.status === "queued") moves.move(ctx, row.id, "place", { queueReason: null });
   const all = (parts.base.sizeBytes ?? 0) + bytes; // the model may still be on its way
-  sit(ctx, live, host, { holder, path, bytes, loadUntil: ctx.clock.now() + loadDeadlineMs(all) });
+  addReplica(ctx, live, host, { holder, path, bytes, loadUntil: ctx.clock.now() + loadDeadlineMs(all) });
   return true;
 }
 
@@ -69,7 +69,7 @@ async function load(ctx: Ctx, row: DeploymentRow, parts: Parts): Promise<void> {
   try {
     const grant = await gpu.acquire(ctx, request);
     live.queuedAs = grant.status === "waiting" ? holder : undefined;
-    if (grant.status === "never") return gone(ctx, live, `No capacity: ${grant.reason}`, false);
+    if (grant.status === "never") return replicaLost(ctx, live, `No capacity: ${grant.reason}`, false);
     const fresh = moves.current(ctx.db, row.id);
     if (!fresh || !isWanted(ctx, fresh, row)) {
       live.queuedAs = undefined;
@@ -94,11 +94,11 @@ async function load(ctx: Ctx, row: DeploymentRow, parts: Parts): Promise<void> {
       },
     });
     const loadUntil = ctx.clock.now() + loadDeadlineMs(parts.base.sizeBytes ?? 0);
-    sit(ctx, live, host, { holder, path, bytes, loadUntil });
+    addReplica(ctx, live, host, { holder, path, bytes, loadUntil });
   } catch (error) {
     gpu.release(ctx, holder);
     if (!(error instanceof AppError && error.code === "sandbox_unavailable")) throw error;
-    gone(ctx, live, error.message, false); // it will be the same the next time
+    replicaLost(ctx, live, error.message, false); // it will be the same the next time
   }
 }
 
@@ -128,11 +128,11 @@ type Start = { key: string; bytes: number; load: LoadMessage };
 
 function start(ctx: Ctx, cards: readonly string[], { key, bytes, load }: Start): Host {
   const { worker, modelPath } = obtain(ctx, cards, load.model_path, {
-    hear: (message) => hear(ctx, host, message),
-    bury: (exit) => bury(ctx, host, exit),
+    onMessage: (message) => handleMessage(ctx, host, message),
+    onExit: (exit) => handleExit(ctx, host, exit),
   });
   const state = { parallel: load.parallel, loaded: false, ending: false };
-  const host: Host = { key, worker, cards, bytes, users: new Map(), untold: new Map(), ...state };
+  const host: Host = { key, worker, cards, bytes, users: new Map(), pendingUsage: new Map(), ...state };
   hosts.open(ctx, host);
   worker.ready.then(
     () => worker.send({ ...load, model_path: modelPath }),
@@ -142,25 +142,13 @@ function start(ctx: Ctx, cards: readonly string[], { key, bytes, load }: Start):
 }
 
 /** `path` and `bytes`: of its adapter. */
-type Seat = { holder: string; path: string | null; bytes: number; loadUntil: number };
+type ReplicaSpec = { holder: string; path: string | null; bytes: number; loadUntil: number };
 
-function sit(ctx: Ctx, live: Live, host: Host, { holder, path, bytes, loadUntil }: Seat) {
-  const replica: Replica = {
-    holder,
-    host,
-    adapter: path === null ? null : { name: holder, path },
-    adapterBytes: bytes,
-    state: "starting",
-    stage: "starting",
-    progress: 0,
-    parallel: host.parallel,
-    inflight: 0,
-    loadUntil,
-    provedAt: ctx.clock.now(),
-    probing: false,
-  };
+function addReplica(ctx: Ctx, live: Live, host: Host, { holder, path, bytes, loadUntil }: ReplicaSpec) {
+  const adapter = path === null ? null : { name: holder, path };
+  const replica = new Replica({ holder, host, adapter, adapterBytes: bytes, loadUntil, now: ctx.clock.now() });
   live.cards = host.cards;
   live.replicas.add(replica);
   host.users.set(replica, live);
-  if (host.loaded) settle(ctx, live, replica);
+  if (host.loaded) attachOrServe(ctx, live, replica);
 }

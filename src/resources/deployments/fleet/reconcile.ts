@@ -14,7 +14,7 @@ import { payerOf } from "./hosts.ts";
 import { launch } from "./launch.ts";
 import * as moves from "./moves.ts";
 import { usableParts } from "./parts.ts";
-import { gone, prove, reapHung, retire, unqueue } from "./replica.ts";
+import { prove, reapHung, replicaLost, retire, unqueue } from "./replica.ts";
 import { keepSpare } from "./spare.ts";
 
 /** Once, at the start: nothing runs yet, whatever the rows say. */
@@ -93,7 +93,7 @@ function scale(ctx: Ctx, row: DeploymentRow, live: Live, want: number) {
   if (have < want && live.launching === 0 && due) {
     const parts = usableParts(ctx, row);
     if ("waits" in parts) return moves.waits(ctx, row, parts.reason);
-    if ("never" in parts) return gone(ctx, live, parts.reason, false);
+    if ("never" in parts) return replicaLost(ctx, live, parts.reason, false);
     launch(ctx, row, parts.ready).catch((error) =>
       ctx.log.error("a replica could not be launched", { deployment: row.id, error }),
     );

@@ -4,11 +4,11 @@ import { AppError } from "../../../lib/errors.ts";
 import type { Exit } from "../../../platform/workers/types.ts";
 import { FAILURES, type FromServing } from "../../../workers/protocol.ts";
 import * as gpu from "../../gpu/service.ts";
-import { choose, type Host, type Live, letGo, type Replica, readyOf, turnAway } from "./fleet.ts";
+import { type Host, type Live, letGo, type Replica, readyOf, turnAway } from "./fleet.ts";
 import * as hosts from "./hosts.ts";
 import * as moves from "./moves.ts";
 
-export function hear(ctx: Ctx, host: Host, message: FromServing) {
+export function handleMessage(ctx: Ctx, host: Host, message: FromServing) {
   if (message.type === "loading") {
     for (const replica of host.users.keys())
       if (replica.state === "starting") {
@@ -16,7 +16,7 @@ export function hear(ctx: Ctx, host: Host, message: FromServing) {
         replica.progress = message.progress;
       }
   } else if (message.type === "served") {
-    host.untold.get(message.request)?.(message);
+    host.pendingUsage.get(message.request)?.(message);
   } else if (message.type === "loaded") {
     loaded(ctx, host, message);
   } else if (message.type === "attached" || message.type === "unattached") {
@@ -25,7 +25,7 @@ export function hear(ctx: Ctx, host: Host, message: FromServing) {
     if (message.type === "attached") serve(ctx, live, replica);
     else {
       void retire(ctx, replica, "its adapter does not fit");
-      gone(ctx, live, withoutPaths(ctx, message.error), false);
+      replicaLost(ctx, live, withoutPaths(ctx, message.error), false);
     }
   }
 }
@@ -36,11 +36,11 @@ function loaded(ctx: Ctx, host: Host, told: Extract<FromServing, { type: "loaded
   host.parallel = told.parallel;
   const payer = hosts.payerOf(host);
   if (payer) hosts.account(ctx, payer);
-  for (const [replica, live] of host.users) if (replica.state === "starting") settle(ctx, live, replica);
+  for (const [replica, live] of host.users) if (replica.state === "starting") attachOrServe(ctx, live, replica);
 }
 
 /** The model is loaded: its adapter comes next, if it has one. */
-export function settle(ctx: Ctx, live: Live, replica: Replica) {
+export function attachOrServe(ctx: Ctx, live: Live, replica: Replica) {
   if (replica.adapter === null) serve(ctx, live, replica);
   else void attach(ctx, live, replica, replica.adapter);
 }
@@ -51,34 +51,30 @@ async function attach(ctx: Ctx, live: Live, replica: Replica, { name, path }: No
     worker.send({ type: "attach", name, path: worker.link(path) ?? (await worker.bring(path)) });
   } catch (error) {
     void retire(ctx, replica, "its adapter cannot be read");
-    gone(ctx, live, withoutPaths(ctx, error instanceof Error ? error.message : String(error)), true);
+    replicaLost(ctx, live, withoutPaths(ctx, error instanceof Error ? error.message : String(error)), true);
   }
 }
 
 function serve(ctx: Ctx, live: Live, replica: Replica) {
   if (replica.state !== "starting") return;
   hosts.account(ctx, replica);
-  replica.state = "ready";
-  replica.stage = "ready";
-  replica.progress = 1;
-  replica.parallel = replica.host.parallel;
-  replica.provedAt = ctx.clock.now();
+  replica.becomeReady(ctx.clock.now());
   live.usedAt = ctx.clock.now();
   moves.serve(ctx, live.id);
   letGo(live);
 }
 
-export async function bury(ctx: Ctx, host: Host, exit: Exit) {
+export function handleExit(ctx: Ctx, host: Host, exit: Exit) {
   const tail = withoutPaths(ctx, exit.tail.trim());
   const retry = FAILURES[exit.kind as keyof typeof FAILURES]?.retry ?? true;
   const error = tail === "" ? exit.message : `${exit.message}\n${tail}`;
   hosts.close(ctx, host);
-  for (const tell of host.untold.values()) tell(undefined);
+  for (const report of host.pendingUsage.values()) report(undefined);
   for (const [replica, live] of host.users) {
     const expected = replica.state === "leaving" || exit.kind === "stopped";
     live.replicas.delete(replica);
     gpu.release(ctx, replica.holder);
-    if (!expected && !ctx.closing.aborted) gone(ctx, live, error, retry);
+    if (!expected && !ctx.closing.aborted) replicaLost(ctx, live, error, retry);
   }
   ctx.wake("deployments.reconcile");
 }
@@ -91,7 +87,7 @@ const withoutPaths = (ctx: Ctx, text: string) => text.replaceAll(`${ctx.config.d
 const GROW_AGAIN_MS = 30_000;
 
 /** A replica is lost or cannot be had. While another one serves, the deployment does not notice. */
-export function gone(ctx: Ctx, live: Live, error: string, canRetry: boolean) {
+export function replicaLost(ctx: Ctx, live: Live, error: string, canRetry: boolean) {
   ctx.log.warn("a replica was lost", { deployment: live.id, error });
   if (readyOf(live).length > 0) {
     live.growAt = ctx.clock.now() + GROW_AGAIN_MS;
@@ -131,16 +127,16 @@ export async function prove(ctx: Ctx, replica: Replica) {
   const sick = await probe(replica, patienceMs);
   replica.probing = false;
   if (sick === undefined) replica.provedAt = ctx.clock.now();
-  else if (!host.ending) fell(ctx, host, `The health check failed: ${sick}`);
+  else if (!host.ending) processLost(ctx, host, `The health check failed: ${sick}`);
 }
 
 /** All who sit there have lost it. */
-function fell(ctx: Ctx, host: Host, error: string) {
+function processLost(ctx: Ctx, host: Host, error: string) {
   const lost = [...host.users].filter(([{ state }]) => state !== "leaving");
   host.ending = true;
   for (const replica of host.users.keys()) replica.state = "leaving";
   void host.worker.stop("failed its health check");
-  for (const [, live] of lost) gone(ctx, live, error, true);
+  for (const [, live] of lost) replicaLost(ctx, live, error, true);
 }
 
 async function probe(replica: Replica, patienceMs: number): Promise<string | undefined> {
@@ -159,11 +155,4 @@ async function probe(replica: Replica, patienceMs: number): Promise<string | und
 export function reapHung(ctx: Ctx, replica: Replica) {
   if (replica.state === "starting" && ctx.clock.now() > replica.loadUntil)
     process.kill(replica.host.worker.pid, "SIGKILL");
-}
-
-/** A replica to send a request to, counted as at work from here on. */
-export function take(live: Live): Replica | undefined {
-  const replica = choose(live);
-  if (replica) replica.inflight++;
-  return replica;
 }

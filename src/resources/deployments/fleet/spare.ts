@@ -3,19 +3,14 @@
  * does not wait for a process, a thread and the libraries. It holds no memory of a GPU.
  */
 import type { Ctx } from "../../../context.ts";
-import { oncePer } from "../../../lib/once_per.ts";
-import type { Db } from "../../../platform/db/db.ts";
 import type { Exit, Worker } from "../../../platform/workers/types.ts";
 import { FromServing, type ToServing } from "../../../workers/protocol.ts";
 
 export type ServingWorker = Worker<FromServing, ToServing>;
 /** Who hears what a process says, and of its end. */
-export type Owner = { hear: (message: FromServing) => unknown; bury: (exit: Exit) => unknown };
+export type Owner = { onMessage: (message: FromServing) => unknown; onExit: (exit: Exit) => unknown };
 
-type Kept = { current: Spare | undefined; notBefore: number };
 export type Spare = { worker: ServingWorker; cards: string; owner: Owner | undefined };
-
-const spares = oncePer((_db: Db): Kept => ({ current: undefined, notBefore: 0 }));
 
 const PAUSE_MS = 60_000; // one that dies by itself is not replaced at once
 
@@ -26,10 +21,10 @@ type Obtained = { worker: ServingWorker; modelPath: string };
  * `modelPath` of the answer is the name under which the process may read the model.
  */
 export function obtain(ctx: Ctx, cards: readonly string[], modelPath: string, owner: Owner): Obtained {
-  const kept = spares(ctx.db);
-  const found = kept.current?.cards === cards.join() ? kept.current : undefined;
+  const state = ctx.state.deployments;
+  const found = state.spare?.cards === cards.join() ? state.spare : undefined;
   const linked = found?.worker.link(modelPath); // undefined: on another file system, so a new process is granted it
-  if (linked !== undefined) kept.current = undefined;
+  if (linked !== undefined) state.spare = undefined;
   const spare = found && linked !== undefined ? found : start(ctx, cards, [modelPath]);
   spare.owner = owner;
   return { worker: spare.worker, modelPath: linked ?? modelPath };
@@ -37,12 +32,12 @@ export function obtain(ctx: Ctx, cards: readonly string[], modelPath: string, ow
 
 /** Undefined: none is needed. */
 export function keepSpare(ctx: Ctx, cards: readonly string[] | undefined) {
-  const kept = spares(ctx.db);
+  const state = ctx.state.deployments;
   const wanted = cards?.join();
-  if (kept.current?.cards === wanted || ctx.closing.aborted) return;
-  void kept.current?.worker.stop("it is not needed");
-  kept.current = cards && ctx.clock.now() >= kept.notBefore ? start(ctx, cards) : undefined;
-  const worker = kept.current?.worker;
+  if (state.spare?.cards === wanted || ctx.closing.aborted) return;
+  void state.spare?.worker.stop("it is not needed");
+  state.spare = cards && ctx.clock.now() >= state.spareNotBefore ? start(ctx, cards) : undefined;
+  const worker = state.spare?.worker;
   worker?.ready.then(
     () => worker.send({ type: "prepare", data_dir: ctx.config.data_dir, cuda: cards?.length !== 0 }),
     () => {}, // its end is told below
@@ -50,20 +45,20 @@ export function keepSpare(ctx: Ctx, cards: readonly string[] | undefined) {
 }
 
 function start(ctx: Ctx, cards: readonly string[], reads: readonly string[] = []): Spare {
-  const kept = spares(ctx.db);
+  const state = ctx.state.deployments;
   const spare: Omit<Spare, "worker"> = { cards: cards.join(), owner: undefined };
   const worker = ctx.supervisor.spawn<FromServing, ToServing>({
     kind: "serving",
     incoming: FromServing,
     grants: { reads, gpu: cards.length > 0 },
     extraEnv: { CUDA_VISIBLE_DEVICES: spare.cards },
-    onMessage: (message) => spare.owner?.hear(message),
+    onMessage: (message) => spare.owner?.onMessage(message),
     onExit: (exit) => {
-      if (kept.current?.worker === worker) {
-        kept.current = undefined;
-        kept.notBefore = ctx.clock.now() + PAUSE_MS;
+      if (state.spare?.worker === worker) {
+        state.spare = undefined;
+        state.spareNotBefore = ctx.clock.now() + PAUSE_MS;
       }
-      return spare.owner?.bury(exit);
+      return spare.owner?.onExit(exit);
     },
   });
   return Object.assign(spare, { worker });

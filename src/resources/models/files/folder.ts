@@ -7,7 +7,6 @@ import { join } from "node:path";
 import { and, eq, isNull } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import { transition } from "../../../events/lifecycle.ts";
-import { oncePer } from "../../../lib/once_per.ts";
 import { durable, write } from "../../../platform/db/db.ts";
 import { cleanTemp } from "../../../platform/files.ts";
 import { BUILTIN_NAME, ensureBuiltin } from "../builtin.ts";
@@ -39,13 +38,11 @@ export async function scan(ctx: Ctx, signal?: AbortSignal) {
   while (!signal?.aborted && (await look(ctx))) await ctx.clock.sleep(PAUSE_MS, signal);
 }
 
-const seenOf = oncePer((_db: Ctx["db"]) => new Map<string, string>());
-
 /** Whether something is still in motion. */
 async function look(ctx: Ctx): Promise<boolean> {
   const files = await filesOf(ctx);
   const rows = new Map(folderRows(ctx).map((row) => [row.name, row]));
-  const seen = seenOf(ctx.db);
+  const { seen } = ctx.state.models;
   let moving = false;
   for (const file of files) {
     const row = rows.get(file.name);

@@ -31,17 +31,23 @@ const CASES: Case[] = [
     "/eval_dataset",
     /No da/,
   ],
-  ["two datasets", { dataset_id: `ds_${"0".repeat(26)}` }, 422, "/dataset_id", /something else/],
+  ["two datasets", { dataset_id: `ds_${"0".repeat(26)}` }, 422, "/dataset_id", /differs from dataset/],
   ["no reward", { reward_source: null }, 422, "/reward_source", /is missing/],
   ["code that is rejected", { reward_source: "export const broken" }, 422, "/reward_source", /line \d+/],
-  ["a language nobody can tell", { reward_source: "1" }, 422, "/reward_language", /python, typescript or javascript/],
+  [
+    "a language that cannot be detected",
+    { reward_source: "1" },
+    422,
+    "/reward_language",
+    /python, typescript or javascript/,
+  ],
   ["a reward function that is not here", { reward_functions: [{ id: "nope" }] }, 404, "/reward_functions/0/id", /nope/],
   [
     "a weight of nothing",
     { reward_source: null, reward_functions: [{ id: "exact_match", weight: 0 }] },
     422,
     "/reward_functions",
-    /weight 0/,
+    /weight other than 0/,
   ],
   [
     "a typo",
@@ -75,14 +81,26 @@ const CASES: Case[] = [
   ],
   ["a typo in lora", { lora: { rank: 4, r: 4 } }, 422, "/lora/rank", /unknown/],
   ["a value of lora out of range", { lora: { r: 0 } }, 422, "/lora/r", />=1/],
-  ["a GPU nobody has", { gpu: { gpu_type: "H100" } }, 422, "/gpu/gpu_type", /this machine has cpu/],
+  [
+    "a GPU that this machine does not have",
+    { gpu: { gpu_type: "H100" } },
+    422,
+    "/gpu/gpu_type",
+    /this machine has cpu/,
+  ],
   ["more devices than there are", { gpu: { gpu_count: 4 } }, 422, "/gpu/gpu_count", /has 1 of type cpu/],
   ["a provider elsewhere", { provider: "moon" }, 422, "/provider", /local/],
   ["a checkpoint that is not here", { resume_from: none }, 404, "/resume_from", /No checkpoint/],
   ["a job that is not here", { source_job: none }, 404, "/source_job", /No training job/],
   ["a secret that is not here", { secrets: ["NOPE"] }, 404, "/secrets/0", /NOPE/],
   ["a volume that is not here", { volumes: [{ name: "nope", mount_path: "/data" }] }, 404, "/volumes/0/name", /nope/],
-  ["a place that is taken", { volumes: [{ name: "v", mount_path: "/etc/x" }] }, 422, "/volumes/0/mount_path", /hides/],
+  [
+    "a place that is taken",
+    { volumes: [{ name: "v", mount_path: "/etc/x" }] },
+    422,
+    "/volumes/0/mount_path",
+    /would hide/,
+  ],
   ["code for grpo", { code_artifact_id: none }, 422, "/code_artifact_id", /custom/],
   ["a command for grpo", { command: "true" }, 422, "/command", /custom/],
   [
@@ -121,7 +139,7 @@ describe("what cannot be had is refused, and nothing is left of it", () => {
   test("a reward for sft", async () => {
     const { status, body } = await app.post({ method: "sft", dataset: await app.dataset("chat") });
     expect([status, body.error.param]).toEqual([422, "/reward_source"]);
-    expect(body.error.message).toContain("goes with the method grpo");
+    expect(body.error.message).toContain("is only for the method grpo");
   });
 
   test("a dataset without rows", async () => {

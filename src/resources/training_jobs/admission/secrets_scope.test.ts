@@ -15,7 +15,7 @@ const asked = async (key: string, more: object, path = "/v1/training_jobs") => {
   const { status, body } = await app.call("POST", path, await app.request(more), { key });
   return [status, body.error?.code ?? null, body.error?.param ?? null, body.error?.message ?? ""];
 };
-const REFUSED = [403, "missing_scope", "/secrets", expect.stringMatching(/^secrets: .*the scope \*, and this one has/)];
+const REFUSED = [403, "missing_scope", "/secrets", expect.stringMatching(/^secrets: .*the scope \*, and this key has/)];
 
 test.each([
   ["training", ["training"]],

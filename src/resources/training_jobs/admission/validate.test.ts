@@ -114,11 +114,11 @@ const sample = (reward: number | null): TrainSample => ({
 
 test("a preview tells the mean, the spread, and how many prompts teach nothing", () => {
   const samples = [1, 1, 0, 1, null, null, null, 0.5].map(sample);
-  const shown = rewardPreview({ memoryBytes: 1, stepMs: 1, samples, latenciesMs: [5, 1, 9] }, 2);
+  const shown = rewardPreview({ samples, latenciesMs: [5, 1, 9] }, 2);
   expect(shown).toMatchObject({ mean: 0.7, frac_zero_std: 2 / 3, latency_ms_p50: 5 });
   expect(shown?.std).toBeCloseTo(0.4, 10);
   expect(shown?.samples[0]).not.toHaveProperty("advantage");
-  const empty = rewardPreview({ memoryBytes: 1, stepMs: null, samples: [], latenciesMs: [] }, 2);
+  const empty = rewardPreview({ samples: [], latenciesMs: [] }, 2);
   expect(empty).toEqual({ mean: null, std: null, frac_zero_std: null, latency_ms_p50: null, samples: [] });
 });
 

@@ -7,7 +7,7 @@ import * as modelResults from "../../models/results.ts";
 import * as models from "../../models/service.ts";
 import { preview } from "../admission/preview.ts";
 import { reconcile } from "../running/reconcile.ts";
-import { keptOf } from "../state/checkpoint_files.ts";
+import { keptCheckpoints } from "../state/checkpoint_files.ts";
 
 setDefaultTimeout(120_000);
 const { app, close, closeAll } = manyTrainings();
@@ -58,7 +58,7 @@ test("a file that has to be made is 202 first, then there, and a merged one is a
   const made = models.mustGet(on.ctx, on.workspaceA, body.model_id);
   expect(made).toMatchObject({ status: "ready", jobId: id, name: `out-${id}-q8_0` });
   expect(modelResults.byJob(on.ctx, on.workspaceA, id)?.variant).toBe("adapter");
-  const [, last] = keptOf(on.ctx.db, id);
+  const [, last] = keptCheckpoints(on.ctx.db, id);
   const peft = await ready(on, id, `?variant=peft&checkpoint=${last?.id}`);
   expect((await fetched(on, peft.url)).body).toContain("peft  of step-000005");
 });
@@ -114,7 +114,7 @@ test("a preview scores with the real reward, and gives its memory back", async (
   expect(on.ctx.db.$client.query("SELECT * FROM gpu_leases").all()).toEqual([]);
 });
 
-test("a preview of what would fail says with what; one that nobody waits for ends", async () => {
+test("a preview of a job that would fail returns its error; an aborted preview ends", async () => {
   const on = await app({ loop: false, lives: [{ fail: "data" }, { trouble: "no_effect", gate: "/nowhere" }] });
   const job = on.row(on.add());
   const { signal } = new AbortController();

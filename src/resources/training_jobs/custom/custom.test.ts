@@ -8,7 +8,6 @@ import { startJailed } from "../../../sandbox/jail/jail.ts";
 import { sessionJail } from "../../../sandbox/jail/session_jail.ts";
 import { jailSupport } from "../../../sandbox/jail/support.ts";
 import * as jobs from "../service.ts";
-import { liveOf } from "../state/live.ts";
 import type { JobRow } from "../table.ts";
 import { linesOf, pointOf } from "./output.ts";
 
@@ -92,7 +91,7 @@ jailed("a command is ended when its job is cancelled, and begins again when it w
   const paused = custom(on, 'if [ -n "$AGAIN" ]; then exit 0; fi; sleep 60');
   await on.reaches(paused, "running", 30_000);
   jobs.pause(on.ctx, on.workspaceA, paused);
-  await until("its command to be gone", () => liveOf(on.ctx.db).runs.size === 0, 30_000);
+  await until("its command to be gone", () => on.ctx.state.trainingJobs.runCount === 0, 30_000);
   await on.call("PUT", "/v1/secrets/AGAIN", { value: "1" });
   on.ctx.db.$client.run("UPDATE training_jobs SET secrets = '[\"AGAIN\"]' WHERE id = ?", [paused]);
   jobs.resume(on.ctx, { workspaceId: on.workspaceA, keyId: null }, paused);

@@ -10,7 +10,7 @@ import { jailSupport } from "../../../sandbox/jail/support.ts";
 import * as modelResults from "../../models/results.ts";
 import * as models from "../../models/service.ts";
 import { sweep } from "../running/sweep.ts";
-import { align, removeFiles } from "../state/checkpoint_files.ts";
+import { alignCheckpoints, removeFiles } from "../state/checkpoint_files.ts";
 import type { JobRow } from "../table.ts";
 
 setDefaultTimeout(120_000);
@@ -138,7 +138,7 @@ test("C1: a checkpoint behind a link is neither read nor removed", async () => {
   mkdirSync(dir, { recursive: true });
   symlinkSync(outside, checkpoints);
   await expect(removeFiles(on.ctx, `jobs/${id}/checkpoints/step-000003`)).rejects.toThrow();
-  await expect(align(on.ctx, on.row(id))).rejects.toThrow();
+  await expect(alignCheckpoints(on.ctx, on.row(id))).rejects.toThrow();
   expect(readdirSync(outside)).toEqual(["step-000003"]);
 });
 
@@ -149,7 +149,7 @@ test("C1: a state.json that is a link makes no checkpoint", async () => {
   mkdirSync(join(checkpoints, "step-000003"), { recursive: true });
   writeFileSync(join(on.dir, "state.json"), '{"step":3}');
   symlinkSync(join(on.dir, "state.json"), join(checkpoints, "step-000003/state.json"));
-  expect(await align(on.ctx, on.row(id))).toBeUndefined();
+  expect(await alignCheckpoints(on.ctx, on.row(id))).toBeUndefined();
   expect(readFileSync(join(on.dir, "state.json"), "utf8")).toBe('{"step":3}');
 });
 

@@ -9,8 +9,7 @@ import { judgeCredit } from "../policy.ts";
 import { reconcile } from "../running/reconcile.ts";
 import * as jobs from "../service.ts";
 import type { JobRow } from "../table.ts";
-import { keptOf } from "./checkpoint_files.ts";
-import { liveOf } from "./live.ts";
+import { keptCheckpoints } from "./checkpoint_files.ts";
 import * as moves from "./moves.ts";
 
 setDefaultTimeout(60_000); // each starts several processes
@@ -45,13 +44,13 @@ test("a job that runs out of credit is paused with its work saved, and goes on w
   clock.advance(1_000);
   await reconcile(on.ctx);
   expect(on.row(id)).toMatchObject({ status: "paused", pauseReason: "out of credit" });
-  await ticking(on, "its worker to save and end", () => liveOf(on.ctx.db).runs.size === 1);
+  await ticking(on, "its worker to save and end", () => on.ctx.state.trainingJobs.runCount === 1);
   const paused = on.row(id);
-  expect(keptOf(on.ctx.db, id).map(({ step }) => step)).toEqual([paused.step]);
+  expect(keptCheckpoints(on.ctx.db, id).map(({ step }) => step)).toEqual([paused.step]);
   expect([paused.runSince, paused.costMicros]).toEqual([null, 10_000_000]);
   expect(billing.balanceMicros(on.ctx, on.workspaceA)).toBe(0);
-  const told = on.ctx.db.select().from(events).all();
-  expect(told.find(({ type }) => type === "job.paused")?.data).toMatchObject({ id, reason: "out of credit" });
+  const emitted = on.ctx.db.select().from(events).all();
+  expect(emitted.find(({ type }) => type === "job.paused")?.data).toMatchObject({ id, reason: "out of credit" });
   expect(on.notes(id).find(({ type }) => type === "job.paused")?.message).toContain("out of credit");
   await reconcile(on.ctx);
   expect(on.row(id).status).toBe("paused");
@@ -67,7 +66,7 @@ test("a job that runs out of credit is paused with its work saved, and goes on w
   expect(on.steps(id)).toEqual(Array.from({ length: on.row(id).step }, (_, i) => i + 1));
   jobs.cancel(on.ctx, on.workspaceA, id);
   jobs.cancel(on.ctx, on.workspaceA, free);
-  await ticking(on, "both to be gone", () => liveOf(on.ctx.db).runs.size === 0);
+  await ticking(on, "both to be gone", () => on.ctx.state.trainingJobs.runCount === 0);
 });
 
 test("what is queued without credit is paused before it starts", async () => {
@@ -102,9 +101,9 @@ test("a job that was being cancelled when the server died is charged up to the l
   const on = await app({ clock, loop: false });
   const id = on.add({ rateMicros: RATE, status: "cancelling", runSince: clock.now(), runMs: 0 });
   clock.advance(20_000);
-  moves.seen(on.ctx, on.row(id));
+  moves.recordActivity(on.ctx, on.row(id));
   clock.advance(86_400_000);
-  moves.interrupted(on.ctx);
+  moves.requeueInterrupted(on.ctx);
   expect(on.row(id)).toMatchObject({ status: "cancelled", runMs: 20_000, costMicros: 200_000 });
 });
 

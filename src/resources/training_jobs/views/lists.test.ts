@@ -101,7 +101,7 @@ test("samples are of the latest step unless another is asked for, a page at a ti
 test("checkpoints are those whose files are there, the best one marked", async () => {
   const [first, best] = [app.checkpoint(id, 10), app.checkpoint(id, 20)];
   app.checkpoint(id, 5, { deletedAt: 1 });
-  app.moves(id, ["place"], { bestCheckpointId: best });
+  app.moves(id, ["provision"], { bestCheckpointId: best });
   const { body } = await get("checkpoints");
   expect(body.data).toMatchObject([
     { object: "training_job.checkpoint", id: best, job_id: id, step: 20, size_bytes: 10, is_best: true },
