@@ -125,7 +125,7 @@ jailed("C1: files of a code artifact in the place of a volume fail the job in wo
   const volumes = await loot(on, "/workspace/v");
   const job = await on.reaches(custom(on, "true", { volumes, codeArtifactId: code.id }), "failed", 60_000);
   expect(job.error).toMatchObject({ code: "provisioning_failed" });
-  expect(job.error?.message).toContain("/workspace/v cannot be made");
+  expect(job.error?.message).toContain("/workspace/v cannot be created");
 });
 
 test("C1: a checkpoint behind a link is neither read nor removed", async () => {
