@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* What the process may do with a path and everything below it. */
+/* Rights of the process for a path and everything below it. */
 enum access { READS, RUNS, WRITES, UPDATES, DRIVES };
 
 struct rule {

@@ -102,7 +102,7 @@ static void run_before(void) {
   if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) _exit(FAILED); /* it has printed the reason */
 }
 
-/* When the machine is out of memory, the kernel kills a worker, not the server. Later /proc cannot be written. */
+/* The kernel then kills a worker, not the server, if the machine is out of memory. Later /proc cannot be written. */
 static void prefer_as_victim(void) {
   int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
   if (fd < 0) return;
