@@ -36,7 +36,7 @@ afterAll(async () => {
 test.each(Object.keys(POLICIES) as ConfinedKind[])("M6: %s is confined from its first instruction", async (kind) => {
   const worker = supervisor.spawn({ kind, incoming: z.looseObject({ type: z.string() }) });
   await worker.ready;
-  const network = POLICIES[kind].dials ? { ownNetwork: false } : {};
+  const network = POLICIES[kind].network ? { ownNetwork: false } : {};
   expect(seenOf(worker.pid)).toEqual({ ...CONFINED, ...network });
   const threads = readdirSync(`/proc/${worker.pid}/task`);
   expect(threads.length).toBeGreaterThan(1);
