@@ -77,7 +77,7 @@ test("M6: a worker does not start without a layer that sandbox.require asks for"
   ] as const) {
     const confine = createConfinement({ dataDir: dir, require, without: [without] });
     const start = () => supervise(confine).spawn({ kind: "detector", incoming: FromInspector });
-    expect(start).toThrow(`sandbox.require = "${require}" asks for ${without}`);
+    expect(start).toThrow(`sandbox.require = "${require}" needs ${without}`);
   }
   const confine = createConfinement({ dataDir: dir, require: "language", without: WORKER_LAYERS });
   const allowed = supervise(confine);
