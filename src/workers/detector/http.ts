@@ -1,12 +1,13 @@
 /** The worker's HTTP interface on its unix socket: `POST /score`, `GET /health`, `GET /stats`. */
+
+import { CLIENT_LEFT_STATUS, ClientLeft } from "../../lib/client_left.ts";
 import { MODELS, ModelName, type Refused } from "../protocol_detector.ts";
-import { Left, Refusal } from "./refusal.ts";
+import { Refusal } from "./refusal.ts";
 import { score } from "./score.ts";
 import type { World } from "./world.ts";
 
 const MAX_BYTES = 10 << 20; // the server in front enforces the same limit
 const SLACK_BYTES = 1_000_000; // read a little more, so that this worker writes the error
-const CLIENT_LEFT = 499; // no client receives it
 
 export type Fetch = (request: Request) => Promise<Response>;
 
@@ -58,7 +59,7 @@ function answerFor(error: unknown): Response {
     const refused: Refused = { code: error.code, error: error.message };
     return Response.json(refused, { status: 422 });
   }
-  if (error instanceof Left) return new Response(null, { status: CLIENT_LEFT });
+  if (error instanceof ClientLeft) return new Response(null, { status: CLIENT_LEFT_STATUS });
   console.error(error instanceof Error ? error.stack : error);
   return Response.json({ error: "The detector failed. The server's log has the details" }, { status: 500 });
 }

@@ -11,6 +11,3 @@ export class Refusal extends Error {
     this.name = "Refusal";
   }
 }
-
-/** The client left before its answer. */
-export class Left extends Error {}

@@ -1,4 +1,5 @@
 /** The context of every request in the worker, and its duties when the request ends. */
+import { ClientLeft } from "../../lib/client_left.ts";
 import { AppError } from "../../lib/errors.ts";
 import type { Delta, Engine, Run, Sampling } from "./engine/types.ts";
 import { createQuoting, type Quotes } from "./prompt.ts";
@@ -93,11 +94,6 @@ export const usageOf = ({ promptTokens, cachedTokens, completionTokens }: Tally)
   prompt_tokens_details: { cached_tokens: cachedTokens },
 });
 
-/** The client left, so the sample was cancelled. */
-export class Left extends Error {
-  override name = "Left";
-}
-
 /** Returns `length` or `stop`; throws for a cancelled sample. */
 export function finishOf(finish: "stop" | "length" | "cancelled", signal: AbortSignal): "stop" | "length" {
   if (finish !== "cancelled") return finish;
@@ -107,4 +103,4 @@ export function finishOf(finish: "stop" | "length" | "cancelled", signal: AbortS
 }
 
 export const abortReason = (signal: AbortSignal): Error =>
-  signal.reason instanceof AppError ? signal.reason : new Left("The client left");
+  signal.reason instanceof AppError ? signal.reason : new ClientLeft();
