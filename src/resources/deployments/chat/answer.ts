@@ -7,6 +7,7 @@ import { keepOpen } from "../../../http/connection.ts";
 import { openStream } from "../../../http/limits/streams.ts";
 import { callerOf, skipFlush } from "../../../http/request_state.ts";
 import { AppError } from "../../../lib/errors.ts";
+import { MINUTE_MS } from "../../../lib/units.ts";
 import { counter } from "../../../platform/metrics.ts";
 import * as billing from "../../billing/service.ts";
 import { hold, loadOf, take } from "../fleet/fleet.ts";
@@ -63,7 +64,7 @@ function waitFor(flight: Flight): Promise<true> {
   const { workspaceId } = row;
   const fresh = moves.current(ctx.db, row.id) ?? row;
   mustBeOpen(fresh);
-  const aMinute = billing.costOf(fresh.costPerHourMicros, moves.MINUTE_MS);
+  const aMinute = billing.costOf(fresh.costPerHourMicros, MINUTE_MS);
   if (fresh.parked) billing.mustAfford(ctx, { workspaceId, keyId: call.keyId }, aMinute);
   const held = hold(ctx, fresh, flight.signal).then((replica) => {
     flight.attach(replica);
@@ -109,7 +110,7 @@ async function* wakeAndRelay(flight: Flight, held: Promise<true>): AsyncGenerato
   flight.finish({ status: got.status, error: messageOf(text) });
 }
 
-/** An aborted fetch fails with its own error or with our reason. The signal tells which of the two counts. */
+/** An aborted fetch fails with its own error or with our reason. An aborted signal has the real cause. */
 const causeOf = ({ signal }: Flight, error: unknown): unknown => (signal.aborted ? signal.reason : error);
 
 function explain(error: unknown): AppError {

@@ -249,7 +249,7 @@ test("who has less than it is estimated to take gets 402, unless the job may not
   const long = { hyperparameters: { max_steps: 10_000_000 } };
   const { status, body } = await app.post(long);
   expect([status, body.error.code]).toEqual([402, "insufficient_credits"]);
-  expect(body.error.message).toMatch(/has \$0\.000010 left, and this takes about \$[\d.]+: have credit granted/);
+  expect(body.error.message).toMatch(/has \$0\.000010 left, and this costs about \$[\d.]+: ask the operator/);
   const made = await app.post({ ...long, max_cost_usd: 0.00001 });
   expect(made.status).toBe(201);
   await app.call("POST", `/v1/training_jobs/${made.body.id}/cancel`);
