@@ -9,8 +9,9 @@ import { createLog } from "../src/platform/log.ts";
 import * as billing from "../src/resources/billing/service.ts";
 import * as deploying from "../src/resources/deployments/fleet/moves.ts";
 import { type DeploymentRow, deployments } from "../src/resources/deployments/table.ts";
-import { keepToCredit } from "../src/resources/training_jobs/state/credit.ts";
+import { enforceCredit } from "../src/resources/training_jobs/state/credit.ts";
 import * as training from "../src/resources/training_jobs/state/moves.ts";
+import { currentJob } from "../src/resources/training_jobs/state/rows.ts";
 import { type JobRow, trainingJobs } from "../src/resources/training_jobs/table.ts";
 import * as workspaces from "../src/resources/workspaces/service.ts";
 import { newState } from "../src/state.ts";
@@ -93,8 +94,7 @@ export class World {
 
   private rowOf({ kind, id }: Seen): JobRow | DeploymentRow {
     const { db } = this.ctx;
-    const row =
-      kind === "job" ? training.current(db, id) : db.select().from(deployments).where(eq(deployments.id, id)).get();
+    const row = kind === "job" ? currentJob(db, id) : db.select().from(deployments).where(eq(deployments.id, id)).get();
     if (!row) throw new Error(`${id} is gone`);
     return row;
   }
@@ -129,10 +129,10 @@ export class World {
   private async loops() {
     const account = (seen: Seen): Deed["does"] =>
       seen.kind === "job"
-        ? (ctx) => training.seen(ctx, this.rowOf(seen) as JobRow)
+        ? (ctx) => training.recordActivity(ctx, this.rowOf(seen) as JobRow)
         : (ctx) => deploying.keepAccount(ctx, this.rowOf(seen) as DeploymentRow, seen.open?.count ?? 1);
     for (const seen of this.all) if (seen.open) await this.act(seen, { does: account(seen), meters: true }, 100);
-    keepToCredit(this.ctx);
+    enforceCredit(this.ctx);
     await durable(this.ctx.db);
   }
 
@@ -226,7 +226,7 @@ export class World {
     const begin = () => {
       billing.begin(this.ctx);
       deploying.recover(this.ctx);
-      training.interrupted(this.ctx);
+      training.requeueInterrupted(this.ctx);
     };
     while (await this.attempt(begin)) this.now += 1;
   }

@@ -4,7 +4,7 @@ import type { ShapeOf } from "../../bench/training/model.ts";
 import type { Device } from "../../src/native/ggml/ggml.ts";
 import type { GraphShape } from "../../src/workers/trainer/engine/graph.ts";
 import type { Lora } from "../../src/workers/trainer/engine/weights.ts";
-import { type FileType, modelPair, type Part, type Place } from "./place.ts";
+import { type FileType, modelPair, type Part, type Place } from "./setup.ts";
 
 type Case = {
   what: string;

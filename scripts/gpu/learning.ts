@@ -3,7 +3,7 @@ import { join } from "node:path";
 import type { LoraSettings } from "../../src/lib/training/lora.ts";
 import { makeModel } from "../../test/models.ts";
 import { planOf, runTraining } from "../../test/trainer_kit.ts";
-import { converted, type FileType, type Part, type Place, percent } from "./place.ts";
+import { converted, type FileType, type Part, type Place, percent } from "./setup.ts";
 
 type Case = { what: string; type: FileType; lora: Partial<LoraSettings> | null };
 const LORA = { r: 16, alpha: 32, dropout: 0 };

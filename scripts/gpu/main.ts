@@ -8,7 +8,7 @@
 import { appendFileSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type Row, remove, tempDir } from "../../bench/tools.ts";
-import { type Part, placeIn } from "./place.ts";
+import { type Part, placeIn } from "./setup.ts";
 
 /** What is checked first, then what is measured. */
 const CHECKS: Record<string, () => Promise<Part>> = {

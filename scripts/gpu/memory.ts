@@ -4,8 +4,8 @@ import type { Trainee } from "../../src/workers/trainer/trainee/types.ts";
 import { asTrouble } from "../../src/workers/trainer/trouble.ts";
 import { LORA } from "../../test/ml/trainee/kit.ts";
 import { smallModel } from "./learning.ts";
-import type { Part } from "./place.ts";
 import { opened, teach } from "./rolling.ts";
+import type { Part } from "./setup.ts";
 
 const ABSURD = { "our kernels": 2 ** 26, "ggml alone": 2 ** 20 }; // tokens of one piece: terabytes of activations
 const PARALLEL = 256;

@@ -7,8 +7,8 @@ import { join } from "node:path";
 import { writePeft } from "../../src/workers/trainer/results/peft.ts";
 import { LORA } from "../../test/ml/trainee/kit.ts";
 import { smallModel } from "./learning.ts";
-import type { Part } from "./place.ts";
 import { opened, pieces, teach } from "./rolling.ts";
+import type { Part } from "./setup.ts";
 
 const SCRIPT = process.env["VERK_PEFT_PEER"] ?? join(import.meta.dir, "peft_scores.py");
 const PYTHON = process.env["VERK_PYTHON"] ?? "python3";

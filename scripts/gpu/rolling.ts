@@ -9,7 +9,7 @@ import { openTrainee } from "../../src/workers/trainer/trainee/trainee.ts";
 import type { Piece, Trainee } from "../../src/workers/trainer/trainee/types.ts";
 import { alone, LORA, likelihood, STEP } from "../../test/ml/trainee/kit.ts";
 import { smallModel } from "./learning.ts";
-import type { FileType, Part, Place } from "./place.ts";
+import type { FileType, Part, Place } from "./setup.ts";
 
 const SAMPLING = { temperature: 1, topP: 1, topK: 0, minP: 0, maxTokens: 24 };
 const LENGTH = 64;

@@ -3,8 +3,8 @@ import { openRandom } from "../../src/lib/random.ts";
 import type { Piece, Scores, Trainee } from "../../src/workers/trainer/trainee/types.ts";
 import { alone, LORA, STEP } from "../../test/ml/trainee/kit.ts";
 import { smallModel } from "./learning.ts";
-import type { Part } from "./place.ts";
 import { opened, teach } from "./rolling.ts";
+import type { Part } from "./setup.ts";
 
 const VOCAB = 250;
 const NEAR = 0.02; // nats, in the mean

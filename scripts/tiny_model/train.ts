@@ -15,7 +15,7 @@ import { openBackend } from "../../src/native/ggml/ggml.ts";
 import { writeMergedGguf } from "../../src/workers/trainer/results/merged_gguf.ts";
 import { openTrainee } from "../../src/workers/trainer/trainee/trainee.ts";
 import type { Piece, Trainee } from "../../src/workers/trainer/trainee/types.ts";
-import { type Batch, openFeed } from "./feed.ts";
+import { type Batch, openFeed } from "./batches.ts";
 import { writeInitial } from "./initial.ts";
 
 const QUESTION_WEIGHT = 0.1; // they are random by nature: reading them teaches a little English, no more

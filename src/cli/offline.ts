@@ -13,7 +13,7 @@ import { createLog } from "../platform/log.ts";
 import { adminKey, DEFAULT_WORKSPACE, findDefault } from "../resources/setup/service.ts";
 import * as workspaces from "../resources/workspaces/service.ts";
 import type { WorkspaceRow } from "../resources/workspaces/table.ts";
-import { patiently } from "./patience.ts";
+import { patiently } from "./open_data_dir.ts";
 
 export { SCOPES } from "../context.ts";
 export * as keys from "../resources/api_keys/service.ts";

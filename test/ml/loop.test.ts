@@ -181,7 +181,7 @@ test("asked to save and end, it finishes the step, and the next run goes on behi
     endsWhen: (told) => told.some((each) => each.type === "step" && each.step === 4),
   });
   expect([ended.ending, ended.checkpoints.map(({ step }) => step)]).toEqual(["saved", [4]]);
-  expect(ended.told.at(-1)).toEqual({ type: "saved" });
+  expect(ended.messages.at(-1)).toEqual({ type: "saved" });
   const rest = await runTraining({ plan, dir, checkpoints, resume: ended.checkpoints[0]!.path });
   expect(stream([...ended.steps, ...rest.steps])).toEqual(stream(whole.steps));
   const never = await runTraining({ plan, dir, checkpoints: place(), endsWhen: () => true });

@@ -4,8 +4,8 @@ import { configFile, exposedSecrets, sayExposed } from "../../platform/config/co
 import { findGpus } from "../../platform/machine/gpu_presence.ts";
 import { CONFIG_FLAG, command, DATA_FLAG } from "../args.ts";
 import { sentence, unusedGpu } from "../doctor/gpu_advice.ts";
+import { patiently } from "../open_data_dir.ts";
 import { note } from "../output.ts";
-import { patiently } from "../patience.ts";
 import { settingsOf } from "../settings.ts";
 
 export const serve = command({

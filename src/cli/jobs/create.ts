@@ -6,7 +6,7 @@ import { type Validation, validationLines } from "./dry_run.ts";
 import type { Job } from "./find.ts";
 import { watchJob } from "./follow.ts";
 import { datasetOf, readBody, rewardFields } from "./inputs.ts";
-import { type Body, bodyOf } from "./wish.ts";
+import { type Body, bodyOf } from "./request.ts";
 
 const text = (value: string, doc: string) => ({ type: "string", value, doc }) as const;
 const many = (value: string, doc: string) => ({ type: "string", value, doc, multiple: true }) as const;

@@ -8,7 +8,7 @@ import { note } from "../output.ts";
 import { createProgress } from "../progress.ts";
 import { isFile, readCode } from "../rewards/input.ts";
 import { openSource } from "../transfer/source.ts";
-import { type Body, rewardOf } from "./wish.ts";
+import { type Body, rewardOf } from "./request.ts";
 
 /** A file is uploaded; else it is an id or a name, with `@snap-3` or `@latest` behind it where one is wanted. */
 export async function datasetOf(client: Client, given: string, signal: AbortSignal): Promise<string> {

@@ -9,7 +9,7 @@ import { createProgress, type Progress, SILENT } from "../progress.ts";
 import { createMeter } from "../transfer/meter.ts";
 import { isStream, openSource } from "../transfer/source.ts";
 import { download, type Moving, upload, uploadStream } from "./move.ts";
-import { type Copy, planDownload, planUpload, type Remote, remoteOf } from "./places.ts";
+import { type Copy, planDownload, planUpload, type Remote, remoteOf } from "./plan.ts";
 
 const AT_ONCE = 4;
 

@@ -7,7 +7,7 @@ import { type Client, createClient } from "../client.ts";
 import { SILENT } from "../progress.ts";
 import { createMeter } from "../transfer/meter.ts";
 import { download, upload } from "./move.ts";
-import { planDownload } from "./places.ts";
+import { planDownload } from "./plan.ts";
 
 const dir = tempDir();
 let app: TestApp;

@@ -9,7 +9,7 @@ import { type Meter, metered } from "../transfer/meter.ts";
 import { withRetries } from "../transfer/retry.ts";
 import { toFile, toOutput } from "../transfer/sink.ts";
 import { isStream, openSource, type Source, type Stretch } from "../transfer/source.ts";
-import { type Copy, pathOf } from "./places.ts";
+import { type Copy, pathOf } from "./plan.ts";
 
 export type Moving = {
   client: Client;

@@ -6,7 +6,7 @@ import { AppError } from "../../lib/errors.ts";
 import { isId, newId } from "../../lib/ids.ts";
 import { MINUTE_MS } from "../../lib/units.ts";
 import { write } from "../../platform/db/db.ts";
-import { isUniqueViolation } from "../../platform/db/errors.ts";
+import { withUniqueName } from "../../platform/db/errors.ts";
 import { preparedInsert, preparedRow } from "../../platform/db/row.ts";
 import type * as budgets from "../billing/budget.ts";
 import * as billing from "../billing/service.ts";
@@ -268,21 +268,8 @@ export function start(ctx: Ctx, payer: budgets.Payer, id: string): DeploymentRow
   return row;
 }
 
-function naming<T>(name: string, fn: () => T): T {
-  try {
-    return fn();
-  } catch (error) {
-    if (!isUniqueViolation(error)) throw error;
-    throw new AppError(
-      "name_taken",
-      `A deployment named ${JSON.stringify(name)} is active: stop it or choose another name`,
-      {
-        param: "/name",
-        cause: error,
-      },
-    );
-  }
-}
+const naming = <T>(name: string, fn: () => T): T =>
+  withUniqueName(`A deployment named ${JSON.stringify(name)} is active: stop it or choose another name`, fn);
 
 /** `held`: requests that wait for a replica. `open`: all that have not ended. By deployment. */
 export const requestsNow = (ctx: Ctx) =>

@@ -6,7 +6,7 @@ import { connect } from "../../connect.ts";
 import { listAll } from "../../lists.ts";
 import { note, print, printJson, printTable } from "../../output.ts";
 import { cp } from "../../volumes/cp.ts";
-import { filesOf, pathOf, remoteOf } from "../../volumes/places.ts";
+import { filesOf, pathOf, remoteOf } from "../../volumes/plan.ts";
 
 const FLAGS = { ...SERVER_FLAGS, json: JSON_FLAG } as const;
 const NONE = { 1: "failed: there is no such volume" };

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { bodyOf, rewardOf, type Wish } from "./wish.ts";
+import { bodyOf, rewardOf, type Wish } from "./request.ts";
 
 const wish = (more: Partial<Wish> = {}): Wish => ({
   set: [],
