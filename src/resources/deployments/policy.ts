@@ -17,7 +17,7 @@ type Scaling = Pick<
   "status" | "parked" | "minReplicas" | "maxReplicas" | "idleTimeoutSeconds" | "pinned"
 >;
 
-/** As many as the traffic fills, within the bounds. The number shrinks only after the idle timeout. */
+/** The number that the traffic fills, within the bounds. It shrinks only after the idle timeout. */
 export function desiredReplicas(row: Scaling, { inflight, parallel, idleMs, ready }: Traffic): number {
   if (row.parked || row.status === "stopped" || row.status === "failed") return 0;
   const floor = Math.max(1, row.minReplicas);

@@ -21,7 +21,7 @@ export type Leased = (device: string) => { bytes: number; unsettled: boolean };
 export type Inventory = {
   /** Undefined: the devices were never listed. */
   devices: DeviceReading[] | undefined;
-  /** When they were last listed, or could not be. */
+  /** Time of the last listing, successful or not. */
   at: number;
   listing: Promise<void> | undefined;
   readonly probe: Probe;

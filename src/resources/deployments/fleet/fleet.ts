@@ -14,7 +14,7 @@ export type Usage = Extract<FromServing, { type: "served" }>;
 
 /** A process with a model in it, and its replicas: of one deployment, or of several deployments with adapters. */
 export type Host = {
-  /** What is loaded, for which workspace and with which settings (parts.ts). */
+  /** The model, its workspace and its settings (parts.ts). */
   readonly key: string;
   readonly worker: ServingWorker;
   readonly cards: readonly string[];
@@ -53,7 +53,7 @@ export class Replica {
   stage: (typeof STAGES)[number] = "starting";
   progress = 0;
   parallel: number;
-  /** When it last showed that it decodes. */
+  /** The last time that it showed that it decodes. */
   provedAt: number;
   probing = false;
   #inflight = 0;
@@ -107,7 +107,7 @@ export type Live = {
   ordinal: number;
   /** The holder that waits for memory. */
   queuedAs: string | undefined;
-  /** When a request last began or ended. */
+  /** The last time that a request began or ended. */
   usedAt: number;
   /** The GPUs of its last replica; undefined: it had none yet. */
   cards: readonly string[] | undefined;

@@ -14,7 +14,7 @@ export function parseHubName(name: string): HubName | undefined {
   return { repo: match[1], file: match[2] };
 }
 
-/** True if the name means this file. A quantization may have any case and stand anywhere in the file name. */
+/** True if the name means this file. A quantization may have any case and any position in the file name. */
 export function fileMatches(path: string, choice: string | undefined): boolean {
   if (choice === undefined || path === choice) return true;
   if (choice.endsWith(".gguf")) return false;
