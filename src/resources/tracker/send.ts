@@ -4,7 +4,7 @@ import type { Ctx } from "../../context.ts";
 import { type Lane, type Live, liveOf } from "./live.ts";
 import { pauseAfter } from "./plan.ts";
 import { trackerRuns } from "./table.ts";
-import { tell } from "./tell.ts";
+import { tell } from "./report.ts";
 
 const MOST_LANES = 16;
 const LANE_RUNS = 100;
