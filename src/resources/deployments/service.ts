@@ -5,7 +5,7 @@ import { type PageQuery, page } from "../../http/answer/pagination.ts";
 import { AppError } from "../../lib/errors.ts";
 import { isId, newId } from "../../lib/ids.ts";
 import { write } from "../../platform/db/db.ts";
-import { isUniqueViolation } from "../../platform/db/errors.ts";
+import { withUniqueName } from "../../platform/db/errors.ts";
 import { preparedInsert, preparedRow } from "../../platform/db/row.ts";
 import type * as budgets from "../billing/budget.ts";
 import * as billing from "../billing/service.ts";
@@ -261,21 +261,8 @@ export function start(ctx: Ctx, payer: budgets.Payer, id: string): DeploymentRow
   return row;
 }
 
-function naming<T>(name: string, fn: () => T): T {
-  try {
-    return fn();
-  } catch (error) {
-    if (!isUniqueViolation(error)) throw error;
-    throw new AppError(
-      "name_taken",
-      `A deployment named ${JSON.stringify(name)} is running: stop it or choose another name`,
-      {
-        param: "/name",
-        cause: error,
-      },
-    );
-  }
-}
+const naming = <T>(name: string, fn: () => T): T =>
+  withUniqueName(`A deployment named ${JSON.stringify(name)} is running: stop it or choose another name`, fn);
 
 /** Requests that wait for a replica, and all that are on their way, by deployment. */
 export const requestsNow = (ctx: Ctx) =>

@@ -2,7 +2,7 @@
  * How many bytes of pixels are in memory at a time. Whoever wants more than there is waits, in order: a large image is not
  * starved by small ones. One image may have all of it, never more.
  */
-import { Left } from "./refusal.ts";
+import { ClientLeft } from "../../lib/client_left.ts";
 
 type Waiting = { amount: number; admit: () => void };
 
@@ -34,10 +34,10 @@ export function createGate(capacity: number): Gate {
         const at = queue.indexOf(waiting);
         if (at < 0) return;
         queue.splice(at, 1);
-        entered.reject(new Left("The client left"));
+        entered.reject(new ClientLeft());
         advance();
       };
-      if (signal.aborted) throw new Left("The client left");
+      if (signal.aborted) throw new ClientLeft();
       signal.addEventListener("abort", leave, { once: true });
       queue.push(waiting);
       advance();

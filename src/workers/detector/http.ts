@@ -1,12 +1,13 @@
 /** The worker's HTTP on its unix socket: `POST /score`, `GET /health`, `GET /stats`. */
+
+import { CLIENT_LEFT_STATUS, ClientLeft } from "../../lib/client_left.ts";
 import { MODELS, ModelName, type Refused } from "../protocol_detector.ts";
-import { Left, Refusal } from "./refusal.ts";
+import { Refusal } from "./refusal.ts";
 import { score } from "./score.ts";
 import type { World } from "./world.ts";
 
 const MAX_BYTES = 10 << 20; // the server in front has said no before
 const SLACK_BYTES = 1_000_000; // a little more is read, so that the refusal is ours
-const CLIENT_LEFT = 499; // nobody receives it
 
 export type Fetch = (request: Request) => Promise<Response>;
 
@@ -55,7 +56,7 @@ function answerFor(error: unknown): Response {
     const refused: Refused = { code: error.code, error: error.message };
     return Response.json(refused, { status: 422 });
   }
-  if (error instanceof Left) return new Response(null, { status: CLIENT_LEFT });
+  if (error instanceof ClientLeft) return new Response(null, { status: CLIENT_LEFT_STATUS });
   console.error(error instanceof Error ? error.stack : error);
   return Response.json({ error: "The detector failed; the log has the details" }, { status: 500 });
 }

@@ -1,12 +1,13 @@
 /** The lanes and who waits for one. */
 
+import { ClientLeft } from "../../lib/client_left.ts";
 import { compiled } from "../../native/bundle/embedded.ts";
 import type { ModelName } from "../protocol_detector.ts";
 import { join, type Part, stretches, takeBatch } from "./batch.ts";
 import { CROP, MAX_CROPS } from "./image/views.ts";
 import type { FromLane, Heard, Input, Results, ToLane } from "./messages.ts";
 import type { Models } from "./models.ts";
-import { Left, Refusal } from "./refusal.ts";
+import { Refusal } from "./refusal.ts";
 
 /** In the executable the thread is an entry of its own, beside the main one (scripts/build.ts). */
 const THREAD = compiled ? "/$bunfs/root/workers/detector/lane.js" : new URL("./lane.ts", import.meta.url);
@@ -105,13 +106,13 @@ class Pool implements Lanes {
   }
 
   #wait<T, W>(queue: Waiting<T, W>[], what: W, signal: AbortSignal): Promise<T> {
-    if (signal.aborted) return Promise.reject(new Left("The client left"));
+    if (signal.aborted) return Promise.reject(new ClientLeft());
     const { promise, resolve, reject } = Promise.withResolvers<T>();
     const waiting = { ...what, resolve, reject };
     const leave = () => {
       const at = queue.indexOf(waiting);
       if (at >= 0) queue.splice(at, 1);
-      reject(new Left("The client left"));
+      reject(new ClientLeft());
     };
     signal.addEventListener("abort", leave, { once: true });
     queue.push(waiting);

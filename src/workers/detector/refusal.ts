@@ -11,6 +11,3 @@ export class Refusal extends Error {
     this.name = "Refusal";
   }
 }
-
-/** Whoever asked is gone. */
-export class Left extends Error {}

@@ -1,12 +1,14 @@
 /** POST /chat/completions. */
+
 import type { ChatCompletionRequest, FinishReason } from "../../lib/chat/chat_completion.ts";
 import { AppError } from "../../lib/errors.ts";
+import { SSE_DONE } from "../../lib/sse.ts";
 import { type ChatChoice, chatCompletion, createChunkWriter, newToolCall, type ToolCallOut } from "./answer.ts";
 import type { CallParser, Parsed } from "./call_parsers.ts";
 import { BadGrammar, type Delta, type Generation, type Run } from "./engine/types.ts";
 import { roomFor } from "./prompt.ts";
 import { countCached, countTokens, type Exchange, finishOf, type Served, toSampling, usageOf } from "./request.ts";
-import { DONE, streamed } from "./sse.ts";
+import { streamed } from "./sse.ts";
 import { type Plan, planAnswer } from "./tools.ts";
 
 export async function chat(served: Served, request: ChatCompletionRequest, exchange: Exchange): Promise<Response> {
@@ -27,7 +29,7 @@ export async function chat(served: Served, request: ChatCompletionRequest, excha
   const chunks = createChunkWriter(head, request.n, withUsage);
   return streamed(exchange, async (write) => {
     await relay(run, choices, { chunks, write, exchange });
-    write((withUsage ? chunks.usage(usageOf(exchange.tally)) : "") + DONE);
+    write((withUsage ? chunks.usage(usageOf(exchange.tally)) : "") + SSE_DONE);
   });
 }
 

@@ -1,6 +1,8 @@
 /** POST /completions: each prompt is a run of its own; answer i of prompt p has the index p × n + i. */
+
 import type { Completion, CompletionLogprobs, CompletionRequest } from "../../lib/chat/completion.ts";
 import type { Texts } from "../../lib/chat/texts.ts";
+import { SSE_DONE } from "../../lib/sse.ts";
 import { finite, type Head } from "./answer.ts";
 import type { Delta, Run, TokenLogprob } from "./engine/types.ts";
 import { promptTokens, roomFor } from "./prompt.ts";
@@ -14,7 +16,7 @@ import {
   toSampling,
   usageOf,
 } from "./request.ts";
-import { DONE, streamed } from "./sse.ts";
+import { streamed } from "./sse.ts";
 
 type Choice = { echoed: string; text: string; offset: number; logprobs: CompletionLogprobs | null; begun: boolean };
 type Reason = "stop" | "length";
@@ -52,7 +54,7 @@ export async function complete(served: Served, request: CompletionRequest, excha
     const usage = withUsage
       ? `data: ${JSON.stringify({ ...headOf(head), choices: [], usage: usageOf(exchange.tally) })}\n\n`
       : "";
-    write(usage + DONE);
+    write(usage + SSE_DONE);
   });
 }
 

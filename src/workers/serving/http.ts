@@ -2,19 +2,21 @@
  * The worker's HTTP on its unix socket. The server in front has checked the key, the deployment and the body, and says
  * so; a body of which nobody says so is parsed here. Each request is reported once, also when its client left.
  */
+
 import type { ZodType } from "zod";
 import { ChatCompletionRequest } from "../../lib/chat/chat_completion.ts";
 import { CompletionRequest } from "../../lib/chat/completion.ts";
 import { EmbeddingRequest } from "../../lib/chat/embedding.ts";
-import { AppError } from "../../lib/errors.ts";
+import { CLIENT_LEFT_STATUS, ClientLeft } from "../../lib/client_left.ts";
+import { AppError, errorBody } from "../../lib/errors.ts";
+import { jsonPointer } from "../../lib/json/pointer.ts";
 import type { FromServing } from "../protocol.ts";
 import { chat } from "./chat.ts";
 import { complete } from "./completions.ts";
 import { embed } from "./embeddings.ts";
 import { ContextOverflow } from "./engine/types.ts";
 import { checkHealth } from "./health.ts";
-import { abortReason, type Exchange, Left, type Served, type Tally } from "./request.ts";
-import { envelopeOf } from "./sse.ts";
+import { abortReason, type Exchange, type Served, type Tally } from "./request.ts";
 
 type Report = Extract<FromServing, { type: "served" }>;
 export type Fetch = (request: Request) => Promise<Response>;
@@ -22,7 +24,6 @@ export type Fetch = (request: Request) => Promise<Response>;
 type Route = (served: Served, body: unknown, exchange: Exchange, checked: boolean) => Promise<Response>;
 
 const MAX_BODY_BYTES = 256 * 1024 * 1024; // the server in front has its own, smaller limit
-const CLIENT_LEFT = 499; // as reverse proxies log it; nobody receives it
 
 const takes =
   <T>(schema: ZodType<T>, handle: (served: Served, body: T, exchange: Exchange) => Promise<Response>): Route =>
@@ -31,11 +32,11 @@ const takes =
     const parsed = schema.safeParse(body);
     if (parsed.success) return handle(served, parsed.data, exchange);
     const issue = parsed.error.issues[0];
-    const path = issue?.path.map(String) ?? [];
+    const path = issue?.path ?? [];
     throw new AppError(
       "schema",
-      `${path.join(".")}: ${issue?.message}`,
-      path.length ? { param: `/${path.join("/")}` } : {},
+      `${path.map(String).join(".")}: ${issue?.message}`,
+      path.length ? { param: jsonPointer(path) } : {},
     );
   };
 
@@ -78,7 +79,7 @@ export function createDoor(served: Served, report: (message: Report) => void, st
 
     const controller = new AbortController();
     live.set(controller, adapter);
-    const left = () => controller.abort(new Left("The client left"));
+    const left = () => controller.abort(new ClientLeft());
     if (request.signal.aborted) left();
     request.signal.addEventListener("abort", left);
     return await exchanged(
@@ -159,14 +160,14 @@ function toAppError(error: unknown, signal: AbortSignal): AppError {
 }
 
 function outcome(error: unknown, signal: AbortSignal): [status: number, message: string | null] {
-  if (error instanceof Left) return [CLIENT_LEFT, error.message];
-  if (signal.aborted && abortReason(signal) instanceof Left) return [CLIENT_LEFT, "The client left"];
+  if (error instanceof ClientLeft) return [CLIENT_LEFT_STATUS, error.message];
+  if (signal.aborted && abortReason(signal) instanceof ClientLeft) return [CLIENT_LEFT_STATUS, "The client left"];
   const shown = toAppError(error, signal);
   if (shown.code === "internal") console.error(error instanceof Error ? error.stack : error); // the tail of stderr is what an operator sees
   return [shown.status, shown.message];
 }
 
-const failure = (error: AppError) => Response.json(envelopeOf(error), { status: error.status, headers: error.headers });
+const failure = (error: AppError) => Response.json(errorBody(error), { status: error.status, headers: error.headers });
 
 async function answered(make: () => Promise<Response>): Promise<Response> {
   try {

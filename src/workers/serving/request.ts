@@ -1,4 +1,5 @@
 /** What every route of the worker gets with a request, and what it must say when the request is over. */
+import { ClientLeft } from "../../lib/client_left.ts";
 import { AppError } from "../../lib/errors.ts";
 import type { Delta, Engine, Run, Sampling } from "./engine/types.ts";
 import { createQuoting, type Quotes } from "./prompt.ts";
@@ -89,11 +90,6 @@ export const usageOf = ({ promptTokens, cachedTokens, completionTokens }: Tally)
   prompt_tokens_details: { cached_tokens: cachedTokens },
 });
 
-/** A sample that ended because nobody wants it any more. */
-export class Left extends Error {
-  override name = "Left";
-}
-
 /** `length` and `stop` as the wire has them. */
 export function finishOf(finish: "stop" | "length" | "cancelled", signal: AbortSignal): "stop" | "length" {
   if (finish !== "cancelled") return finish;
@@ -101,4 +97,4 @@ export function finishOf(finish: "stop" | "length" | "cancelled", signal: AbortS
 }
 
 export const abortReason = (signal: AbortSignal): Error =>
-  signal.reason instanceof AppError ? signal.reason : new Left("The client left");
+  signal.reason instanceof AppError ? signal.reason : new ClientLeft();

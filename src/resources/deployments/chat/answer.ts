@@ -6,15 +6,17 @@ import type { Ctx } from "../../../context.ts";
 import { keepOpen } from "../../../http/connection.ts";
 import { openStream } from "../../../http/limits/streams.ts";
 import { callerOf, skipFlush } from "../../../http/request_state.ts";
+import { CLIENT_LEFT_STATUS } from "../../../lib/client_left.ts";
 import { AppError } from "../../../lib/errors.ts";
+import { encodeSse, SSE_HEADERS, sseData } from "../../../lib/sse.ts";
 import { counter } from "../../../platform/metrics.ts";
 import * as billing from "../../billing/service.ts";
 import { hold, loadOf, take } from "../fleet/fleet.ts";
 import * as moves from "../fleet/moves.ts";
 import type { DeploymentRow } from "../table.ts";
 import { CLIENT_LEFT, Flight, type InferenceCall } from "./flight.ts";
-import { CLIENT_LEFT_STATUS, type Outcome } from "./records.ts";
-import { chunksOf, comment, dataEvent, EVENT_STREAM, relay } from "./relay.ts";
+import type { Outcome } from "./records.ts";
+import { chunksOf, relay } from "./relay.ts";
 
 const STAGE_MS = 1_000;
 const heldRequests = counter("verk_requests_held_total", "Requests that had to wait for a replica", []);
@@ -85,8 +87,10 @@ function stream(flight: Flight, source: AsyncIterator<Uint8Array>): Response {
       flight.finish(error === undefined ? { status: 200, error: null } : outcomeOf(causeOf(flight, error))),
     explain: (error) => explain(causeOf(flight, error)),
   });
-  return new Response(body, { headers: EVENT_STREAM });
+  return new Response(body, { headers: SSE_HEADERS });
 }
+
+const encoder = new TextEncoder();
 
 /** While it waits, a client that streams reads in comments how far the wake is. Errors come as events. */
 async function* wakeAndRelay(flight: Flight, held: Promise<true>): AsyncGenerator<Uint8Array> {
@@ -95,7 +99,7 @@ async function* wakeAndRelay(flight: Flight, held: Promise<true>): AsyncGenerato
     if (flight.isOver) return;
     const { stage, progress, reason } = loadOf(moves.current(ctx.db, row.id) ?? row, live);
     const next = `waking: ${reason ?? `${stage} ${Math.round(progress * 100)} %`}`;
-    if (next !== last) yield comment(next);
+    if (next !== last) yield encoder.encode(encodeSse({ comment: next }));
     last = next;
     const pause = new AbortController();
     await Promise.race([held, ctx.clock.sleep(STAGE_MS, pause.signal)]);
@@ -105,7 +109,7 @@ async function* wakeAndRelay(flight: Flight, held: Promise<true>): AsyncGenerato
   if (got.ok && got.body)
     return yield* { [Symbol.asyncIterator]: () => chunksOf(got.body as ReadableStream<Uint8Array>) };
   const text = await got.text();
-  yield dataEvent(text);
+  yield encoder.encode(sseData(text));
   flight.finish({ status: got.status, error: messageOf(text) });
 }
 

@@ -12,7 +12,7 @@ import { AppError } from "../../../lib/errors.ts";
 import { newId } from "../../../lib/ids.ts";
 import { isoTime } from "../../../lib/time.ts";
 import { durable, write } from "../../../platform/db/db.ts";
-import { isUniqueViolation } from "../../../platform/db/errors.ts";
+import { withUniqueName } from "../../../platform/db/errors.ts";
 import type { Written } from "../../../platform/files.ts";
 import { mustLeaveSpace } from "../../../platform/machine/disk.ts";
 import * as signed from "../../signed_urls/service.ts";
@@ -31,17 +31,15 @@ export function create(
   workspaceId: string,
   { name, base_model: baseModel, metadata }: CreateModel,
 ): ModelRow {
-  const taken = (of: string) =>
-    new AppError("name_taken", `A model named ${JSON.stringify(name)} exists${of}: choose another name`, {
+  const quoted = JSON.stringify(name);
+  if (models.find(ctx, workspaceId, name)?.workspaceId === null)
+    throw new AppError("name_taken", `A model named ${quoted} exists in this installation: choose another name`, {
       param: "/name",
     });
-  if (models.find(ctx, workspaceId, name)?.workspaceId === null) throw taken(" in this installation");
-  try {
-    const given = { workspaceId, name, source: "upload" as const, baseModel, metadata };
-    return write(ctx.db, (tx) => models.add(tx, given, ctx.clock.now()));
-  } catch (error) {
-    throw isUniqueViolation(error) ? taken("") : error;
-  }
+  const given = { workspaceId, name, source: "upload" as const, baseModel, metadata };
+  return withUniqueName(`A model named ${quoted} exists: choose another name`, () =>
+    write(ctx.db, (tx) => models.add(tx, given, ctx.clock.now())),
+  );
 }
 
 /** One that a caller of this workspace made, and that has no file yet. */

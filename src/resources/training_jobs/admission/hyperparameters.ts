@@ -1,5 +1,6 @@
 /** Reads the hyperparameters and LoRA settings of a request strictly, then resolves them for the model and the rows. */
 import type { ModelShape } from "../../../lib/gguf/shape.ts";
+import { jsonPointer } from "../../../lib/json/pointer.ts";
 import type { Format } from "../../../lib/rows/format.ts";
 import { nearest } from "../../../lib/text/nearest.ts";
 import {
@@ -15,11 +16,8 @@ import { type Resolved, resolveHyperparameters } from "../../../lib/training/res
 import type { JobRequest } from "./clone.ts";
 import type { Faults } from "./faults.ts";
 
-const pointer = (path: readonly PropertyKey[]) =>
-  path.map((part) => `/${String(part).replaceAll("~", "~0").replaceAll("/", "~1")}`).join("");
-
 const refuseAll = (faults: Faults, problems: readonly Problem[]) => {
-  for (const { path, message } of problems) faults.refuse(pointer(["hyperparameters", ...path]), message);
+  for (const { path, message } of problems) faults.refuse(jsonPointer(["hyperparameters", ...path]), message);
 };
 
 export function readGiven<M extends Method>(method: M, request: JobRequest, faults: Faults): Given<M> | undefined {
@@ -35,12 +33,12 @@ export function readLora({ lora }: JobRequest, faults: Faults): LoraSettings | n
   const read = LoraSettings.safeParse(lora ?? {});
   if (read.success) return read.data;
   for (const issue of read.error.issues.slice(0, MOST_PROBLEMS)) {
-    if (issue.code !== "unrecognized_keys") faults.refuse(pointer(["lora", ...issue.path]), issue.message);
+    if (issue.code !== "unrecognized_keys") faults.refuse(jsonPointer(["lora", ...issue.path]), issue.message);
     else
       for (const key of issue.keys.slice(0, MOST_PROBLEMS)) {
         const close = nearest(key, Object.keys(LoraSettings.shape));
         faults.refuse(
-          pointer(["lora", key.slice(0, 80)]),
+          jsonPointer(["lora", key.slice(0, 80)]),
           `unknown${close === undefined ? "" : `; did you mean ${close}?`}`,
         );
       }

@@ -1,5 +1,6 @@
 /** Objects and arrays of a JSON schema. Properties come in the order of the schema. */
 
+import { jsonPointer } from "../../../lib/json/pointer.ts";
 import { invert, plainClass } from "./char_sets.ts";
 import { isSchema, refuse, type Schema } from "./merge.ts";
 import { literal, type Rules } from "./rules.ts";
@@ -12,8 +13,7 @@ const MAX_NAMES = 20_000;
 export type Visit = (schema: unknown, at: string) => string;
 export type Place = { rules: Rules; visit: Visit; at: string };
 
-export const pointerTo = (at: string, ...keys: string[]) =>
-  [at, ...keys.map((key) => key.replaceAll("~", "~0").replaceAll("/", "~1"))].join("/");
+export const pointerTo = (at: string, ...keys: string[]) => at + jsonPointer(keys);
 
 export function objectRule(schema: Schema, { rules, visit, at }: Place): string {
   const properties = isSchema(schema["properties"]) ? schema["properties"] : {};
