@@ -2,7 +2,7 @@
  * How many bytes of pixels are in memory at a time. Whoever wants more than there is waits, in order: a large image is not
  * starved by small ones. One image may have all of it, never more.
  */
-import { ClientLeft } from "../../lib/client_left.ts";
+import { ClientLeft } from "../../lib/net/client_left.ts";
 
 type Waiting = { amount: number; admit: () => void };
 

@@ -1,6 +1,7 @@
 /** What every route of the worker gets with a request, and what it must say when the request is over. */
-import { ClientLeft } from "../../lib/client_left.ts";
+
 import { AppError } from "../../lib/errors.ts";
+import { ClientLeft } from "../../lib/net/client_left.ts";
 import type { Delta, Engine, Run, Sampling } from "./engine/types.ts";
 import { createQuoting, type Quotes } from "./prompt.ts";
 import { type ChatTemplate, createChatTemplate } from "./template.ts";

@@ -2,8 +2,8 @@
  * Server-sent events, flushed as they come. The answer begins with the first event, so that what goes wrong before it
  * still has its own status; what goes wrong later is an event in the envelope, and then no [DONE].
  */
-import { ClientLeft } from "../../lib/client_left.ts";
-import { SSE_HEADERS, sseError } from "../../lib/sse.ts";
+import { ClientLeft } from "../../lib/net/client_left.ts";
+import { SSE_HEADERS, sseError } from "../../lib/net/sse.ts";
 import type { Exchange } from "./request.ts";
 
 const MAX_UNREAD = 16 * 1024 * 1024; // characters: a client that is this far behind does not read

@@ -1,6 +1,6 @@
 /** Relays a worker's answer to the client as it comes. If the worker dies, the stream ends with an error event. */
 import type { AppError } from "../../../lib/errors.ts";
-import { sseError } from "../../../lib/sse.ts";
+import { sseError } from "../../../lib/net/sse.ts";
 
 const encoder = new TextEncoder();
 

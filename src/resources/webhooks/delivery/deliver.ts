@@ -5,7 +5,8 @@
  */
 import type { Ctx } from "../../../context.ts";
 import { systemClock } from "../../../platform/clock.ts";
-import { type Db, durable, generationOf, isDirty, shareSnapshot } from "../../../platform/db/db.ts";
+import { type Db, durable, generationOf, isDirty } from "../../../platform/db/db.ts";
+import { shareSnapshot } from "../../../platform/db/snapshot.ts";
 import { tryOnce } from "./attempt.ts";
 import { cancelRest } from "./cancel.ts";
 import { laneOf, readLanes } from "./due.ts";
