@@ -128,7 +128,7 @@ describe("append", () => {
     expect((await verk(["pull", id])).out).toBe(rows(1, 20));
     const more = `${rows(21, 30)}{"_op":"tombstone","_row_id":99}\n`;
     const wrong = await verk(["append", id, "--batch-rows", "10"], { stdin: more });
-    expect(wrong.err).toContain("verk: Line 11: There is no row 99: the newest is 30");
+    expect(wrong.err).toContain("verk: Line 11: _row_id: there is no row 99: the newest row is 30");
   });
 
   test("no rows at all is a failure, not a silence", async () => {

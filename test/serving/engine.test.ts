@@ -330,7 +330,7 @@ test("a prompt that does not fit is refused with both numbers; a full context en
 });
 
 test("a file that is no model is refused with the library's reason", async () => {
-  expect(await refusal(testEngine(import.meta.path))).toThrow(/does not load: .*GGUF/);
+  expect(await refusal(testEngine(import.meta.path))).toThrow(/cannot be loaded: .*GGUF/);
 });
 
 test("closing ends what runs, and says so", async () => {

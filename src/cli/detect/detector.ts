@@ -6,14 +6,20 @@
 import { mkdtempSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { type Ensemble, ensembleOf } from "../../lib/detection/tiers.ts";
 import { AppError } from "../../lib/errors.ts";
 import { systemClock } from "../../platform/clock.ts";
 import { ambientEnv, type Config } from "../../platform/config/config.ts";
 import { errorCode, sha256Bytes } from "../../platform/files.ts";
 import { silentLog } from "../../platform/log.ts";
 import { createSupervisor } from "../../platform/workers/supervisor.ts";
-import { type Ensemble, ensembleOf } from "../../resources/detection/policy.ts";
-import { type Room, score, type Versions, versionsOf } from "../../resources/detection/worker.ts";
+import {
+  type DetectorContext,
+  DetectorState,
+  score,
+  type Versions,
+  versionsOf,
+} from "../../resources/detection/worker.ts";
 import { createConfinement } from "../../sandbox/confinement/confine.ts";
 import { AUDIO_MODELS, IMAGE_MODELS, type ModelName, type Scored } from "../../workers/protocol_detector.ts";
 import { type Found, type Kind, readContents, reasonOf } from "./files.ts";
@@ -46,16 +52,14 @@ export async function openDetector(config: Config): Promise<Detector> {
     env: ambientEnv(),
     ...config.workers,
   });
-  const room: Room = {
-    config: {
-      ...config,
-      data_dir: dataDir,
-      detect: { ...config.detect, parallel: AT_ONCE },
-    },
+  const detect = { ...config.detect, parallel: AT_ONCE };
+  const room: DetectorContext = {
+    config: { ...config, data_dir: dataDir, detect },
     clock: systemClock,
     log: silentLog,
     supervisor,
     closing: closing.signal,
+    state: { detection: { detector: new DetectorState(detect) } },
   };
   const close = async () => {
     closing.abort();
@@ -80,7 +84,7 @@ const READ_HERE = "JPEG, PNG, WebP and GIF images and WAV, FLAC and MP3 clips ar
 /** Anything else is not the file's fault, and would be the same for the next one. */
 const OF_FILES: readonly string[] = ["invalid_image", "unsupported_format", "image_too_large", "all_models_failed"];
 
-async function examine(room: Room, { path: file, named, error }: Found, ask: Ask): Promise<Outcome> {
+async function examine(room: DetectorContext, { path: file, named, error }: Found, ask: Ask): Promise<Outcome> {
   const fail = (code: string, error: string): Outcome => ({ file, status: "failed", code, error });
   if (error !== undefined) return fail("UNREADABLE", error);
   try {
@@ -110,7 +114,7 @@ const notTaken = (kind: Kind, models: readonly ModelName[]) =>
 
 type Looked = Omit<Seen, "ensemble">;
 
-async function look(room: Room, bytes: Uint8Array<ArrayBuffer>, ask: Ask): Promise<Looked> {
+async function look(room: DetectorContext, bytes: Uint8Array<ArrayBuffer>, ask: Ask): Promise<Looked> {
   const begun = performance.now();
   const hash = sha256Bytes(bytes);
   const scored = await score(room, { workspaceId: "", bytes, hash, ...ask });
@@ -118,7 +122,7 @@ async function look(room: Room, bytes: Uint8Array<ArrayBuffer>, ask: Ask): Promi
 }
 
 function outcomeOf(file: string, looked: Looked): Outcome {
-  const ensemble = ensembleOf(looked.scored);
+  const ensemble = ensembleOf(looked.scored.models);
   if (ensemble) return { file, status: "scored", ...looked, ensemble };
   const told = Object.entries(looked.scored.models).map(([model, { error }]) => `${model}: ${error ?? "no score"}`);
   return { file, status: "failed", code: "ALL_MODELS_FAILED", error: `No model gave a score. ${told.join("; ")}` };

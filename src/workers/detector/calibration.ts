@@ -70,9 +70,3 @@ function interpolate(table: readonly Point[], x: number): number {
 }
 
 const mean = (values: readonly number[]) => values.reduce((sum, value) => sum + value, 0) / values.length;
-
-/** The mean of the models that succeeded; null when none did. */
-export function ensemble(scores: Iterable<number | null>): number | null {
-  const known = [...scores].filter((score) => score !== null);
-  return known.length === 0 ? null : mean(known);
-}

@@ -57,7 +57,7 @@ export function decodeRows(backend: Backend, from: Ptr, to: Rows) {
       const fits = ggml.ggml_gallocr_alloc_graph(allocator, graph);
       const done = fits && ggml.ggml_backend_graph_compute(backend.at, graph) === 0;
       work.free();
-      if (!fits) throw new OutOfMemory("The device has no memory for the weights");
+      if (!fits) throw new OutOfMemory("The device has not enough memory for the weights");
       if (!done) throw new Error("The device could not decode a matrix");
     }
   } finally {
