@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
-import { bodyOf, rewardOf, type Wish } from "./request.ts";
+import { bodyOf, type JobFlags, rewardOf } from "./request.ts";
 
-const wish = (more: Partial<Wish> = {}): Wish => ({
+const wish = (more: Partial<Wish> = {}): JobFlags => ({
   set: [],
   lora: [],
   full: false,
