@@ -62,7 +62,7 @@ const MOST_MS = { python: 1500, typescript: 150 } as const;
 
 export async function run({ quick }: { quick: boolean }): Promise<Row[]> {
   const dir = tempDir();
-  const settings = { require: "process", memory_mib: 512, processes: 2, spare_seconds: 0 } as const;
+  const settings = { require: "process", memory_mib: 512, spare_seconds: 0 } as const;
   const pool = createRewardPool({ settings, dataDir: dir, spawn: rewardSpawner(dir, BINARY).spawn });
   const rows: Row[] = [];
   try {

@@ -54,7 +54,7 @@ export const newState = (ctx: Pick<Ctx, "config" | "clock">): State => ({
   codeArtifacts: new CodeArtifactsState(),
   datasets: new DatasetsState(),
   deployments: new DeploymentsState(),
-  detection: new DetectionState(),
+  detection: new DetectionState(ctx.config),
   events: new EventsState(),
   gpu: new GpuState(),
   looseKeys: new LooseKeysState(),

@@ -5,8 +5,8 @@ import type { TestApp } from "./harness.ts";
 const PRINTED = { stdout: "", stdoutBytes: 0 };
 
 /**
- * Reward processes without a process, for tests of what stands before them. `broken` in the source is rejected, `waits`
- * waits until it is let go or closed; every function gives the length of the completion.
+ * Replaces reward processes, for tests of the code that uses them. A source with `broken` is rejected. A source with
+ * `waits` waits until `letGo` or close. Every function returns the length of the completion.
  */
 export function fakeRewards(app: TestApp) {
   const open = new Set<RewardProcess>();
@@ -33,7 +33,7 @@ export function fakeRewards(app: TestApp) {
     get open() {
       return open.size;
     },
-    /** How many were ever given out. */
+    /** Processes started so far. */
     get taken() {
       return taken;
     },

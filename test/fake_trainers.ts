@@ -7,7 +7,7 @@ import type { Supervisor } from "../src/platform/workers/supervisor.ts";
 import * as gpu from "../src/resources/gpu/service.ts";
 import { register } from "../src/resources/models/files/folder.ts";
 import { NO_REWARDS } from "../src/resources/training_jobs/admission/rewards.ts";
-import { current } from "../src/resources/training_jobs/state/moves.ts";
+import { blankJob, currentJob } from "../src/resources/training_jobs/state/rows.ts";
 import {
   type JobRow,
   type Rewards,
@@ -25,11 +25,11 @@ type Options = {
   clock?: Clock;
   flags?: Record<string, unknown>;
   lives?: readonly TrainerLife[];
-  /** Without it a test calls reconcile itself. */
+  /** Without the loop a test calls reconcile itself. */
   loop?: boolean;
 };
 
-/** The application with jobs that run in trainers that do what `lives` says. */
+/** The application with fake trainers, each of which follows its entry in `lives`. */
 export async function training({ dir = tempDir(), clock, flags = {}, lives = [{}], loop = true }: Options = {}) {
   const script = join(dir, "trainers.json");
   const file = join(dir, "models", "random.gguf");
@@ -50,8 +50,8 @@ export async function training({ dir = tempDir(), clock, flags = {}, lives = [{}
   const app = testApp({
     dir,
     flags: { "workers.silence_ms": 86_400_000, ...flags },
-    parts: ["training_jobs"],
     loops: loop ? ["training_jobs.reconcile"] : [],
+    parts: ["training_jobs"],
     supervise: fake,
     ...(clock ? { clock } : {}),
   });
@@ -59,9 +59,9 @@ export async function training({ dir = tempDir(), clock, flags = {}, lives = [{}
   await register(app.ctx, { name: "random", path: "models/random.gguf" });
   const dataset = await datasetOf(app);
   const row = (id: string): JobRow => {
-    const found = current(app.ctx.db, id);
-    if (!found) throw new Error(`no job ${id}`);
-    return found;
+    const job = currentJob(app.ctx.db, id);
+    if (!job) throw new Error(`no job ${id}`);
+    return job;
   };
   return Object.assign(app, {
     relive,
@@ -78,14 +78,14 @@ export async function training({ dir = tempDir(), clock, flags = {}, lives = [{}
         .all()
         .filter(({ jobId }) => jobId === id),
     leases: () => app.ctx.db.$client.query<{ holder: string }, []>("SELECT holder FROM gpu_leases").all(),
-    /** The row once it is in this status. */
+    /** Waits until the job has this status and returns the row. */
     reaches: (id: string, status: JobRow["status"], ms?: number) =>
       until(`${id} to be ${status}`, () => (row(id).status === status ? row(id) : undefined), ms).catch((error) => {
         throw new Error(`it is ${JSON.stringify(row(id), null, 1)}`, { cause: error });
       }),
   });
 }
-/** For tests that open several: `const { app, closeAll } = manyTrainings(); afterEach(closeAll)`. */
+/** For tests with several applications: `const { app, closeAll } = manyTrainings(); afterEach(closeAll)`. */
 export function manyTrainings() {
   const open: TrainingApp[] = [];
   return {
@@ -94,7 +94,7 @@ export function manyTrainings() {
       open.push(made);
       return made;
     },
-    /** Its files stay, for the next to open them. */
+    /** The files stay, so that the next application can open them. */
     close: async (on: TrainingApp) => {
       await on.close();
       open.splice(open.indexOf(on), 1);
@@ -127,8 +127,8 @@ function add(app: TestApp, datasetId: string, more: Partial<JobRow>): string {
 export function jobRow(now: number, more: Partial<JobRow> & Pick<JobRow, "workspaceId" | "datasetId">): JobRow {
   const id = newId("job", now);
   return {
+    ...blankJob(),
     id,
-    status: "queued",
     method: "sft",
     baseModel: "random",
     baseModelId: null,
@@ -143,7 +143,6 @@ export function jobRow(now: number, more: Partial<JobRow> & Pick<JobRow, "worksp
     rewards: NO_REWARDS,
     gpuType: "cpu",
     gpuCount: 1,
-    gpu: null,
     provider: "local",
     priority: 0,
     seed: 7,
@@ -159,38 +158,12 @@ export function jobRow(now: number, more: Partial<JobRow> & Pick<JobRow, "worksp
     maxRuntimeMs: null,
     maxCostMicros: null,
     publish: false,
-    publishedAt: null,
-    likeCount: 0,
-    trackerRunUrl: null,
-    step: 0,
     totalSteps: 5,
-    etaMs: null,
-    latestMetrics: {},
-    bestCheckpointId: null,
     memoryBytes: 1_000_000,
     microDivisor: 1,
-    memoryRetries: 0,
-    crashes: 0,
-    crashStep: 0,
-    notBefore: 0,
-    pauseReason: null,
-    queueReason: null,
-    error: null,
     rateMicros: null,
-    costMicros: 0,
-    costRemainder: 0,
-    energyJoules: null,
-    energyWatts: null,
-    energyAt: null,
-    runMs: 0,
-    runSince: null,
-    runUntil: null,
-    logKey: null,
-    logBytes: null,
     metadata: {},
     queuedAt: now,
-    startedAt: null,
-    completedAt: null,
     createdAt: now,
     updatedAt: now,
     apiKeyId: null,
@@ -200,7 +173,7 @@ export function jobRow(now: number, more: Partial<JobRow> & Pick<JobRow, "worksp
 
 const TIMING = ["step_time"];
 
-/** Step by step, without what is never the same twice. */
+/** Metrics by step, without times. */
 const metricsOf = (app: TestApp, id: string) =>
   app.ctx.db
     .select()
@@ -213,7 +186,7 @@ const metricsOf = (app: TestApp, id: string) =>
       ...Object.fromEntries(Object.entries(values).filter(([key]) => !TIMING.includes(key))),
     }));
 
-/** Rewards of a job: one function in Python. */
+/** The rewards of a job with one Python function. */
 export const scoredBy = (source: string): Rewards => {
   const code = { language: "python" as const, source, params: {}, seed: 1 };
   return { source, language: "python", functions: [], parts: [{ name: "reward", code, weight: 1 }] };

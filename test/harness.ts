@@ -16,6 +16,7 @@ import { startLoop } from "../src/platform/loop.ts";
 import type { Dial } from "../src/platform/network/http_client.ts";
 import type { Supervisor } from "../src/platform/workers/supervisor.ts";
 import * as keys from "../src/resources/api_keys/service.ts";
+import { useProbe } from "../src/resources/gpu/service.ts";
 import * as workspaces from "../src/resources/workspaces/service.ts";
 import { mount } from "../src/routes.ts";
 import { type CliOptions, makeKey, program, runVerk } from "./cli.ts";
@@ -91,6 +92,7 @@ export function testApp(options: Options = {}) {
   };
   const dial = options.dial?.(config) ?? opened.ctx.dial;
   const ctx: Ctx = { ...opened.ctx, wake, dial, supervisor: supervise(opened.ctx.supervisor) };
+  useProbe(ctx, async () => []); // the same hardware on every machine; a test of GPUs sets its own
   const running: Running = { ...opened, ctx };
   for (const { name, begin } of PARTS)
     if (options.parts?.includes(name) && begin?.(running) instanceof Promise)

@@ -20,7 +20,7 @@ const ROWS = {
 };
 export type RowFormat = keyof typeof ROWS;
 
-/** The application with a model that can be trained, and nothing that trains it: jobs stay where they are put. */
+/** The application with a trainable model and no loop: jobs keep their status. */
 export async function jobsApp(options: Options = {}) {
   const app = testApp(options);
   const rewards = fakeRewards(app);
@@ -29,11 +29,11 @@ export async function jobsApp(options: Options = {}) {
   mkdirSync(dir, { recursive: true });
   renameSync(makeModel(dir, { arch: "llama", type: "F32" }), join(dir, "random.gguf"));
   await register(app.ctx, { name: "random", path: "models/random.gguf" });
-  await app.call("GET", "/v1/datasets"); // the first answer that is checked takes seconds
+  await app.call("GET", "/v1/datasets"); // the first checked answer takes seconds
   const datasets = new Map<RowFormat, string>();
   const dataset = async (format: RowFormat): Promise<string> => {
-    const known = datasets.get(format);
-    if (known) return known;
+    const existing = datasets.get(format);
+    if (existing) return existing;
     const { body } = await app.call("POST", "/v1/datasets", { name: format, format });
     await app.call("POST", `/v1/datasets/${body.id}/rows`, { rows: ROWS[format] });
     datasets.set(format, body.id);
@@ -59,7 +59,7 @@ export async function jobsApp(options: Options = {}) {
       return body.id;
     },
     get: async (id: string) => (await app.call("GET", `/v1/training_jobs/${id}`)).body,
-    /** As what runs jobs would move it. */
+    /** Moves a job like the code that runs jobs. */
     moves: (id: string, actions: readonly Action[], patch: Partial<JobRow> = {}) =>
       write(app.ctx.db, (tx) => {
         for (const action of actions)
@@ -68,12 +68,12 @@ export async function jobsApp(options: Options = {}) {
       }),
     checkpoint: (jobId: string, step: number, more: object = {}): string => {
       const id = newId("ckpt");
-      const place = { workspaceId: app.workspaceA, path: `jobs/${jobId}/checkpoints/step-${step}` };
+      const where = { workspaceId: app.workspaceA, path: `jobs/${jobId}/checkpoints/step-${step}` };
       const row = {
         id,
         jobId,
         step,
-        ...place,
+        ...where,
         sizeBytes: 10,
         metrics: { loss: 1 },
         value: 1,

@@ -1,20 +1,21 @@
-/** What may happen to jobs and deployments, allowed or not: the deeds of `money_world.ts`. */
+/** Actions on jobs and deployments for `money_world.ts`. Some are not allowed in the present state. */
 import type { Ctx } from "../src/context.ts";
 import { newId } from "../src/lib/ids.ts";
 import { write } from "../src/platform/db/db.ts";
 import * as deploying from "../src/resources/deployments/fleet/moves.ts";
 import type { DeploymentRow } from "../src/resources/deployments/table.ts";
-import { UNTOLD } from "../src/resources/training_jobs/policy.ts";
+import { UNREPORTED_END } from "../src/resources/training_jobs/policy.ts";
 import * as jobs from "../src/resources/training_jobs/service.ts";
 import * as training from "../src/resources/training_jobs/state/moves.ts";
-import { step } from "../src/resources/training_jobs/state/progress.ts";
+import { recordStep } from "../src/resources/training_jobs/state/progress.ts";
+import { currentJob } from "../src/resources/training_jobs/state/rows.ts";
 
-/** Micro-dollars for an hour: free, less than can be counted in a minute, usual, dear and odd. */
+/** Micro-dollars for an hour: free, less than one in a minute, usual, high, and odd. */
 export const RATES = [null, 7, 58_000, 36_000_000, 999_999_937];
 const TOLD = { type: "step" as const, epoch: 0, values: {}, eta_ms: null, samples: [], alarms: [] };
 const FAULT = { code: "timeout", message: "x", param: null } as const;
 
-/** `ends`: what goes on is over, `surely`: in any state. `begins`: something does. `counts`: replicas from here on. */
+/** `ends`: the open run ends; `surely`: in any state. `begins`: a run begins. `counts`: replicas from here on. */
 export type Deed = {
   does: (ctx: Ctx, id: string) => unknown;
   ends?: true;
@@ -30,24 +31,24 @@ type Moment = { workspaceId: string; isOpen: boolean; dice: Dice };
 export function jobDeed(status: string, { workspaceId, isOpen, dice }: Moment): Deed {
   const told = { ...TOLD, step: 1 + dice.below(9) };
   const deeds: Deed[] = [
-    { does: (ctx, id) => training.begin(ctx, id, { device: "cpu", memoryBytes: 1 }) },
-    { does: (ctx, id) => training.begin(ctx, id, { device: "cpu", memoryBytes: 1 }) },
-    { does: (ctx, id) => step(ctx, id, told), meters: true },
+    { does: (ctx, id) => training.markRunning(ctx, id, { device: "cpu", memoryBytes: 1 }) },
+    { does: (ctx, id) => training.markRunning(ctx, id, { device: "cpu", memoryBytes: 1 }) },
+    { does: (ctx, id) => recordStep(ctx, id, told), meters: true },
     { does: (ctx, id) => jobs.pause(ctx, workspaceId, id) },
     { does: (ctx, id) => jobs.pause(ctx, workspaceId, id) },
     { does: (ctx, id) => jobs.resume(ctx, { workspaceId, keyId: null }, id) },
     { does: (ctx, id) => jobs.cancel(ctx, workspaceId, id) },
     { does: (ctx, id) => training.fail(ctx, id, FAULT), ends: true },
-    { does: (ctx, id) => training.drop(ctx, id), ends: true },
-    { does: (ctx, id) => training.conclude(ctx, id, UNTOLD), ends: true, surely: true },
-    { does: (ctx, id) => training.conclude(ctx, id, { ...UNTOLD, saved: true }), ends: true, surely: true },
+    { does: (ctx, id) => training.finishCancel(ctx, id), ends: true },
+    { does: (ctx, id) => training.conclude(ctx, id, UNREPORTED_END), ends: true, surely: true },
+    { does: (ctx, id) => training.conclude(ctx, id, { ...UNREPORTED_END, saved: true }), ends: true, surely: true },
     {
-      does: (ctx, id) => write(ctx.db, (tx) => void training.complete(ctx, tx, training.current(tx, id)!)),
+      does: (ctx, id) => write(ctx.db, (tx) => void training.complete(ctx, tx, currentJob(tx, id)!)),
       ends: true,
     },
   ];
   const place: Deed = {
-    does: (ctx, id) => training.place(ctx, training.current(ctx.db, id)!, undefined),
+    does: (ctx, id) => training.provision(ctx, currentJob(ctx.db, id)!, undefined),
     begins: true,
   };
   const isWaiting = status === "queued" && !isOpen; // one process for a job

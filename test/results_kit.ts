@@ -1,4 +1,4 @@
-/** Adapters of random numbers, and llama.cpp's own word on what a file computes. */
+/** Random adapters, and the logits that llama.cpp computes with a file. */
 import { dlopen, ptr, toArrayBuffer } from "bun:ffi";
 import { readFileSync } from "node:fs";
 import { type Header, parseGguf } from "../src/lib/gguf/parse.ts";
@@ -52,10 +52,10 @@ function uniform(seed: number) {
     });
 }
 
-type Learned = Pick<Adapter, "rank" | "alpha" | "rslora"> & { parts: readonly string[] };
+type AdapterSettings = Pick<Adapter, "rank" | "alpha" | "rslora"> & { parts: readonly string[] };
 
-/** For every layer of the model in the file. */
-export function randomAdapter(base: string, { parts, ...lora }: Learned): Adapter {
+/** An adapter for every matching layer of the model in the file. */
+export function randomAdapter(base: string, { parts, ...lora }: AdapterSettings): Adapter {
   const { metadata, tensors } = headerOf(readFileSync(base));
   const random = uniform(7);
   const chosen = [...tensors.values()].filter(({ name }) => parts.some((part) => name.endsWith(`${part}.weight`)));
@@ -80,7 +80,7 @@ export function mergedByHand(weights: Float32Array, adapter: Adapter, name: stri
   });
 }
 
-/** Of every place of a text, one after the other. */
+/** Logits at every position of a text. */
 export function logitsOf(path: string, tokens: Int32Array, adapter?: string): Float32Array {
   return withModel(path, (loaded) => {
     const { llama, model, vocabSize } = loaded;

@@ -1,7 +1,7 @@
-/** Trainings in this process, on real models, with rewards that are functions of the test. */
+/** Runs trainings in this process, on real models, with rewards that are functions of the test. */
 import { join } from "node:path";
 import { formatOf, type Row } from "../src/lib/rows/format.ts";
-import { type Given, type Method, readHyperparameters } from "../src/lib/training/hyperparameters.ts";
+import { type HyperparameterInput, type Method, readHyperparameters } from "../src/lib/training/hyperparameters.ts";
 import { LoraSettings } from "../src/lib/training/lora.ts";
 import { stepsOf } from "../src/lib/training/plan.ts";
 import { resolveHyperparameters } from "../src/lib/training/resolve.ts";
@@ -24,21 +24,21 @@ export async function rowsFile(dir: string, rows: readonly Row[]): Promise<Train
   return { path, head_row: rows.length, format: formatOf(rows[0] as Row) };
 }
 
-type Asked<M extends Method> = {
+type PlanOptions<M extends Method> = {
   dir: string;
   model: string;
   method: M;
   rows: readonly Row[];
   heldOut?: readonly Row[];
-  given?: Given<M>;
-  /** Null: all weights. */
+  given?: HyperparameterInput<M>;
+  /** Null trains all weights. */
   lora?: Partial<LoraSettings> | null;
   seed?: number;
   context?: number;
 };
 
-export async function planOf<M extends Method>(asked: Asked<M>): Promise<TrainPlan> {
-  const { dir, model, method, rows, heldOut, given = {}, lora = {}, seed = 7, context = 512 } = asked;
+export async function planOf<M extends Method>(options: PlanOptions<M>): Promise<TrainPlan> {
+  const { dir, model, method, rows, heldOut, given = {}, lora = {}, seed = 7, context = 512 } = options;
   const read = readHyperparameters(method, given);
   if (!read.ok) throw new Error(JSON.stringify(read.problems));
   const facts = {
@@ -65,27 +65,27 @@ export async function planOf<M extends Method>(asked: Asked<M>): Promise<TrainPl
 
 type RunOptions = {
   plan: TrainPlan;
-  /** Of the data directory. */
+  /** The data directory. */
   dir: string;
   checkpoints: string;
   score?: Score;
   resume?: string | null;
   warmStart?: string | null;
   saveSteps?: number;
-  /** Asked after every message. */
-  endsWhen?: (told: readonly FromTrainer[]) => boolean;
+  /** Called after every message; true ends the training. */
+  endsWhen?: (messages: readonly FromTrainer[]) => boolean;
   samplesPerStep?: number;
-  /** Absent: one thread of the CPU. */
+  /** Default: one thread of the CPU. */
   machine?: Omit<Machine, "data_dir">;
   /** Before the first step. */
   onOpened?: (opened: Opened) => void;
 };
 
-export type Told<T extends FromTrainer["type"]> = Extract<FromTrainer, { type: T }>;
+export type Message<T extends FromTrainer["type"]> = Extract<FromTrainer, { type: T }>;
 
 export async function runTraining(options: RunOptions) {
   const { plan, dir, checkpoints, score, resume = null, warmStart = null, saveSteps = 0 } = options;
-  const told: FromTrainer[] = [];
+  const messages: FromTrainer[] = [];
   const machine = { data_dir: dir, ...(options.machine ?? { threads: 1, gpus: [] }) };
   const opened = await openTraining({
     machine,
@@ -96,14 +96,14 @@ export async function runTraining(options: RunOptions) {
     onTurn() {},
   });
   options.onOpened?.(opened);
-  const unscored: Score = () => Promise.reject(new Error("nothing is scored here"));
+  const unscored: Score = () => Promise.reject(new Error("this test scores nothing"));
   const world: World = {
     trainee: opened.trainee,
     reference: opened.reference,
     score: score ?? unscored,
-    tell: (message) => void told.push(message),
+    send: (message) => void messages.push(message),
     signal: new AbortController().signal,
-    isEnding: () => options.endsWhen?.(told) ?? false,
+    isEnding: () => options.endsWhen?.(messages) ?? false,
     now: () => performance.now(),
     memoryBytes: () => opened.trainee.memoryBytes + (opened.roller?.facts.memoryBytes ?? 0),
     isOnGpu: machine.gpus.length > 0,
@@ -122,21 +122,22 @@ export async function runTraining(options: RunOptions) {
     .then((ending) => ({ ending, error: null }))
     .catch((error: Error) => ({ ending: null, error }));
   await opened.close();
-  const of = <T extends FromTrainer["type"]>(type: T) => told.filter((each): each is Told<T> => each.type === type);
-  return { ...ended, told, of, steps: of("step"), checkpoints: of("checkpoint") };
+  const of = <T extends FromTrainer["type"]>(type: T) =>
+    messages.filter((each): each is Message<T> => each.type === type);
+  return { ...ended, messages, of, steps: of("step"), checkpoints: of("checkpoint") };
 }
 
-/** Metrics without those that are times. */
+/** Metrics that are times or depend on them. */
 export const TIMES = [
   ...["step_time", "tokens_per_second", "rollout_tokens_per_second", "reward_latency_p95", "gpu_memory_peak_bytes"],
 ];
-export const stream = (steps: readonly Told<"step">[]) =>
+export const stream = (steps: readonly Message<"step">[]) =>
   steps.map(({ eta_ms: _, values, ...rest }) => ({
     ...rest,
     values: Object.fromEntries(Object.entries(values).filter(([key]) => !TIMES.includes(key))),
   }));
 
-/** A reward that is a function of the completion. */
+/** A reward computed from the completion. */
 export const scoring =
   (reward: (completion: string, row: Row) => number | null): Score =>
   async (_, samples) => ({

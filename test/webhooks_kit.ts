@@ -11,7 +11,8 @@ import { failpoint, failpoints } from "../src/platform/failpoint.ts";
 import { createLog } from "../src/platform/log.ts";
 import type { Dial } from "../src/platform/network/http_client.ts";
 import { createSecretBox } from "../src/platform/secrets.ts";
-import { liveOf } from "../src/resources/webhooks/delivery/live.ts";
+import { LIMITS } from "../src/resources/webhooks/delivery/fairness.ts";
+import { WebhooksState } from "../src/resources/webhooks/delivery/live.ts";
 import { sealSecrets } from "../src/resources/webhooks/sealing.ts";
 import { type EndpointRow, webhookDeliveries, webhookEndpoints } from "../src/resources/webhooks/table.ts";
 import { workspaces } from "../src/resources/workspaces/table.ts";
@@ -22,15 +23,17 @@ import { openMigrated } from "./template_db.ts";
 const MASTER = new Uint8Array(32).fill(7);
 export const WORKSPACE = "ws_1";
 
-/** A server of webhooks alone, quick to open: the same `dir` again is a restart. */
-export function openRig({ dir, clock, dial }: { dir: string; clock: Clock; dial: Dial }) {
+type RigOptions = { dir: string; clock: Clock; dial: Dial; wake?: () => void; limits?: typeof LIMITS };
+
+/** A server of webhooks alone, quick to open. Opening the same `dir` again is a restart. */
+export function openRig({ dir, clock, dial, wake = () => {}, limits = LIMITS }: RigOptions) {
   const db = openMigrated(dir);
   const config = loadConfig({ env: { HOME: dir }, flags: { data_dir: dir } });
   const log = createLog({ level: "error", write: () => {} });
   const secrets = createSecretBox(MASTER);
   const closing = new AbortController().signal;
-  const state = newState({ config, clock });
-  const ctx = { config, db, clock, log, secrets, state, wake: () => {}, dial, closing } as unknown as Ctx; // all that webhooks reach
+  const state = { ...newState({ config, clock }), webhooks: new WebhooksState(limits) };
+  const ctx = { config, db, clock, log, secrets, wake, dial, closing, state } as unknown as Ctx; // all that webhooks reach
   const now = clock.now();
   const made = { createdAt: now, updatedAt: now };
   const workspace = {
@@ -44,11 +47,9 @@ export function openRig({ dir, clock, dial }: { dir: string; clock: Clock; dial:
   write(db, (tx) => void tx.insert(workspaces).values(workspace).onConflictDoNothing().run());
   return {
     ctx,
-    /** What a kill leaves: nothing more is sent or written. */
+    /** As after a kill, nothing more is sent or written. */
     async close() {
-      const live = liveOf(db);
-      live.closing.abort(new Error("killed"));
-      await Promise.allSettled(live.flights);
+      await state.webhooks.abort(new Error("killed"));
       closeDb(db);
     },
   };

@@ -13,7 +13,6 @@ import { DialError } from "../src/platform/network/address.ts";
 import type { Dial, GuardedResponse } from "../src/platform/network/http_client.ts";
 import { deliver } from "../src/resources/webhooks/delivery/deliver.ts";
 import { fanOut } from "../src/resources/webhooks/delivery/fan_out.ts";
-import { liveOf } from "../src/resources/webhooks/delivery/live.ts";
 import * as endpoints from "../src/resources/webhooks/service.ts";
 import { webhookAttempts, webhookDeliveries, webhookEndpoints } from "../src/resources/webhooks/table.ts";
 import { workspaces } from "../src/resources/workspaces/table.ts";
@@ -73,16 +72,13 @@ export class World {
 
   private start(): Rig {
     const clock = { now: () => this.now, steady: () => this.now, sleep: () => new Promise<void>(() => {}) };
-    const rig = openRig({ dir: this.dir, clock, dial: this.dial });
-    Object.assign(rig.ctx, { wake: this.wake });
-    liveOf(rig.ctx.db).limits = LIMITS;
+    const wake = () => {
+      this.isWoken = true;
+    };
+    const rig = openRig({ dir: this.dir, clock, dial: this.dial, wake, limits: LIMITS });
     this.up.push({ from: this.now, to: Infinity });
     return rig;
   }
-
-  private readonly wake = () => {
-    this.isWoken = true;
-  };
 
   private readonly dial: Dial = async (url, { signal, body, headers }) => {
     failpoint("http.before_send");
@@ -236,7 +232,6 @@ export class World {
 
   private async tick() {
     const { ctx } = this.rig;
-    const live = liveOf(ctx.db);
     if (this.isNews) await fanOut(ctx);
     this.isNews = false;
     for (let isMoving = true; isMoving; ) {
@@ -246,14 +241,10 @@ export class World {
         sent.endedStep = ++this.step;
         answer();
       }
-      while (live.flights.size > this.open.length) await new Promise(setImmediate);
+      while (ctx.state.webhooks.attempts > this.open.length) await new Promise(setImmediate);
       const before = this.sent.length;
       this.isWoken = false;
-      if ((this.dueAfter(0) ?? Infinity) <= this.now) {
-        live.restUntil = 0;
-        if (live.sweptAt > 0) live.sweptAt = this.now; // once in a process: there is never more than one commit can hold
-        await deliver(ctx, NEVER);
-      }
+      if ((this.dueAfter(0) ?? Infinity) <= this.now) await deliver(ctx, NEVER);
       isMoving = this.isWoken || ending.length > 0 || this.sent.length > before;
     }
     await openCommit(ctx.db);

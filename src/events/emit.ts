@@ -1,5 +1,4 @@
 import { newId } from "../lib/ids.ts";
-import { oncePer } from "../lib/once_per.ts";
 import { afterCommit, type Db, type Tx } from "../platform/db/db.ts";
 import { preparedInsert } from "../platform/db/row.ts";
 import { CATALOG, type EventPayload, type EventType } from "./catalog.ts";
@@ -17,19 +16,14 @@ export function emit<T extends EventType>(
   const clean = CATALOG[type].data.parse(data);
   const id = newId("evt", at.now);
   insert(tx, { id, workspaceId: at.workspaceId, type, subjectId: clean.id, data: clean, createdAt: at.now });
-  afterCommit(tx, () => notify(tx));
+  afterCommit(tx, () => {
+    for (const listener of tx.$listeners) listener();
+  });
   return id;
 }
 
-const listenersOf = oncePer((_db: Db) => new Set<() => void>());
-
-/** Calls `fn` after every commit of this process that recorded an event. Returns the way to stop. */
+/** Calls `fn` after every commit of this process that recorded an event. Returns the function that stops it. */
 export function onEvents(db: Db, fn: () => void): () => void {
-  const listeners = listenersOf(db);
-  listeners.add(fn);
-  return () => void listeners.delete(fn);
-}
-
-function notify(db: Db) {
-  for (const fn of listenersOf(db)) fn();
+  db.$listeners.add(fn);
+  return () => void db.$listeners.delete(fn);
 }

@@ -16,19 +16,19 @@ const LOCK_EX = 2;
 const RLIMIT_CORE = 4;
 
 /**
- * Waits until this process alone holds the lock; closing the descriptor or dying releases it.
- * False when the file system has no locks.
+ * Waits for an exclusive lock. Closing the descriptor, or the end of the process, releases it. Returns false if the file
+ * system has no locks.
  */
 export const lockExclusive = (fd: number): boolean => libc().flock(fd, LOCK_EX) === 0;
 
-/** Assigning process.env does not reach getenv() of a native library; this does. */
+/** Sets a variable for getenv() of native libraries. Assigning process.env does not reach them. */
 export function setNativeEnv(name: string, value: string) {
   const [nameBytes, valueBytes] = [name, value].map((text) => Buffer.from(`${text}\0`)) as [Buffer, Buffer];
   if (libc().setenv(ptr(nameBytes), ptr(valueBytes), 1) !== 0) throw new Error(`setenv ${name} failed`);
 }
 
-/** A core file would hold keys and secrets in the clear. Children inherit it; a limit can always be lowered. */
+/** Forbids core files, which would contain keys and secrets in plain text. Children inherit the limit. */
 export function forbidCoreDumps() {
-  const none = new BigUint64Array(2); // now and at most
+  const none = new BigUint64Array(2); // soft and hard limit
   libc().setrlimit(RLIMIT_CORE, ptr(none));
 }

@@ -4,8 +4,8 @@ const PR_SET_PDEATHSIG = 1;
 const SIGKILL = 9n;
 
 /**
- * The kernel kills this process when its parent dies, even in the middle of a native call, where it would never see
- * its channel close. A parent that is dead already sends nothing: compare process.ppid afterwards. Linux only.
+ * Makes the kernel kill this process when its parent dies, even during a native call, when it would not notice that
+ * its channel closed. If the parent is already dead, nothing happens: compare process.ppid afterwards. Linux only.
  */
 export function dieWithParent() {
   if (process.platform !== "linux") return;

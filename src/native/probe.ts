@@ -22,7 +22,7 @@ export type ProbeKind = (typeof PROBES)[number];
 export type ProbeReport = {
   kind: ProbeKind;
   ok: boolean;
-  /** What was seen: versions, devices. */
+  /** Versions and devices. */
   detail: Record<string, unknown>;
   error?: string;
   duration_ms: number;
@@ -30,7 +30,7 @@ export type ProbeReport = {
 
 const TESTS = { sharp: probeSharp, onnx: probeOnnx, llama: probeLlama, cuda: probeCuda };
 
-/** Never throws for a failing library; a crash of the process is for the parent to see. */
+/** Never throws for a failing library. The parent handles a crash of the process. */
 export async function probeNative(kind: ProbeKind, dataDir: string): Promise<ProbeReport> {
   const startedAt = performance.now();
   const duration = () => Math.round((performance.now() - startedAt) * 10) / 10;
@@ -44,7 +44,7 @@ export async function probeNative(kind: ProbeKind, dataDir: string): Promise<Pro
   }
 }
 
-/** The child: one line of JSON on stdout; exit code 0 when the library works, 1 when not. */
+/** Runs in the child: writes one line of JSON to stdout and exits with 0 if the library works, else 1. */
 export async function runProbe(kind: string | undefined, dataDir: string = process.cwd()): Promise<void> {
   if (!PROBES.includes(kind as ProbeKind)) throw new UsageError(`worker probe needs one of: ${PROBES.join(", ")}`);
   const report = await probeNative(kind as ProbeKind, dataDir);
@@ -52,7 +52,7 @@ export async function runProbe(kind: string | undefined, dataDir: string = proce
   process.exit(report.ok ? 0 : 1);
 }
 
-/** A self-test reads every byte, unlike ordinary use, and replaces a copy that is not what was embedded. */
+/** A self-test reads every byte, unlike ordinary use, and replaces a damaged copy. */
 function repair(kind: ProbeKind, dataDir: string) {
   if (!compiled) return;
   for (const group of kind === "llama" ? ["llama", "llama-cuda", "shim"] : [kind]) {
@@ -111,7 +111,7 @@ async function probeLlama(dataDir: string) {
       const name = read(base.ggml_backend_dev_name(device));
       return { name, description: read(base.ggml_backend_dev_description(device)) };
     });
-    if (devices.length === 0) throw new Error(`no compute backend in ${dir} fits this processor`);
+    if (devices.length === 0) throw new Error(`no compute backend in ${dir} supports this processor`);
     const cudaError = cuda && !devices.some((d) => d.name.startsWith("CUDA")) ? whyNoCuda(dir) : null;
     return { devices, cuda, cuda_error: cudaError, system: read(llama.llama_print_system_info()) };
   } catch (error) {
@@ -119,16 +119,16 @@ async function probeLlama(dataDir: string) {
   }
 }
 
-/** Only where this executable has a CUDA library inside: computes with it on every card. */
+/** Computes on every card. Needs an executable that includes the CUDA library. */
 async function probeCuda(dataDir: string) {
   const { dir, cuda } = llamaLibraries(dataDir);
-  if (!cuda) throw new Error("this executable has no CUDA library inside");
+  if (!cuda) throw new Error("this executable does not include the CUDA library");
   const devices = computeOnGpus(openGgml(dataDir, { cuda: true }));
   if (devices.length === 0) throw new Error(whyNoCuda(dir));
   return { devices };
 }
 
-/** ggml passes over a backend that does not load; the dynamic linker says what was missing. */
+/** ggml skips a backend that cannot be loaded. The dynamic linker tells what is missing. */
 export function whyNoCuda(dir: string): string {
   try {
     dlopen(join(dir, "libggml-cuda.so"), { ggml_backend_init: { args: [], returns: "ptr" } });

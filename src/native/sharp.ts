@@ -1,6 +1,6 @@
 import { prepare } from "./bundle/addon.ts";
 
-/** Image decoding. Only in a child process: a hostile image must not take the server down. */
+/** Loads the image decoder. Only for child processes: a hostile image must not crash the server. */
 export async function loadSharp(dataDir: string) {
   prepare("sharp", dataDir);
   const { default: sharp } = await import("sharp");

@@ -1,4 +1,4 @@
-/** Raw system calls, for what the runtime has no function for. */
+/** Raw system calls that the runtime has no function for. */
 import { dlopen, ptr, read } from "bun:ffi";
 import { platform, type SyscallNumbers, syscallNumbers } from "./platform/index.ts";
 
@@ -13,7 +13,7 @@ const open = () =>
     __errno_location: { args: [], returns: "ptr" },
   }).symbols;
 
-/** The result, or minus the error number. Buffers in the arguments must outlive the call. */
+/** Returns the result, or the negative error number. Buffers in the arguments must outlive the call. */
 export function syscall(number: number, ...args: (number | bigint)[]): number {
   loaded ??= open();
   const [a = 0, b = 0, c = 0, d = 0, e = 0, f = 0] = args;

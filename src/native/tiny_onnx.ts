@@ -1,4 +1,4 @@
-/** Y = Relu(X · W + B) as the bytes of an ONNX model: protobuf written by hand, so that a self-test needs no file. */
+/** Y = Relu(X · W + B) as the bytes of an ONNX model. The protobuf is written by hand, so a self-test needs no file. */
 const varint = (n: number): number[] => (n < 128 ? [n] : [(n & 127) | 128, ...varint(n >>> 7)]);
 const int = (field: number, value: number) => [...varint(field << 3), ...varint(value)];
 const bytes = (field: number, body: ArrayLike<number>) => [

@@ -8,7 +8,6 @@
  *
  * The number of series is bounded: a family that is full counts all that is new in one series of `other`.
  */
-import { oncePer } from "../lib/once_per.ts";
 import type { Db } from "./db/db.ts";
 
 export type CountedFamily = {
@@ -34,7 +33,6 @@ export const MOST_SERIES = 2_000; // of a family
 const OTHER = "other";
 
 const families = new Map<string, CountedFamily>();
-const seriesOf = oncePer((_db: Db) => new Map<string, Map<string, Series>>());
 
 function declare(family: CountedFamily): CountedFamily {
   if (families.has(family.name)) throw new Error(`Two families of metrics are called ${family.name}`);
@@ -43,7 +41,7 @@ function declare(family: CountedFamily): CountedFamily {
 }
 
 export const allFamilies = (): CountedFamily[] => [...families.values()];
-export const allSeries = (db: Db, name: string): Series[] => [...(seriesOf(db).get(name)?.values() ?? [])];
+export const allSeries = (db: Db, name: string): Series[] => [...(db.$series.get(name)?.values() ?? [])];
 
 export type Counter = {
   add: (db: Db, workspaceId: string, labels: readonly string[], by?: number) => void;
@@ -93,7 +91,7 @@ function find(db: Db, family: CountedFamily, workspaceId: string, labels: readon
 }
 
 function knownOf(db: Db, { name }: CountedFamily): Map<string, Series> {
-  const all = seriesOf(db);
+  const all = db.$series;
   const known = all.get(name) ?? new Map<string, Series>();
   all.set(name, known);
   return known;
@@ -123,6 +121,6 @@ export const isDirty = ({ counted, stored }: Series) => counted.some((value, i) 
 
 /** Removes all series of these workspaces. */
 export function forget(db: Db, workspaceIds: ReadonlySet<string>) {
-  for (const known of seriesOf(db).values())
+  for (const known of db.$series.values())
     for (const [key, series] of known) if (workspaceIds.has(series.workspaceId)) known.delete(key);
 }

@@ -46,7 +46,8 @@ describe("a public address of this machine's own interfaces", () => {
   test("is asked for at each dial: an interface that comes later closes a target that is remembered", () => {
     const own = new Set<string>();
     const later: Policy = { ...policy, own: () => own };
-    const target = () => targetOf(`https://${OWN4}/hook`, { policy: later, keepAlive: true });
+    const targets = new Map();
+    const target = () => targetOf(`https://${OWN4}/hook`, { policy: later, keepAlive: true, targets });
     expect(target()).toBe(target()); // remembered
     own.add(OWN4);
     expect(target).toThrow("an address of this machine");
@@ -89,7 +90,7 @@ describe("a proxy of the environment", () => {
     return (await new Response(child.stdout).text()).trim() || (await new Response(child.stderr).text());
   };
   const guarded = (url: string) => `
-    import { guardedDial } from "./src/platform/http_client.ts";
+    import { guardedDial } from "./src/platform/network/http_client.ts";
     const dial = guardedDial({ allow_private: false, allow: ["127.0.0.1"], ca_file: ${JSON.stringify(join(TLS, "ca.pem"))} });
     const { status } = await dial(${JSON.stringify(url)}, { timeoutMs: 60000, allowHttp: true, lookup: async () => [{ address: "127.0.0.1" }] });
     console.log(status);`;

@@ -4,7 +4,7 @@ import { newId } from "../../src/lib/ids.ts";
 import { write } from "../../src/platform/db/db.ts";
 import { store } from "../../src/resources/metrics/store.ts";
 import { reconcile } from "../../src/resources/training_jobs/running/reconcile.ts";
-import { liveOf, type Run } from "../../src/resources/training_jobs/state/live.ts";
+import type { Run } from "../../src/resources/training_jobs/state/live.ts";
 import { trainingJobs } from "../../src/resources/training_jobs/table.ts";
 import { workspaces } from "../../src/resources/workspaces/table.ts";
 import { jobRow } from "../fake_trainers.ts";
@@ -54,12 +54,12 @@ const queued = (app: TestApp) =>
 test("D1: with 10,000 queued jobs a round of the loop reads no job while all places are taken", async () => {
   const app = open({ clock: fakeClock() });
   queue(app);
-  liveOf(app.ctx.db).runs.set("job_none", busy(app));
+  app.ctx.state.trainingJobs.addRun(busy(app));
   const took = await counting.of(() => reconcile(app.ctx));
   expect(took.statements).toBeGreaterThan(0);
   expect(took.rows).toBeLessThan(SOME);
   expect(took.statements).toBeLessThan(SOME);
-  liveOf(app.ctx.db).runs.clear();
+  app.ctx.state.trainingJobs.removeRun("job_none");
 });
 
 test("D1: a free place makes the loop try 16 jobs and read the queue once, from an index alone", async () => {
@@ -67,7 +67,7 @@ test("D1: a free place makes the loop try 16 jobs and read the queue once, from 
   queue(app);
   const took = await counting.of(async () => {
     await reconcile(app.ctx);
-    await liveOf(app.ctx.db).filling;
+    await app.ctx.state.trainingJobs.fillOnce(async () => {}); // joins the pass that goes on
   });
   expect(queued(app)).toBe(JOBS - 16); // each fails: its model is not there
   expect(took.rows).toBeGreaterThan(JOBS);
@@ -92,7 +92,7 @@ test("D1: positions of 10,000 queued jobs are worked out once, then a list reads
     expect(new Set(places).size).toBe(100);
     expect(Math.min(...places)).toBeGreaterThanOrEqual(1);
     expect(Math.max(...places)).toBeLessThanOrEqual(JOBS);
-    expect(body.data[0].queue_reason).toContain("waits for its turn");
+    expect(body.data[0].queue_reason).toContain("waits for earlier jobs");
   });
   expect(again.rows).toBeLessThan(SOME);
   expect(again.statements).toBeLessThan(SOME);

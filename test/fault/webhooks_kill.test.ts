@@ -3,7 +3,6 @@ import { rmSync } from "node:fs";
 import { durable } from "../../src/platform/db/db.ts";
 import { deliver } from "../../src/resources/webhooks/delivery/deliver.ts";
 import { fanOut } from "../../src/resources/webhooks/delivery/fan_out.ts";
-import { liveOf } from "../../src/resources/webhooks/delivery/live.ts";
 import { webhookAttempts, webhookDeliveries, webhookEndpoints } from "../../src/resources/webhooks/table.ts";
 import { Crash, fakeClock, tempDir } from "../harness.ts";
 import { randomFor, SEED, sweep } from "../sweep.ts";
@@ -13,13 +12,11 @@ const KILLS = sweep({ quick: 500, full: 5_000 });
 const never = new AbortController().signal;
 const random = randomFor("webhook kills");
 
-/** As the server does: fan out, send, wait for the ends, and what they wrote is on the disk. */
+/** As the server does: fan out, send, wait for the results, and flush what they wrote. */
 async function round({ ctx }: Rig) {
   await fanOut(ctx);
-  const live = liveOf(ctx.db);
-  live.restUntil = 0;
   await deliver(ctx, never);
-  await Promise.all(live.flights);
+  await ctx.state.webhooks.idle();
   await durable(ctx.db);
 }
 

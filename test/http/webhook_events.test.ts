@@ -4,7 +4,6 @@ import { cutDue } from "../../src/resources/datasets/stream/snapshots.ts";
 import * as jobs from "../../src/resources/training_jobs/service.ts";
 import { deliver } from "../../src/resources/webhooks/delivery/deliver.ts";
 import { fanOut } from "../../src/resources/webhooks/delivery/fan_out.ts";
-import { liveOf, quiet } from "../../src/resources/webhooks/delivery/live.ts";
 import { webhookDeliveries } from "../../src/resources/webhooks/table.ts";
 import { deploying } from "../fake_replicas.ts";
 import { manyTrainings } from "../fake_trainers.ts";
@@ -33,7 +32,7 @@ async function listening(app: TestApp, clock?: ReturnType<typeof fakeClock>) {
     await fanOut(app.ctx);
     await until("all to arrive", async () => {
       await deliver(app.ctx, never);
-      await quiet(liveOf(app.ctx.db));
+      await app.ctx.state.webhooks.idle();
       clock?.advance(1_000);
       return waiting().length === 0;
     });

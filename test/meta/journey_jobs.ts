@@ -89,7 +89,7 @@ export const JOBS: Step[] = [
 
 /** What becomes of jobs by themselves. */
 export async function runJobs(app: TestApp) {
-  await moved(app, "place", "run", "requeue", "place", "run", "complete");
-  await moved(app, "place", "run", "cancel", "drop");
-  await moved(app, "place", "fail");
+  await moved(app, "provision", "run", "requeue", "provision", "run", "complete");
+  await moved(app, "provision", "run", "cancel", "drop");
+  await moved(app, "provision", "fail");
 }

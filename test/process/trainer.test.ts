@@ -22,7 +22,7 @@ import { tempDir, until } from "../harness.ts";
 import { makeModel } from "../models.ts";
 import { logitsOf, relativeError } from "../results_kit.ts";
 import { CONFINED, confinedIn, seenOf } from "../sandbox/confined.ts";
-import { planOf, stream, type Told } from "../trainer_kit.ts";
+import { type Message, planOf, stream } from "../trainer_kit.ts";
 
 const dir = tempDir();
 const model = makeModel(dir, { arch: "llama", type: "F32", width: 32, ff: 64, context: 128 });
@@ -46,7 +46,7 @@ afterAll(async () => {
   rmSync(dir, { recursive: true, force: true });
 });
 
-type Scores = Omit<Told<"score">, "type">;
+type Scores = Omit<Message<"score">, "type">;
 const LENGTHS = ({ id, samples }: Scores): ToTrainer => ({
   type: "scored",
   id,
@@ -73,7 +73,7 @@ function start(
     },
   });
   void worker.ready.then(() => worker.send(task));
-  const of = <T extends FromTrainer["type"]>(type: T) => said.filter((each): each is Told<T> => each.type === type);
+  const of = <T extends FromTrainer["type"]>(type: T) => said.filter((each): each is Message<T> => each.type === type);
   return { worker, said, of };
 }
 
@@ -147,7 +147,7 @@ test("killed again and again, it tells what an uninterrupted run tells", async (
   await whole.worker.exited;
   const chance = openRandom(5);
   const checkpoint_dir = folder(`run-${runs++}`);
-  let told: Told<"step">[] = [];
+  let told: Message<"step">[] = [];
   let resume: string | null = null;
   let kills = 0;
   for (let over = false; !over; ) {

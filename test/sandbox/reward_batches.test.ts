@@ -8,7 +8,7 @@ import { tempDir } from "../harness.ts";
 
 /** One batch after the other in real processes of little memory. */
 const dataDir = tempDir();
-const settings = { require: "language", memory_mib: 128, processes: 2, spare_seconds: 0 } as const;
+const settings = { require: "language", memory_mib: 128, spare_seconds: 0 } as const;
 const pool = createRewardPool({ settings, dataDir, spawn: spawnReward });
 afterAll(async () => {
   await pool.close();

@@ -1,6 +1,7 @@
 import { afterEach, expect, jest, test } from "bun:test";
 import type { Sample } from "../../src/lib/rewards/contract.ts";
 import { createFrames, encodeFrame } from "../../src/lib/rewards/frames.ts";
+import { Semaphore } from "../../src/platform/semaphore.ts";
 import { createRewardPool } from "../../src/sandbox/reward/pool.ts";
 import { openScorer } from "../../src/sandbox/reward/scorer.ts";
 import type { SpawnedReward } from "../../src/sandbox/reward/spawn.ts";
@@ -16,7 +17,7 @@ type Fake = SpawnedReward & { say: (frame: unknown) => void };
 /** A fake process that says nothing by itself. */
 function fakeProcess(pid: number, onRequest: (request: Request, fake: Fake) => void = () => {}): Fake {
   const frames = createFrames(64 << 20);
-  const gone = Promise.withResolvers<null>();
+  const exited = Promise.withResolvers<null>();
   let isGone = false;
   let pipe: ReadableStreamDefaultController<Uint8Array> | undefined;
   const output = new ReadableStream<Uint8Array>({
@@ -28,8 +29,8 @@ function fakeProcess(pid: number, onRequest: (request: Request, fake: Fake) => v
     pid,
     jailed: true, // nobody watches its memory
     output: output as unknown as AsyncIterable<Uint8Array>,
-    gone: gone.promise,
-    lastWords: () => "",
+    exited: exited.promise,
+    lastOutput: () => "",
     write: (bytes) => {
       for (const request of frames.push(bytes)) onRequest(request as Request, fake);
     },
@@ -38,13 +39,14 @@ function fakeProcess(pid: number, onRequest: (request: Request, fake: Fake) => v
       if (isGone) return;
       isGone = true;
       pipe?.close();
-      gone.resolve(null);
+      exited.resolve(null);
     },
   };
   return fake;
 }
 
-const settings = { require: "process", memory_mib: 64, processes: 3, spare_seconds: 0 } as const;
+const settings = { require: "process", memory_mib: 64, spare_seconds: 0 } as const;
+const PERMITS = 3; // of the callers: the pool itself has no limit
 
 test.each([
   ["", 0],
@@ -65,7 +67,7 @@ test.each([
   await Promise.resolve(); // the spare has been spawned
   jest.advanceTimersByTime(waited);
   started[1]?.kill();
-  await started[1]?.gone;
+  await started[1]?.exited;
   await first.close();
   await pool.close();
   jest.useRealTimers();
@@ -97,7 +99,7 @@ function createChance(seed: number) {
   return { chance, moment: () => Bun.sleep(chance() * 3) };
 }
 
-test("whatever ends at whatever moment: rewards are right, every place comes back, no process is left", async () => {
+test("whatever ends at whatever moment: rewards are right, no caller has more processes than permits, none is left", async () => {
   const { chance, moment } = createChance(7);
   const alive = new Set<Fake>();
   const onRequest = async ({ op, nonce, samples }: Request, fake: Fake) => {
@@ -116,7 +118,7 @@ test("whatever ends at whatever moment: rewards are right, every place comes bac
     if (chance() < 0.05) throw new Error("too many open files");
     const fake = fakeProcess(alive.size, (request, self) => void onRequest(request, self));
     alive.add(fake);
-    void fake.gone.then(() => alive.delete(fake));
+    void fake.exited.then(() => alive.delete(fake));
     const layers = chance() < 0.05 ? ["language"] : LAYERS;
     void moment().then(() => (chance() < 0.05 ? fake.kill() : fake.say({ op: "ready", layers, start_ms: 1 })));
     return fake;
@@ -125,6 +127,7 @@ test("whatever ends at whatever moment: rewards are right, every place comes bac
   const samples = [0, 1, 2, 3].map((n) => ({ prompt: "", completion: "", row: { n } }));
   const code = { language: "python", source: "", params: {}, seed: 1 } as const;
   const parts = ["a", "b", "c"].map((name) => ({ name, weight: 1, code }));
+  const permits = new Semaphore({ permits: PERMITS });
   let scored = 0;
 
   const work = async () => {
@@ -137,6 +140,7 @@ test("whatever ends at whatever moment: rewards are right, every place comes bac
     const { signal } = leaving;
     const some = parts.slice(0, 1 + Math.floor(chance() * 3));
     const limits = { sampleMs: 60_000, batchMs: 1_000 };
+    const release = await permits.acquire({ workspaceId: "ws" }, { permits: some.length });
     const scorer = await openScorer(pool, { parts: some, limits, signal }).catch(() => undefined);
     const batch = await scorer?.score(samples, signal).catch(() => undefined);
     for (const { index, reward } of batch?.results ?? []) {
@@ -145,15 +149,11 @@ test("whatever ends at whatever moment: rewards are right, every place comes bac
       scored++;
     }
     await scorer?.close();
-    expect(alive.size).toBeLessThanOrEqual(settings.processes);
+    expect(alive.size).toBeLessThanOrEqual(PERMITS);
+    release?.();
   };
   for (let round = 0; round < 20 || scored <= 20; round++) await Promise.all([work(), work(), work()]);
-
-  const held: { close: () => Promise<void> }[] = [];
-  while (held.length < settings.processes) {
-    const taken = await pool.take("python").catch(() => undefined); // one that leaked would never come
-    if (taken) held.push(taken);
-  }
+  expect(alive.size).toBe(0); // each scorer has closed what it took
   await pool.close();
   expect(alive.size).toBe(0);
 });

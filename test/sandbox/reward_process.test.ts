@@ -10,7 +10,7 @@ function fakeSpawned(
   script: (request: Request, say: (frame: unknown) => void) => void,
 ): SpawnedReward & { killed: () => boolean } {
   const frames = createFrames(64 << 20);
-  const gone = Promise.withResolvers<null>();
+  const exited = Promise.withResolvers<null>();
   let killed = false;
   let send: (chunk: Uint8Array) => void = () => {};
   let end = () => {};
@@ -32,15 +32,15 @@ function fakeSpawned(
     kill() {
       if (killed) return;
       killed = true;
-      gone.resolve(null);
+      exited.resolve(null);
       try {
         end();
       } catch {
         // the reader has left
       }
     },
-    gone: gone.promise,
-    lastWords: () => "",
+    exited: exited.promise,
+    lastOutput: () => "",
     killed: () => killed,
   };
 }
@@ -125,7 +125,7 @@ test("an answer that was good once is not taken for the next request", async () 
   });
   const process = await openRewardProcess(spawned, 1e9);
   expect((await process.call(entry, samples, limits())).end).toBeNull();
-  expect((await process.call(entry, samples, limits())).end?.message).toContain("nobody asked");
+  expect((await process.call(entry, samples, limits())).end?.message).toContain("without a request");
 });
 
 test("an answer nobody asked for is the end of the process", async () => {

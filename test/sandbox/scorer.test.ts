@@ -26,7 +26,7 @@ const entry = (name = "reward", form: Entrypoint["form"] = "batch"): Entrypoint 
   line: 1,
 });
 const TIMEOUT: RewardEnd = { kind: "timeout", message: "took longer than 100 ms" };
-const CRASH: RewardEnd = { kind: "crashed", message: "ended without a word" };
+const CRASH: RewardEnd = { kind: "crashed", message: "ended without any output" };
 
 /** The source of a part is its name among `parts`, so that a process knows what it was loaded with. */
 function fakePool(parts: Record<string, { entries?: Entrypoint[]; loads?: () => Loaded; does?: Behaviour }>) {
@@ -175,7 +175,7 @@ describe("a process that ends over a sample", () => {
     });
     const batch = await score(fake, 5);
     expect(rewards(batch)).toEqual([1, 1, "crashed", 1, 1]);
-    expect(batch.results[2]).toMatchObject({ latency_ms: 38, error: { message: "The code ended without a word" } });
+    expect(batch.results[2]).toMatchObject({ latency_ms: 38, error: { message: "The code ended without any output" } });
     expect(fake.calls.map((c) => c.completions)).toEqual([
       [0, 1, 2, 3, 4],
       [3, 4],
@@ -218,7 +218,7 @@ describe("a process that ends over a sample", () => {
     const batch = await score(fake, 10);
     expect(rewards(batch)).toEqual(Array(10).fill("crashed"));
     expect(fake.taken()).toBe(1 + MOST_FRESH);
-    expect(batch.results.at(-1)?.error?.message).toContain("Not tried: the code ended 4 processes");
+    expect(batch.results.at(-1)?.error?.message).toContain("Not run: the code ended 4 processes");
     expect(fake.open.size).toBe(0);
   });
 

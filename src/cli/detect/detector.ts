@@ -6,14 +6,20 @@
 import { mkdtempSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { type Ensemble, ensembleOf } from "../../lib/detection/tiers.ts";
 import { AppError } from "../../lib/errors.ts";
 import { systemClock } from "../../platform/clock.ts";
 import { ambientEnv, type Config } from "../../platform/config/config.ts";
 import { errorCode, sha256Bytes } from "../../platform/files.ts";
 import { silentLog } from "../../platform/log.ts";
 import { createSupervisor } from "../../platform/workers/supervisor.ts";
-import { type Ensemble, ensembleOf } from "../../resources/detection/policy.ts";
-import { type Room, score, type Versions, versionsOf } from "../../resources/detection/worker.ts";
+import {
+  type DetectorContext,
+  DetectorState,
+  score,
+  type Versions,
+  versionsOf,
+} from "../../resources/detection/worker.ts";
 import { createConfinement } from "../../sandbox/confinement/confine.ts";
 import { AUDIO_MODELS, IMAGE_MODELS, type ModelName, type Scored } from "../../workers/protocol_detector.ts";
 import { type InputFile, type Kind, readContents, reasonOf } from "./files.ts";
@@ -46,16 +52,14 @@ export async function openDetector(config: Config): Promise<Detector> {
     env: ambientEnv(),
     ...config.workers,
   });
-  const room: Room = {
-    config: {
-      ...config,
-      data_dir: dataDir,
-      detect: { ...config.detect, parallel: AT_ONCE },
-    },
+  const detect = { ...config.detect, parallel: AT_ONCE };
+  const room: DetectorContext = {
+    config: { ...config, data_dir: dataDir, detect },
     clock: systemClock,
     log: silentLog,
     supervisor,
     closing: closing.signal,
+    state: { detection: { detector: new DetectorState(detect) } },
   };
   const close = async () => {
     closing.abort();
@@ -80,7 +84,11 @@ const FORMATS = "The format is not supported. Supported are JPEG, PNG, WebP and 
 /** Error codes that concern one file. Any other error would repeat for the next file. */
 const FILE_ERRORS: readonly string[] = ["invalid_image", "unsupported_format", "image_too_large", "all_models_failed"];
 
-async function examine(room: Room, { path: file, named, error }: InputFile, options: ScoreOptions): Promise<Outcome> {
+async function examine(
+  room: DetectorContext,
+  { path: file, named, error }: InputFile,
+  options: ScoreOptions,
+): Promise<Outcome> {
   const fail = (code: string, error: string): Outcome => ({ file, status: "failed", code, error });
   if (error !== undefined) return fail("UNREADABLE", error);
   try {
@@ -113,7 +121,11 @@ const notTaken = (kind: Kind, models: readonly ModelName[]) =>
 
 type Measured = Omit<Examination, "ensemble">;
 
-async function scoreBytes(room: Room, bytes: Uint8Array<ArrayBuffer>, options: ScoreOptions): Promise<Measured> {
+async function scoreBytes(
+  room: DetectorContext,
+  bytes: Uint8Array<ArrayBuffer>,
+  options: ScoreOptions,
+): Promise<Measured> {
   const begun = performance.now();
   const hash = sha256Bytes(bytes);
   const scored = await score(room, { workspaceId: "", bytes, hash, ...options });
@@ -121,7 +133,7 @@ async function scoreBytes(room: Room, bytes: Uint8Array<ArrayBuffer>, options: S
 }
 
 function outcomeOf(file: string, measured: Measured): Outcome {
-  const ensemble = ensembleOf(measured.scored);
+  const ensemble = ensembleOf(measured.scored.models);
   if (ensemble) return { file, status: "scored", ...measured, ensemble };
   const errors = Object.entries(measured.scored.models).map(([model, { error }]) => `${model}: ${error ?? "no score"}`);
   return {

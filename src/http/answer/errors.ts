@@ -1,7 +1,7 @@
 import { Elysia, ValidationError } from "elysia";
 import { z } from "zod";
 import type { Ctx } from "../../context.ts";
-import { AppError } from "../../lib/errors.ts";
+import { AppError, errorBody } from "../../lib/errors.ts";
 import { StorageError } from "../../platform/files.ts";
 import { NO_BODY } from "../body/json.ts";
 import { pathOf } from "../request_log.ts";
@@ -26,8 +26,7 @@ export type ErrorAnswer = (error: AppError, request: Request) => Response;
 /** The one error envelope, but for the interface that has its own. */
 export function errorResponse(error: AppError, request: Request): Response {
   if (isServicePath(pathOf(request.url))) return serviceErrorResponse(error);
-  const { type, code, message, param } = error;
-  return Response.json({ error: { type, code, message, param } }, { status: error.status, headers: error.headers });
+  return Response.json(errorBody(error), { status: error.status, headers: error.headers });
 }
 
 /** Anything thrown → the error a caller may see. What is not expected is a bug: logged once, answered `internal`. */

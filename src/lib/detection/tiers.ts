@@ -1,4 +1,4 @@
-/** From a score to words. A boundary belongs to the higher tier. */
+/** Maps scores to predictions. A boundary belongs to the higher tier. */
 export const PREDICTIONS = ["ai", "likely_ai", "uncertain", "likely_real", "real"] as const;
 export type Prediction = (typeof PREDICTIONS)[number];
 export const VERDICTS = ["ai_generated", "likely_ai", "uncertain", "likely_real", "real"] as const;
@@ -20,4 +20,16 @@ export function tierOf(score: number): Tier {
   if (!tier) throw new Error(`${score} is no score`);
   const [, prediction, verdict, isFake] = tier;
   return { prediction, verdict, isFake, confidence: 2 * Math.abs(score - 0.5) };
+}
+
+export type Ensemble = Tier & { score: number; succeeded: number; total: number };
+type ModelScores = Readonly<Partial<Record<string, { score: number | null; status: string }>>>;
+
+/** The mean of the models that succeeded. Undefined: none did. */
+export function ensembleOf(models: ModelScores): Ensemble | undefined {
+  const results = Object.values(models);
+  const scores = results.flatMap((each) => (each?.status === "success" && each.score !== null ? [each.score] : []));
+  if (scores.length === 0) return undefined;
+  const score = scores.reduce((sum, each) => sum + each, 0) / scores.length;
+  return { ...tierOf(score), score, succeeded: scores.length, total: results.length };
 }

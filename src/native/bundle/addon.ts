@@ -1,6 +1,6 @@
 /**
- * Where the rewritten loaders of the native packages end up in the executable (`scripts/bundle/rewrites.ts`).
- * They run while their package is being imported, so the group must have been prepared by then.
+ * The rewritten loaders of the native packages call this module in the executable (`scripts/bundle/rewrites.ts`). They
+ * run during the import of their package, so the group must be prepared before.
  */
 import { dlopen } from "bun:ffi";
 import { join } from "node:path";
@@ -35,8 +35,8 @@ export function loadAddon(group: string, rel: string): unknown {
 }
 
 /**
- * Every native library needs the C++ runtime, which a minimal host may lack. A NEEDED entry is satisfied by any loaded
- * library of that SONAME, so loading our copy by path first is enough; the host's own wins where it exists.
+ * Every native library needs the C++ runtime, which a minimal host may lack. Any loaded library with the same SONAME
+ * satisfies a NEEDED entry, so it is enough to load our copy first. The copy of the host is preferred if it exists.
  */
 function ensureCxxRuntime(dataDir: string) {
   if (!compiled || prepared.has("cxx")) return;

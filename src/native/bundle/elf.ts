@@ -1,4 +1,4 @@
-/** What an executable or a library asks the dynamic linker for. 64-bit, little endian. */
+/** Reads which libraries an ELF file needs from the dynamic linker. 64-bit, little endian. */
 import { closeSync, openSync, readSync } from "node:fs";
 
 export type ElfNeeds = {
@@ -17,7 +17,7 @@ const MAX_NAME_BYTES = 4096;
 
 type Segment = { type: number; offset: number; address: number; fileBytes: number };
 
-/** Throws when the file is none. */
+/** Throws if the file is not a 64-bit ELF file. */
 export function elfNeeds(path: string): ElfNeeds {
   const fd = openSync(path, "r");
   try {

@@ -1,15 +1,15 @@
 /**
- * The table of native files inside the executable. This file is what an uncompiled run sees: nothing is embedded and
- * every library comes from node_modules. `scripts/build.ts` puts the real table in its place.
+ * The table of native files in the executable. An uncompiled run uses this file: nothing is embedded, and every library
+ * comes from node_modules. `scripts/build.ts` replaces it with the real table.
  */
 export type EmbeddedFile = {
-  /** Path inside the extracted group, which keeps the layout that the libraries' RPATHs expect. */
+  /** Path in the extracted group, which has the layout that the RPATHs of the libraries expect. */
   rel: string;
   bytes: number;
   sha256: string;
-  /** Consecutive slices of the file, each zstd-compressed, so that extraction never holds a whole library. */
+  /** Consecutive slices of the file, each compressed with zstd, so that extraction needs little memory. */
   parts: readonly string[];
-  /** Where it begins in what the parts hold: files that are alike lie in one part, one after another. */
+  /** Offset of the file in the content of the parts. Similar files share a part. */
   from: number;
 };
 export type EmbeddedGroup = { hash: string; files: readonly EmbeddedFile[] };

@@ -106,5 +106,5 @@ test("a data directory that cannot hold the libraries is the operator's error, w
   writeFileSync(file, "");
   expect(() => ensureGroup("demo", file, table())).toThrow(UsageError);
   expect(() => ensureGroup("demo", file, table())).toThrow("--data");
-  expect(() => ensureGroup("absent", dir, table())).toThrow('carries no "absent" libraries');
+  expect(() => ensureGroup("absent", dir, table())).toThrow('does not include the "absent" libraries');
 });

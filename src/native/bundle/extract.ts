@@ -1,8 +1,8 @@
 /**
- * Embedded native libraries → `<data>/native/<group>-<hash>`.
- * A group directory appears by one rename, after every file was hashed and synced, so what has its name is whole.
- * One process extracts at a time (a kernel lock); the rename keeps it safe even where the file system has no locks.
- * Reuse checks the manifest and the sizes; `verifyGroup` reads and hashes every byte.
+ * Extracts embedded native libraries to `<data>/native/<group>-<hash>`. A group directory gets its name by one rename,
+ * after every file was hashed and synced. So a directory with that name is complete. A kernel lock lets one process
+ * extract at a time; the rename is safe also without locks. Reuse checks the manifest and the sizes only; `verifyGroup`
+ * reads and hashes every byte.
  */
 import { createHash } from "node:crypto";
 import {
@@ -27,10 +27,11 @@ import { createInflate, slicesOf } from "./parts.ts";
 const MANIFEST = "manifest.json";
 const checked = new Set<string>();
 
-/** The directory of an extracted group; extracts it, or replaces a damaged copy, when needed. */
+/** Returns the directory of a group. Extracts it if it is missing or damaged. */
 export function ensureGroup(name: string, dataDir: string, table = groups): string {
   const group = table[name];
-  if (!group) throw new UsageError(`This build of verk carries no "${name}" libraries; install a build that does.`);
+  if (!group)
+    throw new UsageError(`This build of verk does not include the "${name}" libraries; install a build that does.`);
   const root = join(dataDir, "native");
   const dir = join(root, `${name}-${group.hash}`);
   if (checked.has(dir)) return dir;
@@ -39,18 +40,18 @@ export function ensureGroup(name: string, dataDir: string, table = groups): stri
   return dir;
 }
 
-/** For a worker that is not allowed to write them: verk-confine runs this before the worker. */
+/** verk-confine runs this before a worker that cannot write the libraries itself. */
 export function ensureGroups(names: readonly string[], dataDir: string) {
   for (const name of names) ensureGroup(name, dataDir);
 }
 
-/** Whether a group's directory is there and whole, as far as names and sizes tell. True for one that this build lacks. */
+/** Checks names and sizes of an extracted group. True for a group that this build does not have. */
 export const isExtracted = (name: string, dataDir: string, table = groups): boolean => {
   const group = table[name];
   return group === undefined || isIntact(join(dataDir, "native", `${name}-${group.hash}`), group);
 };
 
-/** Paths of files that are missing or whose bytes differ from what was embedded; empty when the copy is perfect. */
+/** Paths of files that are missing or differ from the embedded ones; empty for an intact copy. */
 export function verifyGroup(name: string, dataDir: string, table = groups): string[] {
   const group = table[name];
   if (!group) return [];
@@ -58,7 +59,7 @@ export function verifyGroup(name: string, dataDir: string, table = groups): stri
   return group.files.filter((f) => sha256Of(join(dir, f.rel)) !== f.sha256).map((f) => join(dir, f.rel));
 }
 
-/** Forgets and deletes a group's copy, so that the next use extracts it anew. */
+/** Deletes the copy of a group, so that the next use extracts it again. */
 export function discardGroup(name: string, dataDir: string, table = groups) {
   const group = table[name];
   if (!group) return;
@@ -68,8 +69,8 @@ export function discardGroup(name: string, dataDir: string, table = groups) {
 }
 
 /**
- * Deletes what other versions of the executable extracted. Only for the holder of the data directory's lock, before
- * it starts a worker: a library in use must not lose its siblings.
+ * Deletes libraries that other versions of the executable extracted. Only for the holder of the lock of the data
+ * directory, before it starts a worker: a running worker may still need other files of its group.
  */
 export function removeOtherVersions(dataDir: string, table = groups): string[] {
   const root = join(dataDir, "native");
@@ -90,7 +91,7 @@ function isIntact(dir: string, group: EmbeddedGroup): boolean {
       return stat.isFile() && stat.size === f.bytes;
     });
   } catch {
-    return false; // absent or unreadable: extraction decides, and words the error
+    return false; // It is missing or unreadable; the extraction reports the error.
   }
 }
 
@@ -111,7 +112,7 @@ function withLock(root: string, fn: () => void) {
 
 function publish(root: string, dir: string, group: EmbeddedGroup) {
   for (const entry of listDir(root)) {
-    if (entry.startsWith("tmp-")) rmSync(join(root, entry), { recursive: true, force: true }); // of a killed extraction
+    if (entry.startsWith("tmp-")) rmSync(join(root, entry), { recursive: true, force: true }); // left by a killed extraction
   }
   const temp = join(root, `tmp-${process.pid}-${Date.now()}`);
   try {
@@ -120,12 +121,12 @@ function publish(root: string, dir: string, group: EmbeddedGroup) {
     for (const file of group.files) writeFile(join(temp, file.rel), file, slicesOf(file, inflate));
     writeSynced(join(temp, MANIFEST), [Buffer.from(manifestOf(group))]);
     for (const sub of new Set(["", ...group.files.map((f) => dirname(f.rel))])) syncDir(join(temp, sub));
-    if (!isIntact(dir, group)) rmSync(dir, { recursive: true, force: true }); // damaged; rename needs the name free
+    if (!isIntact(dir, group)) rmSync(dir, { recursive: true, force: true }); // It is damaged, and the rename needs a free name.
     renameSync(temp, dir);
     syncDir(root);
   } catch (error) {
     rmSync(temp, { recursive: true, force: true });
-    if (!isIntact(dir, group)) throw error; // intact: another process was first, on a file system without locks
+    if (!isIntact(dir, group)) throw error; // If it is intact, another process was first, on a file system without locks.
   }
 }
 
@@ -165,7 +166,7 @@ function syncDir(path: string) {
   }
 }
 
-/** Undefined when it cannot be read, whatever the reason: such a copy is as good as a missing one. */
+/** Returns undefined if the file cannot be read, which is treated like a missing file. */
 function sha256Of(path: string): string | undefined {
   let fd: number | undefined;
   try {

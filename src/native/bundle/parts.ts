@@ -1,11 +1,11 @@
-/** What is inside the executable, out of its compressed parts. */
+/** Decompresses the parts in the executable. */
 import { readFileSync } from "node:fs";
 import { zstdDecompressSync } from "node:zlib";
 import type { EmbeddedFile } from "./embedded.ts";
 
 type Inflate = (part: string) => Uint8Array;
 
-/** Remembers the last part, which is that of the next file too where files are alike. */
+/** Caches the last part, because similar files share a part. */
 export function createInflate(): Inflate {
   let last: { part: string; content: Uint8Array } | undefined;
   return (part) => {

@@ -1,4 +1,4 @@
-/** The helper that restricts a process before it becomes a worker (src/native/confine/*.c). */
+/** Finds the helper that restricts a process before it becomes a worker (src/native/confine/*.c). */
 import { existsSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { compiled } from "../bundle/embedded.ts";
@@ -6,7 +6,7 @@ import { ensureGroup } from "../bundle/extract.ts";
 
 const NAME = "verk-confine";
 
-/** The executable, extracted when needed. An uncompiled run takes what a build has left in .stage, if there was one. */
+/** Path of the helper, which is extracted if needed. An uncompiled run uses the last build in .stage, if any. */
 export function confinePath(dataDir: string): string | undefined {
   if (compiled) return join(ensureGroup("confine", dataDir), NAME);
   const path = resolve(import.meta.dir, "../../../.stage/confine", NAME);

@@ -1,7 +1,7 @@
 /**
- * The surface of libcuda that starting kernels takes. The context is the device's primary one, which ggml uses too, so
- * that addresses are the same. Work goes to the default stream, which ggml's streams do not wait for: whoever hands over
- * between the two waits for everything first.
+ * The surface of libcuda for launching kernels. The context is the primary one of the device, which ggml uses too, so
+ * addresses are the same. Work goes to the default stream. The streams of ggml do not wait for it: a caller that
+ * switches between the two must synchronize first.
  */
 import { dlopen, ptr } from "bun:ffi";
 import { cstr, type Ptr, text } from "../ffi.ts";
@@ -36,7 +36,7 @@ export type Grid = readonly [number, number, number];
 
 const opened = new Map<number, Driver>();
 
-/** Once for a device and thread. */
+/** Opens the driver once per device and thread. */
 export function cudaDriver(index: number): Driver {
   const found = opened.get(index) ?? openDriver(index);
   opened.set(index, found);
@@ -46,14 +46,14 @@ export function cudaDriver(index: number): Driver {
 function openDriver(index: number) {
   const { symbols: cuda } = dlopen("libcuda.so.1", DRIVER);
   const check = (code: number, what: string) => {
-    if (code === OUT_OF_MEMORY) throw new OutOfMemory(`${what}: the GPU has no memory left`);
+    if (code === OUT_OF_MEMORY) throw new OutOfMemory(`${what}: the GPU is out of memory`);
     if (code !== 0) throw new Error(`${what} failed on the GPU: ${nameOf(code)}`);
   };
   const nameOf = (code: number) => {
     const slot = new BigUint64Array(new ArrayBuffer(8));
     return cuda.cuGetErrorName(code, ptr(slot)) === 0 ? text(Number(slot[0]) as Ptr) : `error ${code}`;
   };
-  /** What a call writes through its first pointer. */
+  /** Returns the value that a call writes through its first pointer. */
   const made = (what: string, call: (to: Ptr) => number): number => {
     const slot = new BigUint64Array(new ArrayBuffer(8));
     check(call(ptr(slot)), what);
@@ -65,11 +65,11 @@ function openDriver(index: number) {
   check(cuda.cuCtxSetCurrent(context), "cuCtxSetCurrent");
 
   return {
-    /** Of the device's compute capability. */
+    /** Major version of the compute capability. */
     major: made("cuDeviceGetAttribute", (to) => cuda.cuDeviceGetAttribute(to, MAJOR, device)),
     multiprocessors: made("cuDeviceGetAttribute", (to) => cuda.cuDeviceGetAttribute(to, MULTIPROCESSORS, device)),
 
-    /** `names` → kernels; `sharedBytes`: what each may ask for when it starts. */
+    /** Loads kernels by name. `sharedBytes` is the dynamic shared memory that each may use. */
     load<Name extends string>(image: Uint8Array, names: readonly Name[], sharedBytes: (name: Name) => number) {
       check(cuda.cuCtxSetCurrent(context), "cuCtxSetCurrent");
       const module = made("Loading the kernels", (to) => cuda.cuModuleLoadData(to, ptr(image))) as Ptr;
@@ -83,7 +83,7 @@ function openDriver(index: number) {
       return Object.fromEntries(names.map((name) => [name, kernelOf(name)])) as Record<Name, Kernel>;
     },
 
-    /** `extra` names the packed arguments; see `Arguments`. */
+    /** `extra` points to the packed arguments; see `Arguments`. */
     launch(kernel: Kernel, grid: Grid, threads: number, { shared, extra }: { shared: number; extra: Ptr }) {
       check(cuda.cuLaunchKernel(kernel, ...grid, threads, 1, 1, shared, null, null, extra), "Starting a kernel");
     },
@@ -94,8 +94,8 @@ function openDriver(index: number) {
 }
 
 /**
- * Arguments of a kernel, packed as its parameters lie: each at a multiple of its own size. `signature`: p address,
- * i whole number, f number. Structs are written as their fields.
+ * Arguments of a kernel, packed like its parameters: each at a multiple of its own size. In `signature`, p is an
+ * address, i an integer and f a float. Structs are written as their fields.
  */
 export class Arguments {
   readonly #view: DataView;
@@ -111,7 +111,7 @@ export class Arguments {
       this.#places.push(at);
       at += size;
     }
-    // A buffer from the start: one that is asked of a small array later moves its bytes, and the address would be wrong.
+    // Allocate a buffer at once: `.buffer` of a small array moves its bytes later, and the address would be wrong.
     const packed = new Uint8Array(new ArrayBuffer(Math.max(at, 8)));
     const size = BigUint64Array.of(BigInt(at));
     const extra = BigUint64Array.of(1n, BigInt(ptr(packed)), 2n, BigInt(ptr(size)), 0n); // pointer, size, end

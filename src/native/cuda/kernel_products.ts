@@ -1,7 +1,6 @@
 /**
- * Products of matrices on an NVIDIA GPU, by cuBLAS, which ggml's library for these devices brings along. Matrices are
- * rows one behind the other: `at` is the address of the first number, `stride` the elements from row to row. Inputs are
- * BF16; sums are F32 whatever the result is.
+ * Matrix products on an NVIDIA GPU by cuBLAS, which the CUDA library of ggml depends on. Matrices are row-major: `at` is
+ * the address of the first element, `stride` the number of elements from row to row. Inputs are BF16; sums are F32.
  */
 import { dlopen, ptr } from "bun:ffi";
 import type { Ptr } from "../ffi.ts";
@@ -25,9 +24,9 @@ const ANY_WAY = -1;
 const NO_MEMORY = 3; // CUBLAS_STATUS_ALLOC_FAILED
 
 export type Matrix = { at: number; stride: number };
-/** Of the result: rows and columns; `depth`: what is summed over. */
+/** Rows and columns of the result; `depth` is the dimension that is summed over. */
 export type Extent = { rows: number; columns: number; depth: number };
-/** `by`: what the product is multiplied by; 1 where it is not said. */
+/** `by` is a factor for the product; default 1. */
 export type Into = Matrix & { f32?: boolean; by?: number };
 
 export type Products = ReturnType<typeof openProducts>;
@@ -35,20 +34,20 @@ export type Products = ReturnType<typeof openProducts>;
 export function openProducts() {
   const { symbols: blas } = dlopen("libcublas.so.13", BLAS);
   const slot = new BigUint64Array(new ArrayBuffer(8));
-  if (blas.cublasCreate_v2(ptr(slot)) !== 0) throw new Error("cuBLAS does not start on this GPU");
+  if (blas.cublasCreate_v2(ptr(slot)) !== 0) throw new Error("cuBLAS cannot be started on this GPU");
   const handle = Number(slot[0]) as Ptr;
-  const factors = new Float32Array(new ArrayBuffer(8)); // of the product, and of what was there before: always 0
+  const factors = new Float32Array(new ArrayBuffer(8)); // for the product, and for the previous content (always 0)
   const byAt = ptr(factors);
   const noneAt = ptr(factors, 4);
 
-  // cuBLAS counts by columns: its matrices are ours turned, and so is their product.
+  // cuBLAS is column-major: its matrices are the transposes of ours, and so is their product.
   const multiply = (turned: readonly [number, number], a: Matrix, b: Matrix, { to, of }: { to: Into; of: Extent }) => {
     const { rows, columns, depth } = of;
     const left = [b.at as Ptr, BF16, b.stride] as const;
     const right = [a.at as Ptr, BF16, a.stride] as const;
     const result = [to.at as Ptr, to.f32 ? F32 : BF16, to.stride] as const;
     const sizes = [columns, rows, depth] as const;
-    factors[0] = to.by ?? 1; // read before the call returns
+    factors[0] = to.by ?? 1; // cuBLAS reads it before the call returns.
     const code = blas.cublasGemmEx(
       handle,
       ...turned,
@@ -61,7 +60,7 @@ export function openProducts() {
       SUM_F32,
       ANY_WAY,
     );
-    if (code === NO_MEMORY) throw new OutOfMemory("The GPU has no memory left for a product");
+    if (code === NO_MEMORY) throw new OutOfMemory("The GPU is out of memory for a matrix product");
     if (code !== 0) throw new Error(`cuBLAS could not multiply ${rows} × ${depth} by ${depth} × ${columns}: ${code}`);
   };
   return {

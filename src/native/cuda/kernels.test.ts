@@ -27,7 +27,7 @@ test("without the file of kernels there are none; one that does not load is told
   const told = spyOn(process.stderr, "write").mockImplementation(() => true);
   try {
     expect(openKernels(dir, 0)).toBeNull();
-    expect(String(told.mock.calls[0]?.[0])).toContain("training goes on without kernels of its own");
+    expect(String(told.mock.calls[0]?.[0])).toContain("training continues without the CUDA kernels of Verk");
   } finally {
     told.mockRestore();
   }

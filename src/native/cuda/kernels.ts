@@ -1,4 +1,4 @@
-/** The trainer's own kernels for NVIDIA GPUs. A build without their file, and a GPU that is too old, do without. */
+/** The trainer's own kernels for NVIDIA GPUs. They are optional: a build may lack them, or a GPU may be too old. */
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { OutOfMemory } from "../ggml/out_of_memory.ts";
@@ -6,13 +6,13 @@ import { Arguments, cudaDriver, type Grid } from "./driver.ts";
 import { openProducts, type Products } from "./kernel_products.ts";
 
 export const KERNELS_FILE = "verk-kernels.fatbin";
-const OLDEST_MAJOR = 8; // the first with BF16 on its tensor cores
+const OLDEST_MAJOR = 8; // the first with BF16 tensor cores
 
 const SIGHT = "ppiiif";
 const BACKWARD = "pipipppip"; // qkv, stride, gradient, stride, lse, delta, result, stride, parts
 const HEADS = "iiiif";
 
-/** Parameters of each kernel, in the order of kernels.cu: p address, i whole number, f number. */
+/** Parameters of each kernel, in the order of kernels.cu: p is an address, i an integer, f a float. */
 export const SIGNATURES = {
   embed: "pppi",
   add_norm: "ppppppiif",
@@ -45,16 +45,16 @@ export type Launch = { grid: Grid; threads: number; shared?: number };
 export type Kernels = {
   launch: (name: KernelName, how: Launch, values: readonly number[]) => void;
   readonly products: Products;
-  /** Where blocks of a kernel are computed side by side. */
+  /** Number of multiprocessors, on which blocks run in parallel. */
   readonly multiprocessors: number;
-  /** Makes the device this thread's own again. */
+  /** Makes the device current for this thread again. */
   enter: () => void;
-  /** Until everything that was started has been computed. */
+  /** Waits for all launched kernels. */
   wait: () => void;
   close: () => void;
 };
 
-/** Queries and keys of a block in shared memory. */
+/** Queries and keys that a block has in shared memory. */
 export const ATTENTION = { keys: 64, queries: { 64: 128, 128: 64 }, backQueries: 64, threads: 128 } as const;
 export type HeadLength = keyof typeof ATTENTION.queries;
 export const isHeadLength = (length: number): length is HeadLength => length in ATTENTION.queries;
@@ -69,7 +69,7 @@ export function sharedBytes(name: KernelName): number {
   return 0;
 }
 
-/** `dir`: where the libraries of this build lie. Null where there are no kernels or no device for them. */
+/** `dir` contains the libraries of this build. Returns null without kernels, or without a device for them. */
 export function openKernels(dir: string, index: number): Kernels | null {
   const path = join(dir, KERNELS_FILE);
   if (!existsSync(path)) return null;
@@ -78,7 +78,7 @@ export function openKernels(dir: string, index: number): Kernels | null {
   } catch (error) {
     if (error instanceof OutOfMemory) throw error;
     const why = error instanceof Error ? error.message : String(error);
-    process.stderr.write(`training goes on without kernels of its own, which is slower: ${why}\n`);
+    process.stderr.write(`training continues without the CUDA kernels of Verk, which is slower: ${why}\n`);
     return null;
   }
 }
@@ -93,7 +93,7 @@ function load(path: string, index: number): Kernels | null {
   return {
     launch(name, { grid, threads, shared = sharedBytes(name) }, values) {
       const of = packed.get(name) as Arguments;
-      of.set(values); // copied by the driver when the kernel is started
+      of.set(values); // The driver copies the arguments at the launch.
       driver.launch(kernels[name], grid, threads, { shared, extra: of.extra });
     },
     products,

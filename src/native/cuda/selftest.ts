@@ -1,6 +1,6 @@
 /**
- * A small computation on each device of a kind. It shows what a list of devices cannot: that the library has machine
- * code that this card and driver take. Where it has none, ggml ends the process: only a child does this.
+ * A small computation on each device of a type. It proves that the library has machine code for this card and driver.
+ * Without such code ggml ends the process, so only a child process runs it.
  */
 
 import { must, type Ptr, text } from "../ffi.ts";
@@ -9,12 +9,12 @@ import type { Ggml } from "../ggml/symbols.ts";
 
 export type TestedDevice = { name: string; description: string };
 
-const SIDE = 64; // large enough for cuBLAS to take the product
+const SIDE = 64; // large enough for ggml to use cuBLAS
 const NODES = 8;
 
 export const computeOnGpus = (ggml: Ggml): TestedDevice[] => computeOn(ggml, GPU_TYPE);
 
-/** Throws where a device computes something else than A·B + A. */
+/** Throws if the result of a device is not A·B + A. */
 export function computeOn(ggml: Ggml, type: number): TestedDevice[] {
   const all = Array.from({ length: Number(ggml.ggml_backend_dev_count()) }, (_, i) => ggml.ggml_backend_dev_get(i));
   return all.flatMap((device) => {
@@ -32,7 +32,7 @@ export function computeOn(ggml: Ggml, type: number): TestedDevice[] {
   });
 }
 
-// Small whole numbers: every device and every precision gives the same sums.
+// Small integers have the same sums on every device and in every precision.
 const left = (row: number, column: number) => (row + column) % 3;
 const right = (row: number, column: number) => (row * column) % 5;
 const matrix = (value: typeof left) =>

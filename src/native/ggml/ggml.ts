@@ -14,8 +14,8 @@ export const CPU_TYPE = 0;
 export const GPU_TYPE = 1;
 
 /**
- * `kernels` false: without our own, by ggml alone. `beside` "cuda": a processor in a process that also uses a GPU, which
- * must not load a second set of libraries.
+ * `kernels: false` uses ggml alone, without our own kernels. `beside: "cuda"` is for a CPU device in a process that
+ * also uses a GPU: that process must not load a second set of libraries.
  */
 export type Device =
   | { kind: "cpu"; threads: number; beside?: "cuda" }
@@ -24,7 +24,7 @@ export type Backend = {
   readonly ggml: Ggml;
   readonly at: Ptr;
   readonly kind: Device["kind"];
-  /** Null where there are none for this device or in this build. */
+  /** Null if this build has no kernels for this device. */
   readonly kernels: Kernels | null;
   close: () => void;
 };
@@ -33,10 +33,9 @@ export function openBackend(dataDir: string, device: Device): Backend {
   const ggml = openGgml(dataDir, { cuda: device.kind === "cuda" || device.beside === "cuda" });
   const wanted = device.kind === "cpu" ? CPU_TYPE : GPU_TYPE;
   const all = Array.from({ length: Number(ggml.ggml_backend_dev_count()) }, (_, i) => ggml.ggml_backend_dev_get(i));
-  const found = all.filter((each) => each !== null && ggml.ggml_backend_dev_type(each) === wanted);
-  const chosen = found[device.kind === "cuda" ? device.index : 0];
-  if (!chosen)
-    throw new Error(`There is no ${device.kind === "cpu" ? "CPU" : `GPU ${device.index}`} that ggml can use`);
+  const candidates = all.filter((each) => each !== null && ggml.ggml_backend_dev_type(each) === wanted);
+  const chosen = candidates[device.kind === "cuda" ? device.index : 0];
+  if (!chosen) throw new Error(`ggml finds no usable ${device.kind === "cpu" ? "CPU" : `GPU ${device.index}`}`);
   const at = must(ggml.ggml_backend_dev_init(chosen, null), text(ggml.ggml_backend_dev_name(chosen)));
   if (device.kind === "cpu") setThreads(ggml, must(chosen, "CPU"), at, device.threads);
   const own = device.kind === "cuda" && device.kernels !== false;
@@ -48,7 +47,7 @@ export function openBackend(dataDir: string, device: Device): Backend {
   return { ggml, at, kind: device.kind, kernels, close };
 }
 
-/** It lives in the library that was chosen for this processor: only the registry knows where. */
+/** The function is in the library that was chosen for this processor. Only the registry knows its address. */
 function setThreads(ggml: Ggml, device: Ptr, backend: Ptr, threads: number) {
   const registry = ggml.ggml_backend_dev_backend_reg(device);
   const name = cstr("ggml_backend_set_n_threads");
@@ -56,7 +55,7 @@ function setThreads(ggml: Ggml, device: Ptr, backend: Ptr, threads: number) {
   CFunction({ ptr: address, args: ["ptr", "i32"], returns: "void" })(backend, threads);
 }
 
-/** Descriptions of tensors and graphs; their bytes lie elsewhere. */
+/** Holds the descriptions of tensors and graphs, but not their bytes. */
 export type Context = { readonly at: Ptr; free: () => void };
 
 export function newContext(ggml: Ggml, tensors: number, graphNodes = 0): Context {
@@ -77,14 +76,14 @@ export function allocate(
   context: Context,
 ): { bytes: number; clear: () => void; free: () => void } {
   const buffer = ggml.ggml_backend_alloc_ctx_tensors(context.at, at);
-  if (buffer === null) throw new OutOfMemory("The device has no memory for the weights");
-  const held = must(buffer, "buffer");
-  const clear = () => ggml.ggml_backend_buffer_clear(held, 0);
+  if (buffer === null) throw new OutOfMemory("The device has not enough memory for the weights");
+  const memory = must(buffer, "buffer");
+  const clear = () => ggml.ggml_backend_buffer_clear(memory, 0);
   clear();
   return {
-    bytes: Number(ggml.ggml_backend_buffer_get_size(held)),
+    bytes: Number(ggml.ggml_backend_buffer_get_size(memory)),
     clear,
-    free: () => ggml.ggml_backend_buffer_free(held),
+    free: () => ggml.ggml_backend_buffer_free(memory),
   };
 }
 
@@ -92,7 +91,7 @@ export function putBytes(ggml: Ggml, tensor: Ptr, bytes: NodeJS.TypedArray, offs
   ggml.ggml_backend_tensor_set(tensor, ptr(bytes), offset, bytes.byteLength);
 }
 
-/** Encodes as the tensor's type. `row`: elements of its first dimension. */
+/** Encodes the values in the type of the tensor. `row` is the size of its first dimension. */
 export function putFloats(ggml: Ggml, tensor: Ptr, values: Float32Array, row: number) {
   const type = typeOf(tensor);
   if (type === TYPE.F32) return putBytes(ggml, tensor, values);
@@ -103,7 +102,7 @@ export function putFloats(ggml: Ggml, tensor: Ptr, values: Float32Array, row: nu
   putBytes(ggml, tensor, encoded);
 }
 
-/** Of an F32 tensor. */
+/** Reads an F32 tensor. */
 export function getFloats(ggml: Ggml, tensor: Ptr, into?: Float32Array): Float32Array {
   const values = into ?? new Float32Array(Number(ggml.ggml_nelements(tensor)));
   ggml.ggml_backend_tensor_get(tensor, ptr(values), 0, values.byteLength);

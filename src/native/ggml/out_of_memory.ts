@@ -1,2 +1,2 @@
-/** A device has less memory than was asked for. Whoever catches it asks for less. */
+/** A device has not enough memory. Callers catch it and try with less. */
 export class OutOfMemory extends Error {}

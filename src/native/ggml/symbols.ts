@@ -1,12 +1,11 @@
 /**
- * The surface of libggml that the trainer calls, typed. The libraries are those of the serving engine. Every call may
- * end the process on a violated assertion: only a child process does this.
+ * The typed surface of libggml, for the trainer and for the serving engine. Every call may end the process on a
+ * violated assertion, so only child processes use it.
  */
 import { dlopen, FFIType, ptr, read } from "bun:ffi";
-import { explainLoad } from "../bundle/addon.ts";
 import { cstr, must, type Ptr, text } from "../ffi.ts";
 import { setNativeEnv } from "../libc.ts";
-import { llamaLibraries } from "../llama/libraries.ts";
+import { type LlamaLibraries, openOnce } from "../llama/libraries.ts";
 import { ggmlCalls, openShim } from "../shim/shim.ts";
 
 const P = "ptr";
@@ -20,7 +19,7 @@ const one = { args: [P, P], returns: P } as const; // context, a
 const two = { args: [P, P, P], returns: P } as const; // context, a, b
 const rope = { args: [P, P, P, P, I, I, I, F, F, F, F, F, F], returns: P } as const;
 
-const GGML_BASE = {
+const BASE = {
   ggml_free: { args: [P], returns: V },
   ggml_version: { args: [], returns: P },
   ggml_tensor_overhead: { args: [], returns: U },
@@ -30,8 +29,10 @@ const GGML_BASE = {
   ggml_nelements: { args: [P], returns: L },
   ggml_get_data: { args: [P], returns: P },
 
+  ggml_new_tensor_2d: { args: [P, I, U, U], returns: P },
   ggml_new_tensor_4d: { args: [P, I, L, L, L, L], returns: P },
   ggml_set_name: { args: [P, P], returns: P },
+  ggml_set_input: { args: [P], returns: V },
   ggml_set_param: { args: [P], returns: V },
   ggml_set_output: { args: [P], returns: V },
 
@@ -50,10 +51,13 @@ const GGML_BASE = {
   ggml_silu_back: two,
   ggml_swiglu_split: two,
   ggml_sqr: one,
+  ggml_step: one,
   ggml_log: one,
+  ggml_cumsum: one,
   ggml_sum: one,
   ggml_sum_rows: one,
   ggml_scale: { args: [P, P, F], returns: P },
+  ggml_scale_bias: { args: [P, P, F, F], returns: P },
   ggml_clamp: { args: [P, P, F, F], returns: P },
   ggml_rms_norm: { args: [P, P, F], returns: P },
   ggml_rms_norm_back: { args: [P, P, P, F], returns: P },
@@ -68,7 +72,10 @@ const GGML_BASE = {
   ggml_cpy: two,
   ggml_concat: { args: [P, P, P, I], returns: P },
   ggml_permute: { args: [P, P, I, I, I, I], returns: P },
+  ggml_reshape_2d: { args: [P, P, U, U], returns: P },
+  ggml_reshape_3d: { args: [P, P, U, U, U], returns: P },
   ggml_reshape_4d: { args: [P, P, L, L, L, L], returns: P },
+  ggml_view_2d: { args: [P, P, U, U, U, U], returns: P }, // row, rows, bytes to the next row, offset
   ggml_view_4d: { args: [P, P, L, L, L, L, U, U, U, U], returns: P },
   ggml_opt_step_adamw: { args: [P, P, P, P, P, P], returns: P },
 
@@ -89,6 +96,7 @@ const GGML_BASE = {
   ggml_backend_dev_name: { args: [P], returns: P },
   ggml_backend_dev_description: { args: [P], returns: P },
   ggml_backend_dev_type: { args: [P], returns: I },
+  ggml_backend_dev_memory: { args: [P, P, P], returns: V },
   ggml_backend_dev_init: { args: [P, P], returns: P },
   ggml_backend_dev_backend_reg: { args: [P], returns: P },
   ggml_backend_reg_get_proc_address: { args: [P, P], returns: P },
@@ -102,40 +110,36 @@ const GGML_BASE = {
   ggml_fp32_to_fp16_row: { args: [P, P, L], returns: V },
 } as const;
 
-const GGML = {
+const REGISTRY = {
   ggml_backend_load_all_from_path: { args: [P], returns: V },
   ggml_backend_dev_count: { args: [], returns: U },
   ggml_backend_dev_get: { args: [U], returns: P },
 } as const;
 
-export type Ggml = ReturnType<typeof load>;
+export type Ggml = ReturnType<typeof bindGgml>;
 
-const loaded = new Map<string, Ggml>();
-
-/** Once per thread and set of libraries. */
-export function openGgml(dataDir: string, want: { cuda: boolean }): Ggml {
-  const key = `${dataDir}\0${want.cuda}`;
-  const found = loaded.get(key) ?? load(dataDir, want);
-  loaded.set(key, found);
-  return found;
+/** Binds libggml without its backends, which `loadBackends` loads. */
+export function bindGgml(dataDir: string, { files }: LlamaLibraries) {
+  const base = { ...dlopen(files.ggmlBase, BASE).symbols, ...ggmlCalls(openShim(dataDir), files.ggmlBase) };
+  return { ...base, ...dlopen(files.ggml, REGISTRY).symbols };
 }
 
-function load(dataDir: string, want: { cuda: boolean }) {
-  const { dir, files } = llamaLibraries(dataDir, want);
-  try {
-    const base = { ...dlopen(files.ggmlBase, GGML_BASE).symbols, ...ggmlCalls(openShim(dataDir), files.ggmlBase) };
-    const registry = dlopen(files.ggml, GGML).symbols;
-    setNativeEnv("GGML_NO_BACKTRACE", "1"); // a failed assertion would start gdb and bury its own line
-    if (Number(registry.ggml_backend_dev_count()) === 0) registry.ggml_backend_load_all_from_path(ptr(cstr(dir)));
-    const ggml = { ...base, ...registry };
-    checkLayout(ggml);
-    return ggml;
-  } catch (error) {
-    throw explainLoad(error, dir);
-  }
+/** Devices belong to the process, and loading them twice would list each twice. `first` runs before the first load. */
+export function loadBackends(ggml: Ggml, dir: string, first?: () => void) {
+  setNativeEnv("GGML_NO_BACKTRACE", "1"); // A failed assertion would start gdb and hide its own message.
+  if (Number(ggml.ggml_backend_dev_count()) > 0) return;
+  first?.();
+  ggml.ggml_backend_load_all_from_path(ptr(cstr(dir)));
 }
 
-/** struct ggml_tensor, as far as it is read here. Another release may move its fields: then nothing would be right. */
+export const openGgml = openOnce((dataDir, libraries) => {
+  const ggml = bindGgml(dataDir, libraries);
+  loadBackends(ggml, libraries.dir);
+  checkLayout(ggml);
+  return ggml;
+});
+
+/** Offsets in struct ggml_tensor. Another release may move the fields, so `checkLayout` compares them at every start. */
 const AT = { type: 0, ne: 16, nb: 48 };
 
 export const typeOf = (tensor: Ptr): number => read.i32(tensor, AT.type);
@@ -146,14 +150,12 @@ export const shapeOf = (tensor: Ptr): Shape => four((i) => read.i64(tensor, AT.n
 /** Bytes from one element to the next in each dimension. */
 export const stridesOf = (tensor: Ptr): Shape => four((i) => read.u64(tensor, AT.nb + 8 * i));
 
-function checkLayout(ggml: Omit<Ggml, never>) {
+function checkLayout(ggml: Ggml) {
   const context = must(ggml.ggml_init(4096, true), "ggml_init");
   const probe = must(ggml.ggml_new_tensor_4d(context, 1, 5, 7, 11, 13), "tensor");
-  const seen = [typeOf(probe), ...shapeOf(probe), ...stridesOf(probe)].join();
+  const layout = [typeOf(probe), ...shapeOf(probe), ...stridesOf(probe)].join();
   ggml.ggml_free(context);
-  if (seen !== "1,5,7,11,13,2,10,70,770") {
-    throw new Error(
-      `ggml ${text(ggml.ggml_version())} lays out its tensors in another way: the trainer needs an update`,
-    );
+  if (layout !== "1,5,7,11,13,2,10,70,770") {
+    throw new Error(`ggml ${text(ggml.ggml_version())} has another layout of tensors than this program was built for`);
   }
 }

@@ -1,4 +1,4 @@
-/** The helper that makes namespaces (src/native/jail/*.c), and the descriptors it is given. */
+/** Finds the helper that makes namespaces (src/native/jail/*.c), and makes the descriptors for it. */
 import { existsSync, writeSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { UsageError } from "../../lib/errors.ts";
@@ -13,7 +13,7 @@ const O_NONBLOCK = 0o4000;
 const F_SETFL = 4;
 const F_SETPIPE_SZ = 1031;
 
-/** The executable, extracted when needed. An uncompiled run takes what a build has left in .stage. */
+/** Path of the helper, which is extracted if needed. An uncompiled run uses the last build in .stage. */
 export function jailPath(dataDir: string): string {
   if (compiled) return join(ensureGroup("jail", dataDir), NAME);
   const path = resolve(import.meta.dir, "../../../.stage/jail", NAME);
@@ -26,7 +26,7 @@ function must(result: number, what: string): number {
   return result;
 }
 
-/** A descriptor from which `bytes` are read. They lie in memory: nobody sees them by a name. */
+/** Returns a descriptor to read `bytes` from. They are in memory and have no file name. */
 export function memoryFile(bytes: Uint8Array): number {
   const name = cString("spec");
   const fd = must(syscall(NR.memfd_create, addressOf(name), MFD_CLOEXEC), "memfd_create");
@@ -34,7 +34,7 @@ export function memoryFile(bytes: Uint8Array): number {
   return fd;
 }
 
-/** A real pipe: what Bun calls one is a socket, which /dev/stdout cannot open again. No other child inherits it. */
+/** Makes a real pipe. The pipes of Bun are sockets, which /dev/stdout cannot reopen. No other child inherits it. */
 export function pipe(): { read: number; write: number } {
   const pair = new Int32Array(2);
   must(syscall(NR.pipe2, addressOf(pair), O_CLOEXEC), "pipe2");
@@ -42,8 +42,8 @@ export function pipe(): { read: number; write: number } {
   return { read, write };
 }
 
-/** Only this end of the pipe. */
+/** Affects only this end of the pipe. */
 export const neverBlock = (fd: number) => void syscall(NR.fcntl, fd, F_SETFL, O_NONBLOCK);
 
-/** As much as the host grants, which may be nothing more. */
+/** Enlarges the pipe if the host allows it. */
 export const widenPipe = (fd: number, bytes: number) => void syscall(NR.fcntl, fd, F_SETPIPE_SZ, bytes);

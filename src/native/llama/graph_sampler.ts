@@ -1,30 +1,30 @@
 /**
- * Samplers of our own inside the library's graph. The library calls them on the thread that decodes, when it builds a
- * graph (rarely: graphs are used again) and before it runs one. The layouts are of the one version that is embedded;
- * where they do not fit, there are no such samplers and whoever wants one does without.
+ * Our own samplers inside the graph of the library. The library calls them on the decoding thread: when it builds a
+ * graph, which is rare because graphs are reused, and before each run. The layouts are those of the embedded version.
+ * If they do not fit, there are no graph samplers, and callers sample without them.
  */
 import { FFIType, JSCallback, type Pointer, ptr, read, toArrayBuffer } from "bun:ffi";
 import { must, type Ptr } from "../ffi.ts";
 import type { Llama } from "./symbols.ts";
 
 export type GraphSampler = {
-  /** A graph is built: adds what this sampler computes to it. Called in the order of the slots. */
+  /** Adds the computation of this sampler to a new graph. Called in the order of the slots. */
   apply: (context: Ptr, outputs: Outputs) => void;
-  /** The graph is about to run, and this sampler has a row in it. */
+  /** Called before the graph runs, if this sampler has a row in it. */
   setInput: () => void;
 };
 
-/** `logits`: one row of them. `answer` says what the library copies to the host, beside the token if one is drawn. */
+/** `logits` is one row. `answer` sets what the library copies to the host in addition to a drawn token. */
 export type Outputs = { logits: Ptr; answer: (probs: Ptr | null) => void };
 
 export type GraphSamplers = {
-  /** A sampler for a chain, which owns it from then on. */
+  /** Creates a sampler for a chain, which owns it from then on. */
   open: (sampler: GraphSampler) => Ptr;
-  /** Ends a chain: nothing but the token is copied to the host, where the library would copy whole vocabularies. */
+  /** Ends a chain, so that only the token is copied to the host. The library would copy the whole vocabulary. */
   openQuiet: () => Ptr;
-  /** Whether `setInput` is called at all: one call for each sampler and run is much, where nothing has changed. */
+  /** Switches the calls of `setInput` on or off. One call for each sampler and run is expensive if nothing changed. */
   callSetInput: (on: boolean) => void;
-  /** After every sampler is gone. */
+  /** Call it after every sampler was freed. */
   close: () => void;
 };
 
@@ -36,10 +36,10 @@ const DATA = { logits: 0, probs: 8, candidates: 24, bytes: 32 }; // struct llama
 const P = FFIType.ptr;
 const nothing = () => {};
 
-/** Null when the library lays out its samplers or tensors in another way. */
+/** Returns null if the library has another layout of samplers or tensors. */
 export function openGraphSamplers(llama: Llama): GraphSamplers | null {
   if (!samplersFit(llama) || !tensorsFit(llama)) return null;
-  const samplers = new Map<Ptr, GraphSampler>(); // by address; one that is gone is replaced when its address is used again
+  const samplers = new Map<Ptr, GraphSampler>(); // By address. A freed sampler is replaced when its address is reused.
   const outputs = new OutputsAt();
   // biome-ignore format: a table should look like one
   const callbacks: Partial<Record<(typeof FUNCTIONS)[number], JSCallback>> = {
@@ -69,7 +69,7 @@ export function openGraphSamplers(llama: Llama): GraphSamplers | null {
   };
 }
 
-/** The library asks for one row after the other and gives the same place for each answer. */
+/** The library asks for one row after another, and uses the same struct for each answer. */
 class OutputsAt implements Outputs {
   logits = 0 as Ptr;
   #at: Ptr | null = null;
@@ -89,7 +89,7 @@ class OutputsAt implements Outputs {
   };
 }
 
-/** Which functions two of the library's own samplers have: a function more or in another place would show. */
+/** Compares which functions two samplers of the library implement. An added or moved function would change it. */
 function samplersFit(llama: Llama): boolean {
   const has = (sampler: Ptr) => {
     const functions = read.ptr(sampler, 0) as Pointer;
@@ -102,12 +102,12 @@ function samplersFit(llama: Llama): boolean {
   return has(dist) === "111111101111" && has(greedy) === "101111101001";
 }
 
-/** struct ggml_tensor, as far as it is read here. */
+/** Offsets in struct ggml_tensor. */
 const TENSOR = { ne: 16, viewOf: 232, viewOffset: 240 };
 export const F32 = 0;
 export const I32 = 26;
 
-/** The matrix that a row is of, and where it begins in it. */
+/** The matrix of a row, and the offset of the row in it. */
 export const wholeOf = (row: Ptr): Ptr => (read.ptr(row, TENSOR.viewOf) as Pointer) || row;
 export const offsetOf = (row: Ptr): number => read.ptr(row, TENSOR.viewOffset);
 export const sizeOf = (tensor: Ptr) => ({ width: read.ptr(tensor, TENSOR.ne), rows: read.ptr(tensor, TENSOR.ne + 8) });

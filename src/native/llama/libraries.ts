@@ -1,18 +1,18 @@
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
-import { prepare, preparedDir } from "../bundle/addon.ts";
+import { explainLoad, prepare, preparedDir } from "../bundle/addon.ts";
 import { compiled, groups } from "../bundle/embedded.ts";
 import { platform } from "../platform/index.ts";
 
 export type LlamaLibraries = {
-  /** Holds every backend; `ggml_backend_load_all_from_path(dir)` picks the CPU one that fits the processor. */
+  /** Contains all backends; `ggml_backend_load_all_from_path(dir)` chooses the CPU backend for this processor. */
   dir: string;
   files: { llama: string; ggml: string; ggmlBase: string };
-  /** Whether libggml-cuda.so lies in `dir`. Whether it loads depends on the host: driver, cudart, cuBLAS. */
+  /** True if `dir` contains libggml-cuda.so. The driver, cudart and cuBLAS of the host decide if it loads. */
   cuda: boolean;
 };
 
-/** The CUDA set when this build has one and it is not declined, else the CPU set. */
+/** The CUDA set if the caller wants it and this build has one, else the CPU set. */
 export function llamaLibraries(dataDir: string, want: { cuda: boolean } = { cuda: true }): LlamaLibraries {
   const cuda = want.cuda && groups["llama-cuda"] !== undefined;
   const group = cuda ? "llama-cuda" : "llama";
@@ -34,5 +34,23 @@ export function llamaLibraries(dataDir: string, want: { cuda: boolean } = { cuda
       ggmlBase: find(/^libggml-base\.so$/),
     },
     cuda: existsSync(join(dir, "libggml-cuda.so")),
+  };
+}
+
+/** Wraps a function that binds libraries: it runs once per thread and set of libraries. */
+export function openOnce<T>(bind: (dataDir: string, libraries: LlamaLibraries) => T) {
+  const opened = new Map<string, T>();
+  return (dataDir: string, want: { cuda: boolean }): T => {
+    const key = `${dataDir}\0${want.cuda}`;
+    const existing = opened.get(key);
+    if (existing) return existing;
+    const libraries = llamaLibraries(dataDir, want);
+    try {
+      const made = bind(dataDir, libraries);
+      opened.set(key, made);
+      return made;
+    } catch (error) {
+      throw explainLoad(error, libraries.dir);
+    }
   };
 }

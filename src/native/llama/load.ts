@@ -1,4 +1,4 @@
-/** Models, contexts and devices: what is opened once and lives long. */
+/** Opens models, contexts and devices. */
 import { FFIType, JSCallback, type Pointer, ptr } from "bun:ffi";
 import { closeSync, openSync, readSync } from "node:fs";
 import { basename } from "node:path";
@@ -10,7 +10,7 @@ export type Device = { device: Ptr; name: string; description: string };
 
 const GPU_TYPE = 1;
 
-/** In the order of the driver, which is the order of `nvidia-smi`. */
+/** Lists the GPUs in the order of the driver, which is the order of `nvidia-smi`. */
 export function listGpus(llama: Llama): Device[] {
   const all = Array.from({ length: Number(llama.ggml_backend_dev_count()) }, (_, i) => llama.ggml_backend_dev_get(i));
   return all.flatMap((device) => {
@@ -31,9 +31,9 @@ const UNQUANTIZED = new Set([0, 1, 32]); // general.file_type: F32, F16, BF16
 const HEAD_BYTES = 64 * 1024;
 
 /**
- * Rearranged at load, quantized weights are up to four times as fast on a CPU; others gain a tenth where many sequences
- * are decoded and a third where prompts are read, and the load takes half a millisecond for each megabyte. Read from
- * the first keys of the file; either answer is correct, so that a file without the key is fine.
+ * Rearranging makes quantized weights up to four times as fast on a CPU. Other weights gain 10 % in decoding and a
+ * third in reading prompts. It costs half a millisecond of load time per megabyte. The type is read from the first keys
+ * of the file. Both answers are correct, so a file without the key is fine.
  */
 export function gainsMuchFromRepack(path: string): boolean {
   const fd = openSync(path, "r");
@@ -41,7 +41,7 @@ export function gainsMuchFromRepack(path: string): boolean {
     const head = Buffer.alloc(HEAD_BYTES);
     const length = readSync(fd, head, 0, HEAD_BYTES, 0);
     const key = Buffer.from("general.file_type");
-    const at = head.indexOf(key) + key.length + 4; // behind the value's type
+    const at = head.indexOf(key) + key.length + 4; // after the type of the value
     return at < key.length + 4 || at + 4 > length || !UNQUANTIZED.has(head.readUInt32LE(at));
   } finally {
     closeSync(fd);
@@ -50,12 +50,12 @@ export function gainsMuchFromRepack(path: string): boolean {
 
 export type LoadOptions = {
   path: string;
-  /** Empty: the CPU. */
+  /** Empty for the CPU. */
   devices: readonly Ptr[];
   repack: boolean;
-  /** No weights: only what turns text into tokens and back. */
+  /** Load only the tokenizer, without weights. */
   vocabOnly?: boolean;
-  /** Called on this thread, while the load blocks it. */
+  /** Called on this thread during the load, which blocks it. */
   onProgress?: ((fraction: number) => void) | undefined;
 };
 
@@ -74,8 +74,8 @@ export function loadModel(llama: Llama, { path, devices, repack, vocabOnly = fal
     });
     const file = cstr(path);
     const model = llama.llama_model_load_from_file(file, words);
-    const name = basename(path); // an error is shown to callers: where files lie is not their business
-    if (model === null) throw new Error(`${name} does not load: ${llama.firstError() || "no reason given"}`);
+    const name = basename(path); // API callers see the error and must not learn the directory.
+    if (model === null) throw new Error(`${name} cannot be loaded: ${llama.firstError() || "no reason given"}`);
     return must(model, name);
   } finally {
     progress?.close();
@@ -96,5 +96,5 @@ export function openContext(llama: Llama, model: Ptr, params: ContextParams): Pt
   const context = llama.llama_init_from_model(model, words);
   if (context !== null) return must(context, "context");
   const size = `${params.sequences} × ${Math.floor(params.contextTokens / params.sequences)} tokens`;
-  throw new Error(`No memory for a context of ${size}: ${llama.firstError() || "no reason given"}`);
+  throw new Error(`There is not enough memory for a context of ${size}: ${llama.firstError() || "no reason given"}`);
 }

@@ -1,7 +1,6 @@
 /**
- * llama_model_params and llama_context_params as words, for the one version of the library that is embedded.
- * The library's own defaults are compared with what this layout expects at every start: a drift is refused, because a
- * field in the wrong place would corrupt memory rather than fail.
+ * llama_model_params and llama_context_params as words, for the embedded version of the library. Every start compares
+ * the defaults of the library with this layout and rejects a difference. A field in the wrong place would corrupt memory.
  */
 import type { Pointer } from "bun:ffi";
 import { DEFAULTS_WORDS } from "../shim/shim.ts";
@@ -37,15 +36,15 @@ export function checkLayouts(llama: Symbols, version: string) {
 }
 
 export type ModelParams = {
-  /** A null-terminated array of devices; null = every device, which is the CPU alone in a CPU build. */
+  /** A null-terminated array of devices. Null means every device, which is only the CPU in a CPU build. */
   devices: Pointer | null;
   gpuLayers: number;
-  /** Only on the thread that loads. Returning false ends the load. */
+  /** Called only on the thread that loads. Returning false ends the load. */
   progress: Pointer | null;
   mmap: boolean;
-  /** Weights rearranged at load for faster products on the CPU. */
+  /** Rearrange the weights during the load for faster products on the CPU. */
   repack: boolean;
-  /** Text ⇄ tokens and metadata; no weights. */
+  /** Load the tokenizer and the metadata, but no weights. */
   vocabOnly?: boolean;
 };
 
@@ -70,7 +69,7 @@ export type ContextParams = {
   sequences: number;
   threads: number;
   unified: boolean;
-  /** The last hidden state of every token, beside its logits. */
+  /** Also compute the last hidden state of every token. */
   embeddings: boolean;
 };
 

@@ -1,17 +1,14 @@
 /**
- * The surface of libllama and libggml that this program calls, typed. Calls with a struct by value go through shim.ts;
- * llama_params.ts lays these structs out and refuses a library whose layout differs.
+ * The typed surface of libllama. Calls with a struct by value go through shim.ts; params.ts lays these structs out and
+ * rejects a library with another layout.
  */
-import { dlopen, FFIType, ptr } from "bun:ffi";
-import { explainLoad } from "../bundle/addon.ts";
-import { cstr, text } from "../ffi.ts";
-import { setNativeEnv } from "../libc.ts";
-import { ggmlCalls, llamaCalls, openShim } from "../shim/shim.ts";
-import { llamaLibraries } from "./libraries.ts";
+import { dlopen, FFIType } from "bun:ffi";
+import { text } from "../ffi.ts";
+import { bindGgml, loadBackends } from "../ggml/symbols.ts";
+import { llamaCalls, openShim } from "../shim/shim.ts";
+import { openOnce } from "./libraries.ts";
 import { keepOnlyErrors } from "./log.ts";
 import { checkLayouts } from "./params.ts";
-
-export type Llama = ReturnType<typeof load>;
 
 const P = "ptr";
 const I = "i32";
@@ -89,64 +86,16 @@ const LLAMA = {
   llama_sampler_init_grammar: { args: [P, P, P], returns: P },
 } as const;
 
-const GGML = {
-  ggml_backend_load_all_from_path: { args: [P], returns: V },
-  ggml_backend_dev_count: { args: [], returns: U },
-  ggml_backend_dev_get: { args: [U], returns: P },
-} as const;
+export type Llama = ReturnType<typeof openLlama>;
 
-const GGML_BASE = {
-  ggml_free: { args: [P], returns: V },
-  ggml_new_tensor_2d: { args: [P, I, U, U], returns: P },
-  ggml_set_input: { args: [P], returns: V },
-  ggml_view_2d: { args: [P, P, U, U, U, U], returns: P }, // row, rows, bytes to the next row, offset
-  ggml_reshape_2d: { args: [P, P, U, U], returns: P },
-  ggml_reshape_3d: { args: [P, P, U, U, U], returns: P },
-  ggml_mul: { args: [P, P, P], returns: P },
-  ggml_sub: { args: [P, P, P], returns: P },
-  ggml_step: { args: [P, P], returns: P },
-  ggml_log: { args: [P, P], returns: P },
-  ggml_soft_max: { args: [P, P], returns: P },
-  ggml_cumsum: { args: [P, P], returns: P },
-  ggml_sum_rows: { args: [P, P], returns: P },
-  ggml_clamp: { args: [P, P, F, F], returns: P },
-  ggml_scale_bias: { args: [P, P, F, F], returns: P },
-  ggml_cast: { args: [P, P, I], returns: P },
-  ggml_get_rows: { args: [P, P, P], returns: P },
-  ggml_concat: { args: [P, P, P, I], returns: P },
-  ggml_backend_tensor_set: { args: [P, P, U, U], returns: V },
-  ggml_backend_dev_name: { args: [P], returns: P },
-  ggml_backend_dev_description: { args: [P], returns: P },
-  ggml_backend_dev_type: { args: [P], returns: I },
-  ggml_backend_dev_memory: { args: [P, P, P], returns: V },
-} as const;
-
-const loaded = new Map<string, Llama>();
-
-/** Once per thread and set of libraries. The libraries themselves, and every pointer, belong to the whole process. */
-export function openLlama(dataDir: string, want: { cuda: boolean }): Llama {
-  const key = `${dataDir}\0${want.cuda}`;
-  const found = loaded.get(key) ?? load(dataDir, want);
-  loaded.set(key, found);
-  return found;
-}
-
-function load(dataDir: string, want: { cuda: boolean }) {
-  const { dir, files } = llamaLibraries(dataDir, want);
-  try {
-    const shim = openShim(dataDir);
-    const base = { ...dlopen(files.ggmlBase, GGML_BASE).symbols, ...ggmlCalls(shim, files.ggmlBase) };
-    const ggml = dlopen(files.ggml, GGML).symbols;
-    const llama = { ...dlopen(files.llama, LLAMA).symbols, ...llamaCalls(shim, files.llama) };
-    checkLayouts(llama, text(llama.llama_version()));
-    const log = keepOnlyErrors(llama, shim);
-    setNativeEnv("GGML_NO_BACKTRACE", "1"); // a failed assertion would start gdb and bury its own line
-    if (Number(ggml.ggml_backend_dev_count()) === 0) {
-      llama.llama_backend_init(); // registers its devices for good: a second time would list each twice
-      ggml.ggml_backend_load_all_from_path(ptr(cstr(dir)));
-    }
-    return { ...base, ...ggml, ...llama, ...log };
-  } catch (error) {
-    throw explainLoad(error, dir);
-  }
-}
+/** The libraries themselves, and every pointer, belong to the whole process. */
+export const openLlama = openOnce((dataDir, libraries) => {
+  const { dir, files } = libraries;
+  const shim = openShim(dataDir);
+  const ggml = bindGgml(dataDir, libraries);
+  const llama = { ...dlopen(files.llama, LLAMA).symbols, ...llamaCalls(shim, files.llama) };
+  checkLayouts(llama, text(llama.llama_version()));
+  const log = keepOnlyErrors(llama, shim);
+  loadBackends(ggml, dir, () => llama.llama_backend_init());
+  return { ...ggml, ...llama, ...log };
+});

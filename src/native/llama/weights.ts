@@ -1,6 +1,6 @@
 /**
- * Where the weights of a loaded model lie, which the library keeps to itself: a release without this name in it has no
- * places to tell.
+ * Addresses of the weights of a loaded model. The library has no public function for them, so this one is found by its
+ * C++ name. Without that name in a release, no addresses are known.
  */
 import { dlopen, read } from "bun:ffi";
 import { cstr, type Ptr } from "../ffi.ts";
@@ -17,7 +17,7 @@ export type WeightPlaces = (name: string) => WeightPlace | null;
 type Find = (model: Ptr, name: string) => WeightPlace | null;
 const opened = new Map<string, Find>();
 
-/** Of the model at this address, in this process. */
+/** Finds weights of the model at this address, in this process. */
 export function weightPlaces(dataDir: string, model: number, want: { cuda: boolean }): WeightPlaces {
   const { files } = llamaLibraries(dataDir, want);
   const find = opened.get(files.llama) ?? open(files);

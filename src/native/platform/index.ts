@@ -19,11 +19,11 @@ export function platformOf(arch: string): Platform {
   return found;
 }
 
-/** Of this process. */
+/** The platform of this process. */
 export const platform: Platform = platformOf(process.arch);
 
 type Pair = readonly [x64: number | null, arm64: number | null];
-/** A call that one of the architectures lacks may be undefined, and the compiler says so wherever it is used. */
+/** The type of a call that one architecture lacks includes undefined, so the compiler checks its uses. */
 export type SyscallNumbers = {
   readonly [Name in keyof typeof SYSCALLS]: (typeof SYSCALLS)[Name] extends readonly [number, number]
     ? number

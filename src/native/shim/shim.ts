@@ -1,4 +1,4 @@
-/** The library in C that makes the calls that bun:ffi cannot make (src/native/shim/shim.c). */
+/** Binds the C library for calls that bun:ffi cannot make (src/native/shim/shim.c). */
 import { dlopen, FFIType, type Pointer, ptr } from "bun:ffi";
 import { existsSync } from "node:fs";
 import { join, resolve } from "node:path";
@@ -7,7 +7,7 @@ import { compiled } from "../bundle/embedded.ts";
 import { ensureGroup } from "../bundle/extract.ts";
 
 const NAME = "verk-shim.so";
-/** 64-bit words of the buffers that the shim writes a returned struct into. The structs are smaller. */
+/** Sizes, in 64-bit words, of the buffers for structs that the shim returns. The structs are smaller. */
 export const DEFAULTS_WORDS = 64;
 export const GRAPH_WORDS = 32;
 
@@ -23,7 +23,7 @@ const SYMBOLS = {
   verk_first_error: { args: [], returns: P },
 } as const;
 
-/** The library, extracted when needed. An uncompiled run takes what a build has left in .stage. */
+/** Path of the library, which is extracted if needed. An uncompiled run uses the file of the last build in .stage. */
 export function shimPath(dataDir: string): string {
   if (compiled) return join(ensureGroup("shim", dataDir), NAME);
   const path = resolve(import.meta.dir, "../../../.stage/shim", NAME);
@@ -31,7 +31,7 @@ export function shimPath(dataDir: string): string {
   return path;
 }
 
-/** Once per thread and set of libraries, as every wrapper of bun:ffi. The library itself belongs to the process. */
+/** Opens the library once per thread, because wrappers of bun:ffi belong to a thread. The library is per process. */
 export function openShim(dataDir: string) {
   const path = shimPath(dataDir);
   return { ...dlopen(path, SYMBOLS).symbols, verk_log: addressIn(path)("verk_log") };
@@ -40,7 +40,7 @@ export type Shim = ReturnType<typeof openShim>;
 
 const RTLD_NOW = 2;
 
-/** Addresses of functions in a library, which stays loaded. */
+/** Looks up functions in a library, which stays loaded. */
 export function addressIn(path: string): (name: string) => Pointer {
   const libc = dlopen("libc.so.6", {
     dlopen: { args: [P, "i32"], returns: P },
@@ -48,7 +48,7 @@ export function addressIn(path: string): (name: string) => Pointer {
   }).symbols;
   const file = Buffer.from(`${path}\0`);
   const handle = libc.dlopen(ptr(file), RTLD_NOW);
-  if (!handle) throw new Error(`${path} does not load`);
+  if (!handle) throw new Error(`${path} cannot be loaded`);
   return (name) => {
     const bytes = Buffer.from(`${name}\0`);
     const address = libc.dlsym(handle, ptr(bytes)) as Pointer | null;
@@ -59,7 +59,7 @@ export function addressIn(path: string): (name: string) => Pointer {
 
 type Memory = NodeJS.TypedArray | Pointer | null;
 
-/** libllama's calls with a struct by value. `into` has DEFAULTS_WORDS, `params` are what llama_params.ts makes. */
+/** Calls of libllama with a struct by value. `into` has DEFAULTS_WORDS; llama/params.ts makes `params`. */
 export function llamaCalls(shim: Shim, library: string) {
   const at = addressIn(library);
   const [model, context] = [at("llama_model_default_params"), at("llama_context_default_params")];
@@ -85,7 +85,7 @@ export function llamaCalls(shim: Shim, library: string) {
   };
 }
 
-/** libggml-base's calls with a struct by value. */
+/** Calls of libggml-base with a struct by value. */
 export function ggmlCalls(shim: Shim, library: string) {
   const at = addressIn(library);
   const [init, view] = [at("ggml_init"), at("ggml_graph_view")];

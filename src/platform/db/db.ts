@@ -12,12 +12,23 @@ import { closeSync, fdatasync, fdatasyncSync, openSync } from "node:fs";
 import { dirname } from "node:path";
 import { promisify } from "node:util";
 import { type BunSQLiteDatabase, drizzle } from "drizzle-orm/bun-sqlite";
-import { oncePer } from "../../lib/once_per.ts";
 import { failpoint } from "../failpoint.ts";
 import { syncDirSync } from "../files.ts";
+import type { Series } from "../metrics.ts";
 import { storageError } from "./errors.ts";
+import { endSnapshot } from "./snapshot.ts";
 
-export type Db = BunSQLiteDatabase<Record<string, never>> & { $client: Database };
+/** A database with what this process keeps of it: the state of commits, counters, and listeners to events. */
+export type Db = BunSQLiteDatabase<Record<string, never>> & {
+  $client: Database;
+  readonly $commits: Commits;
+  /** Family → series of its counters (see metrics.ts). */
+  readonly $series: Map<string, Map<string, Series>>;
+  /** Called after each commit that recorded an event (see events/emit.ts). */
+  readonly $listeners: Set<() => void>;
+  /** Function that builds a statement → the statement (see `prepared`). */
+  readonly $prepared: Map<unknown, unknown>;
+};
 
 declare const inWrite: unique symbol;
 /** The database inside `write()`. Only `write()` makes one, so `emit(db, …)` outside a commit does not compile. */
@@ -28,7 +39,7 @@ export type DbOptions = { path: string; busyTimeoutMs?: number; checkpointPages?
 type Statement = { run: () => unknown };
 type Batch = PromiseWithResolvers<void> & { beforeCommit: ((tx: Tx) => void)[]; afterCommit: (() => void)[] };
 
-type State = {
+export type Commits = {
   readonly path: string;
   readonly statements: Record<"begin" | "beginRead" | "commit", Statement>;
   readonly savepoints: { set: Statement; release: Statement }[]; // by depth
@@ -46,7 +57,6 @@ type State = {
 };
 
 const datasync = promisify(fdatasync); // on a thread of its own: the server goes on meanwhile
-const states = new WeakMap<Db, State>();
 
 export function openDb(options: DbOptions): Db {
   const sqlite = new Database(options.path, { create: true, strict: true });
@@ -57,8 +67,7 @@ export function openDb(options: DbOptions): Db {
   sqlite.run("PRAGMA temp_store = MEMORY"); // savepoints keep their journal there
   sqlite.run(`PRAGMA wal_autocheckpoint = ${options.checkpointPages ?? 1000}`);
   sqlite.run(`PRAGMA cache_size = ${-1024 * (options.cacheMib ?? 16)}`);
-  const db = drizzle(sqlite) as Db; // drizzle sets $client; its type leaves it out of the alias
-  states.set(db, {
+  const $commits: Commits = {
     path: options.path,
     statements: {
       begin: sqlite.prepare("BEGIN IMMEDIATE"),
@@ -77,15 +86,10 @@ export function openDb(options: DbOptions): Db {
     flushing: undefined,
     walFd: undefined,
     broken: undefined,
-  });
-  return db;
+  };
+  const live = { $commits, $series: new Map(), $listeners: new Set<() => void>(), $prepared: new Map() };
+  return Object.assign(drizzle(sqlite), live);
 }
-
-const stateOf = (db: Db): State => {
-  const state = states.get(db);
-  if (!state) throw new Error("not a database opened by openDb()");
-  return state;
-};
 
 type Sync<T> = [T] extends [never] ? [] : T extends PromiseLike<unknown> ? ["write() must not be async"] : [];
 
@@ -95,7 +99,7 @@ type Sync<T> = [T] extends [never] ? [] : T extends PromiseLike<unknown> ? ["wri
  * undone and those of its neighbours stay.
  */
 export function write<T>(db: Db, fn: (tx: Tx) => T, ..._sync: Sync<T>): T {
-  const state = stateOf(db);
+  const state = db.$commits;
   if (state.broken) throw storageError(state.broken);
   state.generation++;
   try {
@@ -106,7 +110,7 @@ export function write<T>(db: Db, fn: (tx: Tx) => T, ..._sync: Sync<T>): T {
   }
 }
 
-function openBatch(db: Db, state: State): Batch {
+function openBatch(db: Db, state: Commits): Batch {
   endSnapshot(state);
   state.statements.begin.run();
   const batch: Batch = { ...Promise.withResolvers<void>(), beforeCommit: [], afterCommit: [] };
@@ -116,14 +120,14 @@ function openBatch(db: Db, state: State): Batch {
   return batch;
 }
 
-function savepoint<T>(db: Db, state: State, batch: Batch, fn: (tx: Tx) => T): T {
+function savepoint<T>(db: Db, state: Commits, batch: Batch, fn: (tx: Tx) => T): T {
   const sqlite = db.$client;
   const name = `s${state.depth}`;
   state.savepoints[state.depth] ??= {
     set: sqlite.prepare(`SAVEPOINT ${name}`),
     release: sqlite.prepare(`RELEASE ${name}`),
   };
-  const { set, release } = state.savepoints[state.depth] as State["savepoints"][number];
+  const { set, release } = state.savepoints[state.depth] as Commits["savepoints"][number];
   const pending = batch.afterCommit.length;
   set.run();
   state.depth++;
@@ -143,7 +147,7 @@ function savepoint<T>(db: Db, state: State, batch: Batch, fn: (tx: Tx) => T): T 
   }
 }
 
-function closeBatch(db: Db, state: State, batch: Batch) {
+function closeBatch(db: Db, state: Commits, batch: Batch) {
   if (state.batch !== batch) return;
   try {
     for (const add of batch.beforeCommit) add(db as Tx);
@@ -160,7 +164,7 @@ function closeBatch(db: Db, state: State, batch: Batch) {
   for (const callback of batch.afterCommit) callback();
 }
 
-function lose(state: State, batch: Batch, error: unknown) {
+function lose(state: Commits, batch: Batch, error: unknown) {
   state.batch = undefined;
   state.ended++;
   state.lost++;
@@ -174,19 +178,19 @@ function lose(state: State, batch: Batch, error: unknown) {
  * savepoint of its own, so `fn` must not throw for reasons of its own: the whole commit would be lost.
  */
 export function joinCommit(db: Db, fn: (tx: Tx) => void) {
-  const state = stateOf(db);
+  const state = db.$commits;
   if (state.broken) throw storageError(state.broken);
   (state.batch ?? openBatch(db, state)).beforeCommit.push(fn);
 }
 
 /** Runs `fn` once the surrounding write() has committed, and never if it is rolled back. */
 export function afterCommit(tx: Tx, fn: () => void) {
-  stateOf(tx).batch?.afterCommit.push(fn);
+  tx.$commits.batch?.afterCommit.push(fn);
 }
 
 /** Resolves when everything written so far is on the disk; rejects when the open commit is lost. */
 export async function durable(db: Db): Promise<void> {
-  const state = stateOf(db);
+  const state = db.$commits;
   await state.batch?.promise;
   const target = state.ended;
   while (state.flushed < target) {
@@ -200,7 +204,7 @@ export async function durable(db: Db): Promise<void> {
  * rejects when a commit was lost in between, also one that closed long before the end.
  */
 export function watchWrites(db: Db): () => Promise<void> {
-  const state = stateOf(db);
+  const state = db.$commits;
   const { lost } = state;
   return async () => {
     if (isDirty(db)) await durable(db);
@@ -209,24 +213,24 @@ export function watchWrites(db: Db): () => Promise<void> {
 }
 
 /** The open commit, if any. Who reads now sees into it, and what is seen there may yet be lost. */
-export const openCommit = (db: Db): Promise<void> | undefined => stateOf(db).batch?.promise;
+export const openCommit = (db: Db): Promise<void> | undefined => db.$commits.batch?.promise;
 
 /** Whether something written is not on the disk yet. */
 export const isDirty = (db: Db) => {
-  const state = stateOf(db);
+  const state = db.$commits;
   return state.batch !== undefined || state.flushed < state.ended;
 };
 
 /** Moves with every write of this process: a cache made from the database is good while it stands still. */
-export const generationOf = (db: Db) => stateOf(db).generation;
+export const generationOf = (db: Db) => db.$commits.generation;
 
 const CLOSED = new Error("the database is closed");
-export const isClosed = (db: Db) => stateOf(db).broken === CLOSED;
+export const isClosed = (db: Db) => db.$commits.broken === CLOSED;
 
 /** Whether a flush has failed: from then on no write is accepted. */
-export const isBroken = (db: Db) => stateOf(db).broken !== undefined;
+export const isBroken = (db: Db) => db.$commits.broken !== undefined;
 
-async function flush(state: State): Promise<void> {
+async function flush(state: Commits): Promise<void> {
   const upTo = state.ended;
   try {
     failpoint("db.before_flush");
@@ -243,31 +247,7 @@ async function flush(state: State): Promise<void> {
   }
 }
 
-const SNAPSHOT_MS = 1;
-
-/**
- * Reads that come close together share one snapshot. SQLite takes and drops a file lock for every read outside a
- * transaction, which costs twice the reading of a row. Our own writes end it at once; what another process (a
- * command) writes is seen a millisecond later, or after `freshSnapshot()`.
- */
-export function shareSnapshot(db: Db) {
-  const state = stateOf(db);
-  if (state.reading || state.batch) return;
-  state.statements.beginRead.run();
-  state.reading = true;
-  setTimeout(endSnapshot, SNAPSHOT_MS, state);
-}
-
-/** From here on this process reads what others have committed by now. */
-export const freshSnapshot = (db: Db) => endSnapshot(stateOf(db));
-
-function endSnapshot(state: State) {
-  if (!state.reading) return;
-  state.reading = false;
-  state.statements.commit.run(); // it wrote nothing, so there is nothing that could fail to be written
-}
-
-function flushNow(state: State) {
+function flushNow(state: Commits) {
   try {
     state.walFd ??= openSync(`${state.path}-wal`, "r+");
     fdatasyncSync(state.walFd);
@@ -278,7 +258,7 @@ function flushNow(state: State) {
 }
 
 export function closeDb(db: Db) {
-  const state = stateOf(db);
+  const state = db.$commits;
   endSnapshot(state);
   if (state.batch) closeBatch(db, state, state.batch);
   if (state.broken === undefined && state.flushed < state.ended) flushNow(state); // those who wait for it are answered
@@ -290,4 +270,13 @@ export function closeDb(db: Db) {
 }
 
 /** A statement prepared once per database: `const byId = prepared((db) => db.select()….prepare())`, then `byId(db)`. */
-export const prepared: <S>(build: (db: Db) => S) => (db: Db) => S = oncePer;
+export const prepared =
+  <S>(build: (db: Db) => S) =>
+  (db: Db): S => {
+    let statement = db.$prepared.get(build) as S | undefined;
+    if (statement === undefined) {
+      statement = build(db);
+      db.$prepared.set(build, statement);
+    }
+    return statement;
+  };

@@ -1,9 +1,19 @@
 import { SQLiteError } from "bun:sqlite";
 import { AppError } from "../../lib/errors.ts";
 
-export const isUniqueViolation = (error: unknown) =>
+const isUniqueViolation = (error: unknown) =>
   error instanceof SQLiteError &&
   (error.code === "SQLITE_CONSTRAINT_UNIQUE" || error.code === "SQLITE_CONSTRAINT_PRIMARYKEY");
+
+/** Runs a write that gives something a name. If the name exists, it throws `name_taken` with `message`. */
+export function withUniqueName<T>(message: string, fn: () => T): T {
+  try {
+    return fn();
+  } catch (error) {
+    if (!isUniqueViolation(error)) throw error;
+    throw new AppError("name_taken", message, { param: "/name", cause: error });
+  }
+}
 
 const STORAGE_TROUBLE: readonly [code: RegExp, message: string][] = [
   [/^SQLITE_FULL|ENOSPC/, "The disk of the data directory is full: free some space; nothing was changed"],

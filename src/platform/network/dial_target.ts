@@ -1,34 +1,33 @@
 import { formatIp } from "../../lib/net/ip.ts";
-import { oncePer } from "../../lib/once_per.ts";
 import { DialError, judgeUrl, type Policy, unmapped } from "./address.ts";
 
-/** `href`: with the address to dial in the place of the name. */
+/** `href` has the address to connect to in the place of the name. */
 export type Pinned = { address: string; href: string };
 export type Target = {
   url: URL;
   host: string;
-  /** For SNI. Undefined: the URL has an address. */
+  /** The name in SNI; undefined: the URL has an address. */
   name: string | undefined;
   hostHeader: string;
-  /** Of a URL with an address, which nothing can change between the check and the dial; a name is resolved each time. */
+  /** Set for a URL with an address, which cannot change after the check. A name is resolved each time. */
   pinned: Pinned | undefined;
 };
 
 const MOST_TARGETS = 1_000;
-const targetsOf = oncePer((_policy: Policy) => new Map<string, Target>());
 
-type Asked = { policy: Policy; allowHttp?: boolean; keepAlive?: boolean };
+/** Targets of one policy, by URL. */
+export type Targets = Map<string, Target>;
+type Options = { policy: Policy; allowHttp?: boolean; keepAlive?: boolean; targets?: Targets | undefined };
 
-/** What follows from a URL and the policy alone is worked out once for those that are dialled again and again. */
-export function targetOf(input: string | URL, { policy, allowHttp = false, keepAlive = false }: Asked): Target {
-  if (!keepAlive || typeof input !== "string") return judgedTarget(input, policy, allowHttp);
-  const known = targetsOf(policy);
+/** Judges a URL by the policy alone. With `keepAlive` the result is kept in `targets` for the next call. */
+export function targetOf(input: string | URL, { policy, allowHttp = false, keepAlive, targets }: Options): Target {
+  if (!keepAlive || !targets || typeof input !== "string") return judgedTarget(input, policy, allowHttp);
   const key = `${allowHttp} ${input}`;
-  const found = known.get(key);
+  const found = targets.get(key);
   if (found && !(found.pinned && policy.own?.().has(found.pinned.address))) return found;
   const target = judgedTarget(input, policy, allowHttp);
-  if (known.size >= MOST_TARGETS) known.clear();
-  known.set(key, target);
+  if (targets.size >= MOST_TARGETS) targets.clear();
+  targets.set(key, target);
   return target;
 }
 
@@ -46,5 +45,5 @@ export function pin(url: URL, address: string): Pinned {
   return { address, href: pinned.href };
 }
 
-/** The name as the caller wrote it, without a trailing dot, which servers do not know themselves by. */
+/** The name as the caller wrote it, without a trailing dot, which servers do not recognize. */
 const hostHeader = (url: URL) => url.hostname.replace(/\.$/, "") + (url.port ? `:${url.port}` : "");

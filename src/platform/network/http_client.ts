@@ -6,7 +6,7 @@ import { errorCode } from "../files.ts";
 import { type Log, silentLog } from "../log.ts";
 import { DialError, type Lookup, networkPolicy, type Policy, resolveChecked } from "./address.ts";
 import { logRefusal } from "./dial_log.ts";
-import { type Pinned, pin, type Target, targetOf } from "./dial_target.ts";
+import { type Pinned, pin, type Target, type Targets, targetOf } from "./dial_target.ts";
 import { trusting } from "./trust.ts";
 
 /**
@@ -34,6 +34,8 @@ export type GuardedRequest = {
   ca?: string | undefined;
   lookup?: Lookup;
   signal?: AbortSignal;
+  /** Judged URLs of this policy, for `keepAlive`. */
+  targets?: Targets;
 };
 export type GuardedResponse = {
   status: number;
@@ -44,14 +46,18 @@ export type GuardedResponse = {
   address: string;
 };
 
-export type Dial = (url: string | URL, request: Omit<GuardedRequest, "policy" | "ca">) => Promise<GuardedResponse>;
+export type Dial = (
+  url: string | URL,
+  request: Omit<GuardedRequest, "policy" | "ca" | "targets">,
+) => Promise<GuardedResponse>;
 
 /** The way out under the operator's settings. Reads the CA file now, so that a wrong one stops the start. */
 export function guardedDial(network: Config["network"], log: Log = silentLog): Dial {
   const policy = networkPolicy(network);
   const ca = readCaFile(network.ca_file);
+  const targets: Targets = new Map();
   return (url, request) =>
-    guardedFetch(url, { ...request, policy, ca }).catch((error: unknown) => {
+    guardedFetch(url, { ...request, policy, ca, targets }).catch((error: unknown) => {
       if (error instanceof DialError && URL.canParse(url)) logRefusal(log, new URL(url).hostname, error);
       throw error;
     });

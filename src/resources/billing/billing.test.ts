@@ -10,6 +10,7 @@ import { migrate } from "../../platform/db/migrate.ts";
 import { MIGRATIONS } from "../../platform/db/migrations/index.ts";
 import * as deploymentMoves from "../deployments/fleet/moves.ts";
 import * as jobMoves from "../training_jobs/state/moves.ts";
+import { currentJob } from "../training_jobs/state/rows.ts";
 import * as billing from "./service.ts";
 import { creditAccounts, ledgerEntries } from "./table.ts";
 
@@ -30,10 +31,10 @@ const grant = (usd: number) => billing.grant(app.ctx, { workspaceId: app.workspa
 /** A job that has run for so long, and completed. */
 const ranFor = async (ms: number) => {
   const id = await app.job();
-  const started = jobMoves.place(app.ctx, jobMoves.current(app.ctx.db, id)!, undefined);
-  jobMoves.begin(app.ctx, id, { device: "cpu", memoryBytes: 1 });
+  const started = jobMoves.provision(app.ctx, currentJob(app.ctx.db, id)!, undefined);
+  jobMoves.markRunning(app.ctx, id, { device: "cpu", memoryBytes: 1 });
   clock.advance(ms);
-  write(app.ctx.db, (tx) => void jobMoves.complete(app.ctx, tx, jobMoves.current(tx, id)!));
+  write(app.ctx.db, (tx) => void jobMoves.complete(app.ctx, tx, currentJob(tx, id)!));
   expect(started?.rateMicros).toBe(36_000_000);
   return id;
 };
@@ -52,7 +53,7 @@ describe("the ledger", () => {
         description: `Training job ${id}: 1 h at $36.0000 an hour`,
         created_at: expect.stringMatching(/Z$/),
       },
-      expect.objectContaining({ amount_usd: 50, description: "Credit to begin with" }),
+      expect.objectContaining({ amount_usd: 50, description: "Initial credit" }),
     ]);
   });
 
@@ -167,8 +168,8 @@ describe("the routes", () => {
     const { status, body } = await check(balance_usd + 0.01);
     expect(status).toBe(402);
     expect(body.error).toMatchObject({ type: "billing_error", code: "insufficient_credits" });
-    expect(body.error.message).toMatch(/^Insufficient credit balance: \$\d+\.\d\d is there, and/);
-    expect((await check(balance_usd + 0.00001)).body.error.message).toMatch(/: (\$\S+) is there, and (?!\1)/);
+    expect(body.error.message).toMatch(/^Insufficient credit balance: the balance is \$\d+\.\d\d, and/);
+    expect((await check(balance_usd + 0.00001)).body.error.message).toMatch(/the balance is (\$\S+), and (?!\1)/);
     grant(-balance_usd);
     expect((await check(0)).status).toBe(402);
     grant(balance_usd);
@@ -206,7 +207,7 @@ test("the burn rate is that of what runs, and says how long the credit lasts", a
   expect(idle).toMatchObject({ burn_rate_usd_per_hour: 0, hours_remaining: null, active_jobs: [] });
   grant(1000);
   const job = await app.job();
-  jobMoves.place(app.ctx, jobMoves.current(app.ctx.db, job)!, undefined);
+  jobMoves.provision(app.ctx, currentJob(app.ctx.db, job)!, undefined);
   const deployed = (await app.call("POST", "/v1/deployments", { model: "random", name: "d" })).body;
   expect(deployed.cost_per_hour_usd).toBe(36);
   pretendServing(app, deployed.id);

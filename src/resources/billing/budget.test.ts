@@ -7,8 +7,9 @@ import { liveOf } from "../deployments/fleet/fleet.ts";
 import { keepToBudget } from "../deployments/fleet/halt.ts";
 import * as deploying from "../deployments/fleet/moves.ts";
 import { type DeploymentRow, deployments } from "../deployments/table.ts";
-import { keepToCredit } from "../training_jobs/state/credit.ts";
+import { enforceCredit } from "../training_jobs/state/credit.ts";
 import * as training from "../training_jobs/state/moves.ts";
+import { currentJob } from "../training_jobs/state/rows.ts";
 import { type JobRow, trainingJobs } from "../training_jobs/table.ts";
 import * as budgets from "./budget.ts";
 
@@ -34,7 +35,7 @@ function job(app: TestApp, key: Key, more: Partial<JobRow> = {}): string {
   );
   return row.id;
 }
-const rowOf = (app: TestApp, id: string) => training.current(app.ctx.db, id) as JobRow;
+const rowOf = (app: TestApp, id: string) => currentJob(app.ctx.db, id) as JobRow;
 const running = (app: TestApp) => ({ status: "running" as const, runSince: app.ctx.clock.now() });
 const fail = (app: TestApp, id: string) => training.fail(app.ctx, id, { code: "timeout", message: "x", param: null });
 
@@ -140,14 +141,14 @@ test("M3: jobs of a key that has spent its month are paused, those of others go 
   const states = () =>
     [mine, waiting, theirs].map((id) => [rowOf(app, id).status, rowOf(app, id).pauseReason] as const);
   clock.advance(9_000);
-  keepToCredit(app.ctx);
+  enforceCredit(app.ctx);
   expect(states()).toEqual([
     ["running", null],
     ["queued", null],
     ["queued", null],
   ]);
   clock.advance(1_000);
-  keepToCredit(app.ctx);
+  enforceCredit(app.ctx);
   const paused: [JobRow["status"], JobRow["pauseReason"]] = ["paused", "out of budget"];
   expect(states()).toEqual([paused, paused, ["queued", null]]);
   training.suspend(app.ctx, mine); // its worker has ended
@@ -159,10 +160,10 @@ test("M3: jobs of a key that has spent its month are paused, those of others go 
     (await app.call("POST", `/v1/training_jobs/${waiting}/resume`, undefined, { key: other.key })).body.status,
   ).toBe("queued");
   expect(rowOf(app, waiting).apiKeyId).toBe(other.id); // who resumes it pays
-  keepToCredit(app.ctx);
+  enforceCredit(app.ctx);
   expect(states()).toEqual([paused, ["queued", null], ["queued", null]]);
   clock.advance(60_000);
-  keepToCredit(app.ctx);
+  enforceCredit(app.ctx);
   expect(states().map(([status]) => status)).toEqual(["queued", "queued", "queued"]);
 });
 

@@ -8,6 +8,7 @@ import { durable, write } from "../../platform/db/db.ts";
 import * as deploymentMoves from "../deployments/fleet/moves.ts";
 import { deployments } from "../deployments/table.ts";
 import * as jobMoves from "../training_jobs/state/moves.ts";
+import { currentJob } from "../training_jobs/state/rows.ts";
 import { trainingJobs } from "../training_jobs/table.ts";
 import * as billing from "./service.ts";
 
@@ -26,13 +27,13 @@ function atWork() {
     tx.insert(trainingJobs).values(job).run();
     tx.insert(deployments).values(served).run();
   });
-  jobMoves.place(ctx, job, undefined);
-  jobMoves.begin(ctx, job.id, { device: "cpu", memoryBytes: 1 });
+  jobMoves.provision(ctx, job, undefined);
+  jobMoves.markRunning(ctx, job.id, { device: "cpu", memoryBytes: 1 });
   deploymentMoves.move(ctx, served.id, "place");
   deploymentMoves.serve(ctx, served.id);
   const energy = { energyJoules: 5, energyWatts: 100, energyAt: clock.now() };
   write(ctx.db, (tx) => tx.update(trainingJobs).set(energy).where(eq(trainingJobs.id, job.id)).run());
-  const jobNow = () => jobMoves.current(ctx.db, job.id)!;
+  const jobNow = () => currentJob(ctx.db, job.id)!;
   const servedNow = () => deploymentMoves.current(ctx.db, served.id)!;
   return { app, ctx, clock, jobNow, servedNow, workspaceId };
 }
@@ -69,10 +70,10 @@ test("a kill after the time of day was set leaves what was metered before it", (
   for (const by of [HOUR_MS, -HOUR_MS]) {
     const { ctx, clock, jobNow } = atWork();
     clock.advance(20_000);
-    jobMoves.seen(ctx, jobNow());
+    jobMoves.recordActivity(ctx, jobNow());
     clock.set(by);
     clock.advance(DAY_MS); // the server was dead
-    jobMoves.interrupted(ctx);
+    jobMoves.requeueInterrupted(ctx);
     expect(jobNow()).toMatchObject({ status: "queued", runMs: 20_000 });
   }
 });
@@ -81,7 +82,7 @@ test("a run is metered every 15 seconds of steady time, and no other change of t
   const { ctx, clock, jobNow } = atWork();
   const { runSince } = jobNow();
   const metered = () => {
-    jobMoves.seen(ctx, jobNow());
+    jobMoves.recordActivity(ctx, jobNow());
     return jobNow().runUntil;
   };
   clock.advance(14_999);

@@ -1,29 +1,28 @@
-/** The server's side: an archive is read by a child process, one at a time. */
+/** Reads an archive in a child process, one archive at a time. */
 import type { Ctx } from "../../context.ts";
 import { AppError } from "../../lib/errors.ts";
-import { oncePer } from "../../lib/once_per.ts";
-import type { Supervisor } from "../../platform/workers/supervisor.ts";
+import { MINUTE_MS } from "../../lib/units.ts";
 import { FromInspector, type ToInspector } from "../../workers/protocol.ts";
 import type { CodeArtifactRow } from "./table.ts";
 
-const LONGEST_MS = 120_000;
+const LONGEST_MS = 2 * MINUTE_MS;
 
-type Into = { dir: string; owner: { uid: number; gid: number } | null };
-export type Archive = { path: string; format: CodeArtifactRow["format"]; into?: Into };
+type Target = { dir: string; owner: { uid: number; gid: number } | null };
+/** With `into`, the archive is also unpacked. */
+export type Archive = { path: string; format: CodeArtifactRow["format"]; into?: Target };
 export type Contents = Pick<CodeArtifactRow, "fileCount" | "unpackedBytes">;
 
-/** The last one of the line. */
-const lineOf = oncePer((_supervisor: Supervisor) => ({ last: Promise.resolve() as Promise<unknown> }));
-
-/** What is in it; 422 with the entry's name when it cannot be taken. */
-export function inspect(ctx: Ctx, archive: Archive): Promise<Contents> {
-  const line = lineOf(ctx.supervisor);
-  const mine = line.last.then(() => look(ctx, archive));
-  line.last = mine.catch(() => {}); // told to the one who asked
-  return mine;
+/** 422 with the entry's name if the archive is refused. */
+export async function inspect(ctx: Ctx, workspaceId: string, archive: Archive): Promise<Contents> {
+  const release = await ctx.state.codeArtifacts.inspections.acquire({ workspaceId });
+  try {
+    return await runInspector(ctx, archive);
+  } finally {
+    release?.();
+  }
 }
 
-async function look({ supervisor }: Ctx, { path, format, into }: Archive): Promise<Contents> {
+async function runInspector({ supervisor }: Ctx, { path, format, into }: Archive): Promise<Contents> {
   const over = Promise.withResolvers<Contents>();
   const worker = supervisor.spawn<FromInspector, ToInspector>({
     kind: "inspector",
@@ -37,7 +36,7 @@ async function look({ supervisor }: Ctx, { path, format, into }: Archive): Promi
     onExit: ({ message }) =>
       over.reject(new AppError("worker_failed", `The archive could not be read: ${message}. Try again`)),
   });
-  const late = setTimeout(() => void worker.stop("the archive takes too long"), LONGEST_MS);
+  const late = setTimeout(() => void worker.stop("reading the archive took too long"), LONGEST_MS);
   try {
     worker.send({ type: "unpack", path, format, into: into ?? null });
     return await over.promise;

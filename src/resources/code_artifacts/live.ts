@@ -1,5 +1,7 @@
+import { Semaphore } from "../../platform/semaphore.ts";
+
 /** The state of code artifacts that lives in this process (`ctx.state.codeArtifacts`). */
 export class CodeArtifactsState {
-  /** The last inspection in the queue: one archive is read at a time. */
-  lastInspection: Promise<unknown> = Promise.resolve();
+  /** One archive is read at a time, in fair turns by workspace. */
+  readonly inspections = new Semaphore({ permits: 1 });
 }

@@ -28,7 +28,7 @@ export const routes = (ctx: Ctx) => {
           "Upload an archive of code",
           { 200: CodeArtifact, 201: CodeArtifact },
           {
-            description: "200: this workspace has an artifact of the same content already, and this is it.",
+            description: "200: the workspace already has an artifact with the same content, which is returned.",
             accepts: { "multipart/form-data": "file (.tar.gz, .tgz or .zip), name, metadata (JSON)" },
           },
         ),
@@ -44,7 +44,7 @@ export const routes = (ctx: Ctx) => {
     .get(
       "/:id/content",
       async ({ request, principal, params }) => artifacts.send(ctx, principal.workspaceId, params.id, request),
-      { detail: describe("Fetch the archive; takes Range", { 200: BIN, 206: BIN }) },
+      { detail: describe("Download the archive; supports Range", { 200: BIN, 206: BIN }) },
     )
     .delete(
       "/:id",

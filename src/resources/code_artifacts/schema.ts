@@ -21,7 +21,7 @@ export const CodeArtifact = later(() =>
 );
 export type CodeArtifact = z.infer<typeof CodeArtifact>;
 
-/** The fields of the form beside the file. */
+/** The fields of the form, besides the file. */
 export const ArtifactFields = z.object({
   name: Label(200).optional().describe("Default: the file's name"),
   metadata: MetadataText.optional(),

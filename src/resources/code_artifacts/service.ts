@@ -1,4 +1,4 @@
-/** Code artifacts: archives of code that a job runs. The same bytes are one artifact of a workspace. */
+/** Code artifacts: archives with the code of custom jobs. The same bytes are one artifact in a workspace. */
 import { and, eq, sql } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { emit } from "../../events/emit.ts";
@@ -32,8 +32,8 @@ export const list = (ctx: Ctx, workspaceId: string, query: PageQuery) =>
 
 export type NewArtifact = Omit<CodeArtifactRow, "id" | "createdAt" | "updatedAt">;
 
-export function add(tx: Tx, given: NewArtifact, now: number): CodeArtifactRow {
-  const row = insert(tx, { ...given, id: newId("art", now), createdAt: now, updatedAt: now });
+export function add(tx: Tx, artifact: NewArtifact, now: number): CodeArtifactRow {
+  const row = insert(tx, { ...artifact, id: newId("art", now), createdAt: now, updatedAt: now });
   emit(tx, "code_artifact.created", { workspaceId: row.workspaceId, now }, present(row));
   return row;
 }
@@ -41,29 +41,29 @@ export function add(tx: Tx, given: NewArtifact, now: number): CodeArtifactRow {
 export function remove(ctx: Ctx, workspaceId: string, id: string): CodeArtifactRow {
   const now = ctx.clock.now();
   const row = write(ctx.db, (tx) => {
-    const found = mustGet(ctx, workspaceId, id);
+    const artifact = mustGet(ctx, workspaceId, id);
     tx.delete(codeArtifacts).where(eq(codeArtifacts.id, id)).run();
-    looseKeys.drop(tx, found.storageKey, now);
-    emit(tx, "code_artifact.deleted", { workspaceId, now }, present(found));
-    return found;
+    looseKeys.drop(tx, artifact.storageKey, now);
+    emit(tx, "code_artifact.deleted", { workspaceId, now }, present(artifact));
+    return artifact;
   });
   ctx.wake("volumes.sweep");
   return row;
 }
 
-/** For a workspace that goes. */
+/** For a deleted workspace. */
 export function removeAll(ctx: Ctx, workspaceId: string) {
-  const gone = ctx.db
+  const rows = ctx.db
     .select({ id: codeArtifacts.id })
     .from(codeArtifacts)
     .where(eq(codeArtifacts.workspaceId, workspaceId))
     .all();
-  for (const { id } of gone) remove(ctx, workspaceId, id);
+  for (const { id } of rows) remove(ctx, workspaceId, id);
 }
 
 const TYPES = { "tar.gz": "application/gzip", zip: "application/zip" } as const;
 
-/** The archive as it was sent. */
+/** The archive as it was uploaded. */
 export async function send(ctx: Ctx, workspaceId: string, id: string, request: Request): Promise<Response> {
   const row = mustGet(ctx, workspaceId, id);
   const suffix = `.${row.format}`;
@@ -74,6 +74,6 @@ export async function send(ctx: Ctx, workspaceId: string, id: string, request: R
     open: (range) => ctx.storage.get(row.storageKey, range),
   });
   if (answer) return answer;
-  mustGet(ctx, workspaceId, id); // deleted since we looked
+  mustGet(ctx, workspaceId, id); // 404 if it was deleted meanwhile
   throw new LostKeyError(row.storageKey);
 }

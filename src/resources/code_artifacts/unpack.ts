@@ -1,4 +1,4 @@
-/** An artifact as a directory, for whoever runs it. */
+/** Unpacks an artifact into a directory. */
 import { mkdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import type { Ctx } from "../../context.ts";
@@ -8,16 +8,17 @@ import { type ForeignDir, pathForWorker } from "../../sandbox/files/foreign_dir.
 import { inspect } from "./inspect.ts";
 import type { CodeArtifactRow } from "./table.ts";
 
-type Into = { dir: ForeignDir; owner: { uid: number; gid: number } | null };
+type Target = { dir: ForeignDir; owner: { uid: number; gid: number } | null };
 
-/** `dir` is empty. The archive was checked when it came; it is read in a child process all the same. */
-export async function unpack(ctx: Ctx, { storageKey, format }: CodeArtifactRow, { dir, owner }: Into): Promise<void> {
+/** `dir` must be empty. The archive was checked at the upload; it is still read only in a child process. */
+export async function unpack(ctx: Ctx, artifact: CodeArtifactRow, { dir, owner }: Target): Promise<void> {
+  const { workspaceId, storageKey, format } = artifact;
   const into = { dir: pathForWorker(dir), owner };
   const opened = await ctx.storage.get(storageKey);
   if (!opened) throw new LostKeyError(storageKey);
   if (opened.path !== undefined) {
     await opened.stream.cancel();
-    await inspect(ctx, { path: opened.path, format, into });
+    await inspect(ctx, workspaceId, { path: opened.path, format, into });
     return;
   }
   const folder = join(ctx.config.data_dir, "tmp");
@@ -25,7 +26,7 @@ export async function unpack(ctx: Ctx, { storageKey, format }: CodeArtifactRow, 
   const path = tempPath(folder);
   try {
     await writeTemp(path, opened.stream);
-    await inspect(ctx, { path, format, into });
+    await inspect(ctx, workspaceId, { path, format, into });
   } finally {
     await rm(path, { force: true });
   }

@@ -1,6 +1,6 @@
 /**
- * The archive goes to the disk as it comes, is read in a child process, and only then into the storage. A bad one, a
- * client that leaves or a crash leaves nothing but a temporary file, which the loop removes.
+ * The upload goes to a temporary file, is read in a child process, and only then stored. A bad archive, a client that
+ * disconnects or a crash leaves only the temporary file, which the loop removes.
  */
 import { mkdir, rm } from "node:fs/promises";
 import { join } from "node:path";
@@ -10,6 +10,7 @@ import { type FilePart, readMultipart } from "../../http/body/multipart.ts";
 import { type Creation, creates } from "../../http/idempotency.ts";
 import { AppError } from "../../lib/errors.ts";
 import { newId } from "../../lib/ids.ts";
+import { GIB, HOUR_MS } from "../../lib/units.ts";
 import { asStorageError, type Chunks, cleanTemp, tempPath, type Written, writeTemp } from "../../platform/files.ts";
 import * as looseKeys from "../loose_keys/service.ts";
 import { mustHaveRoom, withinQuota } from "../storage_usage/service.ts";
@@ -18,35 +19,35 @@ import { ArtifactFields, type CodeArtifact, present } from "./schema.ts";
 import * as artifacts from "./service.ts";
 import type { CodeArtifactRow } from "./table.ts";
 
-const MAX_BYTES = 2 * 2 ** 30; // unpacked it may not have more
-const ABANDONED_MS = 3_600_000;
+const MAX_BYTES = 2 * GIB; // the same limit as for the unpacked files
+const ABANDONED_MS = HOUR_MS;
 
 const folderOf = (ctx: Ctx) => join(ctx.config.data_dir, "tmp");
 
-type Sent = Written & { path: string; filename: string; format: CodeArtifactRow["format"] };
+type Upload = Written & { path: string; filename: string; format: CodeArtifactRow["format"] };
 
 export async function upload(ctx: Ctx, call: Creation): Promise<CodeArtifact> {
   await mkdir(folderOf(ctx), { recursive: true, mode: 0o700 });
   const path = tempPath(folderOf(ctx));
-  let sent: Sent | undefined;
+  let sent: Upload | undefined;
   try {
     const fields = await readMultipart(call.request, {
       maxFileBytes: MAX_BYTES,
       async onFile(part) {
         if (part.name !== "file" || sent)
-          throw new AppError("schema", "Send one file, in the field file", { param: "file" });
-        const place = { workspaceId: call.principal.workspaceId, kind: "code_artifacts" as const };
-        sent = await take(part, withinQuota(ctx, place, part.stream, "file"), path);
+          throw new AppError("schema", "Send exactly one file, in the field file", { param: "file" });
+        const usage = { workspaceId: call.principal.workspaceId, kind: "code_artifacts" as const };
+        sent = await receive(part, withinQuota(ctx, usage, part.stream, "file"), path);
       },
     });
     if (!sent) throw new AppError("schema", "file: is missing: send the archive as the field file", { param: "file" });
-    return await keep(ctx, call, readFields(fields, sent), sent);
+    return await store(ctx, call, readFields(fields, sent), sent);
   } finally {
     await rm(path, { force: true });
   }
 }
 
-async function take(part: FilePart, body: Chunks, path: string): Promise<Sent> {
+async function receive(part: FilePart, body: Chunks, path: string): Promise<Upload> {
   const format = formatOf(part.filename);
   try {
     return { path, format, filename: part.filename, ...(await writeTemp(path, body)) };
@@ -55,34 +56,34 @@ async function take(part: FilePart, body: Chunks, path: string): Promise<Sent> {
   }
 }
 
-function formatOf(filename: string): Sent["format"] {
+function formatOf(filename: string): Upload["format"] {
   if (/\.(tar\.gz|tgz)$/i.test(filename)) return "tar.gz";
   if (/\.zip$/i.test(filename)) return "zip";
-  const shown = JSON.stringify(filename.slice(0, 80));
-  throw new AppError("schema", `file: ${shown} is no archive that is taken: send a .tar.gz, .tgz or .zip`, {
+  const name = JSON.stringify(filename.slice(0, 80));
+  throw new AppError("schema", `file: ${name} is not a supported archive: send a .tar.gz, .tgz or .zip`, {
     param: "file",
   });
 }
 
-type Named = { name: string; metadata: Record<string, string> };
+type Fields = { name: string; metadata: Record<string, string> };
 
-function readFields(fields: Record<string, string>, { filename }: Sent): Named {
+function readFields(fields: Record<string, string>, { filename }: Upload): Fields {
   const result = ArtifactFields.safeParse({ name: filename.split(/[\\/]/).at(-1)?.slice(0, 200), ...fields });
   if (result.success) return { name: result.data.name ?? filename, metadata: result.data.metadata ?? {} };
   const [first] = result.error.issues as Issue[];
   const issue = first && deepest(first);
   const field = String(issue?.path?.[0] ?? "name");
-  throw new AppError("schema", `${field}: ${issue?.message ?? "does not fit"}`, { param: field });
+  throw new AppError("schema", `${field}: ${issue?.message ?? "is invalid"}`, { param: field });
 }
 
-/** The artifact that has this content already, or a new one. Two equal ones at the same time meet in the commit. */
-async function keep(ctx: Ctx, call: Creation, named: Named, sent: Sent): Promise<CodeArtifact> {
+/** Returns the artifact with the same content, or a new one. Concurrent equal uploads are merged in the commit. */
+async function store(ctx: Ctx, call: Creation, named: Fields, sent: Upload): Promise<CodeArtifact> {
   const { workspaceId } = call.principal;
   const { sha256, format } = sent;
   const body = { ...named, sha256 };
   const known = artifacts.withContent(ctx, workspaceId, sha256);
   if (known) return creates(ctx, { ...call, body }, () => existing(call, known));
-  const contents = await inspect(ctx, sent);
+  const contents = await inspect(ctx, workspaceId, sent);
   const key = `artifacts/${newId("art", ctx.clock.now())}`;
   return looseKeys.store(ctx, {
     key,
@@ -107,7 +108,7 @@ function existing({ set }: Creation, row: CodeArtifactRow): CodeArtifact {
   return present(row);
 }
 
-/** What a killed server was receiving. */
+/** Removes temporary files that a killed server left. */
 export async function removeAbandoned(ctx: Ctx) {
   await mkdir(folderOf(ctx), { recursive: true, mode: 0o700 });
   await cleanTemp(folderOf(ctx), ABANDONED_MS, ctx.clock.now());

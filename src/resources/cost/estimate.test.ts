@@ -27,11 +27,11 @@ overhead_share = 0.05
   "test",
 );
 const prices = { offers: offersOf(PRICING), diskGib: PRICING.disk_gib };
-const WISH = { provider: "acme", gpuType: "A100-80GB", gpuCount: 1, minutes: 60, markup: 1.3 };
+const WORKLOAD = { provider: "acme", gpuType: "A100-80GB", gpuCount: 1, minutes: 60, markup: 1.3 };
 
 test("an hour of one: rate, disk for an hour of 730, five percent, all times the markup", () => {
   // 2.00 + 0.1 × 73 / 730 = 0.01 + 0.10; 2.11 × 1.3 = 2.743
-  expect(estimate(prices, WISH)).toEqual({
+  expect(estimate(prices, WORKLOAD)).toEqual({
     gpuMicros: 2_000_000,
     storageMicros: 10_000,
     overheadMicros: 100_000,
@@ -41,15 +41,15 @@ test("an hour of one: rate, disk for an hour of 730, five percent, all times the
 
 test("count and time multiply every part", () => {
   // 8 × 1.5 h: 24.00, 0.12, 1.20; 25.32 × 1 = 25.32
-  const cost = estimate(prices, { ...WISH, gpuCount: 8, minutes: 90, markup: 1 });
+  const cost = estimate(prices, { ...WORKLOAD, gpuCount: 8, minutes: 90, markup: 1 });
   expect(cost).toEqual({ gpuMicros: 24e6, storageMicros: 120_000, overheadMicros: 1_200_000, costMicros: 25_320_000 });
-  expect(estimate(prices, { ...WISH, minutes: 0 }).costMicros).toBe(0);
-  expect(estimate(prices, { ...WISH, markup: 0 }).costMicros).toBe(0);
+  expect(estimate(prices, { ...WORKLOAD, minutes: 0 }).costMicros).toBe(0);
+  expect(estimate(prices, { ...WORKLOAD, markup: 0 }).costMicros).toBe(0);
 });
 
 test("parts are whole micro-dollars, and the whole is their sum", () => {
   // a second: 2 / 3600 = 555.6 → 556; disk 0.01 / 3600 = 2.8 → 3; 5 % of 556 = 27.8 → 28; 587 × 1.3 = 763.1 → 763
-  expect(estimate(prices, { ...WISH, minutes: 1 / 60 })).toEqual({
+  expect(estimate(prices, { ...WORKLOAD, minutes: 1 / 60 })).toEqual({
     gpuMicros: 556,
     storageMicros: 3,
     overheadMicros: 28,
@@ -65,7 +65,7 @@ test("this machine: kilowatts × tariff + price / lifetime", () => {
   expect(rateMicros(PRICING, "local", "L40S")).toBe(750_000);
 });
 
-test("measured watts stand for those of the file, a fixed rate for everything", () => {
+test("measured watts replace those of the file, a fixed rate replaces everything", () => {
   // 0.3 × 0.2 + 2 = 2.06; 0.4 × 0.2 + 0.1 = 0.18
   const watts = new Map([
     ["H100", 300],
@@ -82,7 +82,7 @@ test("measured watts stand for those of the file, a fixed rate for everything", 
   ]);
 });
 
-test("others have what the file says, a plan less", () => {
+test("providers have the prices of the file, plans have less", () => {
   expect(rateMicros(PRICING, "acme", "H100")).toBe(4_000_000);
   expect(rateMicros(PRICING, "acme:spot", "H100")).toBe(2_000_000);
   expect(rateMicros(PRICING, "acme", "MI300X")).toBeUndefined();
@@ -92,16 +92,16 @@ test("others have what the file says, a plan less", () => {
 
 test("a month is thirty days of jobs; keeping the GPUs is 720 hours of them", () => {
   // 2.743 × 90 = 246.87; (1440 + 7.2 + 72) × 1.3 = 1974.96
-  expect(monthOf(prices, WISH, 3)).toEqual({
+  expect(monthOf(prices, WORKLOAD, 3)).toEqual({
     totalJobs: 90,
     jobMicros: 2_743_000,
     totalMicros: 246_870_000,
     keepWarmMicros: 1_974_960_000,
   });
-  expect(monthOf(prices, WISH, 0.5).totalJobs).toBe(15);
+  expect(monthOf(prices, WORKLOAD, 0.5).totalJobs).toBe(15);
 });
 
-test("a comparison has everybody who offers it, plans beside their provider", () => {
+test("a comparison has every provider that offers the GPU, with its plans", () => {
   // local (2.1 + 0.01) × 1.3 = 2.743; acme (4 + 0.01 + 0.2) × 1.3 = 5.473; spot (2 + 0.01 + 0.1) × 1.3 = 2.743
   const costs = compare(prices, { gpuType: "H100", gpuCount: 1, minutes: 60, markup: 1.3 });
   expect([...costs]).toEqual([
@@ -112,12 +112,12 @@ test("a comparison has everybody who offers it, plans beside their provider", ()
 });
 
 test.each([
-  ["provider", { provider: "mars" }, 'provider: expected one of local, acme, acme:spot, not "mars"'],
-  ["gpu_type", { gpuType: "B9" }, 'gpu_type: expected one of cpu, H100, L40S, A100-80GB, not "B9"'],
-  ["gpu_type", { gpuType: "L40S" }, "gpu_type: acme has A100-80GB, H100; L40S is with local"],
-])("an unknown %s is refused with those there are", (param, more, words) => {
+  ["provider", { provider: "mars" }, 'provider: must be one of local, acme, acme:spot, not "mars"'],
+  ["gpu_type", { gpuType: "B9" }, 'gpu_type: must be one of cpu, H100, L40S, A100-80GB, not "B9"'],
+  ["gpu_type", { gpuType: "L40S" }, "gpu_type: acme offers A100-80GB, H100; L40S is offered by local"],
+])("an unknown %s is refused with the known ones", (param, more, words) => {
   try {
-    estimate(prices, { ...WISH, ...more });
+    estimate(prices, { ...WORKLOAD, ...more });
     expect.unreachable();
   } catch (error) {
     expect(error).toBeInstanceOf(AppError);

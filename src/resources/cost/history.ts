@@ -1,13 +1,12 @@
-/** What a workspace's jobs have cost: those that run now, and those that ended in the period; each as a whole. */
+/** Past costs of a workspace: jobs that run now, and jobs that ended in the period. Each job counts in full. */
 import { and, eq, gte, isNotNull, isNull, or } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { usdOf } from "../../lib/money.ts";
+import { DAY_MS } from "../../lib/units.ts";
 import { runTime } from "../billing/run_time.ts";
 import { costMicrosOf } from "../training_jobs/schema.ts";
 import { trainingJobs } from "../training_jobs/table.ts";
 import { sumOf, sumsBy, type Use } from "./sums.ts";
-
-const DAY_MS = 86_400_000;
 
 function usesOf(ctx: Ctx, workspaceId: string, days: number): Use[] {
   const now = ctx.clock.now();

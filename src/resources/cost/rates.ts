@@ -1,31 +1,31 @@
-/** From the price file and what was measured here to the price of an hour, by provider, plan and GPU type. */
+/** Prices of an hour by provider, plan and GPU type, from the price file and the measurements of this machine. */
 import { AppError } from "../../lib/errors.ts";
 import { microsOf } from "../../lib/money.ts";
 import { LOCAL, type Pricing } from "../../lib/pricing/pricing.ts";
 
-/** What only this machine knows. */
-export type Here = {
-  /** Watts of one device at work, by type, as measured. */
+/** Facts of this machine. */
+export type LocalFacts = {
+  /** Measured watts of one device at work, by type. */
   watts: ReadonlyMap<string, number>;
-  /** Dollars for an hour of any device, whatever the file says; null: as the file says. */
+  /** Dollars for an hour of any device; overrides the file unless null. */
   fixedUsd: number | null;
 };
-export const NOTHING_MEASURED: Here = { watts: new Map(), fixedUsd: null };
+export const NOTHING_MEASURED: LocalFacts = { watts: new Map(), fixedUsd: null };
 
-/** Micro-dollars for an hour of one device; undefined: the provider is not known, or does not offer it. */
+/** Micro-dollars for an hour of one device. Undefined if the provider is unknown or does not offer the device. */
 export function rateMicros(
   pricing: Pricing,
   provider: string,
   gpuType: string,
-  here = NOTHING_MEASURED,
+  facts = NOTHING_MEASURED,
 ): number | undefined {
-  if (provider === LOCAL) return localMicros(pricing.local, gpuType, here);
-  return offersOf(pricing, here).get(provider)?.rates.get(gpuType);
+  if (provider === LOCAL) return localMicros(pricing.local, gpuType, facts);
+  return offersOf(pricing, facts).get(provider)?.rates.get(gpuType);
 }
 
-function localMicros(local: Pricing["local"], type: string, { watts, fixedUsd }: Here): number {
-  const named = fixedUsd ?? own(local.rates, type);
-  if (named !== undefined) return microsOf(named);
+function localMicros(local: Pricing["local"], type: string, { watts, fixedUsd }: LocalFacts): number {
+  const fixed = fixedUsd ?? own(local.rates, type);
+  if (fixed !== undefined) return microsOf(fixed);
   const device = own(local.devices, type) ?? local.other;
   const kilowatts = (watts.get(type) ?? device.watts) / 1000;
   return microsOf(kilowatts * local.tariff_usd_per_kwh + device.price_usd / local.lifetime_hours);
@@ -34,7 +34,7 @@ function localMicros(local: Pricing["local"], type: string, { watts, fixedUsd }:
 const own = <T>(record: Record<string, T>, key: string): T | undefined =>
   Object.hasOwn(record, key) ? record[key] : undefined;
 
-/** What can be had under one key: a provider's own prices, or one of its plans. */
+/** The prices of a provider, or of one of its plans. */
 export type Offer = {
   provider: string;
   plan: string | null;
@@ -45,10 +45,10 @@ export type Offer = {
 };
 export type Offers = ReadonlyMap<string, Offer>;
 
-/** This machine first, then the others as the file has them, each before its plans: `aws`, `aws:spot`. */
-export function offersOf(pricing: Pricing, here = NOTHING_MEASURED): Offers {
+/** This machine first, then the providers in the order of the file, each before its plans: `aws`, `aws:spot`. */
+export function offersOf(pricing: Pricing, facts = NOTHING_MEASURED): Offers {
   const { local } = pricing;
-  const types = new Set([...Object.keys(local.devices), ...Object.keys(local.rates), ...here.watts.keys()]);
+  const types = new Set([...Object.keys(local.devices), ...Object.keys(local.rates), ...facts.watts.keys()]);
   const offers = new Map<string, Offer>();
   const add = (provider: string, plan: string | null, rates: [string, number][], extras: Extras) =>
     offers.set(plan === null ? provider : `${provider}:${plan}`, {
@@ -61,7 +61,7 @@ export function offersOf(pricing: Pricing, here = NOTHING_MEASURED): Offers {
   add(
     LOCAL,
     null,
-    [...types].map((type) => [type, localMicros(local, type, here)]),
+    [...types].map((type) => [type, localMicros(local, type, facts)]),
     local,
   );
   for (const [name, provider] of Object.entries(pricing.providers)) {
@@ -78,27 +78,27 @@ export function offersOf(pricing: Pricing, here = NOTHING_MEASURED): Offers {
 }
 type Extras = { storage_usd_per_gib_month: number; overhead_share: number };
 
-/** 422 with what there is instead. */
+/** 422 with the available choices. */
 export function mustOffer(offers: Offers, provider: string, gpuType: string): { offer: Offer; rate: number } {
   const offer = offers.get(provider);
   if (!offer)
-    throw new AppError("schema", `provider: expected one of ${[...offers.keys()].join(", ")}, not ${shown(provider)}`, {
+    throw new AppError("schema", `provider: must be one of ${[...offers.keys()].join(", ")}, not ${quoted(provider)}`, {
       param: "provider",
     });
   mustKnow(offers, gpuType);
   const rate = offer.rates.get(gpuType);
   if (rate !== undefined) return { offer, rate };
   const others = [...offers].flatMap(([key, { plan, rates }]) => (plan === null && rates.has(gpuType) ? [key] : []));
-  const message = `gpu_type: ${provider} has ${[...offer.rates.keys()].join(", ")}; ${gpuType} is with ${others.join(", ")}`;
+  const message = `gpu_type: ${provider} offers ${[...offer.rates.keys()].join(", ")}; ${gpuType} is offered by ${others.join(", ")}`;
   throw new AppError("schema", message, { param: "gpu_type" });
 }
 
 export function mustKnow(offers: Offers, gpuType: string) {
   const known = new Set([...offers.values()].flatMap(({ rates }) => [...rates.keys()]));
   if (!known.has(gpuType))
-    throw new AppError("schema", `gpu_type: expected one of ${[...known].join(", ")}, not ${shown(gpuType)}`, {
+    throw new AppError("schema", `gpu_type: must be one of ${[...known].join(", ")}, not ${quoted(gpuType)}`, {
       param: "gpu_type",
     });
 }
 
-const shown = (text: string) => JSON.stringify(text.slice(0, 80));
+const quoted = (text: string) => JSON.stringify(text.slice(0, 80));

@@ -1,13 +1,13 @@
 import { z } from "zod";
 import { usdOf } from "../../lib/money.ts";
 import { later } from "../../lib/schema.ts";
-import { DEFAULTS, type Estimate, type Month, type Wish } from "./estimate.ts";
+import { DEFAULTS, type Estimate, type Month, type Workload } from "./estimate.ts";
 
-/** Text of a query; an empty one is no number. */
+/** A number in a query. An empty text is not a number. */
 const amount = (most: number, least = 0) =>
   z
     .string()
-    .regex(/^[+-]?\d+(\.\d+)?$/, "expected a number such as 90 or 1.5")
+    .regex(/^[+-]?\d+(\.\d+)?$/, "must be a number such as 90 or 1.5")
     .transform(Number)
     .pipe(z.number().min(least).max(most));
 const whole = (most: number, least = 1) => amount(most, least).pipe(z.int());
@@ -18,16 +18,16 @@ const Minutes = amount(MINUTES).default(DEFAULTS.minutes);
 const GpuType = Name.default(DEFAULTS.gpuType);
 const GpuCount = whole(1024).default(DEFAULTS.gpuCount);
 const Provider = Name.optional().describe(
-  "Or one of its plans, such as aws:spot; left out: default_provider of the prices",
+  "A provider or one of its plans, such as aws:spot. Default: default_provider of the price file",
 );
 
 export const PeriodQuery = z.object({
-  days: whole(3650).default(DEFAULTS.days).describe("How far back: jobs that run, or ended since then"),
+  days: whole(3650).default(DEFAULTS.days).describe("How many days back. Counts jobs that run now or ended since then"),
 });
 export const CompareQuery = z.object({ gpu_type: GpuType, gpu_count: GpuCount, duration_minutes: Minutes });
 export const EstimateQuery = CompareQuery.extend({
   provider: Provider,
-  markup: amount(100).default(DEFAULTS.markup).describe("All parts together are multiplied by it"),
+  markup: amount(100).default(DEFAULTS.markup).describe("Factor for the sum of all parts"),
 });
 export const MonthQuery = z.object({
   jobs_per_day: amount(100_000).default(DEFAULTS.jobsPerDay),
@@ -48,7 +48,7 @@ export const CostSummary = later(() =>
       job_count: z.int(),
       total_cost_usd: z.number(),
       total_gpu_hours: z.number(),
-      avg_cost_per_job_usd: z.number().describe("0 without jobs"),
+      avg_cost_per_job_usd: z.number().describe("0 if there are no jobs"),
     })
     .meta({ id: "CostSummary" }),
 );
@@ -64,7 +64,7 @@ export const CostEstimate = later(() =>
   z
     .object({
       object: z.literal("cost_estimate"),
-      cost_usd: z.number().describe("The three parts together, times the markup"),
+      cost_usd: z.number().describe("The sum of the three parts, times the markup"),
       gpu_cost_usd: z.number(),
       storage_cost_usd: z.number(),
       overhead_cost_usd: z.number(),
@@ -80,37 +80,37 @@ export const MonthlyProjection = later(() =>
   z
     .object({
       object: z.literal("cost_projection"),
-      total_jobs: z.int().describe("In 30 days"),
+      total_jobs: z.int().describe("Jobs in 30 days"),
       avg_cost_per_job_usd: z.number(),
       total_monthly_usd: z.number(),
-      keep_warm_monthly_usd: z.number().describe("To hold the same GPUs for all of the 30 days instead"),
+      keep_warm_monthly_usd: z.number().describe("Cost of keeping the same GPUs for all 30 days instead"),
     })
     .meta({ id: "MonthlyProjection" }),
 );
 export const CostComparison = later(() =>
   z
     .record(z.string(), z.number())
-    .describe("Provider, or provider:plan, to cost in dollars; who has no such GPU is not there")
+    .describe("Provider or provider:plan → cost in dollars. Providers without such a GPU are left out")
     .meta({ id: "CostComparison" }),
 );
 export const CostRates = later(() =>
   z
     .record(z.string(), z.record(z.string(), z.number()))
-    .describe("Provider to GPU type to dollars for an hour of one; what it does not offer is not there")
+    .describe("Provider → GPU type → dollars for an hour of one GPU. Types that it does not offer are left out")
     .meta({ id: "CostRates" }),
 );
 
-export const presentEstimate = (wish: Wish, cost: Estimate): z.infer<typeof CostEstimate> => ({
+export const presentEstimate = (workload: Workload, cost: Estimate): z.infer<typeof CostEstimate> => ({
   object: "cost_estimate",
   cost_usd: usdOf(cost.costMicros),
   gpu_cost_usd: usdOf(cost.gpuMicros),
   storage_cost_usd: usdOf(cost.storageMicros),
   overhead_cost_usd: usdOf(cost.overheadMicros),
-  duration_seconds: Number((wish.minutes * 60).toFixed(3)),
-  gpu_type: wish.gpuType,
-  gpu_count: wish.gpuCount,
-  provider: wish.provider,
-  markup_multiplier: wish.markup,
+  duration_seconds: Number((workload.minutes * 60).toFixed(3)),
+  gpu_type: workload.gpuType,
+  gpu_count: workload.gpuCount,
+  provider: workload.provider,
+  markup_multiplier: workload.markup,
 });
 
 export const presentMonth = (month: Month): z.infer<typeof MonthlyProjection> => ({

@@ -1,42 +1,42 @@
-/** Prices in force: those of the file, and of this machine by what its cards were measured to draw. */
+/** Current prices: from the price file, and for this machine from the measured power of its GPUs. */
 import type { Ctx } from "../../context.ts";
 import { usdOf } from "../../lib/money.ts";
 import * as energy from "../energy/service.ts";
 import { compare as compareAll, DEFAULTS, estimate, monthOf, type Prices } from "./estimate.ts";
-import { type Here, offersOf, rateMicros } from "./rates.ts";
+import { type LocalFacts, offersOf, rateMicros } from "./rates.ts";
 import { type CompareQuery, type EstimateQuery, type MonthQuery, presentEstimate, presentMonth } from "./schema.ts";
 
 type Priced = Pick<Ctx, "config" | "pricing" | "db">;
 
-function hereOf(ctx: Priced): Here {
+function localFacts(ctx: Priced): LocalFacts {
   const { local_rate_usd_per_hour: fixed } = ctx.config.billing;
   return { watts: energy.measuredWatts(ctx), fixedUsd: fixed < 0 ? null : fixed };
 }
 
 const pricesOf = (ctx: Priced): Prices => ({
-  offers: offersOf(ctx.pricing, hereOf(ctx)),
+  offers: offersOf(ctx.pricing, localFacts(ctx)),
   diskGib: ctx.pricing.disk_gib,
 });
 
-/** Micro-dollars for an hour of one device; null: free, or nobody's. */
+/** Micro-dollars for an hour of one device; null if it is free or unknown. */
 export const rateFor = (ctx: Priced, provider: string, gpuType: string): number | null =>
-  rateMicros(ctx.pricing, provider, gpuType, hereOf(ctx)) || null;
+  rateMicros(ctx.pricing, provider, gpuType, localFacts(ctx)) || null;
 
 export function estimateFor(ctx: Priced, query: EstimateQuery) {
   const { provider = ctx.pricing.default_provider, markup } = query;
-  const wish = { ...hardwareOf(query), provider, minutes: query.duration_minutes, markup };
-  return presentEstimate(wish, estimate(pricesOf(ctx), wish));
+  const workload = { ...hardwareOf(query), provider, minutes: query.duration_minutes, markup };
+  return presentEstimate(workload, estimate(pricesOf(ctx), workload));
 }
 
 export function projectMonth(ctx: Priced, query: MonthQuery) {
   const { provider = ctx.pricing.default_provider, avg_duration_minutes: minutes } = query;
-  const wish = { ...hardwareOf(query), provider, minutes, markup: DEFAULTS.markup };
-  return presentMonth(monthOf(pricesOf(ctx), wish, query.jobs_per_day));
+  const workload = { ...hardwareOf(query), provider, minutes, markup: DEFAULTS.markup };
+  return presentMonth(monthOf(pricesOf(ctx), workload, query.jobs_per_day));
 }
 
 export function compare(ctx: Priced, query: CompareQuery): Record<string, number> {
-  const wish = { ...hardwareOf(query), minutes: query.duration_minutes, markup: DEFAULTS.markup };
-  return dollars(compareAll(pricesOf(ctx), wish));
+  const workload = { ...hardwareOf(query), minutes: query.duration_minutes, markup: DEFAULTS.markup };
+  return dollars(compareAll(pricesOf(ctx), workload));
 }
 
 const hardwareOf = (query: { gpu_type: string; gpu_count: number }) => ({
@@ -44,7 +44,7 @@ const hardwareOf = (query: { gpu_type: string; gpu_count: number }) => ({
   gpuCount: query.gpu_count,
 });
 
-/** Plans are left to `compare`. */
+/** Without plans, which `compare` shows. */
 export function rates(ctx: Priced): Record<string, Record<string, number>> {
   const listed = [...pricesOf(ctx).offers].filter(([, { plan }]) => plan === null);
   return Object.fromEntries(listed.map(([provider, offer]) => [provider, dollars(offer.rates)]));

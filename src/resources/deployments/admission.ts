@@ -1,8 +1,8 @@
-/** Whether a deployment can be had at all: its model, its hardware, its size. Asked before anything is queued. */
+/** Rejects a deployment that could never run, because of its model, its hardware or its size, before it is queued. */
 import type { Ctx } from "../../context.ts";
 import { AppError } from "../../lib/errors.ts";
 import { isId } from "../../lib/ids.ts";
-import * as gpu from "../gpu/service.ts";
+import { chooseHardware, type HardwareChoice } from "../gpu/hardware.ts";
 import * as models from "../models/service.ts";
 import type { ModelRow } from "../models/table.ts";
 import { bytesOf, isAdapter, type Parts, partsOf } from "./fleet/parts.ts";
@@ -11,33 +11,28 @@ import { resultOf } from "./results.ts";
 import type { CreateDeployment } from "./schema.ts";
 import type { DeploymentRow } from "./table.ts";
 
-/** What the machine has decides the kind of hardware where the caller does not; asked before anything is written. */
-export async function hardwareFor(ctx: Ctx, input: CreateDeployment): Promise<{ type: string; hardware: Hardware }> {
-  const hardware = await gpu.devices(ctx);
-  const types = [...new Set(hardware.map((device) => device.type))];
-  const wanted = input.gpu?.gpu_type ?? types[0] ?? "cpu";
-  if (!types.includes(wanted))
-    throw new AppError("schema", `gpu.gpu_type: this machine has ${types.join(", ")}, not ${wanted}`, {
-      param: "/gpu/gpu_type",
-    });
-  return { type: wanted, hardware };
+/** Called before anything is written: the driver may take seconds to answer. */
+export async function hardwareFor(ctx: Ctx, { gpu: wanted }: CreateDeployment): Promise<HardwareChoice> {
+  const choice = await chooseHardware(ctx, wanted);
+  const { problem } = choice;
+  if (!problem) return choice;
+  const field = problem.param.slice(1).replace("/", ".");
+  throw new AppError("schema", `${field}: ${problem.message}`, { param: problem.param });
 }
 
-export type Place = Awaited<ReturnType<typeof hardwareFor>>;
-
-/** What can never run here is refused, not queued for ever. A model that is still on its way is not known yet. */
+/** Rejects what can never run here, instead of queueing it for ever. The size of a model that is downloading is unknown. */
 export function mustFit(ctx: Ctx, row: DeploymentRow, parts: Parts | undefined, hardware: Hardware) {
   if (!parts?.base.shape) return;
   const why = whyNever(hardware, { type: row.gpuType, count: row.gpuCount, bytes: bytesOf(ctx, row, parts) });
   if (why === undefined) return;
   const tooFew = hardware.filter(({ type }) => type === row.gpuType).length < row.gpuCount;
   const size = row.parallel === null ? "/context_length" : "/parallel";
-  throw new AppError("schema", `${parts.base.name} cannot be served so: ${why}`, {
+  throw new AppError("schema", `${parts.base.name} cannot be served with these settings: ${why}`, {
     param: tooFew ? "/gpu/gpu_count" : size,
   });
 }
 
-/** A model that can be served, now or when it has come: what cannot is refused here, before anything is queued. */
+/** The model, if it can be served now or after its download. */
 export function modelFor(ctx: Ctx, workspaceId: string, input: CreateDeployment): ModelRow {
   const model = lookUp(ctx, workspaceId, input);
   const refuse = (why: string) => {
@@ -51,31 +46,35 @@ export function modelFor(ctx: Ctx, workspaceId: string, input: CreateDeployment)
   const parts = partsOf(ctx, workspaceId, model);
   if (!parts)
     return refuse(
-      "is an adapter, and the model it belongs to is not here: fetch that first, or deploy the merged model",
+      "is an adapter, and its base model is not on this server: pull the base model first, or deploy the merged model",
     );
   const { base, adapter } = parts;
   if (adapter === null) return model;
-  mustBeUsable(base, `belongs to ${base.name}, which `);
-  if (isAdapter(base)) refuse(`belongs to ${base.name}, which is an adapter itself`);
+  mustBeUsable(base, `is an adapter of ${base.name}, which `);
+  if (isAdapter(base)) refuse(`is an adapter of ${base.name}, which is an adapter itself: deploy the merged model`);
   if (base.architecture !== null && base.architecture !== adapter.architecture)
-    refuse(`is an adapter of ${adapter.architecture} models, and ${base.name} is of ${base.architecture}`);
+    refuse(`is an adapter for ${adapter.architecture} models, and ${base.name} is a ${base.architecture} model`);
   return model;
 }
 
-/** A training job by its id; else registry, then models folder, then hub. */
+/** By the id of a training job, or by the name of a model on this server or on the hub. */
 function lookUp(ctx: Ctx, workspaceId: string, input: CreateDeployment): ModelRow {
   const { model: name, source, checkpoint } = input;
   if (isId(name, "job") && source !== "hub") return resultOf(ctx, workspaceId, name, checkpoint);
   if (checkpoint !== null)
-    throw new AppError("schema", "checkpoint: is of a training job: leave it out, or give the job's id as model", {
-      param: "/checkpoint",
-    });
+    throw new AppError(
+      "schema",
+      "checkpoint: only works with a training job: leave it out, or set model to the id of the job",
+      {
+        param: "/checkpoint",
+      },
+    );
   if (source !== "training_job") return models.request(ctx, workspaceId, name);
   const model = models.find(ctx, workspaceId, name);
   if (model?.source === "training_job") return model;
   throw new AppError(
     "resource_not_found",
-    `No model of a training job ${JSON.stringify(name.slice(0, 80))}: give the id of a completed job, or source "hub" for a model by name`,
+    `No training job made a model ${JSON.stringify(name.slice(0, 80))}: set model to the id of a completed job, or source to "hub" for a model by name`,
     { param: "/model" },
   );
 }

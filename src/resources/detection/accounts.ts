@@ -1,13 +1,12 @@
 /**
- * What a workspace may still do: its plan, its month, its credit. What is under way counts as used, so that however
- * many come at once, none is let in that could not be paid: items of batches by their rows, single requests in memory.
+ * The plan, monthly quota and credit of a workspace. What is under way counts as used, so requests that come at once
+ * cannot exceed the credit: items of batches count by their rows, single requests in memory.
  */
 import { eq, sql } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { AppError } from "../../lib/errors.ts";
 import { monthOf } from "../../lib/months.ts";
-import { oncePer } from "../../lib/once_per.ts";
-import { type Db, prepared, type Tx } from "../../platform/db/db.ts";
+import { prepared, type Tx } from "../../platform/db/db.ts";
 import { preparedRow } from "../../platform/db/row.ts";
 import * as webhooks from "../webhooks/service.ts";
 import { workspaces } from "../workspaces/table.ts";
@@ -16,15 +15,16 @@ import { type AccountRow, detectionAccounts } from "./table.ts";
 
 const byId = preparedRow(detectionAccounts, eq(detectionAccounts.workspaceId, sql.placeholder("id")));
 const workspaceById = preparedRow(workspaces, eq(workspaces.id, sql.placeholder("id")));
-/** Prepared: a statement that the builder writes anew was a tenth of the server's work for a detection. */
+/** Prepared: the query builder took a tenth of the server's time for a detection. */
 const spend = prepared((db) =>
-  db.$client.prepare<unknown, [string, number, number, number, string]>(
-    `UPDATE detection_accounts SET month = ?, month_requests = ?, credits_spent = ?, updated_at = ?
-     WHERE workspace_id = ?`,
+  db.$client.prepare<{ spent: number }, [string, number, number, number, string]>(
+    `UPDATE detection_accounts SET month = ?1, credits_spent = credits_spent + ?3, updated_at = ?4,
+       month_requests = CASE WHEN month = ?1 THEN month_requests ELSE 0 END + ?2
+     WHERE workspace_id = ?5 RETURNING credits_spent AS spent`,
   ),
 );
 
-/** As it is before anything is set or used. */
+/** Without a row, the account has its defaults and has used nothing. */
 export const accountOf = (ctx: Pick<Ctx, "db" | "clock">, workspaceId: string): AccountRow =>
   byId(ctx.db, { id: workspaceId }) ?? {
     workspaceId,
@@ -59,7 +59,6 @@ export const creditsOf = (ctx: Pick<Ctx, "config">, { creditsSpent }: Pick<Accou
 
 export type Need = { requests: number; credits: number };
 
-const heldOf = oncePer((_db: Db) => new Map<string, Need>());
 const dueItems = prepared((db) =>
   db.$client.prepare<{ due: number }, [string]>(
     `SELECT coalesce(sum(total - success_count - failure_count), 0) AS due FROM detection_batches
@@ -67,32 +66,32 @@ const dueItems = prepared((db) =>
   ),
 );
 
-/** 429 or 402 where it is more than is left. */
+/** Answers 429 or 402 if the need exceeds what is left. */
 export function requireRoom(ctx: Ctx, workspaceId: string, need: Need) {
   const account = accountOf(ctx, workspaceId);
   const { perMonth } = allowanceOf(ctx.config.detect, planFor(ctx, workspaceId).plan);
-  const held = heldOf(ctx.db).get(workspaceId) ?? { requests: 0, credits: 0 };
+  const held = ctx.state.detection.needs.get(workspaceId) ?? { requests: 0, credits: 0 };
   const due = dueItems(ctx.db).get(workspaceId)?.due ?? 0;
   const now = ctx.clock.now();
   const used = (account.month === monthOf(now) ? account.monthRequests : 0) + held.requests + due;
   if (perMonth > 0 && used + need.requests > perMonth)
     throw new AppError(
       "monthly_quota_exceeded",
-      `This account may have ${perMonth} detections a month: ${Math.max(0, perMonth - used)} are left, and this takes ${need.requests}`,
+      `The plan allows ${perMonth} detections a month. ${Math.max(0, perMonth - used)} are left, and this request needs ${need.requests}`,
       { retryAfterSeconds: untilNextMonth(now) },
     );
   const left = creditsOf(ctx, account) - held.credits - due;
   if (need.credits > left)
     throw new AppError(
       "insufficient_credits",
-      `This takes ${need.credits} credits and ${Math.max(0, left)} are left: have detect.initial_credits raised`,
+      `This request needs ${need.credits} credits, and ${Math.max(0, left)} are left. Ask the operator to raise detect.initial_credits`,
     );
 }
 
-/** Sets aside what one request needs, until it is charged or has failed. */
+/** Reserves what one request needs, until it is charged or has failed. */
 export function hold(ctx: Ctx, workspaceId: string, need: Need): () => void {
   requireRoom(ctx, workspaceId, need);
-  const all = heldOf(ctx.db);
+  const all = ctx.state.detection.needs;
   const add = (sign: number) => {
     const { requests, credits } = all.get(workspaceId) ?? { requests: 0, credits: 0 };
     const next = { requests: requests + sign * need.requests, credits: credits + sign * need.credits };
@@ -103,17 +102,17 @@ export function hold(ctx: Ctx, workspaceId: string, need: Need): () => void {
   return () => add(-1);
 }
 
-/** In one commit with what it is for. */
+/** Charges in the commit that stores what was found. */
 export function charge(ctx: Ctx, tx: Tx, workspaceId: string, used: Need) {
-  const before = accountOf(ctx, workspaceId);
-  const month = monthOf(ctx.clock.now());
-  const monthRequests = (before.month === month ? before.monthRequests : 0) + used.requests;
-  const after = { month, monthRequests, creditsSpent: before.creditsSpent + used.credits };
-  const { changes } = spend(tx).run(month, monthRequests, after.creditsSpent, ctx.clock.now(), workspaceId);
-  if (changes === 0) change(ctx, tx, workspaceId, after);
+  const now = ctx.clock.now();
+  const month = monthOf(now);
+  const row = spend(tx).get(month, used.requests, used.credits, now, workspaceId);
+  if (!row) change(ctx, tx, workspaceId, { month, monthRequests: used.requests, creditsSpent: used.credits });
+  const creditsSpent = row?.spent ?? used.credits;
   const total = ctx.config.detect.initial_credits;
-  const credits = creditsOf(ctx, after);
-  for (const { event, threshold } of alertsOf(total, creditsOf(ctx, before), credits)) {
+  const credits = creditsOf(ctx, { creditsSpent });
+  const before = creditsOf(ctx, { creditsSpent: creditsSpent - used.credits });
+  for (const { event, threshold } of alertsOf(total, before, credits)) {
     const data = { ...planFor(ctx, workspaceId), credits, total, threshold };
     webhooks.tellService(ctx, tx, workspaceId, { event, data });
   }

@@ -6,7 +6,7 @@ import { accountOf, change, creditsOf, planFor } from "./accounts.ts";
 import { namedModels } from "./policy.ts";
 import type { ChangeConfig, Config } from "./schema.ts";
 
-export function shown(ctx: Ctx, workspaceId: string): Config {
+export function present(ctx: Ctx, workspaceId: string): Config {
   const account = accountOf(ctx, workspaceId);
   const { plan, customerId } = planFor(ctx, workspaceId);
   return {
@@ -20,7 +20,7 @@ export function shown(ctx: Ctx, workspaceId: string): Config {
   };
 }
 
-/** The secret of a new address is in this answer and in no other. */
+/** Only the answer to a new address holds its secret. */
 export async function update(ctx: Ctx, workspaceId: string, given: ChangeConfig): Promise<Config> {
   const { webhookUrl, defaultModels, defaultThreshold, cacheEnabled } = given;
   const changes = {
@@ -32,7 +32,7 @@ export async function update(ctx: Ctx, workspaceId: string, given: ChangeConfig)
   return write(ctx.db, (tx) => {
     change(ctx, tx, workspaceId, changes);
     const secret = webhookUrl === undefined ? undefined : webhooks.pointService(ctx, tx, workspaceId, webhookUrl);
-    const config = shown(ctx, workspaceId);
+    const config = present(ctx, workspaceId);
     return secret === undefined ? config : { ...config, webhookSecret: secret };
   });
 }

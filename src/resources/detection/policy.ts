@@ -1,5 +1,4 @@
-/** What a plan allows, which models look at a file, what their scores say together, and when credit runs low. Pure. */
-import { type Tier, tierOf } from "../../lib/detection/tiers.ts";
+/** Pure decisions: what a plan allows, which models score a file, and when credit runs low. */
 import { AppError } from "../../lib/errors.ts";
 import { nextMonthStart } from "../../lib/months.ts";
 import {
@@ -13,7 +12,7 @@ import {
 
 export const PLANS = ["free", "pro", "enterprise"] as const;
 export type Plan = (typeof PLANS)[number];
-/** 0: no limit. */
+/** 0 means no limit. */
 export type Allowance = { perSecond: number; perMonth: number };
 
 type Settings = {
@@ -39,61 +38,51 @@ export function allowanceOf(settings: Settings, plan: Plan): Allowance {
   return { perSecond: settings.enterprise_per_second, perMonth: settings.enterprise_per_month };
 }
 
-/** Seconds until the quota is fresh. */
+/** Seconds until the monthly quota starts anew. */
 export const untilNextMonth = (ms: number): number => Math.ceil((nextMonthStart(ms) - ms) / 1000);
 
-/** Those a request names, in their order, each once. */
+/** The models that a request names, in their order, each once. */
 export function namedModels(names: readonly string[]): ModelName[] {
   const known: readonly string[] = MODELS;
   for (const name of names)
     if (!known.includes(name))
-      throw new AppError("unknown_model", `No model ${name.slice(0, 80)}: there are ${MODELS.join(", ")}`);
+      throw new AppError("unknown_model", `There is no model ${name.slice(0, 80)}. Choose among ${MODELS.join(", ")}`);
   return [...new Set(names)] as ModelName[];
 }
 
-export const READ_HERE = "JPEG, PNG, WebP and GIF images and WAV, FLAC and MP3 clips are read here";
+export const READ_HERE = "Send a JPEG, PNG, WebP or GIF image, or a WAV, FLAC or MP3 clip";
 
 type Kind = "image" | "audio";
-const takersOf = (kind: Kind): readonly ModelName[] => (kind === "image" ? IMAGE_MODELS : AUDIO_MODELS);
+const modelsOf = (kind: Kind): readonly ModelName[] => (kind === "image" ? IMAGE_MODELS : AUDIO_MODELS);
 
-/** Who looks at it. None named: those of the workspace that fit, or the first that does. */
+/** The models to run. If the request names none: the workspace's defaults that fit, or the first model that fits. */
 export function modelsFor(kind: Kind, named: readonly ModelName[], defaults: readonly ModelName[]): ModelName[] {
-  const takers = takersOf(kind);
-  const fitting = (models: readonly ModelName[]) => models.filter((model) => takers.includes(model));
-  if (named.length === 0) return fitting(defaults).length > 0 ? fitting(defaults) : [...takers.slice(0, 1)];
+  const able = modelsOf(kind);
+  const fitting = (models: readonly ModelName[]) => models.filter((model) => able.includes(model));
+  if (named.length === 0) return fitting(defaults).length > 0 ? fitting(defaults) : [...able.slice(0, 1)];
   if (fitting(named).length > 0) return [...named];
-  const takes = named.map((model) => `${model} takes ${takersOf("image").includes(model) ? "images" : "speech"}`);
-  throw new AppError("unsupported_format", `${takes.join(", ")}, and this is ${kind}. ${READ_HERE}`);
+  const takes = named.map((model) => `${model} takes ${modelsOf("image").includes(model) ? "images" : "speech"}`);
+  const file = kind === "image" ? "an image" : "audio";
+  throw new AppError("unsupported_format", `The file is ${file}, but ${takes.join(", ")}. Name a model that takes it`);
 }
 
-/** Of those, who can look at it, and what is said of the others. */
+/** Splits the models into those that can score the file and the results of the others, which are errors. */
 export function divide(kind: Kind, models: readonly ModelName[]) {
-  const takers = takersOf(kind);
-  const error = kind === "image" ? "It takes speech, and this is an image" : "It takes images, and this is speech";
-  const unfit: ModelResult = { score: null, status: "error", latency_ms: 0, error };
-  const others = models.filter((model) => !takers.includes(model));
+  const able = modelsOf(kind);
+  const error = kind === "image" ? "The model takes speech, not images" : "The model takes images, not speech";
+  const result: ModelResult = { score: null, status: "error", latency_ms: 0, error };
+  const others = models.filter((model) => !able.includes(model));
   return {
-    asked: models.filter((model) => takers.includes(model)),
-    unfit: Object.fromEntries(others.map((model) => [model, unfit])) as Scored["models"],
+    fitting: models.filter((model) => able.includes(model)),
+    unfit: Object.fromEntries(others.map((model) => [model, result])) as Scored["models"],
   };
 }
 
-export type Ensemble = Tier & { score: number; succeeded: number; total: number };
-
-/** The mean of those that succeeded. Undefined: none did. */
-export function ensembleOf({ models }: Pick<Scored, "models">): Ensemble | undefined {
-  const results = Object.values(models);
-  const scores = results.flatMap(({ status, score }) => (status === "success" && score !== null ? [score] : []));
-  if (scores.length === 0) return undefined;
-  const score = scores.reduce((sum, each) => sum + each, 0) / scores.length;
-  return { ...tierOf(score), score, succeeded: scores.length, total: results.length };
-}
-
 const LOW_PERCENT = [20, 5] as const;
-/** `threshold`: in percent of the whole credit. */
+/** `threshold`: percent of the whole credit. */
 export type Alert = { event: "credits.low" | "credits.exhausted"; threshold: number };
 
-/** What is to be told when a balance falls: each line once, as it is crossed. */
+/** The alerts for a balance that falls. Each threshold alerts once, when it is crossed. */
 export function alertsOf(total: number, before: number, after: number): Alert[] {
   const low = LOW_PERCENT.filter((percent) => before > (total * percent) / 100 && after <= (total * percent) / 100);
   return [

@@ -1,4 +1,4 @@
-/** The interface of detection: its own header for the key, its own shape of errors (src/http/answer/service_errors.ts). */
+/** Routes of detection, with a header for the key and an error format of their own (src/http/answer/service_errors.ts). */
 import { Elysia } from "elysia";
 import type { Ctx, Principal } from "../../context.ts";
 import { area, type Door } from "../../http/auth.ts";
@@ -18,10 +18,10 @@ import { countFailed } from "./metrics.ts";
 import { namedModels } from "./policy.ts";
 import * as schema from "./schema.ts";
 import * as detections from "./service.ts";
-import { requireLine } from "./worker.ts";
+import { requireQueue } from "./worker.ts";
 
 const TAGS = ["Detection"];
-const SLACK_BYTES = 65_536; // of a body, beside the image
+const SLACK_BYTES = 65_536; // the body without the image
 const MAX_VALUES = 10_000; // a batch has three for each of its images
 
 const door: Door = {
@@ -34,7 +34,7 @@ const door: Door = {
 
 export const routes = (ctx: Ctx) => new Elysia().use(detecting(ctx)).use(keeping(ctx)).use(batching(ctx));
 
-type Asked = { model?: string | undefined; models?: string[] | undefined; robustness: boolean };
+type ModelChoice = { model?: string | undefined; models?: string[] | undefined; robustness: boolean };
 type Call = { request: Request; principal: Principal };
 
 const detecting = (ctx: Ctx) => {
@@ -42,41 +42,47 @@ const detecting = (ctx: Ctx) => {
     ...door,
     admit({ workspaceId }) {
       spendRate(ctx, workspaceId);
-      requireLine(ctx);
+      requireQueue(ctx);
     },
   };
   const { authed, takes } = area(ctx, "detect", limited);
   const maxBytes = Math.ceil(ctx.config.detect.max_image_bytes / 3) * 4 + SLACK_BYTES;
-  const look = async ({ request, principal }: Call, asked: Asked, file: () => Promise<Uint8Array<ArrayBuffer>>) => {
+  const detect = async (
+    { request, principal }: Call,
+    choice: ModelChoice,
+    file: () => Promise<Uint8Array<ArrayBuffer>>,
+  ) => {
     const begunAt = performance.now();
-    const named = namedModels(asked.models ?? (asked.model === undefined ? [] : [asked.model]));
+    const named = namedModels(choice.models ?? (choice.model === undefined ? [] : [choice.model]));
     keepOpen(ctx, request);
     try {
       const bytes = await file();
-      const subject = { bytes, named, robustness: asked.robustness, begunAt, signal: request.signal };
+      const subject = { bytes, named, robustness: choice.robustness, begunAt, signal: request.signal };
       return await detections.detect(ctx, principal.workspaceId, subject);
     } catch (error) {
       if (error instanceof AppError) countFailed(ctx.db, principal.workspaceId, error);
       throw error;
     }
   };
-  const told = { 200: schema.Detection };
+  const answers = { 200: schema.Detection };
   const app = new Elysia({ tags: TAGS }).use(authed);
   for (const path of ["/api/detect", "/v1/detect"])
     app.post(
       path,
       ({ request, principal, body }) =>
-        look({ request, principal }, body, async () => decodeFile(ctx, body.image ?? body.audio ?? "")),
+        detect({ request, principal }, body, async () =>
+          decodeFile(ctx, body.image ?? body.audio ?? "", body.image === undefined ? "audio" : "image"),
+        ),
       {
         ...takes(schema.Detect, { maxBytes, tooLarge: "image_too_large" }),
-        detail: describe("Whether an image, or speech, was generated", told),
+        detail: describe("Detect whether an image or speech was generated", answers),
       },
     );
   return app.post(
     "/api/detect/url",
     ({ request, principal, body }) =>
-      look({ request, principal }, body, () => fetchFile(ctx, body.url, request.signal)),
-    { ...takes(schema.DetectUrl), detail: describe("The same, of a file at an address", told) },
+      detect({ request, principal }, body, () => fetchFile(ctx, body.url, request.signal)),
+    { ...takes(schema.DetectUrl), detail: describe("Detect whether a file at a URL was generated", answers) },
   );
 };
 
@@ -101,15 +107,15 @@ const keeping = (ctx: Ctx) => {
         schema.present(detections.giveFeedback(ctx, principal.workspaceId, params.id, body)),
       {
         ...takes(schema.GiveFeedback),
-        detail: describe("Say what it really was; the last word is kept", { 200: schema.Detection }),
+        detail: describe("Give feedback on a detection; later feedback replaces earlier", { 200: schema.Detection }),
       },
     )
-    .get("/v1/config", ({ principal }) => config.shown(ctx, principal.workspaceId), {
+    .get("/v1/config", ({ principal }) => config.present(ctx, principal.workspaceId), {
       detail: describe("Get the configuration of the account", { 200: schema.Config }),
     })
     .put("/v1/config", ({ principal, body }) => config.update(ctx, principal.workspaceId, body), {
       ...takes(schema.ChangeConfig),
-      detail: describe("Change the configuration; a new webhookUrl is answered with its secret, once", {
+      detail: describe("Change the configuration; the answer to a new webhookUrl holds its secret, once", {
         200: schema.Config,
       }),
     });
@@ -137,7 +143,7 @@ const batching = (ctx: Ctx) => {
       }),
     {
       detail: describe(
-        "Look at up to 1,000 images in the background, robustness included",
+        "Detect up to 1,000 images in the background, robustness included",
         { 202: schema.Batch },
         { accepts: { "application/json": schema.CreateBatch } },
       ),
@@ -153,12 +159,12 @@ const batching = (ctx: Ctx) => {
     .get(
       "/:jobId/results",
       ({ principal, params, query }) => batches.results(ctx, principal.workspaceId, params.jobId, query),
-      { ...asks(schema.ResultsQuery), detail: describe("List what was found", { 200: schema.BatchResults }) },
+      { ...asks(schema.ResultsQuery), detail: describe("List the results of a batch", { 200: schema.BatchResults }) },
     )
     .post(
       "/:jobId/cancel",
       ({ principal, params }) => batches.presentBatch(batches.cancel(ctx, principal.workspaceId, params.jobId)),
-      { detail: describe("Cancel a batch; what was found stays", { 200: schema.Batch }) },
+      { detail: describe("Cancel a batch; finished results stay", { 200: schema.Batch }) },
     );
   return new Elysia().use(accepting).use(following);
 };

@@ -1,9 +1,9 @@
 import { z } from "zod";
-import { PREDICTIONS, VERDICTS } from "../../lib/detection/tiers.ts";
+import { ensembleOf, PREDICTIONS, VERDICTS } from "../../lib/detection/tiers.ts";
 import { DateTime, Label, later } from "../../lib/schema.ts";
 import { isoTime } from "../../lib/time.ts";
 import { MODELS, ModelName, ModelResult, type Scored, Signals } from "../../workers/protocol_detector.ts";
-import { ensembleOf, PLANS } from "./policy.ts";
+import { PLANS } from "./policy.ts";
 import { BATCH_STATUSES, type DetectionRow, type Feedback as FeedbackRow } from "./table.ts";
 
 const Name = z.string().describe(`One of ${MODELS.join(", ")}`);
@@ -198,7 +198,7 @@ type Shown = { threshold?: number; cached?: boolean; processingMs?: number };
 /** Cached: as it was found, with the time it took now and the threshold of now. */
 export function present(row: DetectionRow, shown: Shown = {}): Detection {
   const { media, models, versions, signals } = row.scored;
-  const ensemble = ensembleOf(row.scored);
+  const ensemble = ensembleOf(models);
   if (!ensemble) throw new Error(`Detection ${row.id} was kept without a score`);
   const { format } = media;
   const file = { format, sizeBytes: row.sizeBytes };

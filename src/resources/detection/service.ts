@@ -1,9 +1,11 @@
-/** Detections: a file is looked at once, what was found is kept and found again by its hash. */
+/** Detections. A file is scored once; the result is stored and found again by its hash. */
 import { and, desc, eq, inArray, lt, sql } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { sniff } from "../../lib/detection/sniff.ts";
+import { ensembleOf } from "../../lib/detection/tiers.ts";
 import { AppError } from "../../lib/errors.ts";
 import { newId } from "../../lib/ids.ts";
+import { DAY_MS } from "../../lib/units.ts";
 import { prepared, type Tx, write } from "../../platform/db/db.ts";
 import { gradually } from "../../platform/db/gradually.ts";
 import { preparedInsert, preparedRow } from "../../platform/db/row.ts";
@@ -13,7 +15,7 @@ import { workspaces } from "../workspaces/table.ts";
 import { accountOf, charge, hold } from "./accounts.ts";
 import { cancelAll } from "./batches/batches.ts";
 import { countMade } from "./metrics.ts";
-import { divide, ensembleOf, modelsFor, READ_HERE } from "./policy.ts";
+import { divide, modelsFor, READ_HERE } from "./policy.ts";
 import { type Detection, type GiveFeedback, present } from "./schema.ts";
 import { type DetectionRow, detectionAccounts, detectionBatches, detectionItems, detections } from "./table.ts";
 import { score, type Versions, versionsOf } from "./worker.ts";
@@ -35,39 +37,40 @@ const cachedRow = prepared((db) =>
     .prepare(),
 );
 
-/** What is to be looked at, and by whom. */
+/** A file to score, and the models that the request names. */
 export type Subject = {
   bytes: Uint8Array<ArrayBuffer>;
   named: readonly ModelName[];
   robustness: boolean;
-  /** Of `performance.now()`. */
+  /** On the scale of `performance.now()`. */
   begunAt: number;
   signal: AbortSignal;
 };
-export type Finding = { row: DetectionRow; cached: boolean };
+/** `threshold`: the account's at the time of the request. */
+export type Finding = { row: DetectionRow; cached: boolean; threshold: number };
 
 export async function detect(ctx: Ctx, workspaceId: string, subject: Subject): Promise<Detection> {
   const release: (() => void)[] = [];
   const pay = (credits: number) => release.push(hold(ctx, workspaceId, { requests: 1, credits }));
   try {
-    const { row, cached } = await examine(ctx, workspaceId, subject, pay);
-    write(ctx.db, (tx) => keep(ctx, tx, { row, cached }));
+    const finding = await examine(ctx, workspaceId, subject, pay);
+    write(ctx.db, (tx) => keep(ctx, tx, finding));
+    const { row, cached, threshold } = finding;
     if (!cached) return present(row);
-    const threshold = accountOf(ctx, workspaceId).defaultThreshold;
     return present(row, { cached, threshold, processingMs: elapsed(subject) });
   } finally {
     for (const each of release) each();
   }
 }
 
-/** Found and paid in one commit. */
-export function keep(ctx: Ctx, tx: Tx, { row, cached }: Finding) {
+/** Stores the detection and charges for it in one commit. */
+export function keep(ctx: Ctx, tx: Tx, { row, cached }: Omit<Finding, "threshold">) {
   if (!cached) insert(tx, row);
   charge(ctx, tx, row.workspaceId, { requests: 1, credits: cached ? 0 : 1 });
   countMade(tx, row, cached);
 }
 
-/** `pay`: called before anything is done that costs so many credits. Writes nothing. */
+/** Calls `pay` before it does anything that costs credits. Writes nothing. */
 export async function examine(
   ctx: Ctx,
   workspaceId: string,
@@ -76,19 +79,20 @@ export async function examine(
 ): Promise<Finding> {
   const { bytes, robustness, signal } = subject;
   const media = sniff(bytes);
-  if (!media) throw new AppError("unsupported_format", `The file is of another kind: ${READ_HERE}`);
+  if (!media) throw new AppError("unsupported_format", `The format of the file is not supported. ${READ_HERE}`);
   const account = accountOf(ctx, workspaceId);
   const models = modelsFor(media.kind, subject.named, account.defaultModels);
   const hash = sha256Bytes(bytes);
   const keyOf = (versions: Versions) => cacheKeyOf({ hash, models, versions, robustness });
   const cached = account.cacheEnabled && findCached(ctx, workspaceId, keyOf(await versionsOf(ctx)));
   pay(cached ? 0 : 1);
-  if (cached) return { row: cached, cached: true };
-  const { asked, unfit } = divide(media.kind, models);
+  const threshold = account.defaultThreshold;
+  if (cached) return { row: cached, cached: true, threshold };
+  const { fitting, unfit } = divide(media.kind, models);
   const begun = performance.now();
-  const answer = await score(ctx, { workspaceId, bytes, hash, models: asked, robustness, signal });
+  const answer = await score(ctx, { workspaceId, bytes, hash, models: fitting, robustness, signal });
   const scored: Scored = { ...answer, models: { ...answer.models, ...unfit } };
-  const ensemble = ensembleOf(scored);
+  const ensemble = ensembleOf(scored.models);
   if (!ensemble) throw allFailed(scored);
   const isWhole = ensemble.succeeded === models.length;
   const now = ctx.clock.now();
@@ -97,7 +101,7 @@ export async function examine(
     workspaceId,
     imageHash: hash,
     cacheKey: (account.cacheEnabled && isWhole && keyOf(scored.versions)) || null,
-    threshold: account.defaultThreshold,
+    threshold,
     sizeBytes: bytes.length,
     scored,
     detectionMs: rounded(performance.now() - begun),
@@ -105,16 +109,16 @@ export async function examine(
     feedback: null,
     createdAt: now,
   };
-  return { row, cached: false };
+  return { row, cached: false, threshold };
 }
 
 const rounded = (ms: number) => Math.round(ms * 1000) / 1000;
 const elapsed = ({ begunAt }: Subject) => rounded(performance.now() - begunAt);
 
-type Keyed = { hash: string; models: readonly ModelName[]; versions: Versions; robustness: boolean };
+type CacheKeyParts = { hash: string; models: readonly ModelName[]; versions: Versions; robustness: boolean };
 
-/** Undefined: one of the models has no version, so it is not there. */
-function cacheKeyOf({ hash, models, versions, robustness }: Keyed): string | undefined {
+/** Undefined: a model has no version, because it is not installed. */
+function cacheKeyOf({ hash, models, versions, robustness }: CacheKeyParts): string | undefined {
   const parts = [...models].sort().map((model) => versions[model] && `${model}@${versions[model]}`);
   return parts.includes(undefined) ? undefined : [hash, ...parts, robustness ? "robust" : "plain"].join(" ");
 }
@@ -123,17 +127,18 @@ const findCached = (ctx: Ctx, workspaceId: string, cacheKey: string | undefined)
   cacheKey === undefined ? undefined : cachedRow(ctx.db).get({ workspaceId, cacheKey });
 
 function allFailed({ models }: Scored): AppError {
-  const told = Object.entries(models).map(([model, result]) => `${model}: ${result.error ?? "no score"}`);
-  return new AppError("all_models_failed", `No model gave a score. ${told.join("; ")}`);
+  const errors = Object.entries(models).map(([model, result]) => `${model}: ${result.error ?? "no score"}`);
+  return new AppError("all_models_failed", `No model gave a score. ${errors.join("; ")}`);
 }
 
 export function mustGet(ctx: Ctx, workspaceId: string, id: string): DetectionRow {
   const row = byId(ctx.db, { id });
-  if (row?.workspaceId !== workspaceId) throw new AppError("resource_not_found", `No detection ${id.slice(0, 80)}`);
+  if (row?.workspaceId !== workspaceId)
+    throw new AppError("resource_not_found", `There is no detection ${id.slice(0, 80)}`);
   return row;
 }
 
-/** The last word counts. */
+/** Later feedback replaces earlier feedback. */
 export function giveFeedback(ctx: Ctx, workspaceId: string, id: string, given: GiveFeedback): DetectionRow {
   return write(ctx.db, (tx) => {
     const feedback = { ...given, atMs: ctx.clock.now() };
@@ -143,7 +148,7 @@ export function giveFeedback(ctx: Ctx, workspaceId: string, id: string, given: G
   });
 }
 
-/** For a workspace that goes. What it found is removed by the loop: it may be much. */
+/** For a workspace that is being deleted. The loop removes its detections: there may be very many. */
 export function removeAll(ctx: Ctx, workspaceId: string) {
   write(ctx.db, (tx) => {
     cancelAll(ctx, tx, workspaceId);
@@ -152,9 +157,7 @@ export function removeAll(ctx: Ctx, workspaceId: string) {
   ctx.wake("detection.prune");
 }
 
-const DAY_MS = 86_400_000;
-
-/** What is old, and what belonged to a workspace that is gone. Batches keep their row, which says that they were. */
+/** Removes old detections and those of deleted workspaces. Batches lose their items and keep their row. */
 export async function prune(ctx: Ctx): Promise<void> {
   const before = ctx.clock.now() - ctx.config.detect.retention_days * DAY_MS;
   const gone = () => ctx.db.select({ id: workspaces.id }).from(workspaces).where(eq(workspaces.status, "deleted"));

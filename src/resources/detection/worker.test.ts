@@ -3,7 +3,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { bytesOf, imageOf, manyDetecting } from "../../../test/detection_kit.ts";
 import { fakeClock, until } from "../../../test/harness.ts";
-import { createGate } from "./gate.ts";
+import { DetectorState, inCompany } from "./worker.ts";
 
 const { open, closeAll } = manyDetecting();
 afterEach(closeAll);
@@ -116,30 +116,30 @@ describe("the detector", () => {
   });
 });
 
-describe("a gate", () => {
-  test("lets many in together, one alone, and whoever wants to be alone before those who do not", async () => {
-    const gate = createGate();
+describe("files in the process", () => {
+  test("go together or alone, in order of arrival", async () => {
+    const state = new DetectorState({ parallel: 3 });
     const log: string[] = [];
     const opened = Promise.withResolvers<void>();
     const named = (name: string) => async () => void log.push(name);
-    const first = gate.shared(async () => {
+    const first = inCompany(state, 1, async () => {
       log.push("in");
       await opened.promise;
       log.push("out");
     });
-    const second = gate.shared(named("beside"));
-    const alone = gate.alone(named("alone"));
-    const later = gate.shared(named("later"));
-    const other = gate.alone(named("alone too"));
+    const second = inCompany(state, 1, named("beside"));
+    const alone = inCompany(state, 3, named("alone"));
+    const later = inCompany(state, 1, named("later"));
+    const other = inCompany(state, 3, named("alone too"));
     await second;
     opened.resolve();
     await Promise.all([first, alone, later, other]);
-    expect(log).toEqual(["in", "beside", "out", "alone", "alone too", "later"]);
+    expect(log).toEqual(["in", "beside", "out", "alone", "later", "alone too"]);
   });
 
-  test("is open again after a failure", async () => {
-    const gate = createGate();
-    await expect(gate.alone(() => Promise.reject(new Error("no")))).rejects.toThrow("no");
-    expect(await gate.shared(async () => 1)).toBe(1);
+  test("let others in after a failure", async () => {
+    const state = new DetectorState({ parallel: 3 });
+    await expect(inCompany(state, 3, () => Promise.reject(new Error("no")))).rejects.toThrow("no");
+    expect(await inCompany(state, 1, async () => 1)).toBe(1);
   });
 });

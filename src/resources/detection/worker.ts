@@ -1,56 +1,54 @@
 /**
- * The detector's process: started by the first who needs it, kept, ended when nobody does, and started again after a
- * crash. A file that ends it cannot be told from the others that were in it, so each of those is tried once more,
- * alone: whoever ends it then is at fault, and is known by its hash from then on.
+ * The detector's process. It is started when it is needed, kept, stopped when it is idle, and started again after a
+ * crash. When it dies, any of the files that it held may be the cause. So each of them is retried once, alone. A file
+ * that kills it again is blamed, and is rejected by its hash from then on.
  */
 import { availableParallelism } from "node:os";
 import { resolve } from "node:path";
 import type { Ctx } from "../../context.ts";
 import { AppError } from "../../lib/errors.ts";
-import { oncePer } from "../../lib/once_per.ts";
+import { MIB } from "../../lib/units.ts";
 import { Semaphore } from "../../platform/semaphore.ts";
-import type { Supervisor } from "../../platform/workers/supervisor.ts";
 import type { Exit, Grants, Worker } from "../../platform/workers/types.ts";
 import { FromDetector, type ModelName, Refused, Scored, type ToDetector } from "../../workers/protocol_detector.ts";
-import { createGate } from "./gate.ts";
 
-/** What is needed of a server; the command line has as much. */
-export type Room = Pick<Ctx, "config" | "clock" | "log" | "supervisor" | "closing">;
 export type Versions = Partial<Record<ModelName, string>>;
-export type Child = { worker: Worker<FromDetector, ToDetector>; opened: Promise<Versions> };
-type State = {
-  permits: Semaphore | undefined;
+type Child = { worker: Worker<FromDetector, ToDetector>; opened: Promise<Versions> };
+
+export class DetectorState {
   child: Child | undefined;
-  /** Of the last that opened. */
+  /** Versions of the models that the last process has opened. */
   versions: Versions | undefined;
-  /** Starts in a row that came to nothing. */
-  failures: number;
-  notBefore: number;
-  busy: number;
-  /** Of files that are in it or wait for it. */
-  heldBytes: number;
-  idle: AbortController;
-  readonly deadly: Set<string>;
-  readonly gate: ReturnType<typeof createGate>;
+  /** Failed starts in a row. */
+  failures = 0;
+  /** No start before this time. */
+  notBefore = 0;
+  /** Calls that use the process now. */
+  busy = 0;
+  /** Bytes of files that are in the process or wait for it. */
+  heldBytes = 0;
+  idle = new AbortController();
+  /** Hashes of files that kill the process. */
+  readonly deadly = new Set<string>();
+  /** Fair by workspace: files that wait for the process or are in it. */
+  readonly permits: Semaphore;
+  /** A file takes one permit beside others, and all of them to be alone in the process. */
+  readonly company: Semaphore;
+
+  constructor({ parallel }: { parallel: number }) {
+    this.permits = new Semaphore({ permits: parallel, maxWaiting: parallel * QUEUE });
+    // Without a limit for each caller, a file that waits for all permits holds back those behind it.
+    this.company = new Semaphore({ permits: parallel, mostEach: Number.POSITIVE_INFINITY });
+  }
+}
+
+/** The part of a server's context that the detector needs. The command line has as much. */
+export type DetectorContext = Pick<Ctx, "config" | "clock" | "log" | "supervisor" | "closing"> & {
+  readonly state: { readonly detection: { readonly detector: DetectorState } };
 };
 
-const stateOf = oncePer(
-  (_of: Supervisor): State => ({
-    permits: undefined,
-    child: undefined,
-    versions: undefined,
-    failures: 0,
-    notBefore: 0,
-    busy: 0,
-    heldBytes: 0,
-    idle: new AbortController(),
-    deadly: new Set(),
-    gate: createGate(),
-  }),
-);
-
-const LINE = 8; // waiting, for each that can be in it
-const MOST_HELD_BYTES = 256 << 20; // and as much again as text
+const QUEUE = 8; // callers that may wait, for each permit
+const MOST_HELD_BYTES = 256 * MIB; // their base64 text takes as much again
 const MOST_DEADLY = 10_000;
 const OPEN_MS = 60_000;
 const STOP_MS = 1_000;
@@ -58,7 +56,7 @@ const FIRST_PAUSE_MS = 500;
 const LAST_PAUSE_MS = 30_000;
 const DIED = Symbol("the detector died");
 
-export type Ask = {
+export type ScoreRequest = {
   workspaceId: string;
   bytes: Uint8Array<ArrayBuffer>;
   hash: string;
@@ -67,51 +65,46 @@ export type Ask = {
   signal: AbortSignal;
 };
 
-function permitsOf({ config }: Room, state: State): Semaphore {
-  const total = config.detect.parallel;
-  state.permits ??= new Semaphore({ permits: total, maxWaiting: total * LINE });
-  return state.permits;
-}
-
-/** 503 where even the line is full: before a body is read that would have to wait for nothing. */
-export function requireLine(ctx: Room) {
-  const permits = permitsOf(ctx, stateOf(ctx.supervisor));
-  if (permits.waiting >= ctx.config.detect.parallel * LINE) throw full();
+/** Answers 503 if the queue is full, before a body is read that could not be scored. */
+export function requireQueue({ state, config }: DetectorContext) {
+  if (state.detection.detector.permits.waiting >= config.detect.parallel * QUEUE) throw full();
 }
 
 const full = () =>
-  new AppError("no_capacity", "The detector is busy and its line is full: try again soon", { retryAfterSeconds: 1 });
+  new AppError("no_capacity", "The detector is busy and its queue is full. Try again in a second", {
+    retryAfterSeconds: 1,
+  });
 
-/** Of the models as they are now; asks a detector where none has said it yet. */
-export async function versionsOf(ctx: Room): Promise<Versions> {
-  const state = stateOf(ctx.supervisor);
+/** The versions of the models. Starts the process if none has reported them yet. */
+export async function versionsOf(ctx: DetectorContext): Promise<Versions> {
+  const state = ctx.state.detection.detector;
   return state.versions ?? (await inUse(ctx, state, () => open(ctx, state).opened));
 }
 
-export async function score(ctx: Room, ask: Ask): Promise<Scored> {
-  const state = stateOf(ctx.supervisor);
-  if (state.deadly.has(ask.hash)) throw deadly();
-  if (state.heldBytes + ask.bytes.length > MOST_HELD_BYTES) throw full();
-  state.heldBytes += ask.bytes.length;
+export async function score(ctx: DetectorContext, request: ScoreRequest): Promise<Scored> {
+  const state = ctx.state.detection.detector;
+  if (state.deadly.has(request.hash)) throw deadly();
+  if (state.heldBytes + request.bytes.length > MOST_HELD_BYTES) throw full();
+  state.heldBytes += request.bytes.length;
   try {
-    return await inTurn(ctx, state, ask);
+    return await inTurn(ctx, state, request);
   } finally {
-    state.heldBytes -= ask.bytes.length;
+    state.heldBytes -= request.bytes.length;
   }
 }
 
-async function inTurn(ctx: Room, state: State, ask: Ask): Promise<Scored> {
+async function inTurn(ctx: DetectorContext, state: DetectorState, request: ScoreRequest): Promise<Scored> {
   const timeout = { clock: ctx.clock, ms: ctx.config.detect.wait_ms };
-  const release = await permitsOf(ctx, state).acquire(ask, { timeout });
+  const release = await state.permits.acquire(request, { timeout });
   if (!release) throw full();
   try {
     return await inUse(ctx, state, async () => {
-      const first = await state.gate.shared(() => tryOnce(ctx, state, ask));
+      const first = await inCompany(state, 1, () => scoreOnce(ctx, state, request));
       if (first !== DIED) return first;
-      const second = await state.gate.alone(() => tryOnce(ctx, state, ask));
+      const second = await inCompany(state, state.company.permits, () => scoreOnce(ctx, state, request));
       if (second !== DIED) return second;
       if (state.deadly.size >= MOST_DEADLY) state.deadly.clear();
-      state.deadly.add(ask.hash);
+      state.deadly.add(request.hash);
       throw deadly();
     });
   } finally {
@@ -119,10 +112,20 @@ async function inTurn(ctx: Room, state: State, ask: Ask): Promise<Scored> {
   }
 }
 
-const deadly = () => new AppError("invalid_image", "The file cannot be decoded: the decoder broke on it twice");
+/** In order of arrival, so a file that is retried alone is not overtaken for ever. */
+export async function inCompany<T>(state: DetectorState, permits: number, work: () => Promise<T>): Promise<T> {
+  const release = await state.company.acquire({ workspaceId: "" }, { permits });
+  try {
+    return await work();
+  } finally {
+    release?.();
+  }
+}
 
-/** Nobody is left: it ends after a while, unless somebody comes. */
-async function inUse<T>(ctx: Room, state: State, work: () => Promise<T>): Promise<T> {
+const deadly = () => new AppError("invalid_image", "The file cannot be decoded: the decoder crashed on it twice");
+
+/** After the last call the process is stopped, unless another call comes within `detect.idle_seconds`. */
+async function inUse<T>(ctx: DetectorContext, state: DetectorState, work: () => Promise<T>): Promise<T> {
   state.busy++;
   state.idle.abort();
   try {
@@ -132,7 +135,7 @@ async function inUse<T>(ctx: Room, state: State, work: () => Promise<T>): Promis
   }
 }
 
-async function endWhenIdle(ctx: Room, state: State) {
+async function endWhenIdle(ctx: DetectorContext, state: DetectorState) {
   const idle = new AbortController();
   state.idle = idle;
   const signal = AbortSignal.any([idle.signal, ctx.closing]);
@@ -140,15 +143,15 @@ async function endWhenIdle(ctx: Room, state: State) {
   if (signal.aborted) return;
   const { child } = state;
   state.child = undefined;
-  await child?.worker.stop("nobody needs it");
+  await child?.worker.stop("idle");
 }
 
-function open(ctx: Room, state: State): Child {
+function open(ctx: DetectorContext, state: DetectorState): Child {
   if (state.child) return state.child;
   const waitMs = state.notBefore - ctx.clock.now();
-  if (waitMs > 0) throw unavailable("it could not be started", waitMs);
+  if (waitMs > 0) throw unavailable("it failed to start", waitMs);
   const opened = Promise.withResolvers<Versions>();
-  opened.promise.catch(() => {}); // whoever waits for it hears of it
+  opened.promise.catch(() => {}); // callers that wait for it get the error
   let isOpen = false;
   const onExit = (exit: Exit) => {
     if (state.child === child) state.child = undefined;
@@ -173,7 +176,7 @@ function open(ctx: Room, state: State): Child {
   const other = modelsDir === undefined ? {} : { models_dir: modelsDir };
   worker.ready.then(
     () => worker.send({ type: "open", data_dir, threads, max_pixels: detect.max_pixels, ...other }),
-    () => {}, // its end is told above
+    () => {}, // onExit reports its end
   );
   void stopUnlessOpen(ctx, child);
   return child;
@@ -181,7 +184,7 @@ function open(ctx: Room, state: State): Child {
 
 type OnExit = (exit: Exit) => void;
 
-function spawn(ctx: Room, grants: Grants, onExit: OnExit, onMessage: (message: FromDetector) => void) {
+function spawn(ctx: DetectorContext, grants: Grants, onExit: OnExit, onMessage: (message: FromDetector) => void) {
   const options = { kind: "detector", incoming: FromDetector, grants, graceMs: STOP_MS, onMessage, onExit };
   try {
     return ctx.supervisor.spawn<FromDetector, ToDetector>(options);
@@ -190,7 +193,7 @@ function spawn(ctx: Room, grants: Grants, onExit: OnExit, onMessage: (message: F
   }
 }
 
-async function stopUnlessOpen(ctx: Room, { worker, opened }: Child) {
+async function stopUnlessOpen(ctx: DetectorContext, { worker, opened }: Child) {
   const over = new AbortController();
   const settled = opened.then(
     () => over.abort(),
@@ -201,34 +204,40 @@ async function stopUnlessOpen(ctx: Room, { worker, opened }: Child) {
 }
 
 const unavailable = (why: string, waitMs = FIRST_PAUSE_MS) =>
-  new AppError("detector_unavailable", `The detector is not available: ${why}`, { retryAfterSeconds: waitMs / 1000 });
+  new AppError("detector_unavailable", `The detector is not available: ${why}. Try again later`, {
+    retryAfterSeconds: waitMs / 1000,
+  });
 
-async function tryOnce(ctx: Room, state: State, ask: Ask): Promise<Scored | typeof DIED> {
-  ask.signal.throwIfAborted();
+async function scoreOnce(
+  ctx: DetectorContext,
+  state: DetectorState,
+  request: ScoreRequest,
+): Promise<Scored | typeof DIED> {
+  request.signal.throwIfAborted();
   const child = open(ctx, state);
   await child.opened;
   const late = AbortSignal.timeout(ctx.config.detect.timeout_ms);
   let status: number;
   let body: unknown;
   try {
-    const query = new URLSearchParams({ models: ask.models.join(), robustness: ask.robustness ? "1" : "0" });
+    const query = new URLSearchParams({ models: request.models.join(), robustness: request.robustness ? "1" : "0" });
     const response = await fetch(`http://detector/score?${query}`, {
       method: "POST",
-      body: ask.bytes,
+      body: request.bytes,
       unix: child.worker.socketPath,
-      signal: AbortSignal.any([ask.signal, late]),
+      signal: AbortSignal.any([request.signal, late]),
     });
     status = response.status;
     body = await response.json();
   } catch {
-    ask.signal.throwIfAborted();
-    if (state.child === child) state.child = undefined; // nobody else goes there
-    void child.worker.stop("it did not answer"); // another takes its place meanwhile
+    request.signal.throwIfAborted();
+    if (state.child === child) state.child = undefined; // no further request goes there
+    void child.worker.stop("no answer"); // the next request starts another
     return DIED;
   }
   if (status === 200) return answerOf(ctx, Scored.safeParse(body));
   if (status !== 422)
-    throw new AppError("all_models_failed", "The detector failed on this file; its log has the details");
+    throw new AppError("all_models_failed", "The detector failed on this file; the server's log has the details");
   const refused = answerOf(ctx, Refused.safeParse(body));
   throw new AppError(CODES[refused.code], refused.error);
 }
@@ -240,8 +249,11 @@ const CODES = {
   UNKNOWN_MODEL: "unknown_model",
 } as const;
 
-function answerOf<T>(ctx: Room, parsed: { success: true; data: T } | { success: false; error: Error }): T {
+function answerOf<T>(ctx: DetectorContext, parsed: { success: true; data: T } | { success: false; error: Error }): T {
   if (parsed.success) return parsed.data;
   ctx.log.error("the detector gave an answer outside its protocol", { error: parsed.error });
-  throw new AppError("all_models_failed", "The detector gave an answer that cannot be understood");
+  throw new AppError(
+    "all_models_failed",
+    "The detector gave an answer outside its protocol; the server's log has the details",
+  );
 }

@@ -5,8 +5,8 @@ import { durable } from "../../platform/db/db.ts";
 import type { Gpu } from "../../platform/machine/hardware.ts";
 import * as cost from "../cost/service.ts";
 import * as gpu from "../gpu/service.ts";
-import * as jobs from "../training_jobs/service.ts";
 import * as moves from "../training_jobs/state/moves.ts";
+import { currentJob } from "../training_jobs/state/rows.ts";
 import * as energy from "./service.ts";
 import { powerReadings } from "./table.ts";
 
@@ -29,7 +29,7 @@ const card = (index: number, powerWatts: number | null): Gpu => ({
   driverVersion: "1",
 });
 
-/** One card whose power is `card.watts`; time passes when told. */
+/** One card with the power `card.watts`; the clock moves only by `after`. */
 async function oneCard(dir?: string) {
   const clock = fakeClock();
   const app = await jobsApp({ clock, ...(dir === undefined ? {} : { dir }) });
@@ -49,7 +49,7 @@ async function oneCard(dir?: string) {
     async begin() {
       const id = await app.job();
       await lease(id);
-      app.moves(id, ["place", "run"], { runSince: clock.now() });
+      app.moves(id, ["provision", "run"], { runSince: clock.now() });
       return id;
     },
     async after(ms: number) {
@@ -60,7 +60,7 @@ async function oneCard(dir?: string) {
   };
 }
 
-test("a job shows the energy it used, up to its end", async () => {
+test("a job shows its energy up to its end", async () => {
   const on = await oneCard();
   const id = await on.begin();
   expect((await on.app.get(id)).energy_wh).toBeNull();
@@ -69,14 +69,14 @@ test("a job shows the energy it used, up to its end", async () => {
   on.seen.watts = 500;
   await on.after(36_000); // 36 s × 400 W = 4 Wh
   expect((await on.app.get(id)).energy_wh).toBe(7);
-  on.clock.advance(7_200); // 7.2 s × 500 W = 1 Wh, before anybody reads again
+  on.clock.advance(7_200); // 7.2 s × 500 W = 1 Wh, before the next reading
   moves.fail(on.app.ctx, id, { code: "timeout", message: "late", param: null });
   expect((await on.app.get(id)).energy_wh).toBe(8);
   await on.after(36_000);
   expect((await on.app.get(id)).energy_wh).toBe(8);
 }, 60_000);
 
-test("the driver is not asked while no job runs on a card, and a card that does not tell adds nothing", async () => {
+test("the driver is not read while no job runs on a GPU, and a GPU that reports no power adds nothing", async () => {
   const on = await oneCard();
   await on.after(10_000);
   expect(on.seen.asked).toBe(0);
@@ -89,7 +89,7 @@ test("the driver is not asked while no job runs on a card, and a card that does 
   expect((await on.app.get(id)).energy_wh).toBe(2);
 }, 60_000);
 
-test("a card's power is shared by those at work on it, and then tells nothing about its type", async () => {
+test("the power of a GPU is shared by the jobs at work on it, and then does not count for its type", async () => {
   const on = await oneCard();
   const [a, b] = [await on.begin(), await on.begin()];
   await on.after(36_000);
@@ -104,8 +104,8 @@ test("a card's power is shared by those at work on it, and then tells nothing ab
     ["x", 100],
     ["y", 50],
   ]);
-  expect(energy.drawnBy("a", holders, watts)).toEqual({ watts: 150, alone: false });
-  expect(energy.drawnBy("c", holders, watts)).toBeUndefined();
+  expect(energy.powerOf("a", holders, watts)).toEqual({ watts: 150, alone: false });
+  expect(energy.powerOf("c", holders, watts)).toBeUndefined();
 }, 60_000);
 
 test("after ten minutes the measured power is the price of this machine", async () => {
@@ -120,7 +120,7 @@ test("after ten minutes the measured power is the price of this machine", async 
   expect(cost.rateFor(on.app.ctx, "local", "H100")).toBe(844_087); // 0.3 × 0.15 + …
 }, 60_000);
 
-test("wherever it is killed, a reading is whole or not there, in the job and in the type alike", async () => {
+test("wherever the server is killed, a reading is whole or missing, in the job and in the type alike", async () => {
   const crashes = await atEveryFailpoint(async (attempt) => {
     const on = await oneCard();
     const id = await on.begin();
@@ -130,8 +130,8 @@ test("wherever it is killed, a reading is whole or not there, in the job and in 
     await on.app.close();
     opened.pop();
     const after = await oneCard(on.app.dir);
-    moves.interrupted(after.app.ctx);
-    const kept = jobs.current(after.app.ctx, id)?.energyJoules;
+    moves.requeueInterrupted(after.app.ctx);
+    const kept = currentJob(after.app.ctx.db, id)?.energyJoules;
     expect([3_000, 6_000]).toContain(kept ?? 0);
     expect(after.joules() ?? null).toBe(kept ?? null);
     await after.app.close().then(after.app.remove);
@@ -140,7 +140,7 @@ test("wherever it is killed, a reading is whole or not there, in the job and in 
   expect(crashes).toBeGreaterThan(1);
 }, 120_000);
 
-test("what was read is there after a restart, and the next run adds to it", async () => {
+test("the energy survives a restart, and the next run adds to it", async () => {
   const on = await oneCard();
   const id = await on.begin();
   await on.after(36_000);
@@ -148,10 +148,10 @@ test("what was read is there after a restart, and the next run adds to it", asyn
   opened.pop();
   const again = await oneCard(on.app.dir);
   again.clock.advance(3_600_000);
-  moves.interrupted(again.app.ctx); // the server was gone for an hour
+  moves.requeueInterrupted(again.app.ctx); // the server was gone for an hour
   expect((await again.app.get(id)).energy_wh).toBe(3);
   await again.lease(id);
-  again.app.moves(id, ["place", "run"], { runSince: again.clock.now() });
+  again.app.moves(id, ["provision", "run"], { runSince: again.clock.now() });
   await again.after(12_000);
   expect((await again.app.get(id)).energy_wh).toBe(4);
 }, 60_000);

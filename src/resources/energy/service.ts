@@ -1,6 +1,6 @@
 /**
- * The energy that jobs use, from the power that their cards report. Each reading is one commit with what it adds, so a
- * kill costs the seconds since the last one and counts none twice. A card that does not tell its power adds nothing.
+ * The energy of jobs, from the power that their GPUs report. Each reading is one commit with its energy, so a kill loses
+ * the seconds since the last reading and counts none twice. A GPU that reports no power adds nothing.
  */
 import { and, eq, isNotNull, ne, sql } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
@@ -13,7 +13,7 @@ import { powerReadings } from "./table.ts";
 
 const onCards = and(isNotNull(trainingJobs.runSince), ne(trainingJobs.gpuType, "cpu"));
 
-/** One reading for every job that runs on a card. Nobody is asked where none does. */
+/** Reads once for every job that runs on a GPU. If no job does, the GPUs are not read. */
 export async function sample(ctx: Ctx): Promise<void> {
   if (!ctx.db.select({ id: trainingJobs.id }).from(trainingJobs).where(onCards).get()) return;
   const watts = new Map((await gpu.devices(ctx)).map(({ id, powerWatts }) => [id, powerWatts]));
@@ -21,20 +21,21 @@ export async function sample(ctx: Ctx): Promise<void> {
     const holders = gpu.holders(ctx);
     const now = ctx.clock.now();
     for (const job of tx.select().from(trainingJobs).where(onCards).all()) {
-      const drawn = drawnBy(job.id, holders, watts);
-      if (drawn) count(tx, job, drawn, { at: runTime(ctx, job.id), now });
+      const power = powerOf(job.id, holders, watts);
+      if (power) addEnergy(tx, job, power, { at: runTime(ctx, job.id), now });
     }
   });
 }
 
-type Drawn = { watts: number; alone: boolean };
+/** `alone`: no other holder has memory on its GPUs. */
+type Power = { watts: number; alone: boolean };
 
-/** Undefined: it holds no card, or one of its cards does not tell. A card's power is shared by those at work on it. */
-export function drawnBy(
+/** Holders that are at work on a GPU share its power. Undefined without a GPU, or if one of its GPUs reports no power. */
+export function powerOf(
   holder: string,
   holders: readonly gpu.Holder[],
   watts: ReadonlyMap<string, number | null>,
-): Drawn | undefined {
+): Power | undefined {
   const own = holders.filter((each) => each.holder === holder);
   let total = 0;
   let alone = true;
@@ -49,7 +50,7 @@ export function drawnBy(
 }
 
 /** `at`: in the time of the job's run. */
-function count(tx: Tx, job: JobRow, { watts, alone }: Drawn, { at, now }: { at: number; now: number }) {
+function addEnergy(tx: Tx, job: JobRow, { watts, alone }: Power, { at, now }: { at: number; now: number }) {
   const { counted, joules, ms } = read(job, watts, at);
   tx.update(trainingJobs).set(counted).where(eq(trainingJobs.id, job.id)).run();
   if (!alone || ms === 0) return;
@@ -67,10 +68,10 @@ function count(tx: Tx, job: JobRow, { watts, alone }: Drawn, { at, now }: { at: 
     .run();
 }
 
-/** What the end of a run adds, to go into the job's row with it. */
+/** Columns of the job's row at the end of a run. */
 export const atEnd = (job: JobRow, to: number) => closed(job, to);
 
-/** Mean watts of one device at work, by type: of those that were measured for long enough. */
+/** Mean watts of one device at work, by type. Types without enough measurements are left out. */
 export function measuredWatts(ctx: Pick<Ctx, "db">): Map<string, number> {
   const rows = ctx.db.select().from(powerReadings).all();
   return new Map(

@@ -1,9 +1,10 @@
 import type { Ctx } from "../../context.ts";
-import { describeMachine, type Gpu, listGpus } from "../../platform/machine/hardware.ts";
+import { MIB } from "../../lib/units.ts";
+import { describeMachine, type Gpu } from "../../platform/machine/hardware.ts";
 import type { Device } from "./policy.ts";
 
-/** A device with what its driver says of it. */
-export type Seen = Device & {
+/** A device with the figures of its driver. */
+export type DeviceReading = Device & {
   uuid: string | null;
   name: string;
   totalBytes: number;
@@ -14,88 +15,88 @@ export type Seen = Device & {
 };
 
 export type Probe = () => Promise<Gpu[]>;
-/** Bytes leased on a device now, and whether one of its holders has yet to fill what it leased. */
+/** Bytes that are leased on a device now. `unsettled`: a holder has not filled its lease yet. */
 export type Leased = (device: string) => { bytes: number; unsettled: boolean };
 
-type Look = { devices: Seen[] | undefined; at: number; asking: Promise<void> | undefined; probe: Probe };
-
-const FIGURES_MS = 2_000;
-const PATIENCE_MS = 2_000; // a driver that hangs costs a caller this, and the last known figures
-const MIB = 1_048_576;
-
-const looks = new WeakMap<Ctx["db"], Look>();
-const lookOf = (ctx: Ctx): Look => {
-  const look = looks.get(ctx.db) ?? {
-    devices: undefined,
-    at: Number.NEGATIVE_INFINITY,
-    asking: undefined,
-    probe: listGpus,
-  };
-  looks.set(ctx.db, look);
-  return look;
+export type Inventory = {
+  /** Undefined: the devices were never listed. */
+  devices: DeviceReading[] | undefined;
+  /** Time of the last listing, successful or not. */
+  at: number;
+  listing: Promise<void> | undefined;
+  readonly probe: Probe;
 };
 
-/** These are the cards from now on. */
+export const newInventory = (probe: Probe): Inventory => ({
+  devices: undefined,
+  at: Number.NEGATIVE_INFINITY,
+  listing: undefined,
+  probe,
+});
+
+const FIGURES_MS = 2_000;
+const DRIVER_TIMEOUT_MS = 2_000; // after this the caller gets the last known figures
+
+/** From now on `probe` lists the cards, and nothing is known of them yet. */
 export function probeWith(ctx: Ctx, probe: Probe) {
-  looks.delete(ctx.db);
-  lookOf(ctx).probe = probe;
+  ctx.state.gpu.inventory = newInventory(probe);
 }
 
-/** As last seen, without waiting: none until the first look is over. What is older than two seconds is looked at anew. */
-export function devicesKnown(ctx: Ctx, leased: Leased): Seen[] {
-  const look = lookOf(ctx);
-  if (isOld(ctx, look)) look.asking ??= ask(ctx, look, leased);
-  return look.devices ?? [];
+/** The last figures, at once: none before the first listing. Figures older than two seconds start a new listing. */
+export function devicesKnown(ctx: Ctx, leased: Leased): DeviceReading[] {
+  const { inventory } = ctx.state.gpu;
+  if (isOld(ctx, inventory)) inventory.listing ??= listDevices(ctx, inventory, leased);
+  return inventory.devices ?? [];
 }
 
-/** What is there, as last seen: at once when it was ever seen, while a new look is under way. */
-export async function devicesSeen(ctx: Ctx, leased: Leased): Promise<Seen[]> {
-  const look = lookOf(ctx);
-  return look.devices === undefined ? await devicesFresh(ctx, leased) : devicesKnown(ctx, leased);
+/** The last figures, at once; waits only for the first listing. */
+export async function devicesSeen(ctx: Ctx, leased: Leased): Promise<DeviceReading[]> {
+  const { inventory } = ctx.state.gpu;
+  return inventory.devices === undefined ? await devicesFresh(ctx, leased) : devicesKnown(ctx, leased);
 }
 
-/** Not older than two seconds, unless the driver hangs. */
-export async function devicesFresh(ctx: Ctx, leased: Leased): Promise<Seen[]> {
-  const look = lookOf(ctx);
-  if (isOld(ctx, look)) {
-    look.asking ??= ask(ctx, look, leased);
+/** Figures that are at most two seconds old, unless the driver hangs. */
+export async function devicesFresh(ctx: Ctx, leased: Leased): Promise<DeviceReading[]> {
+  const { inventory } = ctx.state.gpu;
+  if (isOld(ctx, inventory)) {
+    inventory.listing ??= listDevices(ctx, inventory, leased);
     const answered = new AbortController();
-    await Promise.race([look.asking, ctx.clock.sleep(PATIENCE_MS, answered.signal)]);
+    await Promise.race([inventory.listing, ctx.clock.sleep(DRIVER_TIMEOUT_MS, answered.signal)]);
     answered.abort();
   }
-  return look.devices ?? [mainMemory(ctx)];
+  return inventory.devices ?? [mainMemory(ctx)];
 }
 
-const isOld = (ctx: Ctx, look: Look) => ctx.clock.now() - look.at >= FIGURES_MS;
+const isOld = (ctx: Ctx, inventory: Inventory) => ctx.clock.now() - inventory.at >= FIGURES_MS;
 
-async function ask(ctx: Ctx, look: Look, leased: Leased): Promise<void> {
+async function listDevices(ctx: Ctx, inventory: Inventory, leased: Leased): Promise<void> {
   try {
-    const before = new Map(look.devices?.map(({ id }) => [id, leased(id).bytes]));
-    const gpus = await look.probe();
-    const had = look.devices?.some(({ uuid }) => uuid !== null) ?? false;
-    // Cards do not vanish: an empty answer after a good one is a driver in trouble.
+    const before = new Map(inventory.devices?.map(({ id }) => [id, leased(id).bytes]));
+    const gpus = await inventory.probe();
+    const had = inventory.devices?.some(({ uuid }) => uuid !== null) ?? false;
+    // Cards do not vanish: an empty list after a good one is an error of the driver.
     if (gpus.length > 0)
-      look.devices = gpus.map((gpu) => seenGpu(ctx, gpu, foreignOf(gpu, look.devices, before, leased)));
-    else if (!had) look.devices = [mainMemory(ctx)];
+      inventory.devices = gpus.map((gpu) => readingOf(ctx, gpu, foreignOf(gpu, inventory.devices, before, leased)));
+    else if (!had) inventory.devices = [mainMemory(ctx)];
   } catch (error) {
     ctx.log.warn("the GPUs could not be listed", { error });
   }
-  look.at = ctx.clock.now(); // after a failure too: a broken driver is not asked on every request
-  look.asking = undefined;
+  inventory.at = ctx.clock.now(); // after a failure too: a broken driver is not called on every request
+  inventory.listing = undefined;
 }
 
 /**
- * Used, less what we lease. A release during the look counts as if it came after. While a holder has not filled its
- * lease, foreign memory hides behind it, so the last figure stands.
+ * Used memory less our leases. A release during the listing counts as if it came after. While a holder has not filled
+ * its lease, foreign memory cannot be seen, so the last figure is kept.
  */
-function foreignOf(gpu: Gpu, known: Seen[] | undefined, before: Map<string, number>, leased: Leased): number {
+function foreignOf(gpu: Gpu, known: DeviceReading[] | undefined, before: Map<string, number>, leased: Leased): number {
   const { bytes, unsettled } = leased(gpu.uuid);
   const now = Math.max(0, gpu.memoryUsedMib * MIB - Math.max(bytes, before.get(gpu.uuid) ?? 0));
   const last = known?.find(({ id }) => id === gpu.uuid)?.foreignBytes ?? 0;
   return unsettled ? Math.max(now, last) : now;
 }
 
-const seenGpu = (ctx: Ctx, gpu: Gpu, foreignBytes: number): Seen => ({
+const readingOf = (ctx: Ctx, gpu: Gpu, foreignBytes: number): DeviceReading => ({
   id: gpu.uuid,
   index: gpu.index,
   uuid: gpu.uuid,
@@ -110,10 +111,10 @@ const seenGpu = (ctx: Ctx, gpu: Gpu, foreignBytes: number): Seen => ({
   powerWatts: gpu.powerWatts,
 });
 
-/** Without a GPU. Others' memory is not subtracted: the share leaves room for them, and weights are page cache. */
-function mainMemory(ctx: Ctx): Seen {
+/** For a machine without a GPU. Memory of other programs is not subtracted: `gpu.cpu_share` leaves room for it. */
+function mainMemory(ctx: Ctx): DeviceReading {
   const { cpuModel, memoryTotalBytes, memoryFreeBytes } = describeMachine();
-  const limit = process.constrainedMemory() || memoryTotalBytes; // a container's; 0 = none
+  const limit = process.constrainedMemory() || memoryTotalBytes; // the limit of a container; 0 = none
   const totalBytes = Math.floor(Math.min(memoryTotalBytes, limit) * ctx.config.gpu.cpu_share);
   return {
     id: "cpu",

@@ -1,5 +1,5 @@
 import { listGpus } from "../../platform/machine/hardware.ts";
-import type { Probe, Seen } from "./inventory.ts";
+import { newInventory } from "./inventory.ts";
 import type { Kind } from "./service.ts";
 
 /** The state of the memory ledger that lives in this process (`ctx.state.gpu`). */
@@ -12,9 +12,5 @@ export class GpuState {
   readonly settled = new Set<string>();
   /** Holders that have ended, until that is committed: on a full disk it may take more than one try. */
   readonly leaving = new Set<string>();
-  /** Devices as last seen; undefined: never looked. */
-  devices: Seen[] | undefined;
-  seenAt = Number.NEGATIVE_INFINITY;
-  asking: Promise<void> | undefined;
-  probe: Probe = listGpus;
+  inventory = newInventory(listGpus);
 }

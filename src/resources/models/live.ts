@@ -1,9 +1,10 @@
-import type { InspectorLine } from "./files/inspect.ts";
+import { Inspector } from "./files/inspector.ts";
 
 /** The state of models that lives in this process (`ctx.state.models`). */
 export class ModelsState {
   /** Path in the models folder → size and time of change when it was last seen. */
   readonly seen = new Map<string, string>();
-  /** Hashing a large file takes minutes, so a look at a file does not wait behind it. */
-  inspectors: { look: InspectorLine; hash: InspectorLine } | undefined;
+  readonly headers = new Inspector();
+  /** Hashing a large file takes minutes: a look at another file's header does not wait behind it. */
+  readonly hashes = new Inspector();
 }

@@ -11,9 +11,9 @@ import * as runs from "./service.ts";
 
 const OPEN = { public: true } as const;
 const LIKES = { perSecond: 0.5, burst: 10 };
-const ALL_LIKES = { perSecond: 100, burst: 200 }; // each is a commit: many clients together must not wear the disk out
+const ALL_LIKES = { perSecond: 100, burst: 200 }; // each like is a commit, so many clients together must not overload the disk
 
-/** Without a key. A run that is taken back is gone from here at once, and from caches after their time. */
+/** Needs no API key. An unpublished run disappears here at once, and from caches after MAX_AGE_SECONDS. */
 export const routes = (ctx: Ctx) => {
   const { rate_limit_per_second: perSecond, rate_limit_burst: burst } = ctx.config.public_runs;
   const reads = createLimiter(ctx.clock, { perSecond, burst }, `More than ${perSecond} requests a second`);
@@ -55,7 +55,7 @@ export const routes = (ctx: Ctx) => {
         detail: describe(
           "Like a published run",
           { 200: PublicRun },
-          { ...OPEN, description: "Counts once for each address, however often it is sent." },
+          { ...OPEN, description: "Counts once for each client address." },
         ),
       },
     );

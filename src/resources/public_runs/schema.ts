@@ -4,7 +4,7 @@ import { DateTime, isoOrNull, later } from "../../lib/schema.ts";
 import { isoTime } from "../../lib/time.ts";
 import { JOB_METHODS, STATUSES } from "../training_jobs/table.ts";
 
-/** All that a stranger may see of a job. */
+/** Everything that anyone may see of a published job. */
 export const PublicRun = later(() =>
   z
     .object({
@@ -17,17 +17,17 @@ export const PublicRun = later(() =>
       like_count: z.int(),
       base_model: z.string().nullable().describe("Null for custom jobs"),
       current_step: z.int(),
-      total_steps: z.int().describe("0: not known"),
+      total_steps: z.int().describe("0 if unknown"),
       started_at: DateTime.nullable(),
       completed_at: DateTime.nullable(),
-      duration_seconds: z.number().describe("From its start to its end, or to its last word; 0 before it starts"),
+      duration_seconds: z.number().describe("From the start to the end, or to the last update; 0 before the start"),
       published_at: DateTime,
       hub_repo_url: z.string().nullable(),
       tracker_run_url: z.string().nullable(),
       headline_metric: z
         .object({ key: z.string(), latest: z.number(), first: z.number(), delta: z.number(), step: z.int() })
         .nullable()
-        .describe("The metric that tells the method's progress; `step` is that of `latest`"),
+        .describe("The metric that shows the progress of the method; `step` is the step of `latest`"),
     })
     .meta({ id: "PublicRun" }),
 );
@@ -47,12 +47,12 @@ export type PublicRunList = z.infer<typeof PublicRunList>;
 
 export const PublicRunsQuery = z.object({
   limit: PageQuery.shape.limit,
-  cursor: z.string().optional().describe("An instant: runs that were published strictly before it"),
-  before: z.string().optional().describe("The same as cursor"),
+  cursor: z.string().optional().describe("A time: lists runs that were published before it"),
+  before: z.string().optional().describe("Another name of cursor"),
 });
 export type PublicRunsQuery = z.infer<typeof PublicRunsQuery>;
 
-/** The columns that are read, and no others: what is not here cannot be shown by mistake. */
+/** Only these columns are read, so no other can be shown by mistake. */
 export type RunRow = {
   id: string;
   outputName: string;
@@ -84,8 +84,8 @@ export const present = (row: RunRow, headline: PublicRun["headline_metric"]): Pu
   started_at: isoOrNull(row.startedAt),
   completed_at: isoOrNull(row.completedAt),
   duration_seconds: row.startedAt === null ? 0 : Math.max(0, (row.completedAt ?? row.updatedAt) - row.startedAt) / 1000,
-  published_at: isoTime(row.publishedAt ?? 0), // the queries take published ones alone
-  hub_repo_url: null, // nothing is pushed to a hub yet
+  published_at: isoTime(row.publishedAt ?? 0), // the queries read only published jobs
+  hub_repo_url: null, // Verk pushes nothing to a hub yet
   tracker_run_url: row.trackerRunUrl,
   headline_metric: headline,
 });

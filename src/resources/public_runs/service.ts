@@ -1,13 +1,11 @@
-/** What strangers see: jobs that were published, of workspaces that are active. */
+/** Published jobs of active workspaces, which anyone may see. */
 import { createHmac } from "node:crypto";
 import { and, desc, eq, isNotNull, lt, type SQL, sql } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { AppError } from "../../lib/errors.ts";
-import { oncePer } from "../../lib/once_per.ts";
 import { isoTime } from "../../lib/time.ts";
 import { HEADLINE_METRIC } from "../../lib/training/metrics.ts";
 import { type Db, prepared, write } from "../../platform/db/db.ts";
-import type { SecretBox } from "../../platform/secrets.ts";
 import { trainingJobs } from "../training_jobs/table.ts";
 import { workspaces } from "../workspaces/table.ts";
 import { type PublicRun, type PublicRunList, type PublicRunsQuery, present, type RunRow } from "./schema.ts";
@@ -29,20 +27,21 @@ const published = (db: Db, where: SQL | undefined) =>
     .where(and(isNotNull(publishedAt), eq(trainingJobs.publish, true), eq(workspaces.status, "active"), where))
     .orderBy(desc(publishedAt));
 
-/** Newest first, strictly before the cursor. No two were published at the same instant, so no page loses one. */
+/** Newest first, strictly before the cursor. Times of publication are unique, so no page skips a run. */
 export function list(ctx: Ctx, query: PublicRunsQuery): PublicRunList {
   const cursor = query.cursor ?? query.before;
-  const before = cursor === undefined ? undefined : instantOf(cursor, query.cursor === undefined ? "before" : "cursor");
+  const before =
+    cursor === undefined ? undefined : millisecondsOf(cursor, query.cursor === undefined ? "before" : "cursor");
   if (!ctx.config.public_runs.enabled) return { object: "list", data: [], has_more: false, next_cursor: null };
   const rows = published(ctx.db, before === undefined ? undefined : lt(publishedAt, before))
     .limit(query.limit + 1)
     .all();
-  const shown = rows.slice(0, query.limit);
+  const runs = rows.slice(0, query.limit);
   const has_more = rows.length > query.limit;
-  const last = shown.at(-1)?.publishedAt;
+  const last = runs.at(-1)?.publishedAt;
   return {
     object: "list",
-    data: shown.map((row) => shownRun(ctx, row)),
+    data: runs.map((row) => presentRun(ctx, row)),
     has_more,
     next_cursor: has_more && typeof last === "number" ? isoTime(last) : null,
   };
@@ -50,23 +49,23 @@ export function list(ctx: Ctx, query: PublicRunsQuery): PublicRunList {
 
 const INSTANT = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.(\d+))?(?:Z|[+-]\d\d:\d\d)$/;
 
-/** In milliseconds, rounded up: what lies in the same millisecond before a finer instant is before it. */
-export function instantOf(text: string, param = "cursor"): number {
-  const spaced = text.replace(" ", "+"); // an offset whose plus sign was not encoded
+/** Milliseconds, rounded up: a run in the same millisecond as a finer cursor counts as before it. */
+export function millisecondsOf(text: string, param = "cursor"): number {
+  const spaced = text.replace(" ", "+"); // the plus sign of an offset may not be encoded
   const fraction = INSTANT.exec(spaced)?.[1];
   const ms = INSTANT.test(spaced) ? Date.parse(spaced) : Number.NaN;
   if (Number.isNaN(ms))
-    throw new AppError("invalid_cursor", `${param}: expected an instant such as 2026-01-31T12:00:00.000Z`, { param });
+    throw new AppError("invalid_cursor", `${param}: must be a time such as 2026-01-31T12:00:00.000Z`, { param });
   return /[1-9]/.test(fraction?.slice(3) ?? "") ? ms + 1 : ms;
 }
 
 export function mustGet(ctx: Ctx, runId: string): PublicRun {
   const row = ctx.config.public_runs.enabled ? published(ctx.db, eq(id, runId)).get() : undefined;
   if (!row) throw new AppError("resource_not_found", `No public run ${runId.slice(0, 80)}`, { param: "id" });
-  return shownRun(ctx, row);
+  return presentRun(ctx, row);
 }
 
-const shownRun = (ctx: Ctx, row: RunRow) => present(row, headlineOf(ctx, row));
+const presentRun = (ctx: Ctx, row: RunRow) => present(row, headlineOf(ctx, row));
 
 type Point = { step: number; value: number };
 const endOf = (order: "ASC" | "DESC") =>
@@ -89,12 +88,12 @@ function headlineOf({ db }: Ctx, row: RunRow): PublicRun["headline_metric"] {
   return { key, latest: latest.value, first: first.value, delta: latest.value - first.value, step: latest.step };
 }
 
-const likesKeyOf = oncePer((secrets: SecretBox) => secrets.derive("public-run-likes"));
-
-/** One like for each run and client, however often it is sent. `client` is kept as a hash that says nothing of it. */
+/** One like for each run and client. Only a keyed hash of `client` is stored, which does not reveal the address. */
 export function like(ctx: Ctx, runId: string, client: string): PublicRun {
   mustGet(ctx, runId);
-  const hash = createHmac("sha256", likesKeyOf(ctx.secrets)).update(`${runId} ${client}`).digest("base64url");
+  const hash = createHmac("sha256", ctx.secrets.derive("public-run-likes"))
+    .update(`${runId} ${client}`)
+    .digest("base64url");
   write(ctx.db, (tx) => {
     const row = { jobId: runId, client: hash, createdAt: ctx.clock.now() };
     const added = tx.insert(publicRunLikes).values(row).onConflictDoNothing().returning().all();

@@ -1,5 +1,6 @@
 import { afterAll, expect, test } from "bun:test";
 import { fakeClock, testApp } from "../../../test/harness.ts";
+import { RegionsState } from "./live.ts";
 import * as regions from "./service.ts";
 
 const H200 = { type: "H200" };
@@ -30,7 +31,7 @@ test("the list pages like every other", async () => {
 });
 
 test("GPUs are asked for once a minute, and equal ones are named once", async () => {
-  const ctx = { ...app.ctx };
+  const ctx = { ...app.ctx, state: { ...app.ctx.state, regions: new RegionsState() } };
   let asked = 0;
   const probe = async () => {
     asked++;
@@ -45,7 +46,7 @@ test("GPUs are asked for once a minute, and equal ones are named once", async ()
 });
 
 test("a driver that hangs delays the answer by two seconds at most, and is not asked twice at once", async () => {
-  const ctx = { ...app.ctx };
+  const ctx = { ...app.ctx, state: { ...app.ctx.state, regions: new RegionsState() } };
   let asked = 0;
   const driver = Promise.withResolvers<(typeof H200)[]>();
   const probe = () => {
@@ -62,7 +63,7 @@ test("a driver that hangs delays the answer by two seconds at most, and is not a
 });
 
 test("a driver that fails leaves the last answer standing", async () => {
-  const ctx = { ...app.ctx };
+  const ctx = { ...app.ctx, state: { ...app.ctx.state, regions: new RegionsState() } };
   await regions.mustGet(ctx, "local", async () => [H200]);
   clock.advance(60_001);
   const broken = () => Promise.reject(new Error("driver mismatch"));

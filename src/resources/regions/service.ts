@@ -5,12 +5,11 @@ import { listGpus } from "../../platform/machine/hardware.ts";
 import type { Region } from "./schema.ts";
 
 type Probe = () => Promise<readonly { type: string }[]>;
-type Seen = { types: string[]; at: number; asking: Promise<void> | undefined };
 
 const KEEP_MS = 60_000;
-const PATIENCE_MS = 2_000;
+const DRIVER_TIMEOUT_MS = 2_000;
 
-/** Every region: so far this machine. */
+/** This machine is the only region. */
 export async function list(ctx: Ctx, query: PageQuery, probe: Probe = listGpus) {
   const all = [await local(ctx, probe)];
   if (query.after !== undefined && all.every((region) => region.id !== query.after))
@@ -20,7 +19,10 @@ export async function list(ctx: Ctx, query: PageQuery, probe: Probe = listGpus) 
 }
 
 export async function mustGet(ctx: Ctx, id: string, probe: Probe = listGpus): Promise<Region> {
-  if (id !== "local") throw new AppError("resource_not_found", `No region ${id.slice(0, 80)}`, { param: "id" });
+  if (id !== "local")
+    throw new AppError("resource_not_found", `No region ${id.slice(0, 80)}: GET /v1/regions lists them`, {
+      param: "id",
+    });
   return await local(ctx, probe);
 }
 
@@ -33,30 +35,28 @@ const local = async (ctx: Ctx, probe: Probe): Promise<Region> => ({
   gpu_types: await gpuTypes(ctx, probe),
 });
 
-const known = new WeakMap<Ctx, Seen>();
-
 /**
- * Asked at most once a minute, by one child at a time. A driver that hangs costs the caller two seconds and the
- * last known answer, never the request.
+ * The driver is called at most once a minute, by one child at a time. A driver that hangs costs the caller two seconds
+ * and the last known answer, never the request.
  */
 async function gpuTypes(ctx: Ctx, probe: Probe): Promise<string[]> {
-  const seen: Seen = known.get(ctx) ?? { types: [], at: Number.NEGATIVE_INFINITY, asking: undefined };
-  known.set(ctx, seen);
-  if (ctx.clock.now() - seen.at < KEEP_MS) return seen.types;
-  seen.asking ??= ask(ctx, seen, probe);
+  const { regions } = ctx.state;
+  if (ctx.clock.now() - regions.listedAt < KEEP_MS) return regions.gpuTypes;
+  regions.listing ??= listTypes(ctx, probe);
   const answered = new AbortController();
-  await Promise.race([seen.asking, ctx.clock.sleep(PATIENCE_MS, answered.signal)]);
+  await Promise.race([regions.listing, ctx.clock.sleep(DRIVER_TIMEOUT_MS, answered.signal)]);
   answered.abort();
-  return seen.types;
+  return regions.gpuTypes;
 }
 
-async function ask(ctx: Ctx, seen: Seen, probe: Probe): Promise<void> {
+async function listTypes(ctx: Ctx, probe: Probe): Promise<void> {
+  const { regions } = ctx.state;
   try {
     const gpus = await probe();
-    seen.types = [...new Set(gpus.map((gpu) => gpu.type))].sort();
+    regions.gpuTypes = [...new Set(gpus.map((gpu) => gpu.type))].sort();
   } catch (error) {
     ctx.log.warn("the GPUs could not be listed", { error });
   }
-  seen.at = ctx.clock.now(); // after a failure too: a broken driver is not asked on every request
-  seen.asking = undefined;
+  regions.listedAt = ctx.clock.now(); // after a failure too: a broken driver is not called on every request
+  regions.listing = undefined;
 }

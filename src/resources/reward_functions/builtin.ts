@@ -1,4 +1,4 @@
-/** The ready rewards as reward functions that every workspace has. Their name is their id. */
+/** Built-in rewards, which every workspace has. The id of a built-in reward is its name. */
 import { z } from "zod";
 import type { Ctx } from "../../context.ts";
 import { deepest, type Issue } from "../../http/answer/issues.ts";
@@ -37,7 +37,7 @@ const recordOf = (ctx: Ctx, name: string, reward: LibraryReward): RewardFunction
   created_at: null,
 });
 
-/** Each has one function, whose parameters stand in one line. */
+/** Each has one function, with its parameters in one line. */
 function entrypointsOf(source: string): RewardFunction["entrypoints"] {
   const lines = source.split("\n");
   const at = lines.findIndex((line) => line.startsWith("def reward("));
@@ -45,7 +45,7 @@ function entrypointsOf(source: string): RewardFunction["entrypoints"] {
   return signature === undefined ? [] : [{ name: "reward", signature, form: "batch", is_async: false, line: at + 1 }];
 }
 
-/** As the reward wants them, defaults filled in. `at` is a pointer to them. */
+/** The params with defaults filled in. `at`: JSON pointer for errors. */
 export function checkedParams(
   { reward }: Builtin,
   params: Record<string, unknown>,
@@ -56,11 +56,7 @@ export function checkedParams(
   const [first] = result.error.issues as Issue[];
   const issue = first && deepest(first);
   const path = (issue?.path ?? []).map(String);
-  throw new AppError(
-    "schema",
-    `params${path.map((each) => `.${each}`).join("")}: ${issue?.message ?? "does not fit"}`,
-    {
-      param: [at, ...path].join("/"),
-    },
-  );
+  throw new AppError("schema", `params${path.map((each) => `.${each}`).join("")}: ${issue?.message ?? "is invalid"}`, {
+    param: [at, ...path].join("/"),
+  });
 }

@@ -1,4 +1,4 @@
-/** From what a caller names to code that can be run: for runs, and for jobs that keep it. */
+/** Resolves the rewards that a caller names to code, for runs and for jobs. */
 import type { Ctx } from "../../context.ts";
 import { AppError } from "../../lib/errors.ts";
 import type { Language } from "../../lib/rewards/contract.ts";
@@ -11,18 +11,28 @@ import type { RewardFunctionRow } from "./table.ts";
 
 /** The name of a part whose code comes with the request. */
 export const INLINE = "reward";
-export type RewardSource = { source: string; language?: Language | undefined; params?: Record<string, unknown> };
+/** `languageField`: the field of the request that sets the language; `language` by default. */
+export type RewardSource = {
+  source: string;
+  language?: Language | undefined;
+  languageField?: string;
+  params?: Record<string, unknown>;
+};
 
-type Asked = {
+type RewardRequest = {
   refs: readonly RewardRef[];
   source?: RewardSource | undefined;
   seed: number;
-  /** For one sample, whatever the functions say. */
+  /** For one sample; overrides the timeouts of the functions. */
   timeoutMs?: number | undefined;
 };
 
-/** Each part with its source, so that a later deletion changes nothing for whoever holds it. */
-export function resolveRewards(ctx: Ctx, workspaceId: string, { refs, source, seed, timeoutMs }: Asked): RewardPart[] {
+/** Each part has its source, so that a later deletion of the function changes nothing for the caller. */
+export function resolveRewards(
+  ctx: Ctx,
+  workspaceId: string,
+  { refs, source, seed, timeoutMs }: RewardRequest,
+): RewardPart[] {
   const own: RewardPart[] = source === undefined ? [] : [{ ...inline(source, seed), weight: 1 }];
   const named = refs.map((ref, i) => {
     const at = { id: `/reward_functions/${i}/id`, params: `/reward_functions/${i}/params` };
@@ -31,16 +41,16 @@ export function resolveRewards(ctx: Ctx, workspaceId: string, { refs, source, se
   return [...own, ...named].map((part) => (timeoutMs === undefined ? part : { ...part, timeoutMs }));
 }
 
-/** `at`: what an error names. */
-type One = RewardRef & { seed: number; at: { id: string; params: string } };
+/** `at`: params for errors. */
+type RefRequest = RewardRef & { seed: number; at: { id: string; params: string } };
 
-export function resolveOne(ctx: Ctx, workspaceId: string, one: One): RewardPart {
+export function resolveOne(ctx: Ctx, workspaceId: string, one: RefRequest): RewardPart {
   const { id, weight = 1, params = {}, seed, at } = one;
-  const ready = builtin(ctx, id);
-  if (ready) {
-    const { name, language } = ready.record;
-    const { running } = ready.reward;
-    const code = { language, source: ready.source, params: checkedParams(ready, params, at.params), seed, ...running };
+  const known = builtin(ctx, id);
+  if (known) {
+    const { name, language } = known.record;
+    const { running } = known.reward;
+    const code = { language, source: known.source, params: checkedParams(known, params, at.params), seed, ...running };
     return { name, code, weight };
   }
   const row = mustBeReady(mustFind(ctx, workspaceId, id, at.id), at.id);
@@ -50,28 +60,28 @@ export function resolveOne(ctx: Ctx, workspaceId: string, one: One): RewardPart 
 
 function mustBeReady(row: RewardFunctionRow, param: string): RewardFunctionRow {
   if (row.status === "ready") return row;
-  const why = row.error ? `: ${placed(row.error)}` : "";
-  throw new AppError("reward_invalid", `${row.name}@${row.version} cannot be run${why}. Upload it again, mended`, {
+  const why = row.error ? `: ${formatLocation(row.error)}` : "";
+  throw new AppError("reward_invalid", `${row.name}@${row.version} cannot be run${why}. Upload a fixed version`, {
     param,
   });
 }
 
-type Placed = { message: string; line: number | null; column: number | null };
+type Located = { message: string; line: number | null; column: number | null };
 
-/** `line 3, column 5: invalid syntax` */
-export function placed({ message, line, column }: Placed): string {
+/** Example: `line 3, column 5: invalid syntax` */
+export function formatLocation({ message, line, column }: Located): string {
   const at = [line === null ? [] : `line ${line}`, column === null ? [] : `column ${column}`].flat();
   return at.length === 0 ? message : `${at.join(", ")}: ${message}`;
 }
 
-function inline({ source, language, params = {} }: RewardSource, seed: number): Omit<RewardPart, "weight"> {
-  return { name: INLINE, code: { language: language ?? detected(source), source, params, seed } };
+function inline({ source, language, languageField = "language", params = {} }: RewardSource, seed: number) {
+  return { name: INLINE, code: { language: language ?? detected(source, languageField), source, params, seed } };
 }
 
-export function detected(source: string, param = "/language"): Language {
+/** `field` is named in the message; `param` is a JSON pointer to it, or its name in a form. */
+export function detected(source: string, field = "language", param = `/${field}`): Language {
   const language = detectLanguage(source);
   if (language) return language;
-  throw new AppError("schema", "language: cannot be told from the source: say python, typescript or javascript", {
-    param,
-  });
+  const message = `\`${field}\` could not be detected; set it to python, typescript or javascript`;
+  throw new AppError("schema", message, { param });
 }

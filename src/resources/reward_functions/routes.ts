@@ -8,7 +8,7 @@ import { describe } from "../../http/openapi.ts";
 import { asks } from "../../http/query.ts";
 import { Deleted } from "../../lib/schema.ts";
 import { builtins } from "./builtin.ts";
-import { leaving } from "./check.ts";
+import { callerSignal } from "./check.ts";
 import { resolveOne, resolveRewards } from "./resolve.ts";
 import { run } from "./run.ts";
 import * as schema from "./schema.ts";
@@ -22,9 +22,9 @@ const ListQuery = PageQuery.extend({
   latest: flag.default(false).describe("Only the newest version of each name"),
 });
 const FORM = "name, file (.py, .ts or .js, 1 MiB at most), language, description, timeout_seconds, metadata (JSON)";
-const UPLOAD = `Each upload under a name is its next version. The code is loaded in the sandbox: where that fails the version is
-kept as invalid, with line and column, and cannot be run. 200: the newest version of this name is the same code, and this is it.`;
-const RUN = `Each function runs in a sandboxed process of its own. What fails is an error of its sample, not of the run. Code that
+const UPLOAD = `Each upload under a name is its next version. The code is loaded in the sandbox. If that fails, the version is
+stored as invalid, with line and column, and cannot be run. 200: the newest version of this name has the same code and is returned.`;
+const RUN = `Each function runs in its own sandboxed process. A failure is an error of one sample, not of the run. Code that
 cannot be loaded is 422.`;
 
 export const routes = (ctx: Ctx) => {
@@ -57,7 +57,7 @@ export const routes = (ctx: Ctx) => {
       }),
     })
     .get("/library", () => ({ object: "list", data: builtins(ctx), has_more: false }), {
-      detail: describe("List the ready rewards", { 200: listOf(schema.RewardFunction, "RewardFunctionList") }),
+      detail: describe("List the built-in rewards", { 200: listOf(schema.RewardFunction, "RewardFunctionList") }),
     })
     .post(
       "/run",
@@ -71,7 +71,7 @@ export const routes = (ctx: Ctx) => {
           seed,
           timeoutMs: milliseconds(body.timeout_seconds),
         });
-        return run(ctx, { workspaceId, signal: leaving(ctx, request), parts, rows });
+        return run(ctx, { workspaceId, signal: callerSignal(ctx, request), parts, rows });
       },
       {
         ...takes(schema.RunRewards, ROWS_BODY),
@@ -83,14 +83,14 @@ export const routes = (ctx: Ctx) => {
       },
     )
     .get("/:id", ({ principal, params }) => functions.get(ctx, principal.workspaceId, params.id), {
-      detail: describe("Get a version by id or name@3, the newest by its name, or a ready reward", {
+      detail: describe("Get a version by id or name@3, the newest by name, or a built-in reward", {
         200: schema.RewardFunction,
       }),
     })
     .get(
       "/:id/source",
       ({ request, principal, params }) => functions.send(ctx, principal.workspaceId, params.id, request),
-      { detail: describe("Fetch the code as it was sent", { 200: "text/plain" }) },
+      { detail: describe("Get the code as it was uploaded", { 200: "text/plain" }) },
     )
     .delete(
       "/:id",
@@ -109,7 +109,7 @@ export const routes = (ctx: Ctx) => {
         const part = resolveOne(ctx, workspaceId, { id, params, seed, at: { id: "id", params: "/params" } });
         const timeoutMs = milliseconds(body.timeout_seconds);
         const parts = [timeoutMs === undefined ? part : { ...part, timeoutMs }];
-        return run(ctx, { workspaceId, signal: leaving(ctx, request), parts, rows });
+        return run(ctx, { workspaceId, signal: callerSignal(ctx, request), parts, rows });
       },
       {
         ...takes(schema.RunRewardFunction, ROWS_BODY),

@@ -13,19 +13,19 @@ export const RewardFunction = later(() =>
   z
     .object({
       object: z.literal("reward_function"),
-      id: z.string().describe("Of a ready reward: its name"),
+      id: z.string().describe("The id of a built-in reward is its name"),
       name: z.string(),
       version: z.int(),
-      builtin: z.boolean().describe("One of the ready rewards, which every workspace has"),
+      builtin: z.boolean().describe("True for built-in rewards, which every workspace has"),
       language: z.enum(LANGUAGES),
       description: z.string().nullable(),
       metadata: z.record(z.string(), z.string()),
       timeout_seconds: z.number().describe("For one sample"),
       entrypoints: z.array(Entrypoint),
-      params: z.record(z.string(), z.unknown()).nullable().describe("JSON schema of a ready reward's params"),
-      sha256: z.string().describe("Of the source"),
+      params: z.record(z.string(), z.unknown()).nullable().describe("JSON schema of the params of a built-in reward"),
+      sha256: z.string().describe("Hash of the source"),
       size_bytes: z.int(),
-      status: z.enum(STATUSES).describe("invalid: it cannot be run; error says why"),
+      status: z.enum(STATUSES).describe("invalid: the code cannot be run; see error"),
       error: z
         .object({
           code: Rejection.shape.kind,
@@ -34,19 +34,19 @@ export const RewardFunction = later(() =>
           column: z.int().nullable(),
         })
         .nullable(),
-      created_at: DateTime.nullable().describe("Null of a ready reward"),
+      created_at: DateTime.nullable().describe("Null for a built-in reward"),
     })
     .meta({ id: "RewardFunction" }),
 );
 export type RewardFunction = z.infer<typeof RewardFunction>;
 
-const RESERVED = ["library", "run"]; // they are paths
+const RESERVED = ["library", "run"]; // paths of the API
 
-/** Part of an address, and followed by @version: so neither / nor @, and nothing that looks like an id. */
+/** A name is part of a URL and may be followed by @version, so it has no / and no @ and does not look like an id. */
 const Name = Label(100)
-  .refine((text) => /^[\p{L}\p{N}][^/@]*$/u.test(text), "begins with a letter or digit, without / and @")
-  .refine((text) => !isId(text, "rf"), "looks like an id: choose another")
-  .refine((text) => !RESERVED.includes(text), "has a meaning of its own here: choose another");
+  .refine((text) => /^[\p{L}\p{N}][^/@]*$/u.test(text), "must begin with a letter or digit and contain no / or @")
+  .refine((text) => !isId(text, "rf"), "must not look like an id")
+  .refine((text) => !RESERVED.includes(text), "is reserved: choose another name");
 const Seconds = z.number().min(0.01).max(MAX_TIMEOUT_SECONDS);
 const Source = z
   .string()
@@ -62,11 +62,11 @@ export const CreateRewardFunction = z
     source: Source,
     language: Language.optional().describe("Default: detected"),
     metadata: Metadata.optional(),
-    timeout_seconds: Seconds.optional().describe("For one sample (default: the server's)"),
+    timeout_seconds: Seconds.optional().describe("For one sample. Default: sandbox.sample_timeout_ms"),
   })
   .meta({ id: "CreateRewardFunction" });
 
-/** The fields of the form beside the file: texts. */
+/** The text fields of the form, besides the file. */
 export const RewardFunctionFields = z.object({
   ...described,
   description: described.description.or(z.literal("").transform(() => null)),
@@ -74,23 +74,25 @@ export const RewardFunctionFields = z.object({
   timeout_seconds: z.coerce.number("must be a number of seconds").pipe(Seconds).optional(),
 });
 
-const Params = z.record(z.string(), z.unknown()).describe("Given to the code as keyword arguments");
+const Params = z.record(z.string(), z.unknown()).describe("Passed to the code as keyword arguments");
 
 const Row = z.record(z.string(), z.unknown()).superRefine((row, context) => {
   const message = sampleFault(row);
   if (message) context.addIssue({ code: "custom", path: ["completion"], message });
 });
-const asked = {
-  rows: z.array(Row).min(1).max(MAX_ROWS).describe("Each has completion, mostly prompt, and any columns"),
-  seed: z.int().min(0).max(0xffff_ffff).default(0).describe("Of random and Math.random"),
-  timeout_seconds: Seconds.optional().describe("For one sample, whatever the functions say"),
+const runFields = {
+  rows: z.array(Row).min(1).max(MAX_ROWS).describe("Each has completion, usually prompt, and any other columns"),
+  seed: z.int().min(0).max(0xffff_ffff).default(0).describe("Seed of random and Math.random"),
+  timeout_seconds: Seconds.optional().describe("For one sample; overrides the timeouts of the functions"),
 };
 
-export const RunRewardFunction = z.object({ ...asked, params: Params.default({}) }).meta({ id: "RunRewardFunction" });
+export const RunRewardFunction = z
+  .object({ ...runFields, params: Params.default({}) })
+  .meta({ id: "RunRewardFunction" });
 export type RunRewardFunction = z.infer<typeof RunRewardFunction>;
 
 export const RewardRef = z.object({
-  id: z.string().min(1).max(200).describe("An id, a name (its newest version), name@3, or a ready reward's name"),
+  id: z.string().min(1).max(200).describe("An id, a name (the newest version), name@3, or a built-in reward"),
   weight: z.number().default(1),
   params: Params.default({}),
 });
@@ -98,9 +100,9 @@ export type RewardRef = z.input<typeof RewardRef>;
 
 export const RunRewards = z
   .object({
-    ...asked,
-    source: Source.optional().describe("Code that is not kept"),
-    language: Language.optional().describe("Of source (default: detected)"),
+    ...runFields,
+    source: Source.optional().describe("Code to run once; it is not stored"),
+    language: Language.optional().describe("Language of source. Default: detected"),
     params: Params.default({}).describe("For source"),
     reward_functions: z.array(RewardRef).max(MAX_PARTS).default([]),
   })
@@ -119,7 +121,7 @@ export const RewardRun = later(() =>
       results: z.array(
         z.object({
           index: z.int(),
-          reward: Figure.describe("The weighted sum; null when a function failed, or none applies"),
+          reward: Figure.describe("The weighted sum; null if a function failed or none applies"),
           sub_rewards: z.record(z.string(), Figure),
           latency_ms: z.number(),
           error: Fault.extend({ reward: z.string() }).nullable(),
@@ -132,11 +134,11 @@ export const RewardRun = later(() =>
         std: Figure,
         min: Figure,
         max: Figure,
-        faults: z.record(z.string(), z.int()).describe("How many of each kind"),
+        faults: z.record(z.string(), z.int()).describe("Number of errors by kind"),
         latency_ms_p50: Figure,
         latency_ms_p95: Figure,
       }),
-      stdout: z.string().describe("What the code printed, 64 KiB at most"),
+      stdout: z.string().describe("Output of the code, at most 64 KiB"),
     })
     .meta({ id: "RewardRun" }),
 );

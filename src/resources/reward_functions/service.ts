@@ -1,4 +1,4 @@
-/** Reward functions: code that scores completions. Each version is kept as it was sent, and named by id or name@3. */
+/** Reward functions: code that scores completions. Versions never change; a version is named by id or name@3. */
 import { and, desc, eq, isNull, type SQL, sql } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { emit } from "../../events/emit.ts";
@@ -20,7 +20,7 @@ const there = isNull(table.deletedAt);
 /** A version's name, such as `accuracy@3`. */
 const VERSION = /^(.+)@(\d{1,9})$/;
 
-/** By id or name@3; by its name alone the newest that can be run, or else the newest. */
+/** Finds by id, by name@3, or by name: the newest version that is ready, or else the newest. */
 export function find(ctx: Ctx, workspaceId: string, ref: string): RewardFunctionRow | undefined {
   const [, name, version] = VERSION.exec(ref) ?? [];
   if (isId(ref, "rf")) return first(ctx, workspaceId, eq(table.id, ref));
@@ -44,11 +44,12 @@ export const newest = (tx: Tx | Ctx["db"], workspaceId: string, name: string): R
 export function mustFind(ctx: Ctx, workspaceId: string, ref: string, param = "id"): RewardFunctionRow {
   const row = find(ctx, workspaceId, ref);
   if (row) return row;
-  const hint = VERSION.test(ref) || isId(ref, "rf") ? "" : ": give an id, a name, name@3 or a ready reward's name";
+  const hint =
+    VERSION.test(ref) || isId(ref, "rf") ? "" : ": use an id, a name, name@3 or the name of a built-in reward";
   throw new AppError("resource_not_found", `No reward function ${ref.slice(0, 80)}${hint}`, { param });
 }
 
-/** What GET shows: of the workspace, or ready for all. */
+/** A reward function of the workspace, or a built-in one. */
 export const get = (ctx: Ctx, workspaceId: string, ref: string): RewardFunction =>
   builtin(ctx, ref)?.record ?? present(mustFind(ctx, workspaceId, ref));
 
@@ -68,33 +69,31 @@ export function list(ctx: Ctx, workspaceId: string, { name, latest, ...query }: 
 
 export type NewVersion = Omit<RewardFunctionRow, "id" | "version" | "createdAt" | "deletedAt"> & { source: string };
 
-/** Counted inside the commit: versions of one name have no gap, however many come at the same time. */
-export function add(tx: Tx, given: NewVersion, now: number): RewardFunctionRow {
+/** The version is counted inside the commit, so concurrent uploads leave no gap. */
+export function add(tx: Tx, version: NewVersion, now: number): RewardFunctionRow {
   const { last } = tx
     .select({ last: sql<number>`coalesce(max(${table.version}), 0)` })
     .from(table)
-    .where(and(eq(table.workspaceId, given.workspaceId), eq(table.name, given.name)))
+    .where(and(eq(table.workspaceId, version.workspaceId), eq(table.name, version.name)))
     .get() ?? { last: 0 };
   const id = newId("rf", now);
-  const row = insert(tx, { ...given, id, version: last + 1, createdAt: now, deletedAt: null });
+  const row = insert(tx, { ...version, id, version: last + 1, createdAt: now, deletedAt: null });
   emit(tx, "reward_function.created", { workspaceId: row.workspaceId, now }, present(row));
   return row;
 }
 
-/** One version, by id or name@3. */
+/** Deletes one version, by id or name@3. */
 export function remove(ctx: Ctx, workspaceId: string, ref: string): RewardFunctionRow {
   const now = ctx.clock.now();
   if (builtin(ctx, ref))
-    throw new AppError("resource_not_found", `${ref} is a ready reward: it stays`, { param: "id" });
+    throw new AppError("invalid_request", "Built-in reward functions cannot be deleted", { param: "id" });
   return write(ctx.db, (tx) => {
     const row = mustFind(ctx, workspaceId, ref);
     if (ref === row.name)
       throw new AppError(
-        "resource_not_found",
-        `Say which version of ${ref} is to go: ${row.id} or ${ref}@${row.version}`,
-        {
-          param: "id",
-        },
+        "invalid_request",
+        `${ref} is a name, which may have several versions: delete one version by its id (${row.id}) or as ${ref}@${row.version}`,
+        { param: "id" },
       );
     erase(tx, row, now);
     return row;
@@ -109,7 +108,7 @@ function erase(tx: Tx, row: RewardFunctionRow, now: number) {
   emit(tx, "reward_function.deleted", { workspaceId: row.workspaceId, now }, present(row));
 }
 
-/** For a workspace that goes. */
+/** For a deleted workspace. */
 export function removeAll(ctx: Ctx, workspaceId: string) {
   const now = ctx.clock.now();
   write(ctx.db, (tx) => {
@@ -126,12 +125,12 @@ export const sourceOf = (ctx: Ctx, id: string): string =>
   ctx.db.select({ source: rewardFunctions.source }).from(rewardFunctions).where(eq(rewardFunctions.id, id)).get()
     ?.source ?? "";
 
-/** The code as it was sent. */
+/** The code as it was uploaded. */
 export async function send(ctx: Ctx, workspaceId: string, ref: string, request: Request): Promise<Response> {
-  const ready = builtin(ctx, ref);
-  const row = ready ? undefined : mustFind(ctx, workspaceId, ref);
-  const { name, language, sha256, size_bytes: sizeBytes } = ready?.record ?? present(row as RewardFunctionRow);
-  const bytes = new TextEncoder().encode(ready?.source ?? sourceOf(ctx, row?.id ?? ""));
+  const known = builtin(ctx, ref);
+  const row = known ? undefined : mustFind(ctx, workspaceId, ref);
+  const { name, language, sha256, size_bytes: sizeBytes } = known?.record ?? present(row as RewardFunctionRow);
+  const bytes = new TextEncoder().encode(known?.source ?? sourceOf(ctx, row?.id ?? ""));
   const answer = await fileResponse(request, {
     name: `${name}.${extensionOf(language)}`,
     contentType: "text/plain; charset=utf-8",

@@ -25,14 +25,14 @@ const columns = () => ({
   deletedAt: integer("deleted_at"),
 });
 
-/** Each version is a row. A deleted one keeps its name and number, and nothing else. */
+/** Each version is a row. A deleted version keeps only its name and number. */
 export const rewardFunctions = sqliteTable(
   "reward_functions",
   { ...columns(), source: text("source").notNull() },
   (t) => [unique().on(t.workspaceId, t.name, t.version)],
 );
 
-/** The same rows without the source, which is up to a megabyte: for all who do not run it. */
+/** The same rows without the source, which may be a megabyte. */
 export const records = { table: sqliteTable("reward_functions", columns()) };
 
 export type RewardFunctionRow = typeof records.table.$inferSelect;

@@ -1,4 +1,4 @@
-/** A new version: read, checked in the sandbox, and kept with what the check found, good or bad. */
+/** Uploads a new version: reads it, loads it in the sandbox, and stores it with the result, good or bad. */
 import type { z } from "zod";
 import type { Ctx } from "../../context.ts";
 import { deepest, type Issue } from "../../http/answer/issues.ts";
@@ -13,58 +13,64 @@ import type { Metadata } from "../../lib/schema.ts";
 import { write } from "../../platform/db/db.ts";
 import type { Loaded } from "../../sandbox/reward/types.ts";
 import { isBuiltin } from "./builtin.ts";
-import { check, leaving } from "./check.ts";
+import { callerSignal, check } from "./check.ts";
 import { detected } from "./resolve.ts";
 import { CreateRewardFunction, present, type RewardFunction, RewardFunctionFields } from "./schema.ts";
 import * as functions from "./service.ts";
 import type { RewardFunctionRow } from "./table.ts";
 
-type Sent = {
+type Upload = {
   name: string;
   source: string;
   sha256: string;
   language: Language;
-  /** Undefined: not said. */
+  /** Undefined if the request leaves it out. */
   description: string | null | undefined;
   metadata: Metadata | undefined;
   timeoutMs: number | undefined;
 };
 
 export async function upload(ctx: Ctx, call: Creation): Promise<RewardFunction> {
-  const sent = isMultipart(call.request) ? await readForm(call.request) : await readObject(ctx, call.request);
-  const { source, ...body } = sent;
+  const upload = isMultipart(call.request) ? await readForm(call.request) : await readObject(ctx, call.request);
+  const { source, ...body } = upload;
   return createsLater(ctx, { ...call, body }, async (once) => {
     const before = once && write(ctx.db, (tx) => once.before(tx));
-    if (before) return before as RewardFunction; // what `keep` was given
+    if (before) return before as RewardFunction; // the answer that `keep` stored
     for (;;) {
-      const answer = await keep(ctx, call, sent, once);
+      const answer = await store(ctx, call, upload, once);
       if (answer) return answer;
     }
   });
 }
 
-/** The newest version where it is this code, else a new one. Undefined: what was the newest is gone, look again. */
-async function keep(ctx: Ctx, call: Creation, sent: Sent, once?: Once): Promise<RewardFunction | undefined> {
+/**
+ * Returns the newest version if it has the same code, else a new one. Undefined if the newest version was deleted
+ * meanwhile: call it again.
+ */
+async function store(ctx: Ctx, call: Creation, upload: Upload, once?: Once): Promise<RewardFunction | undefined> {
   const { workspaceId } = call.principal;
-  const sameAs = (row: RewardFunctionRow | undefined) => (row && isSame(row, sent) ? row : undefined);
-  const known = sameAs(functions.newest(ctx.db, workspaceId, sent.name));
-  const code = { language: sent.language, source: sent.source, params: {}, seed: 0 };
-  const loaded = known ? undefined : await check(ctx, code, { workspaceId, signal: leaving(ctx, call.request) });
+  const sameAs = (row: RewardFunctionRow | undefined) => (row && isSame(row, upload) ? row : undefined);
+  const existing = sameAs(functions.newest(ctx.db, workspaceId, upload.name));
+  const code = { language: upload.language, source: upload.source, params: {}, seed: 0 };
+  const loaded = existing
+    ? undefined
+    : await check(ctx, code, { workspaceId, signal: callerSignal(ctx, call.request) });
   return write(ctx.db, (tx): RewardFunction | undefined => {
-    const same = sameAs(functions.newest(tx, workspaceId, sent.name)); // it may have come meanwhile
+    const same = sameAs(functions.newest(tx, workspaceId, upload.name)); // uploaded meanwhile
     if (!same && !loaded) return undefined;
     if (same) call.set.status = 200;
-    const given = loaded && { ...rowOf(ctx, sent, loaded), workspaceId };
-    const row = same ?? (given && functions.add(tx, given, ctx.clock.now()));
+    const version = loaded && { ...rowOf(ctx, upload, loaded), workspaceId };
+    const row = same ?? (version && functions.add(tx, version, ctx.clock.now()));
     const answer = row && present(row);
     if (answer) once?.keep(tx, answer);
     return answer;
   });
 }
 
-const LASTING: readonly Rejection["kind"][] = ["syntax", "signature", "exception"]; // the others may end well next time
+/** Errors that the same code will have again. After others, such as a timeout, the code is loaded again. */
+const LASTING: readonly Rejection["kind"][] = ["syntax", "signature", "exception"];
 
-function isSame(row: RewardFunctionRow, { sha256, language, description, metadata, timeoutMs }: Sent): boolean {
+function isSame(row: RewardFunctionRow, { sha256, language, description, metadata, timeoutMs }: Upload): boolean {
   if (row.sha256 !== sha256 || row.language !== language) return false;
   if (description !== undefined && description !== row.description) return false;
   if (metadata !== undefined && !Bun.deepEquals(metadata, row.metadata)) return false;
@@ -72,34 +78,35 @@ function isSame(row: RewardFunctionRow, { sha256, language, description, metadat
   return row.error === null || LASTING.includes(row.error.kind);
 }
 
-function rowOf(ctx: Ctx, sent: Sent, loaded: Loaded): Omit<functions.NewVersion, "workspaceId"> {
+function rowOf(ctx: Ctx, upload: Upload, loaded: Loaded): Omit<functions.NewVersion, "workspaceId"> {
   return {
-    name: sent.name,
-    language: sent.language,
-    description: sent.description ?? null,
-    metadata: sent.metadata ?? {},
-    timeoutMs: sent.timeoutMs ?? ctx.config.sandbox.sample_timeout_ms,
-    source: sent.source,
-    sha256: sent.sha256,
-    sizeBytes: Buffer.byteLength(sent.source),
+    name: upload.name,
+    language: upload.language,
+    description: upload.description ?? null,
+    metadata: upload.metadata ?? {},
+    timeoutMs: upload.timeoutMs ?? ctx.config.sandbox.sample_timeout_ms,
+    source: upload.source,
+    sha256: upload.sha256,
+    sizeBytes: Buffer.byteLength(upload.source),
     entrypoints: loaded.ok ? loaded.entrypoints : [],
     status: loaded.ok ? "ready" : "invalid",
     error: loaded.ok ? null : loaded.error,
   };
 }
 
-async function readObject(ctx: Ctx, request: Request): Promise<Sent> {
+async function readObject(ctx: Ctx, request: Request): Promise<Upload> {
   const body = await readBody(ctx, request, bodyLimits(ctx, "code"), CreateRewardFunction);
   refuseBuiltin(body.name, "/name");
-  return sentOf(body, body.source, body.language ?? detected(body.source));
+  return uploadOf(body, body.source, body.language ?? detected(body.source));
 }
 
-async function readForm(request: Request): Promise<Sent> {
+async function readForm(request: Request): Promise<Upload> {
   let file: { name: string; text: string } | undefined;
   const given = await readMultipart(request, {
     maxFileBytes: MAX_SOURCE_BYTES,
     async onFile({ name, filename, stream }) {
-      if (name !== "file" || file) throw new AppError("schema", "Send one file, in the field file", { param: "file" });
+      if (name !== "file" || file)
+        throw new AppError("schema", "Send exactly one file, in the field file", { param: "file" });
       file = { name: filename, text: textOf(Buffer.concat(await Array.fromAsync(stream))) };
     },
   });
@@ -108,19 +115,23 @@ async function readForm(request: Request): Promise<Sent> {
   refuseBuiltin(fields.name, "name");
   const byName = languageOfFile(file.name);
   if (byName && fields.language && byName !== fields.language)
-    throw new AppError("schema", `language: the file is named as ${byName}, not ${fields.language}`, {
-      param: "language",
-    });
-  return sentOf(fields, file.text, byName ?? fields.language ?? detected(file.text, "language"));
+    throw new AppError(
+      "schema",
+      `language: the file's name says ${byName}, not ${fields.language}: leave one of them out`,
+      {
+        param: "language",
+      },
+    );
+  return uploadOf(fields, file.text, byName ?? fields.language ?? detected(file.text, "language", "language"));
 }
 
 type Fields = z.output<typeof RewardFunctionFields>;
 
-const sentOf = (
+const uploadOf = (
   { name, description, metadata, timeout_seconds }: Fields,
   source: string,
   language: Language,
-): Sent => ({
+): Upload => ({
   name,
   source,
   sha256: new Bun.CryptoHasher("sha256").update(source).digest("hex"),
@@ -136,13 +147,13 @@ function readFields(given: Record<string, string>): Fields {
   const [first] = result.error.issues as Issue[];
   const issue = first && deepest(first);
   const field = String(issue?.path?.[0] ?? "name");
-  const message = Object.hasOwn(given, field) ? (issue?.message ?? "does not fit") : "is missing";
+  const message = Object.hasOwn(given, field) ? (issue?.message ?? "is invalid") : "is missing";
   throw new AppError("schema", `${field}: ${message}`, { param: field });
 }
 
 function textOf(bytes: Uint8Array): string {
   try {
-    const text = new TextDecoder("utf-8", { fatal: true }).decode(bytes); // without a byte order mark
+    const text = new TextDecoder("utf-8", { fatal: true }).decode(bytes); // drops a byte order mark
     if (text !== "") return text;
   } catch (cause) {
     throw new AppError("schema", "file: is not valid UTF-8", { param: "file", cause });
@@ -151,5 +162,6 @@ function textOf(bytes: Uint8Array): string {
 }
 
 function refuseBuiltin(name: string, param: string) {
-  if (isBuiltin(name)) throw new AppError("schema", `name: ${name} is a ready reward: choose another`, { param });
+  if (isBuiltin(name))
+    throw new AppError("schema", `name: ${name} is the name of a built-in reward: choose another`, { param });
 }

@@ -73,7 +73,7 @@ test("a file is checked, kept, shown, listed, fetched and deleted", async () => 
   expect(typesOf(app)).toEqual(["reward_function.created", "reward_function.deleted"]);
 });
 
-test("the same as JSON, its language told or found", async () => {
+test("the same as JSON, with the language given or detected", async () => {
   const { app } = faked();
   const found = await app.call("POST", PATH, { name: "a", source: GOOD });
   expect(found).toMatchObject({ status: 201, body: { language: "python", timeout_seconds: 5, description: null } });
@@ -92,7 +92,7 @@ test("the same as JSON, its language told or found", async () => {
 });
 
 describe("versions", () => {
-  test("the same name is the next one; the same code as the newest is that one again", async () => {
+  test("the same name is the next version; the same code as the newest version returns that version", async () => {
     const { app, pool } = faked();
     const first = await send(app);
     const again = await send(app);
@@ -112,7 +112,7 @@ describe("versions", () => {
     expect((await app.call("GET", `${PATH}/accuracy@9`)).status).toBe(404);
   });
 
-  test("that come at the same time get distinct numbers without a gap; equal ones meet", async () => {
+  test("concurrent uploads get distinct numbers without a gap; equal uploads become one", async () => {
     const { app } = faked();
     const sent = await Promise.all(Array.from({ length: 12 }, (_, i) => send(app, { file: `${GOOD}# ${i}` })));
     expect(sent.map(({ body }) => body.version).sort((a, b) => a - b)).toEqual(
@@ -123,15 +123,16 @@ describe("versions", () => {
     expect(new Set(equal.map(({ body }) => body.id)).size).toBe(1);
   });
 
-  test("a deleted one's number never comes again, and the one before it is the newest", async () => {
+  test("the number of a deleted version is never used again, and the version before it is the newest", async () => {
     const { app } = faked();
     await send(app);
     const second = await send(app, { file: `${GOOD}# 2` });
-    expect((await app.call("DELETE", `${PATH}/accuracy`)).body.error.message).toContain(
-      `${second.body.id} or accuracy@2`,
-    );
-    const ready = await app.call("DELETE", `${PATH}/exact_match`);
-    expect([ready.status, ready.body.error.message]).toEqual([404, "exact_match is a ready reward: it stays"]);
+    const ambiguous = await app.call("DELETE", `${PATH}/accuracy`);
+    expect([ambiguous.status, ambiguous.body.error.code]).toEqual([400, "invalid_request"]);
+    expect(ambiguous.body.error.message).toContain(`by its id (${second.body.id}) or as accuracy@2`);
+    const builtIn = await app.call("DELETE", `${PATH}/exact_match`);
+    expect([builtIn.status, builtIn.body.error.code]).toEqual([400, "invalid_request"]);
+    expect(builtIn.body.error.message).toBe("Built-in reward functions cannot be deleted");
     expect((await app.call("DELETE", `${PATH}/accuracy@2`)).status).toBe(200);
     expect((await app.call("GET", `${PATH}/accuracy`)).body.version).toBe(1);
     expect((await send(app, { file: `${GOOD}# 2` })).body.version).toBe(3);
@@ -139,7 +140,7 @@ describe("versions", () => {
     expect(kept).toEqual({ source: "" });
   });
 
-  test("are listed by name, and the newest of each alone", async () => {
+  test("are listed by name, or only the newest of each", async () => {
     const { app } = faked();
     for (const name of ["a", "a", "b", "a"]) await send(app, { file: GOOD + crypto.randomUUID(), fields: { name } });
     const listed = async (query: string) =>
@@ -156,7 +157,7 @@ describe("versions", () => {
 });
 
 describe("code that does not load", () => {
-  test("is kept as invalid with its place, and is not what its name means while another can be run", async () => {
+  test("is stored as invalid with line and column, and its name resolves to a ready version if there is one", async () => {
     const { app } = faked();
     const bad = await send(app, { file: BROKEN });
     expect(bad).toMatchObject({
@@ -176,7 +177,7 @@ describe("code that does not load", () => {
     expect((await app.call("GET", `${PATH}/accuracy`)).body).toMatchObject({ version: 2, status: "ready" });
   });
 
-  test("is 503 where there is no sandbox, and nothing is stored", async () => {
+  test("is 503 without a sandbox, and nothing is stored", async () => {
     const { app, pool } = faked();
     pool.refuse(new AppError("sandbox_unavailable", "no sandbox here"));
     expect(await send(app)).toMatchObject({ status: 503, body: { error: { code: "sandbox_unavailable" } } });
@@ -186,7 +187,7 @@ describe("code that does not load", () => {
   });
 });
 
-test("an Idempotency-Key gives the first answer again, also while the first is being checked", async () => {
+test("an Idempotency-Key returns the first answer again, even while the first is being checked", async () => {
   const { app, pool } = faked();
   const headers = { "idempotency-key": "k" };
   const [first, beside] = await Promise.all([send(app, {}, { headers }), send(app, {}, { headers })]);
@@ -199,19 +200,19 @@ test("an Idempotency-Key gives the first answer again, also while the first is b
   expect(pool.taken).toBe(1);
 });
 
-test("a client that leaves, and a server that stops, end the check and keep nothing", async () => {
+test("a client that disconnects, and a server that stops, end the check and store nothing", async () => {
   for (const end of ["client", "server"]) {
     const { app, pool } = faked();
-    const leaving = new AbortController();
+    const client = new AbortController();
     const form = new FormData();
     form.set("name", "slow");
     form.set("file", new Blob([`${GOOD}# waits`]), "slow.py");
     const headers = { authorization: `Bearer ${app.keyA}` };
     const answer = app.handle(
-      new Request(`http://localhost${PATH}`, { method: "POST", body: form, headers, signal: leaving.signal }),
+      new Request(`http://localhost${PATH}`, { method: "POST", body: form, headers, signal: client.signal }),
     );
     await until("the check to begin", () => pool.open === 1);
-    if (end === "client") leaving.abort();
+    if (end === "client") client.abort();
     else await app.close();
     expect((await answer).status).toBe(end === "client" ? 400 : 503);
     expect(pool.open).toBe(0);
@@ -219,18 +220,24 @@ test("a client that leaves, and a server that stops, end the check and keep noth
   }
 });
 
-describe("refused, with nothing left", () => {
+describe("refused, and nothing is stored", () => {
   const long = `${GOOD}#${"x".repeat(1 << 20)}`;
   test.each<[string, Form, number, string | null, string]>([
     ["no name", { fields: { name: "" } }, 422, "name", ""],
-    ["a name with an @", { fields: { name: "a@3" } }, 422, "name", "without / and @"],
-    ["a name that is a path", { fields: { name: "library" } }, 422, "name", "meaning of its own"],
-    ["a name that looks like an id", { fields: { name: `rf_${"0".repeat(26)}` } }, 422, "name", "looks like an id"],
-    ["a ready reward's name", { fields: { name: "exact_match" } }, 422, "name", "ready reward"],
+    ["a name with an @", { fields: { name: "a@3" } }, 422, "name", "contain no / or @"],
+    ["a name that is a path", { fields: { name: "library" } }, 422, "name", "is reserved"],
+    [
+      "a name that looks like an id",
+      { fields: { name: `rf_${"0".repeat(26)}` } },
+      422,
+      "name",
+      "must not look like an id",
+    ],
+    ["a built-in reward's name", { fields: { name: "exact_match" } }, 422, "name", "built-in reward"],
     ["too long", { file: long }, 413, null, "1048576"],
     ["no text", { file: new Uint8Array([0xff, 0xfe]) }, 422, "file", "UTF-8"],
     ["nothing", { file: "" }, 422, "file", "empty"],
-    ["another language than its name", { fields: { language: "javascript" } }, 422, "language", "named as python"],
+    ["another language than its name", { fields: { language: "javascript" } }, 422, "language", "name says python"],
     ["a language that is none", { fields: { language: "perl" } }, 422, "language", ""],
     ["a time that is none", { fields: { timeout_seconds: "soon" } }, 422, "timeout_seconds", "number of seconds"],
     ["metadata that is none", { fields: { metadata: "x" } }, 422, "metadata", "JSON object"],
@@ -243,7 +250,7 @@ describe("refused, with nothing left", () => {
     expect([pool.taken, typesOf(app)]).toEqual([0, []]);
   });
 
-  test("a form without a file, JSON without source, and what is neither", async () => {
+  test("a form without a file, JSON without source, and another content type", async () => {
     const { app } = faked();
     const form = new FormData();
     form.set("name", "x");
@@ -259,7 +266,7 @@ describe("refused, with nothing left", () => {
   });
 });
 
-test("a deleted workspace's code goes with it", async () => {
+test("the code of a deleted workspace is deleted", async () => {
   const { app } = faked();
   await send(app);
   await send(app, {}, { key: app.keyB });

@@ -113,7 +113,7 @@ test("however a private key is cut or bent, the error is ours and quotes nothing
       } catch (error) {
         expect(error).toMatchObject({ name: "SshKeyError", part: "private_key" });
         expect((error as Error).cause).toBeUndefined();
-        expect((error as Error).message).toMatch(/^(is damaged|must be|is protected|holds several)/);
+        expect((error as Error).message).toMatch(/^(is damaged|must be|is protected|contains several)/);
       }
     }
   }

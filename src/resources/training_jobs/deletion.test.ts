@@ -10,9 +10,9 @@ import { durable, write } from "../../platform/db/db.ts";
 import { datasetPins } from "../datasets/table.ts";
 import { looseKeys } from "../loose_keys/table.ts";
 import { purge } from "../workspaces/purge.ts";
-import { admittingOf } from "./admission/create.ts";
 import { sweep } from "./running/sweep.ts";
 import * as jobs from "./service.ts";
+import { currentJob } from "./state/rows.ts";
 import { trainingCheckpoints, trainingEvents, trainingJobs, trainingMetrics } from "./table.ts";
 
 const PATH = "/v1/training_jobs";
@@ -23,7 +23,7 @@ beforeAll(async () => {
 afterAll(() => app.close().then(app.remove));
 const pins = () => app.ctx.db.select().from(datasetPins).all();
 
-test("only of a finished job; rows, events, log and files go, the dataset stays", async () => {
+test("only a finished job can be deleted; rows, events, log and files go, the dataset stays", async () => {
   const id = await app.job();
   expect((await app.call("DELETE", `${PATH}/${id}`)).body.error.code).toBe("unsupported_state");
   app.checkpoint(id, 1);
@@ -49,7 +49,7 @@ test("only of a finished job; rows, events, log and files go, the dataset stays"
   expect(eventsOf(app, id).at(-1)).toBe("job.deleted");
 });
 
-test("wherever it is killed, the job is there with its files or gone, and then its files go too", async () => {
+test("wherever the server is killed, the job exists with its files, or it is deleted and its files go too", async () => {
   const ids: string[] = [];
   const crashes = await atEveryFailpoint(async (attempt) => {
     const own = await jobsApp();
@@ -60,12 +60,12 @@ test("wherever it is killed, the job is there with its files or gone, and then i
     mkdirSync(jobPaths(own.ctx, id).checkpoints, { recursive: true });
     await attempt(async () => {
       jobs.remove(own.ctx, own.workspaceA, id);
-      await sweep(own.ctx); // at once, before anybody knows whether the deletion holds
+      await sweep(own.ctx); // at once, before the deletion is on the disk
       await durable(own.ctx.db);
     });
     await own.close();
     const after = testApp({ dir: own.dir }); // as a restart would
-    const there = jobs.current(after.ctx, id) !== undefined;
+    const there = currentJob(after.ctx.db, id) !== undefined;
     if (there) expect(existsSync(jobPaths(after.ctx, id).checkpoints)).toBe(true);
     expect(eventsOf(after, id).includes("job.deleted")).toBe(!there);
     await sweep(after.ctx);
@@ -75,12 +75,13 @@ test("wherever it is killed, the job is there with its files or gone, and then i
   expect(crashes).toBeGreaterThan(1);
 }, 60_000);
 
-test("a kill between a pin and its job leaves a pin that the sweep finds; one on its way in is left alone", async () => {
+test("the sweep removes the pin of a job that a kill prevented, and leaves a job in admission alone", async () => {
   const id = await app.job();
   await app.call("POST", `${PATH}/${await app.job()}/cancel`);
   const datasetId = await app.dataset("prompt");
   const coming = newId("job");
-  admittingOf(app.ctx.db).add(coming);
+  const admitted = Promise.withResolvers<void>();
+  const admission = app.ctx.state.trainingJobs.admitting(coming, () => admitted.promise);
   mkdirSync(jobPaths(app.ctx, coming).dir, { recursive: true });
   write(app.ctx.db, (tx) => {
     for (const jobId of [newId("job"), coming])
@@ -89,22 +90,23 @@ test("a kill between a pin and its job leaves a pin that the sweep finds; one on
   await sweep(app.ctx);
   expect(pins().map((pin) => pin.jobId)).toEqual([id, coming]);
   expect(existsSync(jobPaths(app.ctx, coming).dir)).toBe(true);
-  admittingOf(app.ctx.db).delete(coming);
+  admitted.resolve();
+  await admission;
   await sweep(app.ctx);
   expect(pins().map((pin) => pin.jobId)).toEqual([id]);
   expect(existsSync(jobPaths(app.ctx, coming).dir)).toBe(false);
 });
 
-test("a deleted workspace's jobs end and go", async () => {
+test("the jobs of a deleted workspace end and are deleted", async () => {
   const own = await jobsApp();
   const [queued, running] = [await own.job(), await own.job()];
-  own.moves(running, ["place", "run"]);
+  own.moves(running, ["provision", "run"]);
   await own.call("DELETE", `/v1/workspaces/${own.workspaceA}`, undefined, { key: own.adminKey });
   await purge(own.ctx);
-  expect(jobs.current(own.ctx, queued)).toBeUndefined();
-  expect(jobs.current(own.ctx, running)?.status).toBe("cancelling");
+  expect(currentJob(own.ctx.db, queued)).toBeUndefined();
+  expect(currentJob(own.ctx.db, running)?.status).toBe("cancelling");
   own.moves(running, ["drop"], { completedAt: 1 });
   await sweep(own.ctx);
-  expect(jobs.current(own.ctx, running)).toBeUndefined();
+  expect(currentJob(own.ctx.db, running)).toBeUndefined();
   await own.close().then(own.remove);
 });

@@ -10,8 +10,8 @@ export const report = ({ id, status, baseModel, method, pauseReason }: JobRow) =
 });
 
 /**
- * `requeue` is every way back into the queue: the worker died, the server restarted, memory ran out and less is tried,
- * somebody resumed a paused job. It goes on from the newest checkpoint.
+ * `requeue` is every way back into the queue: the worker crashed, the server restarted, memory ran out and a smaller
+ * batch is tried, a paused job was resumed. The job then resumes from its newest checkpoint.
  */
 // biome-ignore format: a table should look like one
 export const machine = lifecycle({
@@ -22,11 +22,11 @@ export const machine = lifecycle({
   workspaceOf: (row) => row.workspaceId,
   steps: {
     // action    from                                             to               event
-    place:     [["queued"],                                     "provisioning",  "job.provisioning"],
+    provision: [["queued"],                                     "provisioning",  "job.provisioning"],
     run:       [["provisioning"],                               "running",       "job.running"],
     requeue:   [["provisioning", "running", "paused"],          "queued",        "job.requeued"],
     pause:     [["queued", "provisioning", "running"],          "paused",        "job.paused"],
-    cancel:    [["provisioning", "running"],                    "cancelling",    "job.cancelling"], // its worker is being ended
+    cancel:    [["provisioning", "running"],                    "cancelling",    "job.cancelling"], // until its worker has ended
     drop:      [["queued", "paused", "cancelling"],             "cancelled",     "job.cancelled"],
     complete:  [["running"],                                    "completed",     "job.completed"],
     fail:      [["queued", "provisioning", "running"],          "failed",        "job.failed"],

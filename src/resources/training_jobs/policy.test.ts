@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { bestOf, judgeEnd, overdrawn, type RunEnd, superfluous, UNTOLD } from "./policy.ts";
+import { bestOf, exceededLimit, judgeEnd, type RunEnd, superfluous, UNREPORTED_END } from "./policy.ts";
 
 const ids = (rows: { id: string }[]) => rows.map(({ id }) => id).join(" ");
 
@@ -12,7 +12,7 @@ const job = {
   memoryRetries: 0,
   memoryBytes: 2 ** 30,
 } as const;
-const died: RunEnd = { ...UNTOLD, message: "died" };
+const died: RunEnd = { ...UNREPORTED_END, message: "died" };
 const killed: RunEnd = { ...died, killed: true };
 const limits = { crashLimit: 3, now: 1000 };
 const sample = { prompt: "1+1", completion: "3", reward: null, sub_rewards: {}, advantage: null, tokens: 1 };
@@ -43,7 +43,12 @@ test.each([
   ["resumed before it ended", { ...job, status: "queued" as const }, died, { next: "nothing" }],
   ["failed already", { ...job, status: "failed" as const }, died, { next: "nothing" }],
   ["memory", job, { ...died, kind: "memory" }, { next: "requeue", patch: { microDivisor: 4 } }],
-  ["memory, told", job, trouble("lacking_memory"), { next: "requeue", patch: { microDivisor: 4, memoryRetries: 1 } }],
+  [
+    "memory, reported",
+    job,
+    trouble("lacking_memory"),
+    { next: "requeue", patch: { microDivisor: 4, memoryRetries: 1 } },
+  ],
   [
     "memory, small from the start",
     { ...job, microDivisor: 4 },
@@ -74,12 +79,12 @@ test("the wait after crashes without progress doubles up to half a minute", () =
   expect(verdict).toMatchObject({ patch: { notBefore: 30_000 } });
 });
 
-test("who is killed from outside again and again is tried again soon", () => {
+test("a worker that is killed from outside again and again is retried soon", () => {
   const verdict = judgeEnd({ ...job, crashes: 28 }, killed, { crashLimit: 1000, now: 0 });
   expect(verdict).toMatchObject({ patch: { notBefore: 5_000 } });
 });
 
-test("what a worker says of its own end goes without the end of its standard error", () => {
+test("a worker's own message about its end stands without its standard error", () => {
   const verdict = judgeEnd(job, { ...died, kind: "config", tail: "at main.js:1" }, limits);
   expect(verdict).toMatchObject({ error: { message: "died" } });
 });
@@ -100,18 +105,18 @@ const metered = {
 };
 
 test("runtime counts earlier runs, and the operator's limit holds too", () => {
-  const at = (now: number, runtimeMs = 1e9) => overdrawn(metered, { now, runtimeMs, live: 0 })?.code ?? null;
+  const at = (now: number, runtimeMs = 1e9) => exceededLimit(metered, { now, runtimeMs, runMicros: 0 })?.code ?? null;
   expect([at(10_999), at(11_000), at(2_000, 51_000)]).toEqual([null, "timeout", "timeout"]);
 });
 
 test("cost counts the present run", () => {
-  const at = (live: number) => overdrawn(metered, { now: 2_000, runtimeMs: 1e9, live })?.code ?? null;
+  const at = (runMicros: number) => exceededLimit(metered, { now: 2_000, runtimeMs: 1e9, runMicros })?.code ?? null;
   expect([at(4), at(5)]).toEqual([null, "cost_limit"]);
 });
 
 const checkpoint = (id: string, step: number, value: number | null) => ({ id, step, value });
 
-test("the best has the lowest loss, the highest reward, the widest margin; of equals the later", () => {
+test("the best checkpoint has the lowest loss, the highest reward or the widest margin; the later of equals", () => {
   const all = [checkpoint("a", 1, 3), checkpoint("b", 2, 1), checkpoint("c", 3, 3), checkpoint("d", 4, null)];
   expect(bestOf("sft", all)?.id).toBe("b");
   expect(bestOf("grpo", all)?.id).toBe("c");
@@ -120,11 +125,11 @@ test("the best has the lowest loss, the highest reward, the widest margin; of eq
   expect(bestOf("custom", all)).toBeUndefined();
 });
 
-test("the newest, the best and what somebody needs stay", () => {
+test("the newest, the best and the needed checkpoints stay", () => {
   const all = [1, 2, 3, 4, 5].map((step) => checkpoint(`c${step}`, step, 0));
-  const gone = (last: number, best: string | null, needed: string[] = []) =>
+  const pruned = (last: number, best: string | null, needed: string[] = []) =>
     ids(superfluous(all, { last, best, needed: new Set(needed) }));
-  expect(gone(2, "c1")).toBe("c2 c3");
-  expect(gone(1, null, ["c3"])).toBe("c1 c2 c4");
-  expect(gone(0, "c5")).toBe("c1 c2 c3 c4");
+  expect(pruned(2, "c1")).toBe("c2 c3");
+  expect(pruned(1, null, ["c3"])).toBe("c1 c2 c4");
+  expect(pruned(0, "c5")).toBe("c1 c2 c3 c4");
 });

@@ -1,28 +1,29 @@
 /** Decides what the end of a run means for its job and which checkpoints stay. Pure. */
 import { formatBytes } from "../../lib/bytes.ts";
 import { HEADLINE_METRIC } from "../../lib/training/metrics.ts";
+import { MINUTE_MS } from "../../lib/units.ts";
 import type { FromTrainer, TROUBLES, TrainSample } from "../../workers/protocol_trainer.ts";
 import type { Shortage } from "../billing/service.ts";
 import type { CheckpointRow, FailureCode, JobError, JobRow } from "./table.ts";
 
 export type Trouble = Omit<Extract<FromTrainer, { type: "trouble" }>, "type">;
 export type RunEnd = {
-  /** Of the process: done, stopped, crashed, silent, lied, or what it said itself. */
+  /** The end of the process: done, stopped, crashed, silent, lied, or the kind that it reported itself. */
   kind: string;
   message: string;
   /** The end of its standard error. */
   tail: string;
   trained: boolean;
-  /** It ended because it was told to save. */
+  /** The run ended because it was asked to save. */
   saved: boolean;
   trouble: Trouble | null;
-  /** Steps it told. */
+  /** Steps that the run reported. */
   steps: number;
-  /** By somebody else's SIGKILL: no fault of the job's. */
+  /** A SIGKILL from outside ended the run: the job is not at fault. */
   killed: boolean;
 };
-/** Of a run that ended without a word. */
-export const UNTOLD: RunEnd = {
+/** The end of a run that reported nothing. */
+export const UNREPORTED_END: RunEnd = {
   kind: "crashed",
   message: "",
   tail: "",
@@ -47,22 +48,23 @@ type Judged = Pick<
 >;
 type Limits = { crashLimit: number; now: number };
 
-const LESS = 4; // times fewer tokens in a micro-batch after memory ran out
+const SMALLER = 4; // times fewer tokens in a micro-batch after memory ran out
 const FIRST_WAIT_MS = 200;
 const LONGEST_WAIT_MS = 30_000;
-/** Kills from outside say little about the job: more of them are borne, and none is waited for as long. */
+/** Kills from outside say little about the job: more of them are tolerated, with shorter waits. */
 const KILLS_FOR_A_CRASH = 10;
 const LONGEST_WAIT_KILLED_MS = 5_000;
 
-/** What becomes of a job whose run has ended. Only a row that should run is moved. */
+/** Decides how a job goes on after a run. A job that was paused or has ended meanwhile stays as it is. */
 export function judgeEnd(job: Judged, end: RunEnd, limits: Limits): Verdict {
   if (job.status === "cancelling") return { next: "drop" };
   if (job.status !== "running" && job.status !== "provisioning") return { next: "nothing" };
   if (end.trained) return { next: "complete" };
-  if (end.trouble?.kind === "lacking_memory" || (!end.trouble && end.kind === "memory")) return lacking(job, end);
-  const code = end.trouble ? TROUBLE_CODES[end.trouble.kind] : ENDS[end.kind];
-  if (code) return failed({ code, message: wordsOf(end), param: end.trouble?.param ?? null }, end);
-  if (end.saved) return { next: "requeue", patch: {}, why: "it was saved and goes on", level: "info" };
+  if (end.trouble?.kind === "lacking_memory" || (!end.trouble && end.kind === "memory")) return outOfMemory(job, end);
+  const code = end.trouble ? TROUBLE_CODES[end.trouble.kind] : FINAL_ENDS[end.kind];
+  if (code) return failed({ code, message: messageOf(end), param: end.trouble?.param ?? null }, end);
+  if (end.saved)
+    return { next: "requeue", patch: {}, why: "saved; resuming from the newest checkpoint", level: "info" };
   return crashed(job, end, limits);
 }
 
@@ -78,62 +80,61 @@ const TROUBLE_CODES: Record<(typeof TROUBLES)[number], FailureCode> = {
   bad_rows: "dataset_error",
   bad_reward: "reward_error",
 };
-/** Ends that a second try would only repeat. */
-const ENDS: Readonly<Record<string, FailureCode>> = {
+/** A retry would only repeat these ends. */
+const FINAL_ENDS: Readonly<Record<string, FailureCode>> = {
   data: "dataset_error",
   reward: "reward_error",
   config: "provisioning_failed",
   lied: "worker_crashed",
 };
 
-/** Ends that the worker said nothing about: its standard error is all there is. */
-const UNSAID = ["crashed", "silent", "lied"];
+/** The worker reports no cause for these ends: its standard error is all there is. */
+const WITHOUT_CAUSE = ["crashed", "silent", "lied"];
 
-function wordsOf({ kind, trouble, message, tail }: RunEnd): string {
-  if (trouble) return trouble.sample === null ? trouble.message : `${trouble.message}\n${shown(trouble.sample)}`;
-  return tail.trim() === "" || !UNSAID.includes(kind) ? message : `${message}\n${tail.trim()}`;
+function messageOf({ kind, trouble, message, tail }: RunEnd): string {
+  if (trouble) return trouble.sample === null ? trouble.message : `${trouble.message}\n${formatSample(trouble.sample)}`;
+  return tail.trim() === "" || !WITHOUT_CAUSE.includes(kind) ? message : `${message}\n${tail.trim()}`;
 }
 
 const MOST_SHOWN = 500;
 const short = (text: string) => (text.length > MOST_SHOWN ? `${text.slice(0, MOST_SHOWN)}…` : text);
 
-/** A sample that shows what went wrong, in words. */
-const shown = ({ prompt, completion, error }: TrainSample) =>
+const formatSample = ({ prompt, completion, error }: TrainSample) =>
   [
     `Prompt: ${short(typeof prompt === "string" ? prompt : JSON.stringify(prompt))}`,
     `Completion: ${short(completion)}`,
     ...(error === null ? [] : [`Error: ${short(error)}`]),
   ].join("\n");
 
-function lacking(job: Judged, end: RunEnd): Verdict {
-  const words = wordsOf(end);
+function outOfMemory(job: Judged, end: RunEnd): Verdict {
+  const message = messageOf(end);
   if (job.memoryRetries === 0) {
-    const why = `memory ran out (${words}): it is tried once more with micro-batches that are ${LESS} times smaller`;
-    const patch = { microDivisor: job.microDivisor * LESS, memoryRetries: 1 };
+    const why = `out of memory (${message}); retrying once with micro-batches ${SMALLER} times smaller`;
+    const patch = { microDivisor: job.microDivisor * SMALLER, memoryRetries: 1 };
     return { next: "requeue", patch, why, level: "warn" };
   }
-  const message = `Memory ran out, also with micro-batches that are ${LESS} times smaller: ${words}. It was estimated to take ${formatBytes(job.memoryBytes)}. Lower max_completion_length, max_length or per_device_train_batch_size, or use a smaller model`;
-  return failed({ code: "out_of_memory", message, param: "/hyperparameters" }, end);
+  const text = `Out of memory, also with micro-batches ${SMALLER} times smaller: ${message}. The estimate was ${formatBytes(job.memoryBytes)}. Lower max_completion_length, max_length or per_device_train_batch_size, or use a smaller model`;
+  return failed({ code: "out_of_memory", message: text, param: "/hyperparameters" }, end);
 }
 
 /**
- * A run that got further than the one that crashed before it has earned another try at once; one that was killed from
- * outside by any step at all, for where it was killed says nothing about that step.
+ * Retry at once if the run got further than the previous crash. A run killed from outside is retried at once after any
+ * completed step: where it was killed says nothing about the job.
  */
 function crashed(job: Judged, end: RunEnd, { crashLimit, now }: Limits): Verdict {
-  const words = wordsOf(end);
+  const message = messageOf(end);
   if (end.killed ? end.steps > 0 : job.step > job.crashStep) {
     const patch = { crashes: 0, notBefore: 0, ...(end.killed ? {} : { crashStep: job.step }) };
-    return { next: "requeue", patch, why: `${words}. It goes on from its newest checkpoint`, level: "warn" };
+    return { next: "requeue", patch, why: `${message}. Resuming from the newest checkpoint`, level: "warn" };
   }
   const crashes = job.crashes + 1;
   if (crashes >= (end.killed ? crashLimit * KILLS_FOR_A_CRASH : crashLimit)) {
-    const message = `The worker died ${crashes} times without progress (training.crash_limit). The last time: ${words}`;
-    return failed({ code: "worker_crashed", message, param: null }, end);
+    const text = `The worker crashed ${crashes} times without progress (training.crash_limit). The last crash: ${message}`;
+    return failed({ code: "worker_crashed", message: text, param: null }, end);
   }
   const longest = end.killed ? LONGEST_WAIT_KILLED_MS : LONGEST_WAIT_MS;
   const waitMs = Math.min(FIRST_WAIT_MS * 2 ** (crashes - 1), longest);
-  const why = `${words}. It is tried again in ${waitMs / 1000} s`;
+  const why = `${message}. Retrying in ${waitMs / 1000} s`;
   return { next: "requeue", patch: { crashes, notBefore: now + waitMs }, why, level: "warn" };
 }
 
@@ -145,29 +146,32 @@ type Metered = Pick<
 export const runtimeMs = ({ runMs, runSince }: Pick<JobRow, "runMs" | "runSince">, now: number) =>
   runMs + (runSince === null ? 0 : Math.max(0, now - runSince));
 
-/** What it has used up, if anything. `live`: what the present run cost so far, in micro-dollars. */
-export function overdrawn(job: Metered, most: { runtimeMs: number; live: number; now: number }): JobError | null {
+/** The limit that a running job has reached, if any. `runMicros`: cost of the present run, in micro-dollars. */
+export function exceededLimit(
+  job: Metered,
+  most: { runtimeMs: number; runMicros: number; now: number },
+): JobError | null {
   const limitMs = Math.min(job.maxRuntimeMs ?? most.runtimeMs, most.runtimeMs);
   if (runtimeMs(job, most.now) >= limitMs) {
-    const message = `It ran for ${Math.round(limitMs / 60_000)} minutes, the most it may: raise max_runtime_minutes`;
+    const message = `The job ran for ${Math.round(limitMs / MINUTE_MS)} minutes, its limit: raise max_runtime_minutes`;
     return { code: "timeout", message, param: "/max_runtime_minutes" };
   }
-  if (job.maxCostMicros === null || job.costMicros + most.live < job.maxCostMicros) return null;
-  const message = `It has cost ${(job.maxCostMicros / 1e6).toFixed(2)} USD, the most it may: raise max_cost_usd`;
+  if (job.maxCostMicros === null || job.costMicros + most.runMicros < job.maxCostMicros) return null;
+  const message = `The job has cost ${(job.maxCostMicros / 1e6).toFixed(2)} USD, its limit: raise max_cost_usd`;
   return { code: "cost_limit", message, param: "/max_cost_usd" };
 }
 
 export const isShortage = (reason: JobRow["pauseReason"] | undefined): reason is Shortage =>
   reason === "out of credit" || reason === "out of budget";
 
-/** For a job that costs something. `short`: the reason why its payer cannot go on. */
+/** For a job that costs something. `shortage`: the reason why its payer cannot pay. */
 export function judgeCredit(
   job: Pick<JobRow, "status" | "pauseReason">,
-  short: Shortage | null,
+  shortage: Shortage | null,
 ): "pause" | "resume" | "nothing" {
-  if (job.status === "paused") return isShortage(job.pauseReason) && short === null ? "resume" : "nothing";
+  if (job.status === "paused") return isShortage(job.pauseReason) && shortage === null ? "resume" : "nothing";
   const runs = job.status === "queued" || job.status === "provisioning" || job.status === "running";
-  return runs && short !== null ? "pause" : "nothing";
+  return runs && shortage !== null ? "pause" : "nothing";
 }
 
 const LOWER_IS_BETTER: Record<keyof typeof HEADLINE_METRIC, boolean> = { grpo: false, sft: true, dpo: false };
@@ -177,7 +181,7 @@ export const headlineOf = (method: JobRow["method"], values: Readonly<Record<str
 
 type Scored = Pick<CheckpointRow, "id" | "step" | "value">;
 
-/** By the headline metric; of equals the later one. Undefined where none has it. */
+/** The best checkpoint by the headline metric; the later one of equals. Undefined if none has the metric. */
 export function bestOf<T extends Scored>(method: JobRow["method"], checkpoints: readonly T[]): T | undefined {
   if (method === "custom") return undefined;
   const sign = LOWER_IS_BETTER[method] ? -1 : 1;
@@ -188,7 +192,7 @@ export function bestOf<T extends Scored>(method: JobRow["method"], checkpoints: 
     .at(0);
 }
 
-/** Those that go: neither of the newest, nor the best, nor needed by somebody. */
+/** Checkpoints to delete: neither among the newest, nor the best, nor needed elsewhere. */
 export function superfluous<T extends Scored>(
   checkpoints: readonly T[],
   keep: { last: number; best: string | null; needed: ReadonlySet<string> },

@@ -7,14 +7,17 @@ import { createsLater } from "../../http/idempotency.ts";
 import { describe } from "../../http/openapi.ts";
 import { asks } from "../../http/query.ts";
 import { Deleted } from "../../lib/schema.ts";
-import * as codeCheck from "../reward_functions/check.ts";
-import { open } from "./admission/create.ts";
+import { callerSignal } from "../reward_functions/check.ts";
+import { create } from "./admission/create.ts";
 import { CreateTrainingJob } from "./admission/create_schema.ts";
 import { validate } from "./admission/validate.ts";
 import { JobValidation } from "./admission/validation_schema.ts";
 import { TrainingJob } from "./schema.ts";
 import * as jobs from "./service.ts";
-import * as reading from "./views/lists.ts";
+import { mustGet } from "./state/rows.ts";
+import type { JobRow } from "./table.ts";
+import { listJobs, presentJob } from "./views/jobs.ts";
+import * as lists from "./views/lists.ts";
 import * as metrics from "./views/metrics.ts";
 import { setPublished } from "./views/publishing.ts";
 import * as shapes from "./views/schema.ts";
@@ -24,13 +27,13 @@ const TAGS = ["Training jobs"];
 
 const payerOf = ({ workspaceId, keyId }: Principal) => ({ workspaceId, keyId });
 
-export const routes = (ctx: Ctx) => new Elysia().use(managing(ctx)).use(publishing(ctx)).use(looking(ctx));
+export const routes = (ctx: Ctx) => new Elysia().use(managing(ctx)).use(moving(ctx)).use(reading(ctx));
 
-const askerOf = (ctx: Ctx, { workspaceId, keyId, scopes }: Principal, request: Request) => ({
+const callerOf = (ctx: Ctx, { workspaceId, keyId, scopes }: Principal, request: Request) => ({
   workspaceId,
   keyId,
   scopes,
-  signal: codeCheck.leaving(ctx, request),
+  signal: callerSignal(ctx, request),
 });
 
 const managing = (ctx: Ctx) => {
@@ -41,11 +44,11 @@ const managing = (ctx: Ctx) => {
       "",
       ({ request, principal, body, set }) => {
         keepOpen(ctx, request);
-        const asker = askerOf(ctx, principal, request);
-        if (body.dry_run) return validate(ctx, asker, body);
-        const { credentials: _, ...rest } = body; // no part of what a retry must match: not kept, not even as a hash
+        const caller = callerOf(ctx, principal, request);
+        if (body.dry_run) return validate(ctx, caller, body);
+        const { credentials: _, ...rest } = body; // not stored, not even as a hash, so a retry need not match them
         return createsLater<object>(ctx, { request, principal, body: rest, set }, (once) =>
-          open(ctx, asker, body, once),
+          create(ctx, caller, body, once),
         );
       },
       {
@@ -57,8 +60,8 @@ const managing = (ctx: Ctx) => {
       "/validate",
       ({ request, principal, body }) => {
         keepOpen(ctx, request);
-        const asker = askerOf(ctx, principal, request);
-        return validate(ctx, asker, body);
+        const caller = callerOf(ctx, principal, request);
+        return validate(ctx, caller, body);
       },
       {
         ...takes(CreateTrainingJob, { kind: "code" }),
@@ -66,16 +69,16 @@ const managing = (ctx: Ctx) => {
           "Validate a training job",
           { 200: JobValidation },
           {
-            description: "Nothing is created. The real model is loaded, a few prompts sampled, the reward run on them.",
+            description: "Creates nothing. Loads the real model, samples a few prompts and runs the reward on them.",
           },
         ),
       },
     )
-    .get("", ({ principal, query }) => jobs.list(ctx, principal.workspaceId, query), {
+    .get("", ({ principal, query }) => listJobs(ctx, principal.workspaceId, query), {
       ...asks(shapes.ListQuery),
       detail: describe("List training jobs", { 200: listOf(TrainingJob, "TrainingJobList") }),
     })
-    .get("/:id", ({ principal, params }) => jobs.shown(ctx, jobs.mustGet(ctx, principal.workspaceId, params.id)), {
+    .get("/:id", ({ principal, params }) => presentJob(ctx, mustGet(ctx, principal.workspaceId, params.id)), {
       detail: describe("Get a training job", { 200: TrainingJob }),
     })
     .delete(
@@ -88,53 +91,55 @@ const managing = (ctx: Ctx) => {
         detail: describe(
           "Delete a finished training job",
           { 200: Deleted("training_job").meta({ id: "DeletedTrainingJob" }) },
-          { description: "With its checkpoints, metrics, samples and logs. Models that it made stay." },
+          { description: "Also deletes its checkpoints, metrics, samples and logs. Models that it made stay." },
         ),
       },
     );
 };
 
-const publishing = (ctx: Ctx) => {
+const moving = (ctx: Ctx) => {
   const { authed } = area(ctx, "training");
-  type Move = (ctx: Ctx, workspaceId: string, id: string) => Parameters<typeof jobs.shown>[1];
-  const moving =
+  type Move = (ctx: Ctx, workspaceId: string, id: string) => JobRow;
+  const handle =
     (move: Move) =>
     ({ principal, params }: { principal: { workspaceId: string }; params: { id: string } }) =>
-      jobs.shown(ctx, move(ctx, principal.workspaceId, params.id));
+      presentJob(ctx, move(ctx, principal.workspaceId, params.id));
   const answers = { 200: TrainingJob };
   return new Elysia({ prefix: `${PREFIX}/:id`, tags: TAGS })
     .use(authed)
-    .post("/cancel", moving(jobs.cancel), { detail: describe("Cancel a training job", answers) })
-    .post("/pause", moving(jobs.pause), {
-      detail: describe("Pause a training job", answers, { description: "It saves a checkpoint and frees its device." }),
+    .post("/cancel", handle(jobs.cancel), { detail: describe("Cancel a training job", answers) })
+    .post("/pause", handle(jobs.pause), {
+      detail: describe("Pause a training job", answers, {
+        description: "The job saves a checkpoint and frees its device.",
+      }),
     })
-    .post("/resume", ({ principal, params }) => jobs.shown(ctx, jobs.resume(ctx, payerOf(principal), params.id)), {
+    .post("/resume", ({ principal, params }) => presentJob(ctx, jobs.resume(ctx, payerOf(principal), params.id)), {
       detail: describe("Resume a paused training job", answers),
     })
     .post(
       "/publish",
-      moving((...of) => setPublished(...of, true)),
+      handle((...job) => setPublished(...job, true)),
       {
         detail: describe("Publish a training job", answers),
       },
     )
     .delete(
       "/publish",
-      moving((...of) => setPublished(...of, false)),
+      handle((...job) => setPublished(...job, false)),
       {
         detail: describe("Stop publishing a training job", answers),
       },
     );
 };
 
-const looking = (ctx: Ctx) => {
+const reading = (ctx: Ctx) => {
   const { authed } = area(ctx, "training");
-  const own = ({ workspaceId }: { workspaceId: string }, id: string) => jobs.mustGet(ctx, workspaceId, id);
+  const own = ({ workspaceId }: { workspaceId: string }, id: string) => mustGet(ctx, workspaceId, id);
   return new Elysia({ prefix: `${PREFIX}/:id`, tags: TAGS })
     .use(authed)
-    .get("/events", ({ principal, params, query }) => reading.events(ctx, own(principal, params.id), query), {
+    .get("/events", ({ principal, params, query }) => lists.events(ctx, own(principal, params.id), query), {
       ...asks(PageQuery),
-      detail: describe("List what happened to a job", { 200: listOf(shapes.JobEvent, "TrainingJobEventList") }),
+      detail: describe("List the events of a job", { 200: listOf(shapes.JobEvent, "TrainingJobEventList") }),
     })
     .get(
       "/metrics",
@@ -147,15 +152,15 @@ const looking = (ctx: Ctx) => {
         detail: describe(
           "Get a job's metrics",
           { 200: shapes.JobMetrics },
-          { description: "With format=csv: text/csv." },
+          { description: "format=csv answers text/csv." },
         ),
       },
     )
-    .get("/samples", ({ principal, params, query }) => reading.samples(ctx, own(principal, params.id), query), {
+    .get("/samples", ({ principal, params, query }) => lists.samples(ctx, own(principal, params.id), query), {
       ...asks(shapes.SamplesQuery),
       detail: describe("List scored completions of a step", { 200: listOf(shapes.JobSample, "TrainingJobSampleList") }),
     })
-    .get("/checkpoints", ({ principal, params, query }) => reading.checkpoints(ctx, own(principal, params.id), query), {
+    .get("/checkpoints", ({ principal, params, query }) => lists.checkpoints(ctx, own(principal, params.id), query), {
       ...asks(PageQuery),
       detail: describe("List a job's checkpoints", {
         200: listOf(shapes.JobCheckpoint, "TrainingJobCheckpointList"),

@@ -5,10 +5,13 @@ import { DateTime, isoOrNull, later } from "../../lib/schema.ts";
 import { isoTime } from "../../lib/time.ts";
 import { LoraSettings } from "../../lib/training/lora.ts";
 import { HEADLINE_METRIC } from "../../lib/training/metrics.ts";
+import { MINUTE_MS } from "../../lib/units.ts";
 import { costOf } from "../billing/service.ts";
 import { snapshotId } from "../datasets/schema.ts";
-import { PRIORITIES, type Priority } from "./admission/create_schema.ts";
 import { FAILURE_CODES, JOB_METHODS, type JobRow, STATUSES } from "./table.ts";
+
+export const PRIORITIES = { low: -1, normal: 0, high: 1 } as const;
+export type Priority = keyof typeof PRIORITIES;
 
 const Gpu = z.object({ type: z.string(), count: z.int() });
 const Sha256 = z.string().nullable();
@@ -19,18 +22,18 @@ export const TrainingJob = later(() =>
       id: z.string(),
       object: z.literal("training_job"),
       status: z.enum(STATUSES),
-      base_model: z.string().nullable().describe("Null only for custom"),
+      base_model: z.string().nullable().describe("Null only for custom jobs"),
       method: z.enum(JOB_METHODS),
       output_name: z.string(),
       gpu_requested: Gpu,
-      gpu: Gpu.nullable().describe("Null until assigned"),
+      gpu: Gpu.nullable().describe("Null until the job has hardware"),
       dataset: z
         .object({ id: z.string(), snapshot_id: z.string().nullable(), num_rows: z.int().nullable() })
         .nullable(),
       eval_dataset: z.object({ id: z.string(), snapshot_id: z.string().nullable() }).nullable(),
-      hyperparameters: z.record(z.string(), z.unknown()).describe("Every one, resolved"),
-      lora: LoraSettings.nullable().describe("Null: all weights are trained"),
-      reward_source: z.string().nullable().describe("Left out (null) in lists"),
+      hyperparameters: z.record(z.string(), z.unknown()).describe("Every hyperparameter, with its resolved value"),
+      lora: LoraSettings.nullable().describe("Null if all weights are trained"),
+      reward_source: z.string().nullable().describe("Null in lists"),
       reward_language: z.string().nullable(),
       reward_functions: z.array(
         z.object({ id: z.string(), weight: z.number(), params: z.record(z.string(), z.unknown()) }),
@@ -48,30 +51,30 @@ export const TrainingJob = later(() =>
       max_runtime_minutes: z.number().nullable(),
       max_cost_usd: z.number().nullable(),
       publish: z.boolean(),
-      published_at: DateTime.nullable().describe("Null unless it is in the public list"),
-      tracker_run_url: z.string().nullable().describe("Where the experiment tracker shows it"),
+      published_at: DateTime.nullable().describe("Null unless the job is published"),
+      tracker_run_url: z.string().nullable().describe("The run in the experiment tracker"),
       progress: z.object({
         step: z.int(),
-        total_steps: z.int().describe("0: not known"),
+        total_steps: z.int().describe("0 if unknown"),
         percent: z.number().min(0).max(100),
         eta_seconds: z.number().nullable(),
       }),
       latest_metrics: z.record(z.string(), z.number()),
       headline_metric: z.object({ name: z.string(), value: z.number() }).nullable(),
       best_checkpoint_id: z.string().nullable(),
-      memory_bytes: z.int().describe("What it is estimated to take on its device"),
-      queue_position: z.int().nullable().describe("1: the next; null when it does not wait"),
-      queue_reason: z.string().nullable().describe("What it waits for"),
+      memory_bytes: z.int().describe("Estimated memory on the device"),
+      queue_position: z.int().nullable().describe("1 starts next; null if the job is not queued"),
+      queue_reason: z.string().nullable().describe("What the job waits for"),
       pause_reason: z.string().nullable(),
       error: z
         .object({ code: z.enum(FAILURE_CODES), message: z.string(), param: z.string().nullable() })
         .nullable()
-        .describe("Why it failed"),
+        .describe("Why the job failed"),
       cost_usd: z.number(),
       energy_wh: z
         .number()
         .nullable()
-        .describe("Of its cards, in watt-hours; null: they do not tell, or it has not run"),
+        .describe("Energy of the GPUs in watt-hours; null if they report none or the job has not run"),
       lock: z
         .object({
           base_model_sha256: Sha256,
@@ -80,7 +83,7 @@ export const TrainingJob = later(() =>
           app_version: z.string(),
           seed: z.int(),
         })
-        .describe("What it would take to do the same again"),
+        .describe("What is needed to repeat the job"),
       metadata: z.record(z.string(), z.string()),
       started_at: DateTime.nullable(),
       completed_at: DateTime.nullable(),
@@ -91,10 +94,10 @@ export const TrainingJob = later(() =>
 );
 export type TrainingJob = z.infer<typeof TrainingJob>;
 
-/** What is not in the row. `whole`: with the code. */
-export type Seen = { now: number; queuePosition: number | null; queueReason: string | null; whole: boolean };
+/** Facts that are not in the row. Lists leave out the reward's source. */
+export type Live = { now: number; queuePosition: number | null; queueReason: string | null; withSource: boolean };
 
-export const present = (row: JobRow, seen: Seen): TrainingJob => ({
+export const present = (row: JobRow, live: Live): TrainingJob => ({
   id: row.id,
   object: "training_job",
   status: row.status,
@@ -106,7 +109,7 @@ export const present = (row: JobRow, seen: Seen): TrainingJob => ({
   ...datasetsOf(row),
   hyperparameters: row.hyperparameters,
   lora: row.lora,
-  reward_source: seen.whole ? row.rewards.source : null,
+  reward_source: live.withSource ? row.rewards.source : null,
   reward_language: row.rewards.language,
   reward_functions: row.rewards.functions,
   provider: row.provider,
@@ -119,7 +122,7 @@ export const present = (row: JobRow, seen: Seen): TrainingJob => ({
   secrets: row.secrets,
   volumes: row.volumes,
   checkpoint: { save_steps: row.saveSteps, keep_last: row.keepLast },
-  max_runtime_minutes: row.maxRuntimeMs === null ? null : row.maxRuntimeMs / 60_000,
+  max_runtime_minutes: row.maxRuntimeMs === null ? null : row.maxRuntimeMs / MINUTE_MS,
   max_cost_usd: row.maxCostMicros === null ? null : usdOf(row.maxCostMicros),
   publish: row.publish,
   published_at: isoOrNull(row.publishedAt),
@@ -129,11 +132,11 @@ export const present = (row: JobRow, seen: Seen): TrainingJob => ({
   headline_metric: headlineOf(row),
   best_checkpoint_id: row.bestCheckpointId,
   memory_bytes: row.memoryBytes,
-  queue_position: seen.queuePosition,
-  queue_reason: seen.queueReason,
+  queue_position: live.queuePosition,
+  queue_reason: live.queueReason,
   pause_reason: row.pauseReason,
   error: row.error,
-  cost_usd: usdOf(costMicrosOf(row, seen.now)),
+  cost_usd: usdOf(costMicrosOf(row, live.now)),
   energy_wh: wattHours(row.energyJoules),
   lock: row.lock,
   metadata: row.metadata,
@@ -143,7 +146,7 @@ export const present = (row: JobRow, seen: Seen): TrainingJob => ({
   updated_at: isoTime(row.updatedAt),
 });
 
-/** What it has cost so far, the run that goes on included. */
+/** Cost so far, including the present run. */
 export const costMicrosOf = (row: JobRow, now: number): number =>
   row.costMicros + (row.runSince === null ? 0 : costOf(row.rateMicros, now - row.runSince));
 

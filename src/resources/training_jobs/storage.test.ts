@@ -5,14 +5,14 @@ import { manyTrainings } from "../../../test/fake_trainers.ts";
 import { until } from "../../../test/harness.ts";
 import { namesIn } from "../../sandbox/files/trees.ts";
 import { usedBytes } from "../storage_usage/service.ts";
-import { keptOf } from "./state/checkpoint_files.ts";
-import { placesOf } from "./state/paths.ts";
+import { keptCheckpoints } from "./state/checkpoint_files.ts";
+import { pathsOf } from "./state/paths.ts";
 
 setDefaultTimeout(120_000);
 const { app, close, closeAll } = manyTrainings();
 afterEach(closeAll);
 
-test("17.6: a job whose checkpoints go beyond the quota is paused with all it learned, and goes on when there is room", async () => {
+test("17.6: a job whose checkpoints exceed the quota is paused with all its progress, and resumes when there is room", async () => {
   const on = await app({ flags: { "quotas.checkpoint_bytes": 1 } });
   const id = on.add({ totalSteps: 50, saveSteps: 2 });
   const paused = await on.reaches(id, "paused");
@@ -20,11 +20,11 @@ test("17.6: a job whose checkpoints go beyond the quota is paused with all it le
   expect(eventsOf(on, id)).toContain("job.paused");
   expect(on.notes(id).find(({ type }) => type === "job.paused")?.message).toContain("quotas.checkpoint_bytes");
   await until("its worker to end", () => on.row(id).runSince === null);
-  const kept = keptOf(on.ctx.db, id);
+  const kept = keptCheckpoints(on.ctx.db, id);
   expect(kept.length).toBeGreaterThan(0);
   expect(kept.at(-1)?.step).toBe(on.row(id).step); // saved before it ended
   const names = kept.map(({ path }) => basename(path)).sort();
-  const found = async () => [...(await namesIn(placesOf(on.ctx, id).checkpoints))].sort();
+  const found = async () => [...(await namesIn(pathsOf(on.ctx, id).checkpoints))].sort();
   await until("those that are too many to go", async () => (await found()).length === names.length);
   expect(await found()).toEqual(names); // none is half written
   expect(usedBytes(on.ctx.db, { workspaceId: on.workspaceA, kind: "checkpoints" })).toBe(
@@ -43,7 +43,7 @@ test("17.6: a job whose checkpoints go beyond the quota is paused with all it le
   expect(roomy.steps(id)).toEqual(Array.from({ length: 50 }, (_, i) => i + 1));
 });
 
-test("17.6: a job waits, and says so, while the disk has less free space than must stay free", async () => {
+test("17.6: a job waits with a reason while the disk has less free space than must stay free", async () => {
   const on = await app({ loop: false });
   const id = on.add();
   await close(on);

@@ -37,8 +37,8 @@ export type Lock = {
   seed: number;
 };
 /**
- * `source`: given with the job. `functions`: of the workspace by a version's id, or ready ones by name. `parts`: all of
- * it as it was when the job was made, code included: what is deleted later changes nothing for the job.
+ * `source`: sent with the job. `functions`: versions of the workspace by id, or built-in rewards by name. `parts`: all
+ * of them with their code, copied when the job was created, so that a later deletion changes nothing for the job.
  */
 export type Rewards = {
   source: string | null;
@@ -67,7 +67,7 @@ export const trainingJobs = sqliteTable("training_jobs", {
   evalDatasetId: text("eval_dataset_id"),
   evalSnapshotNumber: integer("eval_snapshot_number"),
   hyperparameters: text("hyperparameters", { mode: "json" }).$type<Record<string, unknown>>().notNull(),
-  /** Hyperparameters as they were asked for: what a clone begins with. */
+  /** Hyperparameters as the request had them; a clone starts from these. */
   given: text("given", { mode: "json" }).$type<Record<string, unknown>>(),
   lora: text("lora", { mode: "json" }).$type<LoraSettings>(),
   rewards: text("rewards", { mode: "json" }).$type<Rewards>().notNull(),
@@ -90,7 +90,7 @@ export const trainingJobs = sqliteTable("training_jobs", {
   maxRuntimeMs: integer("max_runtime_ms"),
   maxCostMicros: integer("max_cost_micros"),
   publish: integer("publish", { mode: "boolean" }).notNull(),
-  /** Set while it is published; no two are the same. */
+  /** Set while the job is published. No two jobs have the same time. */
   publishedAt: integer("published_at"),
   likeCount: integer("like_count").notNull(),
   trackerRunUrl: text("tracker_run_url"),
@@ -110,13 +110,13 @@ export const trainingJobs = sqliteTable("training_jobs", {
   error: text("error", { mode: "json" }).$type<JobError>(),
   rateMicros: integer("rate_micros"),
   costMicros: integer("cost_micros").notNull(),
-  /** Owed and less than a micro-dollar. */
+  /** Not yet charged, because it is less than a micro-dollar. */
   costRemainder: integer("cost_remainder").notNull(),
   runMs: integer("run_ms").notNull(),
   runSince: integer("run_since"),
-  /** The present run was seen at work then. */
+  /** The last known activity of the present run. */
   runUntil: integer("run_until"),
-  /** Counted up to `energyAt`; null: never measured. */
+  /** Counted up to `energyAt`; null if never measured. */
   energyJoules: integer("energy_joules"),
   energyWatts: real("energy_watts"),
   energyAt: integer("energy_at"),
@@ -128,7 +128,7 @@ export const trainingJobs = sqliteTable("training_jobs", {
   completedAt: integer("completed_at"),
   createdAt: integer("created_at").notNull(),
   updatedAt: integer("updated_at").notNull(),
-  /** The key that caused it to run: made it, or resumed it last. */
+  /** The key that pays: it created the job, or resumed it last. */
   apiKeyId: text("api_key_id"),
 });
 export type JobRow = typeof trainingJobs.$inferSelect;
@@ -197,7 +197,7 @@ export const trainingEvents = sqliteTable("training_events", {
 });
 export type JobEventRow = typeof trainingEvents.$inferSelect;
 
-/** `files`: what a custom job left in /workspace/output. */
+/** `files`: the output of a custom job, from /workspace/output. */
 export const VARIANTS = ["adapter", "merged", "gguf", "peft", "files"] as const;
 export const trainingExports = sqliteTable("training_exports", {
   id: text("id").primaryKey(),

@@ -1,5 +1,7 @@
-/** A reward process in namespaces of its own: no network, no other process, a root that holds the executable alone. */
+/** Starts a reward process in its own namespaces: no network, no other processes, a root with only the executable. */
+
 import { createTail } from "../../lib/text/tail.ts";
+import { MIB } from "../../lib/units.ts";
 import { jailPath } from "../../native/jail/jail.ts";
 import { compiled } from "../../platform/workers/self.ts";
 import { type Jail, jailOwner, prepareJail, spawnPrepared } from "../jail/jail.ts";
@@ -19,13 +21,13 @@ import {
 } from "./spawn.ts";
 import type { RewardEnd } from "./types.ts";
 
-const THREADS = 128; // of the runtime, which counts them by the cores of the machine
-const OPEN_FILES = 256; // until it locks itself in
-const NO_LIMIT = 0; // its parent has the deadlines; it writes no file
+const THREADS = 128; // the runtime starts threads by the number of cores
+const OPEN_FILES = 256; // until the process confines itself
+const NO_LIMIT = 0; // the parent has the deadlines, and the process writes no file
 
 /**
- * Tells what the host can do, once; then every process is made the best way there is. `program` is the executable that
- * runs in it; without one, as when this runs from its source, there are no namespaces.
+ * Finds out once what the host supports, then starts every process in the strictest way. `program`: the executable to
+ * run. Without one, because Verk runs from its source, there are no namespaces.
  */
 export function rewardSpawner(dataDir: string, program = compiled ? process.execPath : undefined) {
   let jail: Promise<{ jail: Jail; support: JailSupport }> | undefined;
@@ -35,13 +37,13 @@ export function rewardSpawner(dataDir: string, program = compiled ? process.exec
   };
   const support = async (): Promise<JailSupport> => {
     if (program === undefined)
-      return { ok: false, reason: "verk runs from its source", fix: "Use a built executable." };
+      return { ok: false, reason: "Verk runs from its source", fix: "Use a built executable." };
     try {
       jail ??= prepare();
       return (await jail).support;
     } catch (error) {
       jail = undefined; // the disk may have been full
-      return { ok: false, reason: (error as Error).message, fix: "See that the data directory can be written." };
+      return { ok: false, reason: (error as Error).message, fix: "Make the data directory writable." };
     }
   };
   return {
@@ -61,7 +63,7 @@ const specOf = (program: string, command: RewardCommand): JailSpec => ({
   mounts: [...programMounts(program), { kind: "devices" }, { kind: "proc" }],
   limits: {
     processes: THREADS,
-    memoryBytes: OWN_BYTES + command.memoryMib * 2 ** 20,
+    memoryBytes: OWN_BYTES + command.memoryMib * MIB,
     openFiles: OPEN_FILES,
     fileBytes: NO_LIMIT,
     cpuSeconds: NO_LIMIT,
@@ -81,15 +83,15 @@ function spawnJailed(jail: Jail, spec: JailSpec): SpawnedReward {
     jailed: true,
     write: (frame) => writeTo(child.stdin, frame),
     output: child.stdout,
-    kill: () => child.kill("SIGKILL"), // all of the jail goes with the helper
-    gone: child.exited.then(() => drained).then(() => known(prepared.end())),
-    lastWords: () => tail.text().trim(),
+    kill: () => child.kill("SIGKILL"), // the whole jail ends with the helper
+    exited: child.exited.then(() => drained).then(() => endOf(prepared.end())),
+    lastOutput: () => tail.text().trim(),
   };
 }
 
-/** What the guard inside saw; null where the process itself ended. */
-function known({ reason, signal, message }: JailEnd): RewardEnd | null {
+/** The end that the jail's guard saw; null if the process ended by itself. */
+function endOf({ reason, signal, message }: JailEnd): RewardEnd | null {
   if (reason === "memory") return { kind: "memory", message: "used too much memory" };
-  if (reason === "signalled") return { kind: "crashed", message: `ended by signal ${signal} (${message})` };
+  if (reason === "signalled") return { kind: "crashed", message: `was killed by signal ${signal} (${message})` };
   return null;
 }

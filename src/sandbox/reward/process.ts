@@ -1,23 +1,24 @@
 /**
- * The parent's side of one reward process. It trusts nothing: every frame is bounded, has its shape checked and must
- * carry the nonce of the request that is open; whatever does not fit, or comes too late, is the end of the process.
+ * The server's side of one reward process. It trusts nothing: every frame has a size limit, a checked shape and the
+ * nonce of the open request. A frame that does not fit, or comes too late, ends the process.
  */
 import { randomBytes } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { FromReward, type Layer, MAX_FRAME_BYTES, type Outcome, type ToReward } from "../../lib/rewards/contract.ts";
 import { createFrames, encodeFrame } from "../../lib/rewards/frames.ts";
+import { MINUTE_MS } from "../../lib/units.ts";
 import { pageBytes } from "../../native/platform/index.ts";
 import type { SpawnedReward } from "./spawn.ts";
 import type { Called, CallLimits, Loaded, Printed, RewardEnd, RewardProcess } from "./types.ts";
 
-const START_MS = 60_000;
+const START_MS = MINUTE_MS;
 const WATCH_MS = 50;
 const NOTHING_PRINTED: Printed = { stdout: "", stdoutBytes: 0 };
 
 type Answer = Exclude<FromReward, { op: "ready" } | { op: "violated" }>;
 type Request = { nonce: string; onFrame: (frame: Answer) => void };
 
-/** Resolves when it has said ready; rejects with words when it ends before. */
+/** Resolves when the process reports that it is ready; rejects if it ends before. */
 export function openRewardProcess(spawned: SpawnedReward, maxRssBytes: number): Promise<RewardProcess> {
   return new Process(spawned, maxRssBytes).ready;
 }
@@ -31,7 +32,7 @@ class Process implements RewardProcess {
   readonly #spawned: SpawnedReward;
   readonly #ready = Promise.withResolvers<RewardProcess>();
   #isReady = false;
-  #request: Request | undefined;
+  #open: Request | undefined;
   #end: RewardEnd | undefined; // the first cause wins
   #deadline: ReturnType<typeof setTimeout> | undefined;
 
@@ -41,10 +42,10 @@ class Process implements RewardProcess {
     this.ready = this.#ready.promise;
     this.#arm(START_MS, `was not ready within ${START_MS / 1000} s`);
     const watch = spawned.jailed ? undefined : setInterval(() => this.#watch(maxRssBytes), WATCH_MS);
-    this.ended = Promise.all([this.#read(), spawned.gone]).then(([, told]) => {
+    this.ended = Promise.all([this.#read(), spawned.exited]).then(([, known]) => {
       clearTimeout(this.#deadline);
       clearInterval(watch);
-      const end = this.#end ?? told ?? { kind: "crashed", message: this.#lastWords() };
+      const end = this.#end ?? known ?? { kind: "crashed", message: this.#exitMessage() };
       this.#ready.reject(new Error(`The reward process ${end.message}`));
       return end;
     });
@@ -52,12 +53,12 @@ class Process implements RewardProcess {
   }
 
   async load(...[code, timeoutMs]: Parameters<RewardProcess["load"]>): Promise<Loaded> {
-    const answered = await this.#ask({ op: "load", ...code }, (settle) => {
+    const answered = await this.#send({ op: "load", ...code }, (settle) => {
       this.#arm(timeoutMs, `took longer than ${Math.round(timeoutMs)} ms to load`);
       return (frame) => {
         if (frame.op === "loaded") settle({ ok: true, entrypoints: frame.entrypoints, ...printed(frame) });
         else if (frame.op === "rejected") settle({ ok: false, error: frame.error, ...printed(frame) });
-        else this.#convict(`answered a load with "${frame.op}"`);
+        else this.#endBecause(`answered a load with "${frame.op}"`);
       };
     });
     if (answered) return answered as Loaded;
@@ -76,7 +77,7 @@ class Process implements RewardProcess {
     let whole = entry.form === "batch" && limits.wholeMs > 0;
     const again = () => this.#arm(...allowance(limits, whole));
     const request = { op: "call" as const, entry: entry.name, samples, whole };
-    const answered = await this.#ask(request, (settle) => {
+    const answered = await this.#send(request, (settle) => {
       again();
       return (frame) => {
         if (frame.op === "alone" && whole) {
@@ -84,10 +85,10 @@ class Process implements RewardProcess {
           again();
         } else if (frame.op === "outcomes" && frame.from === outcomes.length) {
           outcomes.push(...frame.outcomes);
-          if (outcomes.length > samples.length) this.#convict("answered for more samples than there are");
+          if (outcomes.length > samples.length) this.#endBecause("answered for more samples than there are");
           else again();
         } else if (frame.op === "done" && outcomes.length === samples.length) settle(printed(frame));
-        else this.#convict(`answered a call with "${frame.op}" out of order`);
+        else this.#endBecause(`answered a call with "${frame.op}" out of order`);
       };
     });
     if (answered) return { outcomes, end: null, ...(answered as Printed) };
@@ -99,19 +100,19 @@ class Process implements RewardProcess {
     await this.ended;
   }
 
-  /** What the request came to, or undefined when the process ended over it. */
-  async #ask(
+  /** The result of the request; undefined if the process ended first. */
+  async #send(
     request: Omit<Extract<ToReward, { op: "load" }>, "nonce"> | Omit<Extract<ToReward, { op: "call" }>, "nonce">,
     begin: (settle: (result: unknown) => void) => Request["onFrame"],
   ): Promise<unknown> {
-    if (this.#request) throw new Error("A reward process takes one request at a time");
+    if (this.#open) throw new Error("A reward process takes one request at a time");
     if (this.#end) return undefined;
     const answered = Promise.withResolvers<unknown>();
     const nonce = randomBytes(16).toString("hex");
-    this.#request = { nonce, onFrame: begin(answered.resolve) };
+    this.#open = { nonce, onFrame: begin(answered.resolve) };
     this.#spawned.write(encodeFrame({ ...request, nonce }));
     const result = await Promise.race([answered.promise, this.ended.then(() => undefined)]);
-    this.#request = undefined;
+    this.#open = undefined;
     clearTimeout(this.#deadline);
     return result;
   }
@@ -120,29 +121,29 @@ class Process implements RewardProcess {
     const frames = createFrames(MAX_FRAME_BYTES);
     try {
       for await (const chunk of this.#spawned.output) {
-        if (this.#end) continue; // drained, not heard
+        if (this.#end) continue; // read to the end, but ignored
         for (const frame of frames.push(chunk)) this.#take(frame);
       }
     } catch (error) {
-      this.#convict(`sent what is no frame (${(error as Error).message})`);
+      this.#endBecause(`sent an invalid frame (${(error as Error).message})`);
     }
   }
 
   #take(raw: unknown) {
     if (this.#end) return;
     const parsed = FromReward.safeParse(raw);
-    if (!parsed.success) return this.#convict("sent a frame outside its protocol");
+    if (!parsed.success) return this.#endBecause("sent a frame outside its protocol");
     const frame = parsed.data;
-    if (frame.op === "violated") return this.#convict(`was ended: ${frame.message}`);
+    if (frame.op === "violated") return this.#endBecause(`was stopped: ${frame.message}`);
     if (frame.op === "ready") {
-      if (this.#isReady) return this.#convict("said ready twice");
+      if (this.#isReady) return this.#endBecause("reported ready twice");
       this.#isReady = true;
       clearTimeout(this.#deadline);
       this.layers = this.#spawned.jailed ? [...frame.layers, "namespaces"] : frame.layers;
       return this.#ready.resolve(this);
     }
-    if (!this.#request || frame.nonce !== this.#request.nonce) return this.#convict("answered what nobody asked");
-    this.#request.onFrame(frame);
+    if (!this.#open || frame.nonce !== this.#open.nonce) return this.#endBecause("answered without a request");
+    this.#open.onFrame(frame);
   }
 
   #arm(ms: number, message: string) {
@@ -150,17 +151,17 @@ class Process implements RewardProcess {
     this.#deadline = setTimeout(() => this.#finish({ kind: "timeout", message }), Math.max(0, ms));
   }
 
-  /** A backstop: the process limits itself too. */
+  /** A second line of defence: the process limits itself too. */
   #watch(maxRssBytes: number) {
     try {
       const pages = Number(readFileSync(`/proc/${this.pid}/statm`, "utf8").split(" ")[1]);
       if (pages * pageBytes() > maxRssBytes) this.#finish({ kind: "memory", message: "used too much memory" });
     } catch {
-      // gone
+      // the process has ended
     }
   }
 
-  #convict(message: string) {
+  #endBecause(message: string) {
     this.#finish({ kind: "crashed", message });
   }
 
@@ -169,9 +170,9 @@ class Process implements RewardProcess {
     this.#spawned.kill();
   }
 
-  #lastWords() {
-    const words = this.#spawned.lastWords();
-    return words === "" ? "ended without a word" : `ended: ${words}`;
+  #exitMessage() {
+    const output = this.#spawned.lastOutput();
+    return output === "" ? "ended without any output" : `ended: ${output}`;
   }
 }
 
@@ -183,6 +184,6 @@ const printed = ({ stdout, stdout_bytes }: { stdout: string; stdout_bytes: numbe
 function allowance({ sampleMs, wholeMs, until }: CallLimits, whole: boolean): [ms: number, message: string] {
   const own = whole ? wholeMs : sampleMs;
   const left = until - performance.now();
-  if (left < own) return [left, "was still running when the time for the batch was up"];
+  if (left < own) return [left, "was still running when the time for the batch ran out"];
   return [own, `took longer than ${Math.round(own)} ms ${whole ? "for the batch" : "for one sample"}`];
 }

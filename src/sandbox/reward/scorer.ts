@@ -1,6 +1,7 @@
-/** Several named rewards over the samples of one job: the parts work side by side, each in a process of its own. */
+/** Runs several named rewards over the samples of one job. The parts run in parallel, each in its own process. */
 import { combine, type Judged, summarize } from "../../lib/rewards/combine.ts";
 import { type Sample, STDOUT_BYTES } from "../../lib/rewards/contract.ts";
+import { Semaphore } from "../../platform/semaphore.ts";
 import { type Clock, type PartLimits, ScorerPart } from "./scorer_part.ts";
 import type { RewardPart, ScoredBatch, Scorer } from "./scorer_types.ts";
 import type { RewardPool } from "./types.ts";
@@ -9,19 +10,19 @@ export type ScorerOptions = {
   parts: readonly RewardPart[];
   limits: PartLimits;
   signal?: AbortSignal;
-  /** As performance.now() counts. */
+  /** Milliseconds, like performance.now(). */
   clock?: Clock;
 };
 
-/** Throws RewardRejected for the first part whose code cannot be used. Nothing is left running then. */
+/** Throws RewardRejected for the first part whose code cannot be loaded; then no process is left running. */
 export async function openScorer(pool: RewardPool, options: ScorerOptions): Promise<Scorer> {
   const { limits, signal, clock = () => performance.now() } = options;
   const parts = options.parts.map((part) => new ScorerPart(part, pool, limits, clock));
-  const stop = new AbortController(); // of the others, when one cannot be opened
-  const asked = signal ? AbortSignal.any([signal, stop.signal]) : stop.signal;
+  const stop = new AbortController(); // stops the other parts if one cannot be opened
+  const either = signal ? AbortSignal.any([signal, stop.signal]) : stop.signal;
   const opened = await Promise.allSettled(
     parts.map((part) =>
-      part.open(asked).catch((error) => {
+      part.open(either).catch((error) => {
         stop.abort();
         throw error;
       }),
@@ -36,14 +37,21 @@ export async function openScorer(pool: RewardPool, options: ScorerOptions): Prom
   return scorerOf(parts);
 }
 
+/** All calls of a scorer belong to one job, so the turns need no fairness between workspaces. */
+const ONE_JOB = { workspaceId: "" };
+
 function scorerOf(parts: readonly ScorerPart[]): Scorer {
   const names = functionNames(parts);
   const closing = new AbortController();
   const closeParts = () => Promise.all(parts.map((part) => part.close()));
-  let turn: Promise<unknown> = Promise.resolve();
+  const turns = new Semaphore({ permits: 1 }); // a process takes one call at a time
+  const inTurn = async <T>(work: () => Promise<T>): Promise<T> => {
+    const release = await turns.acquire(ONE_JOB);
+    return work().finally(() => release?.());
+  };
 
-  const scoreNow = async (samples: readonly Sample[], asked: AbortSignal | undefined): Promise<ScoredBatch> => {
-    const signal = asked ? AbortSignal.any([asked, closing.signal]) : closing.signal;
+  const scoreNow = async (samples: readonly Sample[], caller: AbortSignal | undefined): Promise<ScoredBatch> => {
+    const signal = caller ? AbortSignal.any([caller, closing.signal]) : closing.signal;
     signal.throwIfAborted();
     const kill = () => void closeParts();
     signal.addEventListener("abort", kill, { once: true });
@@ -57,21 +65,16 @@ function scorerOf(parts: readonly ScorerPart[]): Scorer {
     entrypoints: parts.flatMap(({ part, entrypoints }) =>
       entrypoints.map((entrypoint) => ({ part: part.name, entrypoint })),
     ),
-    score: (samples, signal) => {
-      const mine = turn.then(() => scoreNow(samples, signal));
-      turn = mine.catch(() => {});
-      return mine;
-    },
+    score: (samples, signal) => inTurn(() => scoreNow(samples, signal)),
     async close() {
       closing.abort(new Error("The scorer was closed"));
       await closeParts();
-      await turn;
-      await closeParts();
+      await inTurn(closeParts); // a call that was about to start may have opened a process
     },
   };
 }
 
-/** Waits for all, also when one fails: none may go on working behind the caller's back. */
+/** Waits for all, even if one fails, so that nothing runs on after the caller has its answer. */
 async function all<T>(works: readonly Promise<T>[]): Promise<T[]> {
   await Promise.allSettled(works);
   return Promise.all(works);
@@ -83,17 +86,21 @@ function combined(
   parts: readonly ScorerPart[],
   names: readonly string[][],
   count: number,
-  found: readonly PartOutcomes[],
+  results: readonly PartOutcomes[],
 ): ScoredBatch {
   const functions: Judged[] = parts.flatMap(({ part }, n) =>
-    names[n]!.map((name, m) => ({ name, weight: part.weight, outcomes: found[n]!.outcomes[m] ?? [] })),
+    names[n]!.map((name, m) => ({ name, weight: part.weight, outcomes: results[n]!.outcomes[m] ?? [] })),
   );
-  const results = combine(functions, count);
-  const stdout = Buffer.from(found.map((each) => each.stdout).join("")).subarray(0, STDOUT_BYTES);
-  return { results, summary: summarize(results), stdout: new TextDecoder().decode(stdout).slice(0, STDOUT_BYTES) };
+  const scored = combine(functions, count);
+  const stdout = Buffer.from(results.map((each) => each.stdout).join("")).subarray(0, STDOUT_BYTES);
+  return {
+    results: scored,
+    summary: summarize(scored),
+    stdout: new TextDecoder().decode(stdout).slice(0, STDOUT_BYTES),
+  };
 }
 
-/** `part` for a part whose one function is named reward, else `part/function`; `part#2` for the second of that name. */
+/** `part` if its only function is named reward, else `part/function`; `part#2` for a second part of the same name. */
 function functionNames(parts: readonly ScorerPart[]): string[][] {
   const taken = new Set<string>();
   return parts.map(({ part, entrypoints }) => {

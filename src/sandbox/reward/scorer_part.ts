@@ -1,19 +1,19 @@
 /**
- * One part of a scorer: its code in a process, and a fresh process when that one ends over a sample. The sample that
- * ran gets the fault, the others go on. Bounded by the batch's time and by MOST_FRESH; isolated code, which runs what it
- * judges, by the time alone: that a sample ends it is the sample's doing.
+ * One part of a scorer: its code in a process. If a sample ends the process, that sample gets the fault, and the others
+ * go on in a new process. The number of new processes is limited by MOST_FRESH and the time of the batch. Isolated code
+ * runs the samples as programs, so a sample may end the process at will: only the time limits it.
  */
 import { type Entrypoint, type Fault, LOAD_MS, type Outcome, type Sample } from "../../lib/rewards/contract.ts";
 import { type RewardPart, RewardRejected } from "./scorer_types.ts";
 import type { RewardEnd, RewardPool, RewardProcess } from "./types.ts";
 
-/** Fresh processes for one batch of one part. Code that ends one sample after the other must not start them for ever. */
+/** New processes for one batch of one part. Without a limit, code that crashes on every sample would start one for each. */
 export const MOST_FRESH = 3;
 
 export type PartLimits = { sampleMs: number; batchMs: number };
 export type Clock = () => number;
 
-/** One batch as one part sees it. */
+/** One batch of one part. */
 type Round = { until: number; fresh: number; stdout: string[]; signal: AbortSignal };
 
 export class ScorerPart {
@@ -77,7 +77,7 @@ export class ScorerPart {
       await this.#drop(process);
       signal.throwIfAborted();
       if (called.end.kind === "closed") throw new Error("The scorer was closed while it worked");
-      // Nobody knows at which sample a call with all of them ended: they are tried one by one, and that one is found.
+      // A call with all samples does not tell which one ended it. One by one, that sample is found.
       if (whole && rest.length > 1 && called.outcomes.length === 0) whole = false;
       else if (outcomes.length < samples.length) {
         const ms = this.clock() - startedAt - called.outcomes.reduce((sum, outcome) => sum + outcome.ms, 0);
@@ -88,7 +88,7 @@ export class ScorerPart {
     return outcomes;
   }
 
-  /** Where the sample is a program, what it does to its interpreter is what it scores. */
+  /** If samples are programs, a sample that ends the process gets `failedScore`. */
   #settled(outcome: Outcome): Outcome {
     const { failedScore } = this.part.code;
     const ended = outcome.fault !== null && ENDS.includes(outcome.fault.kind);
@@ -96,8 +96,8 @@ export class ScorerPart {
   }
 
   /**
-   * The first try of a whole batch gets the time of some samples, and half of what is left at most: one that hangs must
-   * not keep the others waiting, and all can be tried alone after.
+   * The first try of a whole batch gets the time of some samples, and at most half of the time left. If one sample
+   * hangs, there is still time to try the samples one by one.
    */
   #allowed(whole: boolean, count: number, until: number) {
     const sampleMs = this.part.timeoutMs ?? this.limits.sampleMs;
@@ -107,7 +107,7 @@ export class ScorerPart {
     return { sampleMs, wholeMs: Math.max(1, wholeMs), until };
   }
 
-  /** A process with the code in it, or why there is none for the rest of this batch. */
+  /** A new process with the code loaded, or the fault for the rest of this batch. */
   async #again(round: Round, until: number): Promise<RewardProcess | Fault> {
     round.fresh++;
     const left = Math.max(1, until - this.clock());
@@ -115,7 +115,7 @@ export class ScorerPart {
       const signal = AbortSignal.any([round.signal, AbortSignal.timeout(Math.ceil(left))]);
       const loaded = await this.#start(signal, Math.min(LOAD_MS, left));
       if (loaded.ok && this.#process) return this.#process;
-      const why = loaded.ok ? "it ended at once" : loaded.error.message;
+      const why = loaded.ok ? "the process ended at once" : loaded.error.message;
       return { kind: "crashed", message: `The code could not be loaded again: ${why}`.slice(0, 2000), line: null };
     } catch (error) {
       round.signal.throwIfAborted();
@@ -128,12 +128,12 @@ export class ScorerPart {
     const process = await this.pool.take(this.part.code.language, signal);
     this.#process = process;
     void process.ended.then(() => {
-      if (this.#process === process) this.#process = undefined; // between two batches: nobody's fault
+      if (this.#process === process) this.#process = undefined; // it ended between two batches
     });
     const onAbort = () => void process.close();
     signal.addEventListener("abort", onAbort, { once: true });
     try {
-      signal.throwIfAborted(); // while it started
+      signal.throwIfAborted(); // aborted while the process started
       const loaded = await process.load(this.part.code, loadMs);
       signal.throwIfAborted();
       if (!loaded.ok) await this.#drop(process);
@@ -156,8 +156,8 @@ const ENDS: readonly Fault["kind"][] = ["timeout", "memory", "crashed"];
 
 const isTimeout = (error: unknown): boolean => error instanceof DOMException && error.name === "TimeoutError";
 
-const TIME_IS_UP: Fault = { kind: "timeout", message: "the time for the batch was up before this sample", line: null };
-const NO_ANSWER: Fault = { kind: "crashed", message: "no answer came for this sample", line: null };
+const TIME_IS_UP: Fault = { kind: "timeout", message: "the time for the batch ran out before this sample", line: null };
+const NO_ANSWER: Fault = { kind: "crashed", message: "the code returned no result for this sample", line: null };
 
 const faultOf = ({ kind, message }: RewardEnd): Fault => ({
   kind: kind === "closed" ? "crashed" : kind,
@@ -167,7 +167,7 @@ const faultOf = ({ kind, message }: RewardEnd): Fault => ({
 
 const tooOften = (end: RewardEnd): Fault => ({
   ...faultOf(end),
-  message: `Not tried: the code ended ${MOST_FRESH + 1} processes in this batch (the last one ${end.message})`.slice(
+  message: `Not run: the code ended ${MOST_FRESH + 1} processes in this batch (the last one ${end.message})`.slice(
     0,
     2000,
   ),

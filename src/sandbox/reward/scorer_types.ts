@@ -1,17 +1,17 @@
-/** Several named rewards over the samples of one job, each in a process of its own. */
+/** Types of a scorer, which runs several named rewards over the samples of one job. */
 import type * as combine from "../../lib/rewards/combine.ts";
 import type { Entrypoint, Rejection, RewardCode, Sample } from "../../lib/rewards/contract.ts";
 
 export type RewardPart = {
-  /** Of the uploaded function, the ready reward or the job's own source. */
+  /** Name of the uploaded function, of the built-in reward, or of the job's own source. */
   name: string;
   code: RewardCode;
   weight: number;
-  /** For one sample; undefined = the operator's. */
+  /** For one sample; by default the setting of the server. */
   timeoutMs?: number;
 };
 
-/** Named `part` where a part has one function named reward, else `part/function`. */
+/** Its rewards are named `part` if the part has one function named reward, else `part/function`. */
 export type Scored = combine.Scored;
 export type ScoreSummary = combine.ScoreSummary;
 export type ScoredBatch = { results: Scored[]; summary: ScoreSummary; stdout: string };
@@ -22,7 +22,7 @@ export type Scorer = {
   close: () => Promise<void>;
 };
 
-/** The code of a part cannot be used. */
+/** The code of a part cannot be loaded. */
 export class RewardRejected extends Error {
   constructor(
     readonly part: string,

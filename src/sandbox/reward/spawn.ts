@@ -1,5 +1,7 @@
-/** How the process behind one reward is started: with pipes, next to nothing in its environment, and no directory. */
+/** Starts the process of one reward: with pipes, an almost empty environment, and no directory of its own. */
+
 import { createTail } from "../../lib/text/tail.ts";
+import { KIB, MIB } from "../../lib/units.ts";
 import { self } from "../../platform/workers/self.ts";
 import type { RewardEnd } from "./types.ts";
 
@@ -9,19 +11,19 @@ export type SpawnedReward = {
   write: (frame: Uint8Array) => void;
   readonly output: AsyncIterable<Uint8Array>;
   kill: () => void;
-  /** When it is gone. A guard around it may know why. */
-  readonly gone: Promise<RewardEnd | null>;
+  /** Resolves when the process has ended; with the cause if a guard around it knows one. */
+  readonly exited: Promise<RewardEnd | null>;
   /** The end of its standard error. */
-  lastWords: () => string;
+  lastOutput: () => string;
 };
 
 export type RewardCommand = { language: "python" | "javascript"; memoryMib: number };
 
-/** What a process takes before it sees any code, with room. */
-export const OWN_BYTES = 400 << 20;
+/** Memory of a process without any code, with a margin. */
+export const OWN_BYTES = 400 * MIB;
 
-export const TAIL_BYTES = 2048;
-/** No crash report of the runtime leaves the machine; a home that exists. */
+export const TAIL_BYTES = 2 * KIB;
+/** The runtime sends no crash reports; HOME must exist. */
 export const REWARD_ENV = { HOME: "/", DO_NOT_TRACK: "1", BUN_ENABLE_CRASH_REPORTING: "0" };
 
 export const rewardArgs = ({ language, memoryMib }: RewardCommand) => ["worker", "reward", language, String(memoryMib)];
@@ -42,12 +44,12 @@ export function spawnReward(command: RewardCommand): SpawnedReward {
     write: (frame) => writeTo(child.stdin, frame),
     output: child.stdout,
     kill: () => child.kill("SIGKILL"),
-    gone: child.exited.then(() => drained).then(() => null),
-    lastWords: () => `${child.signalCode ? `Signal ${child.signalCode}. ` : ""}${tail.text().trim()}`,
+    exited: child.exited.then(() => drained).then(() => null),
+    lastOutput: () => `${child.signalCode ? `Signal ${child.signalCode}. ` : ""}${tail.text().trim()}`,
   };
 }
 
-/** A process that is gone says so by its end, not here. */
+/** Errors are ignored: `exited` reports the end of the process. */
 export function writeTo(stdin: Bun.FileSink, frame: Uint8Array) {
   try {
     stdin.write(frame);

@@ -1,4 +1,4 @@
-/** Processes that run reward code, and what their users see of them. */
+/** Types of the processes that run reward code. */
 import type {
   Entrypoint,
   Language,
@@ -9,40 +9,40 @@ import type {
   Sample,
 } from "../../lib/rewards/contract.ts";
 
-/** How a process ended. Whatever it held is lost with it; the pool gives a fresh one. */
+/** The end of a process. Its state is lost; the pool starts a new one. */
 export type RewardEnd = { kind: "timeout" | "memory" | "crashed" | "closed"; message: string };
 
 export type Printed = { stdout: string; stdoutBytes: number };
 export type Loaded = ({ ok: true; entrypoints: Entrypoint[] } & Printed) | ({ ok: false; error: Rejection } & Printed);
 
-/** `outcomes` are those that came before the end: in order from the first sample. */
+/** `outcomes`: those that came before the end, in order from the first sample. */
 export type Called = { outcomes: Outcome[]; end: RewardEnd | null } & Printed;
 
 export type CallLimits = {
-  /** For one sample of a function that is called for each, and of a batch that is taken apart. */
+  /** For one sample, if the function is called for each sample. */
   sampleMs: number;
   /** For the first try of a batch function, in one call. */
   wholeMs: number;
-  /** When all of it must be over, as performance.now() counts. */
+  /** The deadline for the whole call, in the time of performance.now(). */
   until: number;
 };
 
-/** One process, one piece of code, one owner. Calls go one after the other. */
+/** One process runs one piece of code for one owner, one call at a time. */
 export type RewardProcess = {
   readonly pid: number;
   readonly layers: readonly Layer[];
   readonly ended: Promise<RewardEnd>;
-  /** Once. A timeout, a crash or too much memory is a rejection too, and the end of the process. */
+  /** Call it once. A timeout, a crash or too much memory is a rejection too, and ends the process. */
   load: (code: RewardCode, timeoutMs: number) => Promise<Loaded>;
-  /** Never throws: what goes wrong is in the outcomes or is the end. `end` not null: take a fresh process. */
+  /** Never throws: errors are outcomes or the end. After an end, take a new process. */
   call: (entry: Entrypoint, samples: readonly Sample[], limits: CallLimits) => Promise<Called>;
   close: () => Promise<void>;
 };
 
 export type RewardPool = {
   /**
-   * A process nobody has used and nobody else will. Waits while `sandbox.processes` are taken. Throws
-   * `sandbox_unavailable` where the host offers less than `sandbox.require`, or no process starts.
+   * Returns a process that no other caller has used or will use. The caller must hold a permit for it. Throws
+   * `sandbox_unavailable` if the host offers less than `sandbox.require`, or if no process starts.
    */
   take: (language: Language, signal?: AbortSignal) => Promise<RewardProcess>;
   close: () => Promise<void>;

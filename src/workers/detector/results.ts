@@ -1,7 +1,7 @@
-/** From the logits of one or more views to what is told of each model. */
+/** Turns the logits of one or more views into the result of each model. */
 
 import type { ModelName, ModelResult } from "../protocol_detector.ts";
-import { calibrate, ensemble } from "./calibration.ts";
+import { calibrate } from "./calibration.ts";
 import type { Results } from "./messages.ts";
 import type { Models } from "./models.ts";
 
@@ -14,7 +14,7 @@ export const failure = (error: string, ms = 0): ModelResult => ({
   error,
 });
 
-/** `frames`: of an animation, each with the results of all models; its score is the highest. */
+/** `frames`: of an animation, each with the results of all models. The highest score counts. */
 export function judge(models: Models, asked: readonly ModelName[], frames: readonly Results[]): ModelResults {
   return Object.fromEntries(asked.map((name) => [name, judgeModel(models, name, frames)]));
 }
@@ -36,5 +36,3 @@ function judgeModel(models: Models, name: ModelName, frames: readonly Results[])
   }
   return { score, status: "success", latency_ms: ms, error: null };
 }
-
-export const ensembleOf = (results: ModelResults) => ensemble(Object.values(results).map(({ score }) => score));

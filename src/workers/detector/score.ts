@@ -1,7 +1,8 @@
-/** One request: bytes in, scores and signals out. Signals inform the reader and move no score. */
+/** One request: bytes in, scores and signals out. Signals inform the reader and change no score. */
 
 import { sniff } from "../../lib/detection/sniff.ts";
-import { AUDIO_MODELS, IMAGE_MODELS, type ModelName, type Scored, type Signals } from "../protocol_detector.ts";
+import { ensembleOf } from "../../lib/detection/tiers.ts";
+import type { ModelName, Scored, Signals } from "../protocol_detector.ts";
 import { bytesHeld, decodeFrame, type Image, type Pixels, readHeader, sampleFrames } from "./image/decode.ts";
 import { viewsOf } from "./image/robustness.ts";
 import { CROP, cutCrop, planCrops } from "./image/views.ts";
@@ -9,7 +10,7 @@ import type { Results } from "./messages.ts";
 import { readCredentials } from "./origin/c2pa.ts";
 import { readOrigin } from "./origin/metadata.ts";
 import { Refusal } from "./refusal.ts";
-import { ensembleOf, failure, judge, type ModelResults } from "./results.ts";
+import { judge, type ModelResults } from "./results.ts";
 import type { World } from "./world.ts";
 
 export type Ask = { models: readonly ModelName[]; robustness: boolean; signal: AbortSignal };
@@ -18,24 +19,15 @@ const CROP_BYTES = CROP * CROP * 3;
 const LARGE_PIXELS = 16e6;
 const NOTHING_WRITTEN = { software: null, camera: null, generator: null };
 
+/** The server names only models that fit the kind of file. */
 export async function score(world: World, bytes: Uint8Array<ArrayBuffer>, ask: Ask): Promise<Scored> {
   const sniffed = sniff(bytes);
   if (!sniffed)
     throw new Refusal(
       "UNSUPPORTED_FORMAT",
-      "This is none of the formats that are read: JPEG, PNG, WebP, GIF; for audio WAV, FLAC, MP3",
+      "The format is not supported. Send JPEG, PNG, WebP or GIF, or for audio WAV, FLAC or MP3",
     );
-  const able: readonly ModelName[] = sniffed.kind === "image" ? IMAGE_MODELS : AUDIO_MODELS;
-  const asked = ask.models.filter((name) => able.includes(name));
-  if (asked.length === 0)
-    throw new Refusal("UNSUPPORTED_FORMAT", `${ask.models.join(", ")} cannot read ${sniffed.format}`);
-  const scored =
-    sniffed.kind === "image"
-      ? await scoreImage(world, bytes, { ...ask, models: asked })
-      : await scoreAudio(world, bytes, { ...ask, models: asked });
-  const others = ask.models.filter((name) => !able.includes(name));
-  for (const name of others) scored.models[name] = failure(`${name} cannot read ${sniffed.format}`);
-  return scored;
+  return sniffed.kind === "image" ? await scoreImage(world, bytes, ask) : await scoreAudio(world, bytes, ask);
 }
 
 async function scoreImage(world: World, bytes: Uint8Array, ask: Ask): Promise<Scored> {
@@ -46,7 +38,7 @@ async function scoreImage(world: World, bytes: Uint8Array, ask: Ask): Promise<Sc
   const leave = await world.gate.enter(memoryOf(image, ask), ask.signal);
   try {
     const seen: Results[] = [];
-    for (const frame of sampleFrames(header)) seen.push(await look(world, await decodeFrame(image, frame), ask));
+    for (const frame of sampleFrames(header)) seen.push(await scoreCrops(world, await decodeFrame(image, frame), ask));
     return {
       media: { kind: "image", format, width, height, frames },
       models: judge(world.models, ask.models, seen),
@@ -68,7 +60,7 @@ function memoryOf({ header: { width, height, metadata } }: Image, { robustness }
   return bytesHeld(metadata) + (robustness ? width * height * 3 : 0);
 }
 
-async function look({ lanes, models }: World, image: Pixels, ask: Ask): Promise<Results> {
+async function scoreCrops({ lanes, models }: World, image: Pixels, ask: Ask): Promise<Results> {
   const asked = ask.models.filter((name) => models.found.has(name));
   if (asked.length === 0) return {};
   const crops = planCrops(image.width, image.height);
@@ -80,9 +72,9 @@ async function look({ lanes, models }: World, image: Pixels, ask: Ask): Promise<
 async function testRobustness(world: World, image: Image, ask: Ask): Promise<Signals["robustness"]> {
   const views: { view: string; score: number }[] = [];
   for await (const { view, seen } of viewsOf(image)) {
-    const score = ensembleOf(judge(world.models, ask.models, [await look(world, seen, ask)]));
-    if (score === null) return null;
-    views.push({ view, score });
+    const ensemble = ensembleOf(judge(world.models, ask.models, [await scoreCrops(world, seen, ask)]));
+    if (!ensemble) return null;
+    views.push({ view, score: ensemble.score });
   }
   const scores = views.map(({ score }) => score);
   const [lowest, highest] = [Math.min(...scores), Math.max(...scores)];
@@ -91,7 +83,7 @@ async function testRobustness(world: World, image: Image, ask: Ask): Promise<Sig
 
 async function scoreAudio(world: World, bytes: Uint8Array<ArrayBuffer>, ask: Ask): Promise<Scored> {
   const { lanes, models } = world;
-  const { windows, count, format, seconds, sampleRate, channels } = await lanes.hear(bytes, ask.signal);
+  const { windows, count, format, seconds, sampleRate, channels } = await lanes.readAudio(bytes, ask.signal);
   const asked = ask.models.filter((name) => models.found.has(name));
   const heard = asked.length > 0 ? await lanes.score({ models: asked, input: windows, count }, ask.signal) : {};
   const results: ModelResults = judge(models, ask.models, [heard]);

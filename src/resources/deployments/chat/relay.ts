@@ -1,20 +1,9 @@
-/** The worker's answer on its way to the client: as it comes, with an error in the envelope if the worker dies. */
+/** Relays a worker's answer to the client as it comes. If the worker dies, the stream ends with an error event. */
+import { ClientLeft } from "../../../lib/client_left.ts";
 import type { AppError } from "../../../lib/errors.ts";
-
-export const EVENT_STREAM = {
-  "content-type": "text/event-stream",
-  "cache-control": "no-store",
-  "x-accel-buffering": "no",
-};
-
-/** The client went away. */
-export const LEFT = new Error("the client left");
+import { sseError } from "../../../lib/net/sse.ts";
 
 const encoder = new TextEncoder();
-
-export const comment = (text: string): Uint8Array => encoder.encode(`: ${text.replaceAll(/[\r\n]+/g, " ")}\n\n`);
-/** `json`: on one line. */
-export const dataEvent = (json: string): Uint8Array => encoder.encode(`data: ${json}\n\n`);
 
 export function chunksOf(body: ReadableStream<Uint8Array>): AsyncIterator<Uint8Array> {
   const reader = body.getReader();
@@ -29,9 +18,11 @@ export function chunksOf(body: ReadableStream<Uint8Array>): AsyncIterator<Uint8A
 
 type Hooks = {
   onChunk: () => void;
-  /** Undefined: all of it came. */
+  /** The client closed its connection. `onEnd` follows. */
+  onLeave: () => void;
+  /** Undefined: the whole answer was sent. */
   onEnd: (error: unknown) => void;
-  /** What a client reads instead of the rest. */
+  /** The error that the client reads instead of the rest. */
   explain: (error: unknown) => AppError;
 };
 
@@ -51,15 +42,15 @@ export function relay(source: AsyncIterator<Uint8Array>, hooks: Hooks): Readable
       } catch (error) {
         if (left) return;
         hooks.onEnd(error);
-        const { type, code, message, param } = hooks.explain(error);
-        controller.enqueue(dataEvent(JSON.stringify({ error: { type, code, message, param } })));
+        controller.enqueue(encoder.encode(sseError(hooks.explain(error))));
       }
       controller.close();
     },
     cancel() {
       left = true;
-      hooks.onEnd(LEFT);
-      source.return?.().catch(() => {}); // it was told to end; how it does so is its own affair
+      hooks.onLeave();
+      hooks.onEnd(new ClientLeft());
+      source.return?.().catch(() => {}); // the source ends by itself; its error has no reader
     },
   });
 }

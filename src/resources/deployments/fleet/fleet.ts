@@ -1,82 +1,124 @@
 /**
- * What runs: the replicas of each deployment and the requests that wait for one. All of it dies with the process;
- * the rows say what should be, and reconcile.ts brings the two together.
+ * The live side of deployments: their replicas, and the requests that wait for one. It ends with the process. The rows
+ * say what should run, and reconcile.ts brings the two together.
  */
 import type { Ctx } from "../../../context.ts";
 import { AppError } from "../../../lib/errors.ts";
-import { oncePer } from "../../../lib/once_per.ts";
-import type { Db } from "../../../platform/db/db.ts";
 import type { FromServing, STAGES } from "../../../workers/protocol.ts";
+import type { Flight } from "../chat/flight.ts";
 import type { Load } from "../schema.ts";
 import type { DeploymentRow } from "../table.ts";
 import type { ServingWorker } from "./spare.ts";
 
 export type Usage = Extract<FromServing, { type: "served" }>;
 
-/** A process with a model in it, and the replicas that sit there: of one deployment, or of several with adapters. */
+/** A process with a model in it, and its replicas: of one deployment, or of several deployments with adapters. */
 export type Host = {
-  /** What is loaded, for whom and how (parts.ts). */
+  /** The model, its workspace and its settings (parts.ts). */
   readonly key: string;
   readonly worker: ServingWorker;
   readonly cards: readonly string[];
   /** Oldest first. */
   readonly users: Map<Replica, Live>;
-  /** Requests whose usage the worker has yet to tell; undefined when it died first. */
-  readonly untold: Map<string, (usage: Usage | undefined) => void>;
-  /** Of the model: as estimated, then as measured. */
+  /** Requests whose usage the worker has yet to report; called with undefined when the worker died first. */
+  readonly pendingUsage: Map<string, (usage: Usage | undefined) => void>;
+  /** Memory of the model: first estimated, then measured. */
   bytes: number;
   parallel: number;
   loaded: boolean;
-  /** Its end is on its way: nobody joins. */
+  /** The process is about to end: no replica joins. */
   ending: boolean;
 };
 
-export type Replica = {
+type NewReplica = {
+  holder: string;
+  host: Host;
+  adapter: Replica["adapter"];
+  adapterBytes: number;
+  loadUntil: number;
+  now: number;
+};
+
+/** A copy of a deployment's model that answers requests. */
+export class Replica {
   /** In the memory ledger: the deployment's id and a number. */
   readonly holder: string;
   readonly host: Host;
-  /** What its requests use beside the model. */
+  /** The adapter that its requests use beside the model. */
   readonly adapter: { name: string; path: string } | null;
   readonly adapterBytes: number;
-  state: "starting" | "ready" | "leaving";
-  stage: (typeof STAGES)[number];
-  progress: number;
-  parallel: number;
-  inflight: number;
   /** A load that lasts longer is hung. */
-  loadUntil: number;
-  /** When it last showed that it decodes. */
+  readonly loadUntil: number;
+  state: "starting" | "ready" | "leaving" = "starting";
+  stage: (typeof STAGES)[number] = "starting";
+  progress = 0;
+  parallel: number;
+  /** The last time that it showed that it decodes. */
   provedAt: number;
-  probing: boolean;
-};
+  probing = false;
+  #inflight = 0;
 
-type Held = { resolve: (replica: Replica) => void; reject: (error: unknown) => void };
+  constructor({ holder, host, adapter, adapterBytes, loadUntil, now }: NewReplica) {
+    this.holder = holder;
+    this.host = host;
+    this.adapter = adapter;
+    this.adapterBytes = adapterBytes;
+    this.loadUntil = loadUntil;
+    this.parallel = host.parallel;
+    this.provedAt = now;
+  }
 
+  /** Requests that were given to it and have not ended. */
+  get inflight(): number {
+    return this.#inflight;
+  }
+
+  /** A request is given to it. The request's flight calls `release`, once. */
+  acquire(): this {
+    this.#inflight++;
+    return this;
+  }
+
+  release() {
+    this.#inflight--;
+  }
+
+  becomeReady(now: number) {
+    this.state = "ready";
+    this.stage = "ready";
+    this.progress = 1;
+    this.parallel = this.host.parallel;
+    this.provedAt = now;
+  }
+}
+
+type HeldRequest = { resolve: (replica: Replica) => void; reject: (error: unknown) => void };
+
+/** The part of a deployment that lives in this process. */
 export type Live = {
   readonly id: string;
   readonly replicas: Set<Replica>;
-  readonly held: Set<Held>;
-  /** One for each request on its way; aborting it breaks the request off. */
-  readonly flights: Set<AbortController>;
-  /** Leases asked for, workers not yet spawned. */
+  /** Requests that wait for a replica. */
+  readonly held: Set<HeldRequest>;
+  /** Requests that have not ended, the held ones included. */
+  readonly flights: Set<Flight>;
+  /** Replicas whose memory is being acquired and that have no process yet. */
   launching: number;
   ordinal: number;
   /** The holder that waits for memory. */
   queuedAs: string | undefined;
-  /** When a request last began or ended. */
+  /** The last time that a request began or ended. */
   usedAt: number;
   /** The GPUs of its last replica; undefined: it had none yet. */
   cards: readonly string[] | undefined;
-  /** A further replica could not be had while others serve: not before this. */
+  /** A further replica could not be had while others serve: the next attempt comes no earlier than this. */
   growAt: number;
-  /** Since then its API key is out of budget. */
+  /** Since when its API key is out of budget. */
   overBudgetSince: number | undefined;
 };
 
-const fleetOf = oncePer((_db: Db) => new Map<string, Live>());
-
 export function liveOf(ctx: Ctx, id: string): Live {
-  const fleet = fleetOf(ctx.db);
+  const { fleet } = ctx.state.deployments;
   const known = fleet.get(id);
   if (known) return known;
   const counters = {
@@ -93,45 +135,52 @@ export function liveOf(ctx: Ctx, id: string): Live {
   return live;
 }
 
-export const allLive = (ctx: Ctx): Live[] => [...fleetOf(ctx.db).values()];
+export const allLive = (ctx: Ctx): Live[] => [...ctx.state.deployments.fleet.values()];
 
 export const readyOf = (live: Live) => [...live.replicas].filter((replica) => replica.state === "ready");
 export const startingOf = (live: Live) => [...live.replicas].filter((replica) => replica.state === "starting");
 export const inflightOf = (live: Live) =>
   [...live.replicas].reduce((sum, replica) => sum + replica.inflight, live.held.size);
 
-/** The one with the least to do. */
-export function choose(live: Live): Replica | undefined {
+/** The ready replica with the fewest requests. */
+function choose(live: Live): Replica | undefined {
   let best: Replica | undefined;
   for (const replica of live.replicas)
     if (replica.state === "ready" && (!best || replica.inflight < best.inflight)) best = replica;
   return best;
 }
 
-/** Waits for a replica: until one is ready, the patience is over, or the client has left. Throws when it is full. */
+/** A ready replica, acquired for one request. */
+export const take = (live: Live): Replica | undefined => choose(live)?.acquire();
+
+/** Waits until a replica is ready, the wake timeout has passed, or the client has left. Throws if too many wait. */
 export function hold(ctx: Ctx, row: DeploymentRow, signal: AbortSignal): Promise<Replica> {
   const live = liveOf(ctx, row.id);
   if (live.held.size >= row.maxHeldRequests)
-    throw new AppError("rate_limited", `${live.held.size} requests wait for ${row.name} already: try again soon`, {
-      retryAfterSeconds: 5,
-    });
+    throw new AppError(
+      "rate_limited",
+      `${live.held.size} requests wait for ${row.name} already (max_held_requests): try again soon`,
+      {
+        retryAfterSeconds: 5,
+      },
+    );
   const { promise, resolve, reject } = Promise.withResolvers<Replica>();
-  const held = { resolve, reject };
-  const over = new AbortController();
-  /** Out of the queue at once: whoever is let go from it counts as at work. */
+  const request = { resolve, reject };
+  const admitted = new AbortController();
+  /** Leaves the queue at once: a request that `admitHeld` takes from it counts as inflight. */
   const giveUp = (error: unknown) => {
-    live.held.delete(held);
+    live.held.delete(request);
     reject(error);
   };
   const leave = () => giveUp(signal.reason);
-  live.held.add(held);
+  live.held.add(request);
   if (signal.aborted) leave();
   signal.addEventListener("abort", leave, { once: true });
-  void ctx.clock.sleep(row.wakeTimeoutSeconds * 1000, over.signal).then(() => {
-    if (!over.signal.aborted) giveUp(stillWaking(row, seenLoad(row, live)));
+  void ctx.clock.sleep(row.wakeTimeoutSeconds * 1000, admitted.signal).then(() => {
+    if (!admitted.signal.aborted) giveUp(stillWaking(row, loadOf(row, live)));
   });
   return promise.finally(() => {
-    over.abort();
+    admitted.abort();
     signal.removeEventListener("abort", leave);
   });
 }
@@ -140,31 +189,30 @@ function stillWaking(row: DeploymentRow, load: Load): AppError {
   const why = load.reason ?? `${load.stage} ${Math.round(load.progress * 100)} %`;
   return new AppError(
     "deployment_waking",
-    `${row.name} did not wake within ${row.wakeTimeoutSeconds} seconds (${why}): try again, or raise wake_timeout_seconds`,
+    `${row.name} was not ready within ${row.wakeTimeoutSeconds} seconds (${why}): try again, or raise wake_timeout_seconds`,
     { retryAfterSeconds: 5 },
   );
 }
 
-/** A replica is ready: everybody who waits gets one. */
-export function letGo(live: Live) {
+/** A replica is ready: all requests that wait get one. */
+export function admitHeld(live: Live) {
   for (const held of [...live.held]) {
     const replica = choose(live);
     if (!replica) return;
     live.held.delete(held);
-    replica.inflight++; // counted here, so that the next one sees it
-    held.resolve(replica);
+    held.resolve(replica.acquire()); // acquired here, so that the next choice counts it
   }
 }
 
-export function turnAway(live: Live, error: AppError) {
+export function rejectHeld(live: Live, error: AppError) {
   for (const held of [...live.held]) {
     live.held.delete(held);
     held.reject(error);
   }
 }
 
-/** How far it is, for the record and for those who wait. */
-export function seenLoad(row: DeploymentRow, live: Live): Load {
+/** The stage of the start, for the API and for clients that wait. */
+export function loadOf(row: DeploymentRow, live: Live): Load {
   if (row.status === "serving") return { stage: "ready", progress: 1, reason: null };
   const [first] = startingOf(live);
   if (first) return { stage: first.stage, progress: first.progress, reason: null };

@@ -4,13 +4,14 @@ import { join } from "node:path";
 import { deploying, eventsOf, manyDeploying } from "../../../../test/fake_replicas.ts";
 import { atEveryFailpoint, fakeClock, testApp, until } from "../../../../test/harness.ts";
 import { transition } from "../../../events/lifecycle.ts";
+import { ClientLeft } from "../../../lib/client_left.ts";
 import { durable, write } from "../../../platform/db/db.ts";
 import { register } from "../../models/files/folder.ts";
 import { machine as modelMachine } from "../../models/machine.ts";
 import * as models from "../../models/service.ts";
-import { record } from "../chat/records.ts";
+import { Flight } from "../chat/flight.ts";
 import type { DeploymentRow } from "../table.ts";
-import { liveOf, type Replica, readyOf } from "./fleet.ts";
+import { liveOf, readyOf } from "./fleet.ts";
 import * as moves from "./moves.ts";
 
 const CHAT = { model: "d", messages: [{ role: "user", content: "hi" }] };
@@ -238,14 +239,21 @@ test("a request that was broken off before the worker saw it is recorded all the
   await on.reaches(id, "serving");
   const row = moves.current(on.ctx.db, id) as DeploymentRow;
   const live = liveOf(on.ctx, id);
-  const request = record(on.ctx, row, live);
-  request.sentTo([...live.replicas][0] as Replica);
-  request.finish({ status: 499, error: "the client left" });
+  const [replica] = live.replicas;
+  const flight = new Flight(on.ctx, row, { path: "/chat/completions", body: CHAT, keyId: "" }, () => {});
+  flight.attach(replica!.acquire());
+  const left = new ClientLeft();
+  flight.abort(left);
+  await expect(flight.send()).rejects.toBe(left);
+  expect(replica?.host.pendingUsage.size).toBe(1);
+  flight.finish({ status: 499, error: "the client left" });
+  flight.finish({ status: 200, error: null }); // only the first end counts
+  expect(replica?.inflight).toBe(0);
   await until("its record", async () => {
     clock.advance(1_000);
     return (await on.call("GET", `/v1/deployments/${id}/requests`)).body.data.length === 1;
   });
-  expect([...live.replicas][0]?.host.untold.size).toBe(0);
+  expect(replica?.host.pendingUsage.size).toBe(0);
 });
 
 test("a change of size while it loads is what it loads with", async () => {
@@ -307,8 +315,8 @@ test("a stream that nobody reads and that is left when its replica comes gives i
   const unread = await on.handle(new Request(`http://localhost/v1/deployments/${id}/chat/completions`, init));
   await until("it to be held", () => liveOf(on.ctx, id).held.size === 1);
   writeFileSync(gate, "");
-  await on.reaches(id, "serving");
-  await unread.body?.cancel();
   const [replica] = liveOf(on.ctx, id).replicas;
+  await until("it to have the replica", () => replica?.inflight === 1);
+  await unread.body?.cancel();
   await until("its place to be free", () => replica?.inflight === 0);
 });

@@ -1,4 +1,4 @@
-/** Batches: what was sent, what became of each, and the file that holds the images until the end. */
+/** Batches: their items, their results, and the file that holds the images until the batch ends. */
 import { mkdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { and, asc, eq, gt, inArray, isNull } from "drizzle-orm";
@@ -9,7 +9,6 @@ import { serviceCodeOf } from "../../../http/answer/service_errors.ts";
 import type { Once } from "../../../http/idempotency.ts";
 import { AppError } from "../../../lib/errors.ts";
 import { newId } from "../../../lib/ids.ts";
-import { oncePer } from "../../../lib/once_per.ts";
 import { isoOrNull } from "../../../lib/schema.ts";
 import { isoTime } from "../../../lib/time.ts";
 import { type Db, type Tx, write } from "../../../platform/db/db.ts";
@@ -27,9 +26,6 @@ import { type BatchRow, detectionBatches, detectionItems, detections, type ItemR
 export const batchesDir = ({ config }: Pick<Ctx, "config">) => join(config.data_dir, "detection");
 export const batchFile = (ctx: Pick<Ctx, "config">, id: string) => join(batchesDir(ctx), `${id}.images`);
 
-/** What only this process knows: files whose row is still to come, and a bell for the loop. */
-export const liveOf = oncePer((_db: Db) => ({ writing: new Set<string>(), bell: Promise.withResolvers<void>() }));
-
 const WRITE_BYTES = 1 << 20;
 
 const insertBatch = preparedInsert(detectionBatches);
@@ -43,8 +39,8 @@ export async function create(ctx: Ctx, workspaceId: string, input: CreateBatch, 
   requireRoom(ctx, workspaceId, need);
   const id = newId("bat", ctx.clock.now());
   const items = itemsOf(id, input);
-  const live = liveOf(ctx.db);
-  live.writing.add(id);
+  const { detection } = ctx.state;
+  detection.writing.add(id);
   try {
     await mkdir(batchesDir(ctx), { recursive: true, mode: 0o700 });
     await writeStreamAtomic(batchFile(ctx, id), imagesOf(ctx, input, items));
@@ -54,14 +50,14 @@ export async function create(ctx: Ctx, workspaceId: string, input: CreateBatch, 
       once?.keep(tx, made);
       return made;
     });
-    live.bell.resolve();
+    detection.bell.resolve();
     ctx.wake("detection.batches");
     return answer;
   } catch (error) {
     await rm(batchFile(ctx, id), { force: true });
     throw error;
   } finally {
-    live.writing.delete(id);
+    detection.writing.delete(id);
   }
 }
 
@@ -70,23 +66,26 @@ function itemsOf(batchId: string, { images }: CreateBatch): ItemRow[] {
   return images.map(({ id, url = null }, number) => {
     const name = id ?? String(number);
     if (names.has(name))
-      throw new AppError("schema", `images.${number}.id: ${JSON.stringify(name)} is there twice: give each its own`);
+      throw new AppError(
+        "schema",
+        `images.${number}.id: ${JSON.stringify(name)} is used twice. Give each image an id of its own`,
+      );
     names.add(name);
     const none = { detectionId: null, cached: false, errorCode: null, error: null, finishedAt: null };
     return { batchId, number, name, url, offset: 0, sizeBytes: 0, ...none };
   });
 }
 
-/** One after the other, each where its item says. A bad one is the end of its item and of nothing else. */
+/** The images one after another, each at the offset that its item says. A bad image fails its item alone. */
 async function* imagesOf(ctx: Ctx, { images }: CreateBatch, items: ItemRow[]): AsyncGenerator<Uint8Array> {
   let offset = 0;
-  let waiting: Uint8Array[] = []; // a write for each small image would take longer than all of them
+  let waiting: Uint8Array[] = []; // one write for many small images
   let from = 0;
   for (const [number, { image }] of images.entries()) {
     const item = items[number] as ItemRow;
     if (image === undefined) continue;
     try {
-      const bytes = decodeFile(ctx, image);
+      const bytes = decodeFile(ctx, image, `images.${number}.image`);
       Object.assign(item, { offset, sizeBytes: bytes.length });
       offset += bytes.length;
       waiting.push(bytes);
@@ -103,9 +102,9 @@ async function* imagesOf(ctx: Ctx, { images }: CreateBatch, items: ItemRow[]): A
   yield Buffer.concat(waiting);
 }
 
-type New = { workspaceId: string; id: string; named: ModelName[]; items: readonly ItemRow[] };
+type NewBatch = { workspaceId: string; id: string; named: ModelName[]; items: readonly ItemRow[] };
 
-function add(ctx: Ctx, tx: Tx, { workspaceId, id, named, items }: New): BatchRow {
+function add(ctx: Ctx, tx: Tx, { workspaceId, id, named, items }: NewBatch): BatchRow {
   const now = ctx.clock.now();
   const failureCount = items.filter(({ finishedAt }) => finishedAt !== null).length;
   const row = insertBatch(tx, {
@@ -126,7 +125,7 @@ function add(ctx: Ctx, tx: Tx, { workspaceId, id, named, items }: New): BatchRow
   return endIfDone(ctx, tx, row) ?? row;
 }
 
-/** In the commit of its last item: the end, and word of it. */
+/** Ends the batch in the commit of its last item, and notifies the webhook. */
 export function endIfDone(ctx: Ctx, tx: Tx, row: BatchRow): BatchRow | undefined {
   if (row.successCount + row.failureCount < row.total) return undefined;
   const now = ctx.clock.now();
@@ -141,7 +140,8 @@ export function endIfDone(ctx: Ctx, tx: Tx, row: BatchRow): BatchRow | undefined
 
 export function mustGet(ctx: Pick<Ctx, "db">, workspaceId: string, id: string): BatchRow {
   const row = ctx.db.select().from(detectionBatches).where(eq(detectionBatches.id, id)).get();
-  if (row?.workspaceId !== workspaceId) throw new AppError("resource_not_found", `No batch ${id.slice(0, 80)}`);
+  if (row?.workspaceId !== workspaceId)
+    throw new AppError("resource_not_found", `There is no batch ${id.slice(0, 80)}`);
   return row;
 }
 
@@ -155,7 +155,7 @@ export const presentBatch = (row: BatchRow): Batch => ({
   finishedAt: isoOrNull(row.finishedAt),
 });
 
-/** In the order they were sent, also those that are still to come. */
+/** Results in the order the images were sent, pending ones included. */
 export function results(ctx: Ctx, workspaceId: string, id: string, { limit, after }: ResultsQuery) {
   const batch = mustGet(ctx, workspaceId, id);
   const { batchId, number, detectionId } = detectionItems;
@@ -169,7 +169,7 @@ export function results(ctx: Ctx, workspaceId: string, id: string, { limit, afte
     .all();
   const shown = found.slice(0, limit).map(({ detection_items: item, detections: row }) => ({
     id: item.name,
-    status: standingOf(batch, item),
+    status: itemStatus(batch, item),
     result: row && present(row, { threshold: batch.threshold, cached: item.cached }),
     error: item.error,
     code: item.errorCode,
@@ -177,7 +177,7 @@ export function results(ctx: Ctx, workspaceId: string, id: string, { limit, afte
   return { jobId: id, results: shown, hasMore: found.length > limit };
 }
 
-function standingOf({ status }: BatchRow, { finishedAt, errorCode }: ItemRow) {
+function itemStatus({ status }: BatchRow, { finishedAt, errorCode }: ItemRow) {
   if (finishedAt !== null) return errorCode === null ? ("success" as const) : ("error" as const);
   return status === "cancelled" ? ("cancelled" as const) : ("pending" as const);
 }
@@ -189,11 +189,11 @@ function numberOf(ctx: Ctx, id: string, after: string): number {
     .from(detectionItems)
     .where(and(eq(batchId, id), eq(name, after)))
     .get();
-  if (!found) throw new AppError("invalid_cursor", `after: no result ${after.slice(0, 80)} in this batch`);
+  if (!found) throw new AppError("invalid_cursor", `after: this batch has no result ${after.slice(0, 80)}`);
   return found.number;
 }
 
-/** What is under way is dropped; what was found stays. */
+/** Items under way are dropped; finished results stay. */
 export function cancel(ctx: Ctx, workspaceId: string, id: string): BatchRow {
   return write(ctx.db, (tx) => {
     const row = mustGet(ctx, workspaceId, id);
@@ -201,12 +201,12 @@ export function cancel(ctx: Ctx, workspaceId: string, id: string): BatchRow {
     const ended = transition(tx, machine, "cancel", { id, now }, { finishedAt: now });
     if (ended) ctx.wake("detection.batches");
     else if (row.status !== "cancelled")
-      throw new AppError("unsupported_state", `Batch ${id} is ${row.status} already`);
+      throw new AppError("unsupported_state", `Batch ${id} is already ${row.status}`);
     return ended ?? row;
   });
 }
 
-/** For a workspace that goes. */
+/** For a workspace that is being deleted. */
 export function cancelAll(ctx: Ctx, tx: Tx, workspaceId: string) {
   const now = ctx.clock.now();
   const { finishedAt, id } = detectionBatches;
@@ -216,7 +216,7 @@ export function cancelAll(ctx: Ctx, tx: Tx, workspaceId: string) {
   ctx.wake("detection.batches");
 }
 
-/** Of these, those that are still to be done. */
+/** The given batches that have not ended. */
 export const unfinished = (db: Db, ids: readonly string[]): Set<string> =>
   new Set(
     db

@@ -1,7 +1,7 @@
 /**
- * The loop `detection.batches`. The rows are the queue: an item is due until its end is in the database, in one commit
- * with what it cost and, for the last one, the end of its batch and word of it. What is under way only this process
- * knows, so a crash at any line costs at most a repetition.
+ * The loop `detection.batches`. The rows are the queue: an item is due until its result is written. One commit holds the
+ * result, its cost and, for the last item, the end of the batch with its notification. Only this process knows what is
+ * under way, so a crash at any line costs at most a repetition.
  */
 import { open, readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
@@ -10,6 +10,7 @@ import type { Ctx } from "../../../context.ts";
 import { transition } from "../../../events/lifecycle.ts";
 import { serviceCodeOf } from "../../../http/answer/service_errors.ts";
 import { AppError, type ErrorCode } from "../../../lib/errors.ts";
+import { HOUR_MS } from "../../../lib/units.ts";
 import { durable, prepared, write } from "../../../platform/db/db.ts";
 import { cleanTemp, errorCode, StorageError } from "../../../platform/files.ts";
 import { fetchFile } from "../intake/files.ts";
@@ -17,14 +18,14 @@ import { machine } from "../machine.ts";
 import { countFailed } from "../metrics.ts";
 import { examine, type Finding, keep } from "../service.ts";
 import { type BatchRow, detectionBatches, detectionItems, type ItemRow } from "../table.ts";
-import { batchesDir, batchFile, endIfDone, liveOf, unfinished } from "./batches.ts";
+import { batchesDir, batchFile, endIfDone, unfinished } from "./batches.ts";
 
-const TEMP_MS = 3_600_000;
+const TEMP_MS = HOUR_MS;
 const PAUSE_MS = 1_000;
 
 type Running = Map<string, { workspaceId: string; batchId: string; done: Promise<void> }>;
 
-/** Half of the detector's places: whoever waits for a single answer finds one free. */
+/** Half of the detector's permits. The other half stays free for single requests. */
 const mostAtOnce = ({ config }: Ctx) => Math.max(1, Math.floor(config.detect.parallel / 2));
 
 /** Works until nothing is due. */
@@ -37,14 +38,14 @@ export async function runBatches(ctx: Ctx, signal: AbortSignal): Promise<void> {
   const ended = new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));
   try {
     while (!signal.aborted && trouble.length === 0) {
-      const live = liveOf(ctx.db);
-      live.bell = Promise.withResolvers<void>();
+      const { detection } = ctx.state;
+      detection.bell = Promise.withResolvers<void>();
       fill(ctx, running, (error) => void trouble.push(error), stopping);
       if (running.size === 0) break;
-      await Promise.race([ended, live.bell.promise, ...[...running.values()].map(({ done }) => done)]);
+      await Promise.race([ended, detection.bell.promise, ...[...running.values()].map(({ done }) => done)]);
     }
   } finally {
-    stop.abort(new Error("the batches pause"));
+    stop.abort(new Error("the batch loop pauses"));
     await Promise.all([...running.values()].map(({ done }) => done));
   }
   if (trouble.length > 0) throw trouble[0];
@@ -66,7 +67,7 @@ function fill(ctx: Ctx, running: Running, fail: (error: unknown) => void, signal
   }
 }
 
-/** Of every workspace so many that one of them has an item that nobody is at yet, if any has. */
+/** The `most` oldest unfinished batches of each workspace. At most `most` items run at once, so an idle item is among them. */
 const oldest = prepared((db) => {
   const { workspaceId, createdAt, id, finishedAt } = detectionBatches;
   const rank = sql<number>`row_number() OVER (PARTITION BY ${workspaceId} ORDER BY ${createdAt}, ${id})`.as("rank");
@@ -90,7 +91,7 @@ const dueItem = prepared((db) =>
     .prepare(),
 );
 
-/** The workspace with the least under way is next, and of its batches the oldest. */
+/** The workspace with the fewest items under way is next, with its oldest batch. */
 function choose(ctx: Ctx, batches: readonly BatchRow[], running: Running) {
   const busy = [...running.values()];
   const load = (workspaceId: string) => busy.filter((each) => each.workspaceId === workspaceId).length;
@@ -104,8 +105,13 @@ function choose(ctx: Ctx, batches: readonly BatchRow[], running: Running) {
   return undefined;
 }
 
-/** Not the item's fault: it stays due, and all pause. */
-const OURS: readonly ErrorCode[] = ["no_capacity", "detector_unavailable", "storage_unavailable", "shutting_down"];
+/** Faults of the server: the item stays due, and the loop pauses. */
+const SERVER_FAULTS: readonly ErrorCode[] = [
+  "no_capacity",
+  "detector_unavailable",
+  "storage_unavailable",
+  "shutting_down",
+];
 
 async function work(ctx: Ctx, batch: BatchRow, item: ItemRow, signal: AbortSignal): Promise<void> {
   if (batch.status === "queued")
@@ -115,14 +121,14 @@ async function work(ctx: Ctx, batch: BatchRow, item: ItemRow, signal: AbortSigna
     const begunAt = performance.now();
     const bytes = item.url === null ? await readImage(ctx, item) : await fetchFile(ctx, item.url, signal);
     const subject = { bytes, named: batch.models, robustness: true, begunAt, signal };
-    outcome = await examine(ctx, batch.workspaceId, subject, () => {}); // its row has set aside what it costs
+    outcome = await examine(ctx, batch.workspaceId, subject, () => {}); // the row of the item has reserved what it costs
   } catch (error) {
     if (signal.aborted) return;
     if (error instanceof StorageError) throw error;
     if (error instanceof AppError && error.code === "no_capacity") return ctx.clock.sleep(PAUSE_MS, signal);
-    if (error instanceof AppError && OURS.includes(error.code)) throw error;
+    if (error instanceof AppError && SERVER_FAULTS.includes(error.code)) throw error;
     if (!(error instanceof AppError))
-      ctx.log.error("an image of a batch could not be looked at", { batch: batch.id, item: item.number, error });
+      ctx.log.error("an image of a batch could not be scored", { batch: batch.id, item: item.number, error });
     outcome = error instanceof AppError ? error : new AppError("internal", "Unexpected server error", { cause: error });
   }
   if (!signal.aborted) finish(ctx, item, outcome);
@@ -135,19 +141,19 @@ async function readImage(ctx: Ctx, item: ItemRow): Promise<Uint8Array<ArrayBuffe
     const file = await open(path, "r");
     try {
       const { bytesRead } = await file.read(bytes, 0, item.sizeBytes, item.offset);
-      if (bytesRead < item.sizeBytes) throw new AppError("internal", "The image is no longer there: send it again");
+      if (bytesRead < item.sizeBytes) throw new AppError("internal", "The image is no longer stored. Send it again");
     } finally {
       await file.close();
     }
     return bytes;
   } catch (error) {
     if (errorCode(error) === "ENOENT")
-      throw new AppError("internal", "The image is no longer there: send it again", { cause: error });
+      throw new AppError("internal", "The image is no longer stored. Send it again", { cause: error });
     throw error instanceof AppError ? error : new StorageError(path, "read", error);
   }
 }
 
-/** One commit. A batch that was cancelled meanwhile, or an item that is done, is left as it is. */
+/** Writes the result in one commit. A batch cancelled meanwhile and an item that is done stay as they are. */
 function finish(ctx: Ctx, { batchId, number }: ItemRow, outcome: Finding | AppError) {
   const now = ctx.clock.now();
   write(ctx.db, (tx) => {
@@ -178,7 +184,7 @@ function finish(ctx: Ctx, { batchId, number }: ItemRow, outcome: Finding | AppEr
   });
 }
 
-/** Files whose batch has ended, or never came about. */
+/** Removes files whose batch has ended or was never created. */
 async function sweepFiles(ctx: Ctx) {
   const dir = batchesDir(ctx);
   const names = await readdir(dir).catch((error: unknown) => {
@@ -187,9 +193,9 @@ async function sweepFiles(ctx: Ctx) {
   });
   if (names.length === 0) return;
   const ids = names.filter((name) => name.endsWith(".images")).map((name) => name.slice(0, -".images".length));
-  await durable(ctx.db); // an end that could still be lost would need its images
+  await durable(ctx.db); // if the end of a batch were lost, its images would be needed again
   const wanted = unfinished(ctx.db, ids);
-  const { writing } = liveOf(ctx.db);
+  const { writing } = ctx.state.detection;
   for (const id of ids) if (!wanted.has(id) && !writing.has(id)) await rm(join(dir, `${id}.images`), { force: true });
   if (names.some((name) => name.startsWith(".verk-tmp-"))) await cleanTemp(dir, TEMP_MS, ctx.clock.now());
 }

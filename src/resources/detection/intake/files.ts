@@ -1,4 +1,4 @@
-/** Files as callers give them: as text, or by an address, of which every hop is judged anew. */
+/** Reads files from base64 text or from a URL. Every redirect of a URL is checked anew. */
 import type { Ctx } from "../../../context.ts";
 import { AppError } from "../../../lib/errors.ts";
 import { DialError } from "../../../platform/network/address.ts";
@@ -9,20 +9,22 @@ const DEADLINE_MS = 10_000;
 const MOST_REDIRECTS = 3;
 const REDIRECTS = new Set([301, 302, 303, 307, 308]);
 
-export function decodeFile(ctx: Pick<Ctx, "config">, text: string): Uint8Array<ArrayBuffer> {
+/** `field`: the JSON field that holds the text. */
+export function decodeFile(ctx: Pick<Ctx, "config">, text: string, field: string): Uint8Array<ArrayBuffer> {
   const bytes = decodeBase64(text, ctx.config.detect.max_image_bytes);
   if (bytes === "too_large") throw tooLarge(ctx);
-  if (bytes === "malformed") throw new AppError("invalid_image", "It is not base64: send the file's bytes in base64");
+  if (bytes === "malformed")
+    throw new AppError("invalid_image", `\`${field}\` is not base64. Send the bytes of the file encoded as base64`);
   return bytes;
 }
 
-/** All hops share one deadline. */
+/** All redirects share one deadline. */
 export async function fetchFile(ctx: Ctx, address: string, signal: AbortSignal): Promise<Uint8Array<ArrayBuffer>> {
   const begun = performance.now();
   let url = address;
   for (let redirects = 0; ; redirects++) {
     const timeoutMs = Math.floor(DEADLINE_MS - (performance.now() - begun));
-    if (timeoutMs < 1) throw failed(`no whole answer within ${DEADLINE_MS / 1000} seconds`);
+    if (timeoutMs < 1) throw failed(`no complete answer within ${DEADLINE_MS / 1000} seconds`);
     const answer = await dial(ctx, url, { timeoutMs, signal });
     if (!REDIRECTS.has(answer.status)) return fileOf(ctx, answer);
     if (redirects === MOST_REDIRECTS) throw failed(`more than ${MOST_REDIRECTS} redirects`);
@@ -45,17 +47,17 @@ async function dial(ctx: Ctx, url: string, { timeoutMs, signal }: { timeoutMs: n
     if (error.code === "address_refused")
       throw new AppError("url_not_allowed", `url: ${error.message}`, { cause: error, param: "/url" });
     throw failed(
-      error.code === "timeout" ? `no whole answer within ${DEADLINE_MS / 1000} seconds` : error.message,
+      error.code === "timeout" ? `no complete answer within ${DEADLINE_MS / 1000} seconds` : error.message,
       error,
     );
   }
 }
 
 function fileOf(ctx: Ctx, { status, body, truncated }: GuardedResponse): Uint8Array<ArrayBuffer> {
-  if (status < 200 || status > 299) throw failed(`it answered ${status}`);
+  if (status < 200 || status > 299) throw failed(`the server answered with status ${status}`);
   if (truncated) throw tooLarge(ctx);
-  if (body.length === 0) throw failed("it answered with nothing");
-  return body as Uint8Array<ArrayBuffer>; // of one buffer of its own
+  if (body.length === 0) throw failed("the answer was empty");
+  return body as Uint8Array<ArrayBuffer>; // it has a buffer of its own
 }
 
 const tooLarge = ({ config }: Pick<Ctx, "config">) =>
@@ -63,7 +65,7 @@ const tooLarge = ({ config }: Pick<Ctx, "config">) =>
 
 function nextOf(from: string, location: string | null): string {
   if (location !== null && URL.canParse(location, from)) return new URL(location, from).href;
-  throw failed("it answered with a redirect to nowhere");
+  throw failed("a redirect had no valid location");
 }
 
 const failed = (why: string, cause?: unknown) =>

@@ -31,24 +31,30 @@ const CASES: Case[] = [
     "/eval_dataset",
     /No da/,
   ],
-  ["two datasets", { dataset_id: `ds_${"0".repeat(26)}` }, 422, "/dataset_id", /something else/],
+  ["two datasets", { dataset_id: `ds_${"0".repeat(26)}` }, 422, "/dataset_id", /differs from dataset/],
   ["no reward", { reward_source: null }, 422, "/reward_source", /is missing/],
   ["code that is rejected", { reward_source: "export const broken" }, 422, "/reward_source", /line \d+/],
-  ["a language nobody can tell", { reward_source: "1" }, 422, "/reward_language", /python, typescript or javascript/],
+  [
+    "a language that cannot be detected",
+    { reward_source: "1" },
+    422,
+    "/reward_language",
+    /python, typescript or javascript/,
+  ],
   ["a reward function that is not here", { reward_functions: [{ id: "nope" }] }, 404, "/reward_functions/0/id", /nope/],
   [
     "a weight of nothing",
     { reward_source: null, reward_functions: [{ id: "exact_match", weight: 0 }] },
     422,
     "/reward_functions",
-    /weight 0/,
+    /weight other than 0/,
   ],
   [
     "a typo",
     { hyperparameters: { lerning_rate: 1 } },
     422,
     "/hyperparameters/lerning_rate",
-    /did you mean learning_rate/,
+    /Did you mean learning_rate/,
   ],
   ["a value out of range", { hyperparameters: { temperature: 0 } }, 422, "/hyperparameters/temperature", />0/],
   [
@@ -56,7 +62,7 @@ const CASES: Case[] = [
     { hyperparameters: { repetition_penalty: 1.2 } },
     422,
     "/hyperparameters/repetition_penalty",
-    /only be 1/,
+    /must be 1/,
   ],
   ["another method's setting", { hyperparameters: { packing: true } }, 422, "/hyperparameters/packing", /sft/],
   [
@@ -75,14 +81,26 @@ const CASES: Case[] = [
   ],
   ["a typo in lora", { lora: { rank: 4, r: 4 } }, 422, "/lora/rank", /unknown/],
   ["a value of lora out of range", { lora: { r: 0 } }, 422, "/lora/r", />=1/],
-  ["a GPU nobody has", { gpu: { gpu_type: "H100" } }, 422, "/gpu/gpu_type", /this machine has cpu/],
+  [
+    "a GPU that this machine does not have",
+    { gpu: { gpu_type: "H100" } },
+    422,
+    "/gpu/gpu_type",
+    /this machine has cpu/,
+  ],
   ["more devices than there are", { gpu: { gpu_count: 4 } }, 422, "/gpu/gpu_count", /has 1 of type cpu/],
   ["a provider elsewhere", { provider: "moon" }, 422, "/provider", /local/],
   ["a checkpoint that is not here", { resume_from: none }, 404, "/resume_from", /No checkpoint/],
   ["a job that is not here", { source_job: none }, 404, "/source_job", /No training job/],
   ["a secret that is not here", { secrets: ["NOPE"] }, 404, "/secrets/0", /NOPE/],
   ["a volume that is not here", { volumes: [{ name: "nope", mount_path: "/data" }] }, 404, "/volumes/0/name", /nope/],
-  ["a place that is taken", { volumes: [{ name: "v", mount_path: "/etc/x" }] }, 422, "/volumes/0/mount_path", /hides/],
+  [
+    "a place that is taken",
+    { volumes: [{ name: "v", mount_path: "/etc/x" }] },
+    422,
+    "/volumes/0/mount_path",
+    /would hide/,
+  ],
   ["code for grpo", { code_artifact_id: none }, 422, "/code_artifact_id", /custom/],
   ["a command for grpo", { command: "true" }, 422, "/command", /custom/],
   [
@@ -96,7 +114,7 @@ const CASES: Case[] = [
   ["a seed that is too large", { seed: 2 ** 31 }, 422, "/seed", /2147483647/],
 ];
 
-describe("what cannot be had is refused, and nothing is left of it", () => {
+describe("an invalid request is refused and leaves nothing behind", () => {
   test.each(CASES)("%s", async (_name, more, status, param, words) => {
     const before = app.ctx.db.select().from(datasetPins).all().length;
     const answer = await app.post(more);
@@ -121,7 +139,17 @@ describe("what cannot be had is refused, and nothing is left of it", () => {
   test("a reward for sft", async () => {
     const { status, body } = await app.post({ method: "sft", dataset: await app.dataset("chat") });
     expect([status, body.error.param]).toEqual([422, "/reward_source"]);
-    expect(body.error.message).toContain("goes with the method grpo");
+    expect(body.error.message).toContain("is only for the method grpo");
+  });
+
+  test("as many rewards as the server has processes: one is kept for other workspaces", async () => {
+    const { processes } = app.ctx.config.sandbox;
+    const reward_functions = Array.from({ length: processes }, () => ({ id: "exact_match" }));
+    const { status, body } = await app.post({ reward_source: null, reward_functions });
+    expect([status, body.error.param]).toEqual([422, "/reward_functions"]);
+    expect(body.error.message).toContain(`may use ${processes - 1} of the ${processes} reward processes`);
+    const dry = await app.post({ reward_source: null, reward_functions, dry_run: true });
+    expect(dry.body.errors).toHaveLength(1);
   });
 
   test("a dataset without rows", async () => {
@@ -135,7 +163,7 @@ describe("what cannot be had is refused, and nothing is left of it", () => {
     expect(app.ctx.db.select().from(datasetPins).all()).toEqual([]);
   });
 
-  test("a snapshot that is not there", async () => {
+  test("a missing snapshot", async () => {
     const dataset = `${await app.dataset("prompt")}@snap-99`;
     const { status, body } = await app.post({ dataset });
     expect([status, body.error.param]).toEqual([404, "/dataset"]);
@@ -144,7 +172,7 @@ describe("what cannot be had is refused, and nothing is left of it", () => {
     expect(app.ctx.db.select().from(datasetPins).all()).toEqual([]);
   });
 
-  test("an adapter, and a model that is still on its way", async () => {
+  test("an adapter, and a model that is not ready", async () => {
     const set = (patch: object) => app.ctx.db.update(models).set(patch).where(eq(models.name, "random")).run();
     const row = app.ctx.db.select().from(models).where(eq(models.name, "random")).get()!;
     set({ shape: { ...row.shape!, type: "adapter" } });
@@ -160,7 +188,7 @@ describe("what cannot be had is refused, and nothing is left of it", () => {
     set({ shape: row.shape });
   });
 
-  test("what is larger than the device, with both numbers", async () => {
+  test("a job that is larger than the device, with both numbers", async () => {
     const row = app.ctx.db.select().from(models).where(eq(models.name, "random")).get()!;
     const shape = { ...row.shape!, weight_bytes: 1e15, parameters: 5e14, layers: 10_000, embedding_length: 65_536 };
     app.ctx.db.update(models).set({ shape }).where(eq(models.name, "random")).run();
@@ -170,7 +198,7 @@ describe("what cannot be had is refused, and nothing is left of it", () => {
     app.ctx.db.update(models).set({ shape: row.shape }).where(eq(models.name, "random")).run();
   });
 
-  test("who has no credit gets 402", async () => {
+  test("a workspace without credit gets 402", async () => {
     billing.grant(app.ctx, { workspaceId: app.workspaceA, usd: -100 });
     expect((await app.post()).body.error).toMatchObject({ type: "billing_error", code: "insufficient_credits" });
     expect((await app.post({ dry_run: true })).body.errors).toEqual([
@@ -182,7 +210,7 @@ describe("what cannot be had is refused, and nothing is left of it", () => {
   });
 });
 
-test("another workspace's things are not there", async () => {
+test("things of another workspace are not found", async () => {
   const body = await app.request();
   const stranger = await app.call("POST", "/v1/training_jobs", body, { key: app.keyB });
   expect([stranger.status, stranger.body.error.param]).toEqual([404, "/dataset"]);
@@ -235,7 +263,7 @@ test("a custom job has code, a command and no model", async () => {
   expect(refused.body.error.param).toBe("/code_artifact_id");
 });
 
-test("with several devices the machine's first kind is taken", async () => {
+test("with several devices the machine's first kind is used", async () => {
   const card = { index: 0, uuid: "GPU-1", type: "H200", name: "H200", memoryTotalMib: 140_000, memoryUsedMib: 0 };
   const idle = { utilizationPercent: 0, temperatureCelsius: 30, powerWatts: 70 };
   gpu.useProbe(app.ctx, async () => [{ ...card, ...idle } as never]);
@@ -244,12 +272,12 @@ test("with several devices the machine's first kind is taken", async () => {
   gpu.useProbe(app.ctx, async () => []);
 });
 
-test("who has less than it is estimated to take gets 402, unless the job may not cost more", async () => {
+test("credit below the estimate is 402, unless max_cost_usd is lower", async () => {
   billing.grant(app.ctx, { workspaceId: app.workspaceA, usd: -99.99999 });
   const long = { hyperparameters: { max_steps: 10_000_000 } };
   const { status, body } = await app.post(long);
   expect([status, body.error.code]).toEqual([402, "insufficient_credits"]);
-  expect(body.error.message).toMatch(/has \$0\.000010 left, and this takes about \$[\d.]+: have credit granted/);
+  expect(body.error.message).toMatch(/has \$0\.000010 left, and this costs about \$[\d.]+: ask the operator/);
   const made = await app.post({ ...long, max_cost_usd: 0.00001 });
   expect(made.status).toBe(201);
   await app.call("POST", `/v1/training_jobs/${made.body.id}/cancel`);

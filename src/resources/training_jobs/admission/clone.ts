@@ -1,40 +1,42 @@
-/** A request with what it leaves out taken from another job. */
+/** Completes a request with the fields of the job that it clones. */
 import type { Ctx } from "../../../context.ts";
 import { usdOf } from "../../../lib/money.ts";
+import { MINUTE_MS } from "../../../lib/units.ts";
 import { priorityOf } from "../schema.ts";
-import * as jobs from "../service.ts";
+import { mustGet } from "../state/rows.ts";
 import type { JobRow } from "../table.ts";
 import type { CreateTrainingJob } from "./create_schema.ts";
 
-/** `dataset_id` is folded into `dataset`. */
-export type Wanted = Omit<CreateTrainingJob, "dataset_id" | "dry_run">;
+/** The body without `dataset_id`, which is only another name of `dataset`. */
+export type JobRequest = Omit<CreateTrainingJob, "dataset_id" | "dry_run">;
 
-export function wantedOf(ctx: Ctx, workspaceId: string, body: CreateTrainingJob): Wanted {
+export function requestOf(ctx: Ctx, workspaceId: string, body: CreateTrainingJob): JobRequest {
   const { dataset_id, dry_run: _, dataset = dataset_id, ...rest } = body;
-  const given: Wanted = { ...rest, ...(dataset === undefined ? {} : { dataset }) };
-  if (!body.source_job) return given;
-  const source = jobs.mustGet(ctx, workspaceId, body.source_job, "/source_job");
-  return merged(requestOf(source), given);
+  const request: JobRequest = { ...rest, ...(dataset === undefined ? {} : { dataset }) };
+  if (!body.source_job) return request;
+  const source = mustGet(ctx, workspaceId, body.source_job, "/source_job");
+  return merged(requestFor(source), request);
 }
 
-function merged(source: Wanted, given: Wanted): Wanted {
-  const sameMethod = given.method === undefined || given.method === source.method;
-  const scores = given.reward_source !== undefined || given.reward_functions !== undefined;
+/** Fields of `request` win. Rewards and hyperparameters are not inherited by another method. */
+function merged(source: JobRequest, request: JobRequest): JobRequest {
+  const sameMethod = request.method === undefined || request.method === source.method;
+  const hasRewards = request.reward_source !== undefined || request.reward_functions !== undefined;
   const { reward_source, reward_language, reward_functions, hyperparameters, ...others } = source;
-  const cloned = { ...others, ...(scores || !sameMethod ? {} : { reward_source, reward_language, reward_functions }) };
+  const rewards = hasRewards || !sameMethod ? {} : { reward_source, reward_language, reward_functions };
   return {
-    ...(defined(cloned) as Wanted),
-    ...(defined(given) as Wanted),
-    hyperparameters: { ...(sameMethod ? hyperparameters : {}), ...given.hyperparameters },
-    checkpoint: { ...source.checkpoint, ...given.checkpoint },
+    ...(defined({ ...others, ...rewards }) as JobRequest),
+    ...(defined(request) as JobRequest),
+    hyperparameters: { ...(sameMethod ? hyperparameters : {}), ...request.hyperparameters },
+    checkpoint: { ...source.checkpoint, ...request.checkpoint },
   };
 }
 
 const defined = (object: object) =>
   Object.fromEntries(Object.entries(object).filter(([, value]) => value !== undefined));
 
-/** What would have to be asked for to get this job. */
-function requestOf(row: JobRow): Wanted {
+/** The request that would create this job. */
+function requestFor(row: JobRow): JobRequest {
   const reference = (id: string | null, number: number | null) => (id === null ? undefined : `${id}@snap-${number}`);
   const dataset = reference(row.datasetId, row.snapshotNumber);
   const evalDataset = reference(row.evalDatasetId, row.evalSnapshotNumber);
@@ -56,7 +58,7 @@ function requestOf(row: JobRow): Wanted {
     command: row.command,
     secrets: row.secrets,
     volumes: row.volumes,
-    ...(row.maxRuntimeMs === null ? {} : { max_runtime_minutes: row.maxRuntimeMs / 60_000 }),
+    ...(row.maxRuntimeMs === null ? {} : { max_runtime_minutes: row.maxRuntimeMs / MINUTE_MS }),
     max_cost_usd: row.maxCostMicros === null ? null : usdOf(row.maxCostMicros),
     priority: priorityOf(row),
     checkpoint: { save_steps: row.saveSteps, keep_last: row.keepLast },

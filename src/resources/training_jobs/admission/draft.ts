@@ -1,87 +1,100 @@
 /**
- * Whether a job can be had, and all that is decided about it before it is queued. Everything that can be known without
- * its rows is looked at first: only then are the rows pinned, which may read a source for hours.
+ * Checks a request for a job and decides everything that does not depend on the rows of its dataset. The rows are pinned
+ * only afterwards, because reading a connected source may take hours.
  */
 import type { Ctx } from "../../../context.ts";
 import { newId } from "../../../lib/ids.ts";
-import { microsOf } from "../../../lib/money.ts";
-import type { Format } from "../../../lib/rows/format.ts";
-import type { Given, Method } from "../../../lib/training/hyperparameters.ts";
+import type { HyperparameterInput, Method } from "../../../lib/training/hyperparameters.ts";
 import type { LoraSettings } from "../../../lib/training/lora.ts";
+import type { Payer } from "../../billing/budget.ts";
 import * as billing from "../../billing/service.ts";
-import type { ModelRow } from "../../models/table.ts";
-import type { Rewards } from "../table.ts";
-import { type Wanted, wantedOf } from "./clone.ts";
+import type { JobRow, Rewards } from "../table.ts";
+import { type JobRequest, requestOf } from "./clone.ts";
 import { type CreateTrainingJob, MAX_SEED } from "./create_schema.ts";
-import { Faults } from "./faults.ts";
-import { readGiven, readLora, type Settled, settle } from "./hyperparameters.ts";
+import { type Errors, Faults, type Warning } from "./faults.ts";
+import { readGiven, readLora } from "./hyperparameters.ts";
 import * as references from "./references.ts";
 import { admitRewards } from "./rewards.ts";
 import * as sizing from "./sizing.ts";
 
-export type Asker = { workspaceId: string; keyId: string; scopes: readonly string[]; signal: AbortSignal };
+export type Caller = Payer & { keyId: string; scopes: readonly string[]; signal: AbortSignal };
 
-/** The rows of a job. `snapshotNumber` null: as they are now, which only a preview may read. */
-export type Rows = {
-  datasetId: string;
-  snapshotNumber: number | null;
-  sha256: string | null;
-  rows: number;
-  format: Format | null;
+/** The training of a job that Verk runs itself. A custom job has none. */
+export type Training = {
+  method: Method;
+  model: references.TrainableModel;
+  lora: LoraSettings | null;
+  given: HyperparameterInput<Method>;
 };
 
-/** What is known before the rows are. Fields are missing where something is wrong with them. */
-export type Draft = {
+/** The parts of a request that its size follows from. `training` is null for a custom job. */
+export type Sizable = { request: JobRequest; hardware: sizing.Hardware; training: Training | null };
+
+export type Draft = Sizable & {
   id: string;
-  workspaceId: string;
-  keyId: string;
-  wanted: Wanted;
+  payer: Payer & { keyId: string };
+  method: JobRow["method"];
   seed: number;
-  faults: Faults;
-  place: sizing.Place;
   rewards: Rewards;
-  model: ModelRow | undefined;
-  lora: LoraSettings | null | undefined;
-  given: Given<Method> | undefined;
+  warnings: readonly Warning[];
 };
 
-export async function draft(ctx: Ctx, asker: Asker, body: CreateTrainingJob): Promise<Draft> {
-  const { workspaceId, keyId, signal } = asker;
+/** A validation shows the size beside the errors, if the request is right enough for one. */
+export type Rejected = {
+  errors: Errors;
+  warnings: readonly Warning[];
+  request: JobRequest;
+  sizable: Sizable | undefined;
+};
+export type DraftResult = { ok: Draft } | Rejected;
+
+export async function draft(ctx: Ctx, caller: Caller, body: CreateTrainingJob): Promise<DraftResult> {
+  const { workspaceId, keyId, signal } = caller;
   const faults = new Faults();
-  const wanted = faults.attempt(() => wantedOf(ctx, workspaceId, body)) ?? {};
-  references.mayAttachSecrets(asker.scopes, wanted);
-  const { method } = wanted;
-  const seed = wanted.seed ?? crypto.getRandomValues(new Uint32Array(1))[0]! % (MAX_SEED + 1);
-  faults.attempt(() => billing.mustAfford(ctx, asker, 0));
-  if (method === undefined) faults.refuse("/method", "is missing: say grpo, sft, dpo or custom");
-  const managed = method === undefined || method === "custom" ? undefined : method;
-  const model = managed && baseModel(ctx, workspaceId, wanted, faults);
-  checkDatasets(ctx, workspaceId, wanted, faults);
-  const lora = managed && loraOf(ctx, workspaceId, { wanted, model, faults });
-  const given = managed && readGiven(managed, wanted, faults);
-  const place = await sizing.placeFor(ctx, wanted, faults);
-  sizing.checkLimits(ctx, wanted, faults);
-  references.checkCode(ctx, workspaceId, wanted, faults);
-  references.checkKept(ctx, workspaceId, wanted, faults);
-  if (method === "custom") checkCustom(wanted, faults);
-  const rewards = await admitRewards(ctx, wanted, { workspaceId, seed, signal }, faults);
+  const request = faults.attempt(() => requestOf(ctx, workspaceId, body)) ?? {};
+  references.mayAttachSecrets(caller.scopes, request);
+  const { method } = request;
+  const seed = request.seed ?? crypto.getRandomValues(new Uint32Array(1))[0]! % (MAX_SEED + 1);
+  faults.attempt(() => billing.mustAfford(ctx, caller, 0));
+  if (method === undefined) faults.refuse("/method", "is missing: set it to grpo, sft, dpo or custom");
+  const managed = method === "custom" ? undefined : method;
+  const model = managed && baseModel(ctx, workspaceId, request, faults);
+  checkDatasets(ctx, workspaceId, request, faults);
+  const lora = managed && loraOf(ctx, workspaceId, { request, model, faults });
+  const given = managed && readGiven(managed, request, faults);
+  const hardware = await sizing.hardwareFor(ctx, request, faults);
+  sizing.checkLimits(ctx, request, faults);
+  references.checkCode(ctx, workspaceId, request, faults);
+  references.checkSecretsAndVolumes(ctx, workspaceId, request, faults);
+  if (method === "custom") checkCustom(request, faults);
+  const rewards = await admitRewards(ctx, request, { workspaceId, seed, signal }, faults);
+  const isWhole = managed && model && lora !== undefined && given;
+  const trained = isWhole ? { method: managed, model, lora, given } : undefined;
+  const training = method === "custom" ? null : trained;
+  const sizable = training === undefined ? undefined : { request, hardware, training };
+  const { warnings } = faults;
+  const payer = { workspaceId, keyId };
   const id = newId("job", ctx.clock.now());
-  return { id, workspaceId, keyId, wanted, seed, faults, place, rewards, model, lora, given };
+  const result = faults.result(
+    sizable && method && rewards && { ...sizable, id, payer, method, seed, rewards, warnings },
+  );
+  if ("ok" in result) return result;
+  return { ...result, warnings, request, sizable: hardware.capacityBytes > 0 ? sizable : undefined };
 }
 
-function baseModel(ctx: Ctx, workspaceId: string, { base_model: name }: Wanted, faults: Faults): ModelRow | undefined {
+function baseModel(ctx: Ctx, workspaceId: string, { base_model: name }: JobRequest, faults: Faults) {
   if (name !== undefined) return faults.attempt(() => references.modelFor(ctx, workspaceId, name));
-  faults.refuse("/base_model", "is missing: say which model is to be trained");
+  faults.refuse("/base_model", "is missing: name the model to train");
   return undefined;
 }
 
-function checkDatasets(ctx: Ctx, workspaceId: string, wanted: Wanted, faults: Faults) {
-  const { method, dataset, eval_dataset: held } = wanted;
+function checkDatasets(ctx: Ctx, workspaceId: string, request: JobRequest, faults: Faults) {
+  const { method, dataset, eval_dataset: evalDataset } = request;
   if (dataset === undefined && method !== undefined && method !== "custom")
-    faults.refuse("/dataset", "is missing: say which rows it learns from");
+    faults.refuse("/dataset", "is missing: name the dataset to train on");
   for (const [reference, param] of [
     [dataset, "/dataset"],
-    [held, "/eval_dataset"],
+    [evalDataset, "/eval_dataset"],
   ] as const)
     if (reference)
       faults.attempt(() => {
@@ -90,46 +103,19 @@ function checkDatasets(ctx: Ctx, workspaceId: string, wanted: Wanted, faults: Fa
       });
 }
 
-type Begins = { wanted: Wanted; model: ModelRow | undefined; faults: Faults };
+type Start = { request: JobRequest; model: references.TrainableModel | undefined; faults: Faults };
 
-/** Where it begins with a checkpoint and says nothing else, the settings are that checkpoint's. */
-function loraOf(ctx: Ctx, workspaceId: string, { wanted, model, faults }: Begins): LoraSettings | null | undefined {
-  const { resume_from: from } = wanted;
+/** A request that starts from a checkpoint and leaves out `lora` has the settings of that checkpoint. */
+function loraOf(ctx: Ctx, workspaceId: string, { request, model, faults }: Start): LoraSettings | null | undefined {
+  const { resume_from: from } = request;
   const start = from ? faults.attempt(() => references.startOf(ctx, workspaceId, from)) : undefined;
-  const lora = start && wanted.lora === undefined ? start.job.lora : readLora(wanted, faults);
+  const lora = start && request.lora === undefined ? start.job.lora : readLora(request, faults);
   if (start && model && lora !== undefined) faults.attempt(() => references.mustContinue(start, model, lora));
   return lora;
 }
 
-function checkCustom(wanted: Wanted, faults: Faults) {
-  if (wanted.resume_from) faults.refuse("/resume_from", "does not go with custom: its command knows where to begin");
-  if (Object.keys(wanted.hyperparameters ?? {}).length > 0)
-    faults.refuse("/hyperparameters", "do not go with custom: write them into the command");
-}
-
-/** What follows from the rows: every hyperparameter, the number of steps, memory, cost. */
-export type Sized = Partial<Settled> & sizing.Fit & { stepMs: number | null };
-
-export function sized(ctx: Ctx, made: Draft, rows: Rows | undefined): Sized | undefined {
-  const { wanted, faults, place, model, lora, given } = made;
-  const { method } = wanted;
-  if (method === "custom") return { ...sizing.CUSTOM_FIT, stepMs: null };
-  if (!method || !rows) return undefined;
-  if (rows.rows === 0) {
-    faults.refuse("/dataset", "has no rows");
-    return undefined;
-  }
-  const shape = model?.shape;
-  if (!shape || lora === undefined || !given || !rows.format) return undefined;
-  const settled = settle(given, { method, lora, shape, rows: rows.rows, format: rows.format }, faults);
-  if (!settled) return undefined;
-  const size = { method, shape, lora, values: settled.values };
-  const fit = sizing.fitFor(size, place, faults);
-  if (!fit) return undefined;
-  const stepMs = sizing.roughStepMs(size, place);
-  const most = wanted.max_cost_usd ? microsOf(wanted.max_cost_usd) : null;
-  const cost = billing.costOf(place.rateMicros, stepMs * settled.totalSteps);
-  const isToldSo = faults.errors.some(({ code }) => code === "insufficient_credits" || code === "budget_exceeded");
-  if (!isToldSo) faults.attempt(() => sizing.mustAfford(ctx, made, most, cost));
-  return { ...settled, ...fit, stepMs };
+function checkCustom(request: JobRequest, faults: Faults) {
+  if (request.resume_from) faults.refuse("/resume_from", "is not used by custom jobs: leave it out");
+  if (Object.keys(request.hyperparameters ?? {}).length > 0)
+    faults.refuse("/hyperparameters", "are not used by custom jobs: put them into the command");
 }

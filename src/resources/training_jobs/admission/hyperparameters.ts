@@ -1,9 +1,10 @@
-/** Hyperparameters and LoRA settings of a request: read strictly, then resolved with what is known of model and rows. */
+/** Reads the hyperparameters and LoRA settings of a request strictly, then resolves them for the model and the rows. */
 import type { ModelShape } from "../../../lib/gguf/shape.ts";
+import { jsonPointer } from "../../../lib/json/pointer.ts";
 import type { Format } from "../../../lib/rows/format.ts";
 import { nearest } from "../../../lib/text/nearest.ts";
 import {
-  type Given,
+  type HyperparameterInput,
   type Method,
   MOST_PROBLEMS,
   type Problem,
@@ -12,35 +13,36 @@ import {
 import { LoraSettings } from "../../../lib/training/lora.ts";
 import { stepsOf } from "../../../lib/training/plan.ts";
 import { type Resolved, resolveHyperparameters } from "../../../lib/training/resolve.ts";
-import type { Wanted } from "./clone.ts";
+import type { JobRequest } from "./clone.ts";
 import type { Faults } from "./faults.ts";
 
-const pointer = (path: readonly PropertyKey[]) =>
-  path.map((part) => `/${String(part).replaceAll("~", "~0").replaceAll("/", "~1")}`).join("");
-
-const tell = (faults: Faults, problems: readonly Problem[]) => {
-  for (const { path, message } of problems) faults.refuse(pointer(["hyperparameters", ...path]), message);
+const refuseAll = (faults: Faults, problems: readonly Problem[]) => {
+  for (const { path, message } of problems) faults.refuse(jsonPointer(["hyperparameters", ...path]), message);
 };
 
-export function readGiven<M extends Method>(method: M, wanted: Wanted, faults: Faults): Given<M> | undefined {
-  const read = readHyperparameters(method, wanted.hyperparameters);
+export function readGiven<M extends Method>(
+  method: M,
+  request: JobRequest,
+  faults: Faults,
+): HyperparameterInput<M> | undefined {
+  const read = readHyperparameters(method, request.hyperparameters);
   if (read.ok) return read.given;
-  tell(faults, read.problems);
+  refuseAll(faults, read.problems);
   return undefined;
 }
 
-/** Undefined: it cannot be read. Null: all weights. */
-export function readLora({ lora }: Wanted, faults: Faults): LoraSettings | null | undefined {
+/** Undefined if the settings are wrong; null trains all weights. */
+export function readLora({ lora }: JobRequest, faults: Faults): LoraSettings | null | undefined {
   if (lora === null) return null;
   const read = LoraSettings.safeParse(lora ?? {});
   if (read.success) return read.data;
   for (const issue of read.error.issues.slice(0, MOST_PROBLEMS)) {
-    if (issue.code !== "unrecognized_keys") faults.refuse(pointer(["lora", ...issue.path]), issue.message);
+    if (issue.code !== "unrecognized_keys") faults.refuse(jsonPointer(["lora", ...issue.path]), issue.message);
     else
       for (const key of issue.keys.slice(0, MOST_PROBLEMS)) {
         const close = nearest(key, Object.keys(LoraSettings.shape));
         faults.refuse(
-          pointer(["lora", key.slice(0, 80)]),
+          jsonPointer(["lora", key.slice(0, 80)]),
           `unknown${close === undefined ? "" : `; did you mean ${close}?`}`,
         );
       }
@@ -48,19 +50,19 @@ export function readLora({ lora }: Wanted, faults: Faults): LoraSettings | null 
   return undefined;
 }
 
-type Known = { method: Method; lora: LoraSettings | null; shape: ModelShape; rows: number; format: Format };
-export type Settled = { values: Resolved<Method>; totalSteps: number };
+type Facts = { method: Method; lora: LoraSettings | null; shape: ModelShape; rows: number; format: Format };
+type Resolution = { values: Resolved<Method>; totalSteps: number };
 
-export function settle(given: Given<Method>, known: Known, faults: Faults): Settled | undefined {
-  const { method, shape, rows } = known;
+export function resolve(given: HyperparameterInput<Method>, facts: Facts, faults: Faults): Resolution | undefined {
+  const { method, shape, rows } = facts;
   const resolution = resolveHyperparameters(method, given, {
-    lora: known.lora !== null,
+    lora: facts.lora !== null,
     rows,
     parameters: shape.parameters,
     contextLength: shape.context_length,
-    hasCompletions: known.format === "completion",
+    hasCompletions: facts.format === "completion",
   });
   if (resolution.ok) return { values: resolution.values, totalSteps: stepsOf(method, resolution.values, rows) };
-  tell(faults, resolution.problems);
+  refuseAll(faults, resolution.problems);
   return undefined;
 }

@@ -1,22 +1,24 @@
-/** A look ahead for a job that is not there yet: the real model, a few prompts, the real reward. Nothing is kept. */
+/** Tries out a job that does not exist yet: the real model, a few prompts, the real reward. Nothing is stored. */
 import type { Ctx } from "../../../context.ts";
+import { MINUTE_MS, SECOND_MS } from "../../../lib/units.ts";
 import type { Exit, Worker } from "../../../platform/workers/types.ts";
 import { FromTrainer, type PreviewTask, type ToTrainer, type TrainSample } from "../../../workers/protocol_trainer.ts";
 import * as gpu from "../../gpu/service.ts";
-import { judgeEnd, type Trouble, UNTOLD } from "../policy.ts";
-import { baseModelOf, deviceOf, planOf, startFault } from "../running/plan.ts";
+import { judgeEnd, type Trouble, UNREPORTED_END } from "../policy.ts";
+import { planOf } from "../running/plan.ts";
 import { type Scoring, scoringFor } from "../running/scoring.ts";
 import { grantsOf, holdFiles } from "../state/grants.ts";
+import { baseModelOf, deviceOf, startFault } from "../state/inputs.ts";
 import type { JobError, JobRow } from "../table.ts";
 
 export type Preview = { memoryBytes: number; stepMs: number | null; samples: TrainSample[]; latenciesMs: number[] };
 
 const PROMPTS = 4;
-const MEMORY_MS = 30_000;
-const AGAIN_MS = 500;
-const LONGEST_MS = 600_000;
+const MEMORY_WAIT_MS = 30 * SECOND_MS;
+const RETRY_MS = 500;
+const LONGEST_MS = 10 * MINUTE_MS;
 
-/** An error says why the job would fail. Rejects when `signal` aborts, and for faults of the server. */
+/** `error`: the failure that the job would have. Rejects when `signal` aborts, and for faults of the server. */
 export async function preview(ctx: Ctx, job: JobRow, signal: AbortSignal): Promise<Preview | { error: JobError }> {
   const holder = `${job.id}/preview`;
   try {
@@ -27,7 +29,7 @@ export async function preview(ctx: Ctx, job: JobRow, signal: AbortSignal): Promi
     if (grant.status !== "granted") return refused(grant.reason, "/gpu");
     const plan = planOf(ctx, job, model);
     const task: PreviewTask = { type: "preview", ...deviceOf(ctx, grant.devices), plan, prompts: PROMPTS };
-    return await looked(ctx, job, { task, cards: grant.devices.length > 0 ? grant.deviceIds : [], signal });
+    return await runPreview(ctx, job, { task, cards: grant.devices.length > 0 ? grant.deviceIds : [], signal });
   } catch (error) {
     const fault = signal.aborted ? undefined : startFault(error);
     if (!fault) throw error;
@@ -41,33 +43,35 @@ const refused = (message: string, param: string) => ({
   error: { code: "provisioning_failed" as const, message, param },
 });
 
-/** Waits a while where others have it; whoever only wants to look does not make them give way. */
+/** Waits a while for memory in use. A preview evicts nothing. */
 async function memoryFor(ctx: Ctx, job: JobRow, holder: string, signal: AbortSignal): Promise<gpu.Grant> {
-  const until = ctx.clock.now() + MEMORY_MS;
+  const until = ctx.clock.now() + MEMORY_WAIT_MS;
   const { workspaceId, memoryBytes: bytes, gpuType, gpuCount, priority } = job;
   for (;;) {
-    const want = { workspaceId, bytes, gpuType, gpuCount, priority, pinned: true, mayEvict: false };
-    const grant = await gpu.acquire(ctx, { holder, kind: "training_job", ...want });
+    const request = { workspaceId, bytes, gpuType, gpuCount, priority, pinned: true, mayEvict: false };
+    const grant = await gpu.acquire(ctx, { holder, kind: "training_job", ...request });
     if (grant.status !== "waiting" || ctx.clock.now() >= until) return grant;
-    await ctx.clock.sleep(AGAIN_MS, signal);
+    await ctx.clock.sleep(RETRY_MS, signal);
     signal.throwIfAborted();
   }
 }
 
-type Look = { task: PreviewTask; cards: readonly string[]; signal: AbortSignal };
+type PreviewRun = { task: PreviewTask; cards: readonly string[]; signal: AbortSignal };
 
-async function looked(ctx: Ctx, job: JobRow, { task, cards, signal }: Look): Promise<Preview | { error: JobError }> {
+type Outcome = Preview | { error: JobError };
+
+async function runPreview(ctx: Ctx, job: JobRow, { task, cards, signal }: PreviewRun): Promise<Outcome> {
   const scoring = scoringFor(ctx, job);
   const release = holdFiles(ctx, task);
   try {
-    return await lookWith(ctx, job, { task, cards, signal, scoring });
+    return await runTrainer(ctx, job, { task, cards, signal, scoring });
   } finally {
     release();
   }
 }
 
-async function lookWith(ctx: Ctx, job: JobRow, { task, cards, signal, scoring }: Look & { scoring: Scoring }) {
-  const done = Promise.withResolvers<Preview | { error: JobError }>();
+async function runTrainer(ctx: Ctx, job: JobRow, { task, cards, signal, scoring }: PreviewRun & { scoring: Scoring }) {
+  const done = Promise.withResolvers<Outcome>();
   let trouble: Trouble | null = null;
   const worker: Worker<FromTrainer, ToTrainer> = ctx.supervisor.spawn<FromTrainer, ToTrainer>({
     kind: "trainer",
@@ -84,13 +88,13 @@ async function lookWith(ctx: Ctx, job: JobRow, { task, cards, signal, scoring }:
   });
   const leave = () => done.reject(signal.reason);
   signal.addEventListener("abort", leave, { once: true });
-  const late = setTimeout(() => void worker.stop("the preview takes too long"), LONGEST_MS);
+  const late = setTimeout(() => void worker.stop("the preview took too long"), LONGEST_MS);
   try {
     signal.throwIfAborted();
     if (job.method === "grpo") scoring.begin();
     worker.ready.then(
       () => worker.send(task),
-      () => {}, // its end is told by onExit
+      () => {}, // onExit reports the end
     );
     return await done.promise;
   } finally {
@@ -100,16 +104,16 @@ async function lookWith(ctx: Ctx, job: JobRow, { task, cards, signal, scoring }:
   }
 }
 
-const previewOf = (told: Extract<FromTrainer, { type: "previewed" }>): Preview => ({
-  memoryBytes: told.memory_bytes,
-  stepMs: told.step_ms,
-  samples: told.samples,
-  latenciesMs: told.latencies_ms,
+const previewOf = (report: Extract<FromTrainer, { type: "previewed" }>): Preview => ({
+  memoryBytes: report.memory_bytes,
+  stepMs: report.step_ms,
+  samples: report.samples,
+  latenciesMs: report.latencies_ms,
 });
 
-/** What the job would fail with, were this its last try. */
+/** The failure of the job if this were its last retry. */
 function causeOf(job: JobRow, { kind, message, tail }: Exit, trouble: Trouble | null): JobError {
-  const end = { ...UNTOLD, kind, message, tail, trouble };
+  const end = { ...UNREPORTED_END, kind, message, tail, trouble };
   const lastTry = { ...job, status: "running" as const, memoryRetries: 1, step: 0, crashStep: 0 };
   const verdict = judgeEnd(lastTry, end, { crashLimit: 0, now: 0 });
   return verdict.next === "fail" ? verdict.error : { code: "worker_crashed", message, param: null };

@@ -1,45 +1,48 @@
-/** The rewards of a job: found, read by the sandbox, and kept with their code. */
-
+/** The rewards of a job: resolved, loaded once in the sandbox, and copied with their code. */
 import type { Ctx } from "../../../context.ts";
 import { AppError } from "../../../lib/errors.ts";
 import type { RewardPart } from "../../../sandbox/reward/scorer_types.ts";
-import * as codeCheck from "../../reward_functions/check.ts";
-import * as rewardCode from "../../reward_functions/resolve.ts";
+import { check } from "../../reward_functions/check.ts";
+import { mustFit } from "../../reward_functions/processes.ts";
+import { formatLocation, resolveRewards } from "../../reward_functions/resolve.ts";
 import * as rewardFunctions from "../../reward_functions/service.ts";
 import type { Rewards } from "../table.ts";
-import type { Wanted } from "./clone.ts";
+import type { JobRequest } from "./clone.ts";
 import type { Faults } from "./faults.ts";
 
 export const NO_REWARDS: Rewards = { source: null, language: null, functions: [], parts: [] };
-const NAMES = { "/language": "/reward_language" };
 
-type Asker = { workspaceId: string; seed: number; signal: AbortSignal };
+type Caller = { workspaceId: string; seed: number; signal: AbortSignal };
 
-export async function admitRewards(ctx: Ctx, wanted: Wanted, asker: Asker, faults: Faults): Promise<Rewards> {
-  const { reward_source: source = null, reward_functions: refs = [], method } = wanted;
-  const given = source !== null ? "/reward_source" : refs.length > 0 ? "/reward_functions" : undefined;
+/** Undefined if the rewards are missing or wrong. */
+export async function admitRewards(
+  ctx: Ctx,
+  request: JobRequest,
+  caller: Caller,
+  faults: Faults,
+): Promise<Rewards | undefined> {
+  const { reward_source: source = null, reward_functions: refs = [], method } = request;
+  const field = source !== null ? "/reward_source" : refs.length > 0 ? "/reward_functions" : undefined;
   if (method !== "grpo") {
-    if (given && method !== undefined) faults.refuse(given, `goes with the method grpo, this job's is ${method}`);
+    if (field && method !== undefined) faults.refuse(field, `is only for the method grpo, not for ${method}`);
     return NO_REWARDS;
   }
-  if (!given) {
-    faults.refuse("/reward_source", "is missing: grpo needs code that scores, as reward_source or reward_functions");
-    return NO_REWARDS;
+  if (!field) {
+    faults.refuse("/reward_source", "is missing: grpo needs reward_source or reward_functions");
+    return undefined;
   }
-  const parts = faults.attempt(() => resolved(ctx, wanted, asker), NAMES);
-  if (!parts) return NO_REWARDS;
-  const { processes } = ctx.config.sandbox;
-  if (parts.length > processes)
-    faults.refuse("/reward_functions", `${parts.length} rewards are too many: this server runs ${processes} at once`);
-  else if (parts.every(({ weight }) => weight === 0))
-    faults.refuse("/reward_functions", "all have the weight 0: nothing could be learned");
+  const parts = faults.attempt(() => resolved(ctx, request, caller));
+  if (!parts) return undefined;
+  faults.attempt(() => mustFit(ctx, parts.length));
+  if (parts.every(({ weight }) => weight === 0))
+    faults.refuse("/reward_functions", "at least one must have a weight other than 0");
   const own = source === null ? undefined : parts[0];
-  if (own) await faults.attemptLater(() => mustLoad(ctx, own, asker));
+  if (own) await faults.attemptLater(() => mustLoad(ctx, own, caller));
   return {
     source,
     language: own?.code.language ?? null,
     functions: refs.map(({ id, weight = 1, params = {} }) => ({
-      id: rewardFunctions.get(ctx, asker.workspaceId, id).id, // the version that is the newest now
+      id: rewardFunctions.get(ctx, caller.workspaceId, id).id, // of the version that is the newest now
       weight,
       params,
     })),
@@ -47,28 +50,28 @@ export async function admitRewards(ctx: Ctx, wanted: Wanted, asker: Asker, fault
   };
 }
 
-function resolved(ctx: Ctx, wanted: Wanted, { workspaceId, seed }: Asker): RewardPart[] {
-  const { reward_source: source, reward_language, reward_functions: refs = [] } = wanted;
-  const own = source ? { source, language: reward_language ?? undefined } : undefined;
-  return rewardCode.resolveRewards(ctx, workspaceId, { refs, source: own, seed });
+function resolved(ctx: Ctx, request: JobRequest, { workspaceId, seed }: Caller): RewardPart[] {
+  const { reward_source: source, reward_language, reward_functions: refs = [] } = request;
+  const own = source ? { source, language: reward_language ?? undefined, languageField: "reward_language" } : undefined;
+  return resolveRewards(ctx, workspaceId, { refs, source: own, seed });
 }
 
-async function mustLoad(ctx: Ctx, { code }: RewardPart, asker: Asker) {
-  const loaded = await codeCheck.check(ctx, code, asker);
+async function mustLoad(ctx: Ctx, { code }: RewardPart, caller: Caller) {
+  const loaded = await check(ctx, code, caller);
   if (loaded.ok) return;
-  const message = `reward_source: cannot be run: ${rewardCode.placed(loaded.error)}`;
+  const message = `reward_source: cannot be run: ${formatLocation(loaded.error)}`;
   throw new AppError("reward_invalid", message, { param: "/reward_source" });
 }
 
-/** Of all that decides a score: code, parameters, weights. Null where nothing is scored. */
+/** Hash of everything that decides a score: code, parameters, weights. Null without rewards. */
 export function hashOf({ parts }: Rewards): string | null {
   if (parts.length === 0) return null;
-  const what = parts.map(({ name, weight, code: { language, source, params } }) => [
+  const content = parts.map(({ name, weight, code: { language, source, params } }) => [
     name,
     weight,
     language,
     source,
     params,
   ]);
-  return new Bun.CryptoHasher("sha256").update(JSON.stringify(what)).digest("hex");
+  return new Bun.CryptoHasher("sha256").update(JSON.stringify(content)).digest("hex");
 }

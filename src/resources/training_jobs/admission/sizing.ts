@@ -1,91 +1,119 @@
-/** What a job takes: hardware, memory, time, money. Asked before anything is queued. */
-
+/** Estimates what a job takes: hardware, memory, time, money. */
 import { availableParallelism } from "node:os";
 import type { Ctx } from "../../../context.ts";
 import { formatBytes } from "../../../lib/bytes.ts";
 import type { ModelShape } from "../../../lib/gguf/shape.ts";
+import { microsOf } from "../../../lib/money.ts";
+import type { Format } from "../../../lib/rows/format.ts";
 import type { Method } from "../../../lib/training/hyperparameters.ts";
 import type { LoraSettings } from "../../../lib/training/lora.ts";
 import { estimateMemory } from "../../../lib/training/memory.ts";
 import type { Resolved } from "../../../lib/training/resolve.ts";
-import type * as budgets from "../../billing/budget.ts";
 import * as billing from "../../billing/service.ts";
-import * as gpu from "../../gpu/service.ts";
-import type { Wanted } from "./clone.ts";
-import type { Faults } from "./faults.ts";
+import { chooseHardware } from "../../gpu/hardware.ts";
+import type { JobRequest } from "./clone.ts";
+import type { Draft, Training } from "./draft.ts";
+import { Faults, type Result } from "./faults.ts";
+import { resolve } from "./hyperparameters.ts";
 
-export type Place = { type: string; count: number; capacityBytes: number; rateMicros: number | null };
+export type Hardware = { type: string; count: number; capacityBytes: number; rateMicros: number | null };
 
-/** What the machine has decides the kind of hardware where the caller does not. */
-export async function placeFor(ctx: Ctx, wanted: Wanted, faults: Faults): Promise<Place> {
-  const provider = wanted.provider ?? "local";
-  if (provider !== "local") faults.refuse("/provider", `${provider} runs no jobs here: leave it out, or say local`);
-  const devices = await gpu.devices(ctx);
-  const types = [...new Set(devices.map((device) => device.type))];
-  const type = wanted.gpu?.gpu_type ?? types[0] ?? "cpu";
-  const count = wanted.gpu?.gpu_count ?? 1;
-  const rooms = devices.filter((device) => device.type === type).map((device) => device.capacityBytes);
-  if (rooms.length === 0) faults.refuse("/gpu/gpu_type", `this machine has ${types.join(", ")}, not ${type}`);
-  else if (count > rooms.length)
-    faults.refuse("/gpu/gpu_count", `this machine has ${rooms.length} of type ${type}, not ${count}`);
-  else if (count > 1 && wanted.method !== "custom")
-    faults.refuse("/gpu/gpu_count", "one device trains a job: say 1, or leave it out");
+/** Without `gpu_type` in the request, the machine's first kind of device is used. */
+export async function hardwareFor(ctx: Ctx, request: JobRequest, faults: Faults): Promise<Hardware> {
+  const provider = request.provider ?? "local";
+  if (provider !== "local") faults.refuse("/provider", `jobs run only on local, not on ${provider}: leave it out`);
+  const { type, count, devices, problem } = await chooseHardware(ctx, request.gpu);
+  if (problem) faults.refuse(problem.param, problem.message);
+  else if (count > 1 && request.method !== "custom")
+    faults.refuse("/gpu/gpu_count", "must be 1: a job is trained on one device");
+  const capacities = devices.filter((device) => device.type === type).map((device) => device.capacityBytes);
   const rate = billing.rateFor(ctx, "local", type);
-  return { type, count, capacityBytes: Math.max(0, ...rooms), rateMicros: rate === null ? null : rate * count };
+  return { type, count, capacityBytes: Math.max(0, ...capacities), rateMicros: rate === null ? null : rate * count };
 }
 
-export type Size = {
-  method: Method;
-  shape: ModelShape;
-  lora: LoraSettings | null;
-  values: Resolved<Method>;
+/** The rows of a job. `snapshotNumber` null means the rows as they are now, which only a preview may read. */
+export type Rows = {
+  datasetId: string;
+  snapshotNumber: number | null;
+  sha256: string | null;
+  rows: number;
+  format: Format | null;
 };
 
-export type Fit = { memoryBytes: number; microDivisor: number };
-/** With less in a micro-batch where all of it does not fit: slower, but the same result. */
+/** Everything that follows from the rows. `values` and `totalSteps` are null for a custom job. */
+export type Size = {
+  values: Resolved<Method> | null;
+  totalSteps: number | null;
+  stepMs: number | null;
+  memoryBytes: number;
+  microDivisor: number;
+};
+
+/** The memory and the time of a command are unknown. */
+export const CUSTOM_SIZE: Size = { values: null, totalSteps: null, stepMs: null, memoryBytes: 0, microDivisor: 1 };
+
+export function sizeOf(training: Training, hardware: Hardware, rows: Rows): Result<Size> {
+  const faults = new Faults();
+  return faults.result(sized(training, hardware, { rows, faults }));
+}
+
+function sized(training: Training, hardware: Hardware, { rows, faults }: { rows: Rows; faults: Faults }) {
+  if (rows.rows === 0 || rows.format === null) return void faults.refuse("/dataset", "has no rows");
+  const { method, model, lora, given } = training;
+  const { shape } = model;
+  const resolved = resolve(given, { method, lora, shape, rows: rows.rows, format: rows.format }, faults);
+  if (!resolved) return undefined;
+  const run = { method, shape, lora, values: resolved.values };
+  const memory = memoryFor(run, hardware, faults);
+  return memory && { ...resolved, ...memory, stepMs: roughStepMs(run, hardware) };
+}
+
+type TrainingRun = { method: Method; shape: ModelShape; lora: LoraSettings | null; values: Resolved<Method> };
+
+/** A smaller micro-batch is slower, but the result is the same. */
 const DIVISORS = [1, 4];
 
-export function fitFor(size: Size, place: Place, faults: Faults): Fit | undefined {
-  const device = place.type === "cpu" ? "cpu" : "cuda";
-  const { method, lora, values } = size;
-  const tried = DIVISORS.map((microDivisor) => ({
+function memoryFor(
+  { shape, method, lora, values: hyperparameters }: TrainingRun,
+  hardware: Hardware,
+  faults: Faults,
+): Pick<Size, "memoryBytes" | "microDivisor"> | undefined {
+  const device = hardware.type === "cpu" ? "cpu" : "cuda";
+  const estimates = DIVISORS.map((microDivisor) => ({
     microDivisor,
-    memoryBytes: Math.ceil(
-      estimateMemory(size.shape, { method, lora, hyperparameters: values, microDivisor, device }).total,
-    ),
+    memoryBytes: Math.ceil(estimateMemory(shape, { method, lora, hyperparameters, microDivisor, device }).total),
   }));
-  const fit = tried.find(({ memoryBytes }) => memoryBytes <= place.capacityBytes);
-  const least = Math.min(...tried.map(({ memoryBytes }) => memoryBytes));
+  const fit = estimates.find(({ memoryBytes }) => memoryBytes <= hardware.capacityBytes);
   if (fit) return fit;
-  if (place.capacityBytes === 0) return undefined; // there is no such device, which was told
+  const least = Math.min(...estimates.map(({ memoryBytes }) => memoryBytes));
   faults.refuse(
     "/hyperparameters",
-    `this takes ${formatBytes(least)}, and a device of type ${place.type} can give ${formatBytes(place.capacityBytes)}: lower max_completion_length, max_length or per_device_train_batch_size, use LoRA, or a smaller model`,
+    `this takes ${formatBytes(least)}, and a device of type ${hardware.type} can give ${formatBytes(hardware.capacityBytes)}: lower max_completion_length, max_length or per_device_train_batch_size, use LoRA, or a smaller model`,
   );
   return undefined;
 }
 
-/** Of one step, by the arithmetic alone: right within a factor of a few, for want of a measurement. */
-export function roughStepMs({ method, shape, values }: Size, place: Place): number {
-  const each = values.per_device_train_batch_size * values.gradient_accumulation_steps;
+/** Time of one step, from the arithmetic alone. It may be wrong by a factor of a few; a preview measures it. */
+function roughStepMs({ method, shape, values }: TrainingRun, hardware: Hardware): number {
+  const sequences = values.per_device_train_batch_size * values.gradient_accumulation_steps;
   const lengths = values as Partial<Resolved<"sft"> & Resolved<"grpo">>;
   const tokens = (lengths.max_length ?? lengths.max_completion_length ?? shape.context_length) / 2; // few are full
-  const passes = { grpo: 12, sft: 8, dpo: 20 }[method]; // times parameters and tokens: forwards, backward, sampling
-  const operations = each * tokens * shape.parameters * passes;
-  const perSecond = place.type === "cpu" ? 2e10 * availableParallelism() : 1e14 * place.count;
+  const passes = { grpo: 12, sft: 8, dpo: 20 }[method]; // times parameters and tokens: forward, backward, sampling
+  const operations = sequences * tokens * shape.parameters * passes;
+  const perSecond = hardware.type === "cpu" ? 2e10 * availableParallelism() : 1e14 * hardware.count;
   return (operations / perSecond) * 1000;
 }
 
-/** 402 where the workspace or the key cannot pay for what it is estimated to take. */
-export function mustAfford(ctx: Ctx, payer: budgets.Payer, most: number | null, estimate: number) {
-  billing.mustAfford(ctx, payer, most === null ? estimate : Math.min(most, estimate));
+/** 402 if the payer cannot pay for the estimate, or for `max_cost_usd` if that is less. */
+export function mustAffordEstimate(ctx: Ctx, { payer, request, hardware }: Draft, { stepMs, totalSteps }: Size) {
+  if (stepMs === null || totalSteps === null) return;
+  const estimate = billing.costOf(hardware.rateMicros, stepMs * totalSteps);
+  const most = request.max_cost_usd ? microsOf(request.max_cost_usd) : estimate;
+  billing.mustAfford(ctx, payer, Math.min(most, estimate));
 }
 
-export function checkLimits(ctx: Ctx, { max_runtime_minutes: minutes }: Wanted, faults: Faults) {
+export function checkLimits(ctx: Ctx, { max_runtime_minutes: minutes }: JobRequest, faults: Faults) {
   const most = ctx.config.training.max_runtime_minutes;
   if (minutes !== undefined && minutes > most)
-    faults.refuse("/max_runtime_minutes", `takes at most ${most} (training.max_runtime_minutes)`);
+    faults.refuse("/max_runtime_minutes", `must be at most ${most} (training.max_runtime_minutes)`);
 }
-
-/** Nobody knows what a command takes. */
-export const CUSTOM_FIT: Fit = { memoryBytes: 0, microDivisor: 1 };

@@ -1,103 +1,118 @@
-/** A dry run: everything that creation would check, then the real model and the real reward on a few prompts. */
-
+/** A dry run: every check of a creation, then the real model and the real reward on a few prompts. */
 import type { Ctx } from "../../../context.ts";
 import { AppError } from "../../../lib/errors.ts";
 import { usdOf } from "../../../lib/money.ts";
-import { oncePer } from "../../../lib/once_per.ts";
-import type { Db } from "../../../platform/db/db.ts";
-import { Semaphore } from "../../../platform/semaphore.ts";
-import type { TrainSample } from "../../../workers/protocol_trainer.ts";
+import { MINUTE_MS } from "../../../lib/units.ts";
 import * as billing from "../../billing/service.ts";
 import * as datasets from "../../datasets/service.ts";
 import * as snapshots from "../../datasets/stream/snapshots.ts";
-import * as codeCheck from "../../reward_functions/check.ts";
+import { abortCause } from "../../reward_functions/check.ts";
 import type { JobRow } from "../table.ts";
-import { admittingOf, type JobRows, rowOf } from "./create.ts";
+import type { JobRequest } from "./clone.ts";
+import { type JobRows, rowOf } from "./create.ts";
 import type { CreateTrainingJob } from "./create_schema.ts";
-import { type Asker, type Draft, draft, type Rows, type Sized, sized } from "./draft.ts";
-import { preview } from "./preview.ts";
+import { type Caller, draft, type Sizable } from "./draft.ts";
+import { Faults, type Warning } from "./faults.ts";
+import { type Preview, preview } from "./preview.ts";
+import { CUSTOM_SIZE, mustAffordEstimate, type Rows, type Size, sizeOf } from "./sizing.ts";
 import type { JobValidation } from "./validation_schema.ts";
 
-export async function validate(ctx: Ctx, asker: Asker, body: CreateTrainingJob): Promise<JobValidation> {
-  const made = await draft(ctx, asker, body);
-  const rows = seenRows(ctx, asker, made);
-  const fit = sized(ctx, made, rows.train);
-  const { errors, warnings } = made.faults;
-  if (errors.length > 0 || !fit) return answerOf(made, fit, undefined);
-  const tried = made.wanted.method === "custom" ? undefined : await triedOut(ctx, asker, rowOf(ctx, made, rows, fit));
-  if (tried && "error" in tried) {
-    const { code, message, param } = tried.error;
-    const failed = { code, message, param };
-    return { ...answerOf(made, fit, undefined), valid: false, errors: [failed], warnings: [...warnings] };
-  }
-  return answerOf(made, fit, tried);
+export async function validate(ctx: Ctx, caller: Caller, body: CreateTrainingJob): Promise<JobValidation> {
+  const drafted = await draft(ctx, caller, body);
+  const [job, rejected] = "ok" in drafted ? [drafted.ok, undefined] : [undefined, drafted];
+  const { request, warnings } = job ?? rejected;
+  const sizable = job ?? rejected.sizable;
+  const faults = new Faults();
+  faults.errors.push(...(rejected?.errors ?? []));
+  const rows = currentRows(ctx, caller.workspaceId, request, faults);
+  const size = sizable && sizeFrom(sizable, rows, faults);
+  if (job && size) faults.attempt(() => mustAffordEstimate(ctx, job, size));
+  const checks: Checks = { sizable, size, errors: faults.errors, warnings: [...warnings, ...faults.warnings] };
+  if (!job || !size || !job.training || faults.errors.length > 0) return answerOf(checks, undefined);
+  const modelSha256 = job.training.model.sha256;
+  const result = await tryOut(ctx, caller, rowOf(ctx, job, { rows, size, modelSha256 }));
+  return "error" in result ? answerOf({ ...checks, errors: [result.error] }, undefined) : answerOf(checks, result);
 }
 
-/** The rows as they are now: a dry run cuts no snapshot, reads no source, and holds nothing. */
-function seenRows(ctx: Ctx, { workspaceId }: Asker, { wanted, faults }: Draft): JobRows {
-  const look = (reference: string | null | undefined, param: string): Rows | undefined => {
+/** The rows as they are now: a dry run cuts no snapshot, reads no source and pins nothing. */
+function currentRows(ctx: Ctx, workspaceId: string, request: JobRequest, faults: Faults): JobRows {
+  const read = (reference: string | null | undefined, param: string): Rows | undefined => {
     const [id = "", name = "latest"] = (reference ?? "").split("@");
     const dataset = datasets.find(ctx, workspaceId, id);
-    if (!dataset) return undefined; // told already
-    const latest = snapshots.newest(ctx, id);
-    const exact = name === "latest" ? latest : snapshots.named(ctx, dataset, name);
+    if (!dataset) return undefined; // draft() has reported it
+    const exact = name === "latest" ? snapshots.newest(ctx, id) : snapshots.named(ctx, dataset, name);
     if (name !== "latest" && !exact) return void faults.refuse(param, `${id} has no snapshot @${name}`);
     if (dataset.source && !exact)
-      return void faults.warn(param, `${id} has not been read yet: what depends on its rows is not known`);
-    const seen = { datasetId: id, format: dataset.format };
+      return void faults.warn(param, `${id} has not been read yet, so its rows could not be checked`);
+    const rows = { datasetId: id, format: dataset.format };
     const isWhole = name !== "latest" || dataset.source !== null || exact?.headRow === dataset.headRow;
     return exact && isWhole
-      ? { ...seen, snapshotNumber: exact.number, sha256: exact.sha256, rows: exact.rowCount }
-      : { ...seen, snapshotNumber: null, sha256: null, rows: dataset.liveRows };
+      ? { ...rows, snapshotNumber: exact.number, sha256: exact.sha256, rows: exact.rowCount }
+      : { ...rows, snapshotNumber: null, sha256: null, rows: dataset.liveRows };
   };
-  return { train: look(wanted.dataset, "/dataset"), held: look(wanted.eval_dataset, "/eval_dataset") };
+  return { train: read(request.dataset, "/dataset"), evaluation: read(request.eval_dataset, "/eval_dataset") };
 }
 
-const PREVIEWS = 2; // at the same time: each loads a model
-const MAX_WAITING = 64;
-const PATIENCE_MS = 120_000;
-const previewsOf = oncePer((_db: Db) => new Semaphore({ permits: PREVIEWS, maxWaiting: MAX_WAITING }));
+/** Undefined if the rows are unknown, or if they lead to errors, which are collected. */
+function sizeFrom({ training, hardware }: Sizable, { train }: JobRows, faults: Faults): Size | undefined {
+  if (!training) return CUSTOM_SIZE;
+  if (!train) return undefined;
+  const size = sizeOf(training, hardware, train);
+  if ("ok" in size) return size.ok;
+  faults.errors.push(...size.errors);
+  return undefined;
+}
 
-async function triedOut(ctx: Ctx, asker: Asker, row: JobRow) {
-  const release = await previewsOf(ctx.db).acquire(asker, { timeout: { clock: ctx.clock, ms: PATIENCE_MS } });
-  if (!release) throw new AppError("no_capacity", "Other dry runs are under way: try again", { retryAfterSeconds: 10 });
-  const admitting = admittingOf(ctx.db);
-  admitting.add(row.id);
+const WAIT_MS = 2 * MINUTE_MS;
+
+async function tryOut(ctx: Ctx, caller: Caller, row: JobRow) {
+  const { previews } = ctx.state.trainingJobs;
+  const release = await previews.acquire(caller, { timeout: { clock: ctx.clock, ms: WAIT_MS } });
+  if (!release)
+    throw new AppError("no_capacity", "Too many dry runs are in progress: try again", { retryAfterSeconds: 10 });
   try {
-    return await preview(ctx, row, asker.signal);
+    return await ctx.state.trainingJobs.admitting(row.id, () => preview(ctx, row, caller.signal));
   } catch (error) {
-    throw codeCheck.gone(ctx, asker.signal, error);
+    throw abortCause(ctx, caller.signal, error);
   } finally {
-    admitting.delete(row.id);
     release();
   }
 }
 
-type Tried = { memoryBytes: number; stepMs: number | null; samples: TrainSample[]; latenciesMs: number[] };
+type Checks = {
+  sizable: Sizable | undefined;
+  size: Size | undefined;
+  errors: readonly { code: string; message: string; param: string | null }[];
+  warnings: Warning[];
+};
 
-function answerOf({ faults, place, wanted }: Draft, fit: Sized | undefined, tried: Tried | undefined): JobValidation {
-  const stepMs = tried?.stepMs ?? fit?.stepMs ?? null;
-  const ms = stepMs === null || fit?.totalSteps === undefined ? null : stepMs * fit.totalSteps;
+function answerOf({ sizable, size, errors, warnings }: Checks, measured: Preview | undefined): JobValidation {
+  const stepMs = measured?.stepMs ?? size?.stepMs ?? null;
+  const totalSteps = size?.totalSteps ?? null;
+  const ms = stepMs === null || totalSteps === null ? null : stepMs * totalSteps;
+  const rate = sizable?.hardware.rateMicros ?? null;
   return {
     object: "training_job.validation",
-    valid: faults.errors.length === 0,
-    errors: faults.errors.map(({ code, message, param }: AppError) => ({ code, message, param })),
-    warnings: faults.warnings,
-    resolved_hyperparameters: fit?.values ? { ...fit.values } : null,
+    valid: errors.length === 0,
+    errors: errors.map(({ code, message, param }) => ({ code, message, param })),
+    warnings,
+    resolved_hyperparameters: size?.values ? { ...size.values } : null,
     estimate: {
-      vram_bytes_peak: tried ? Math.max(tried.memoryBytes, 0) : (fit?.memoryBytes ?? null),
+      vram_bytes_peak: measured ? Math.max(measured.memoryBytes, 0) : (size?.memoryBytes ?? null),
       duration_seconds: ms === null ? null : Math.round(ms) / 1000,
-      cost_usd: ms === null ? null : usdOf(billing.costOf(place.rateMicros, ms)),
+      cost_usd: ms === null ? null : usdOf(billing.costOf(rate, ms)),
     },
-    reward_preview: tried && wanted.method === "grpo" ? rewardPreview(tried, groupOf(fit)) : null,
+    reward_preview: measured && sizable?.request.method === "grpo" ? rewardPreview(measured, groupOf(size)) : null,
   };
 }
 
-const groupOf = (fit: Sized | undefined) =>
-  Math.max(1, (fit?.values as { num_generations?: number } | undefined)?.num_generations ?? 1);
+const groupOf = (size: Size | undefined) =>
+  Math.max(1, (size?.values as { num_generations?: number } | null | undefined)?.num_generations ?? 1);
 
-/** `group`: completions of one prompt, which follow each other. */
-export function rewardPreview({ samples, latenciesMs }: Tried, group: number): JobValidation["reward_preview"] {
+type Scores = Pick<Preview, "samples" | "latenciesMs">;
+
+/** `group`: completions for each prompt. The completions of one prompt follow each other. */
+export function rewardPreview({ samples, latenciesMs }: Scores, group: number): JobValidation["reward_preview"] {
   const scored = samples.flatMap(({ reward }) => (reward === null ? [] : [reward]));
   const groups = Array.from({ length: Math.floor(samples.length / group) }, (_, i) =>
     samples.slice(i * group, (i + 1) * group).flatMap(({ reward }) => (reward === null ? [] : [reward])),

@@ -13,10 +13,10 @@ export const JobValidation = later(() =>
       resolved_hyperparameters: z
         .record(z.string(), z.unknown())
         .nullable()
-        .describe("Null where they cannot be resolved"),
+        .describe("Null if they cannot be resolved"),
       estimate: z.object({
         vram_bytes_peak: z.int().nullable(),
-        duration_seconds: Figure.describe("Measured on a first step where that was possible"),
+        duration_seconds: Figure.describe("Measured on a first step if possible"),
         cost_usd: Figure,
       }),
       reward_preview: z
@@ -24,7 +24,7 @@ export const JobValidation = later(() =>
           mean: Figure,
           std: Figure,
           frac_zero_std: Figure.describe(
-            "Prompts whose completions all scored the same: nothing is learned from these",
+            "Share of prompts whose completions all scored the same; training learns nothing from these",
           ),
           latency_ms_p50: Figure,
           samples: z.array(
@@ -40,7 +40,7 @@ export const JobValidation = later(() =>
           ),
         })
         .nullable()
-        .describe("The real model, the real reward; null where nothing is scored"),
+        .describe("Scores of the real reward on completions of the real model; null if the job has no rewards"),
     })
     .meta({ id: "TrainingJobValidation" }),
 );

@@ -1,4 +1,4 @@
-/** `GET /v1/training_jobs/{id}/model`: which file is meant, and where it can be fetched. */
+/** `GET /v1/training_jobs/{id}/model`: chooses the file and returns its URL. */
 import { and, eq } from "drizzle-orm";
 import { z } from "zod";
 import type { Ctx } from "../../../context.ts";
@@ -6,11 +6,11 @@ import { fileResponse } from "../../../http/answer/file_response.ts";
 import { AppError } from "../../../lib/errors.ts";
 import { DateTime, later } from "../../../lib/schema.ts";
 import { isoTime } from "../../../lib/time.ts";
+import { SECOND_MS } from "../../../lib/units.ts";
 import { durable, write } from "../../../platform/db/db.ts";
 import { LostKeyError } from "../../../platform/storage/storage.ts";
 import * as signed from "../../signed_urls/service.ts";
-import { nextChange } from "../state/change_signals.ts";
-import { keptOf } from "../state/checkpoint_files.ts";
+import { keptCheckpoints } from "../state/checkpoint_files.ts";
 import {
   type CheckpointRow,
   type ExportRow,
@@ -19,11 +19,11 @@ import {
   trainingExports,
   VARIANTS,
 } from "../table.ts";
-import { find, type Wanted, want } from "./exports.ts";
+import { type ExportKind, find, requestExport } from "./exports.ts";
 
 const MERGED = ["F16", "BF16", "F32", "Q8_0"] as const;
 const GGUF = ["Q4_K_M", "Q5_K_M", "Q6_K", "Q8_0", "F16", "BF16", "F32"] as const;
-/** The first is what one gets who does not say. */
+/** The first one is the default. */
 const QUANTIZATIONS: Record<ExportRow["variant"], readonly string[]> = {
   adapter: [],
   peft: [],
@@ -38,12 +38,12 @@ export const ModelQuery = z.object({
     .string()
     .max(20)
     .optional()
-    .describe(`Of merged: ${MERGED.join(", ")}; of gguf: ${GGUF.join(", ")}`),
+    .describe(`For merged: ${MERGED.join(", ")}; for gguf: ${GGUF.join(", ")}`),
   checkpoint: z
     .string()
     .max(80)
     .optional()
-    .describe("An id, best or latest. Default: the latest, which is what a deployment of the job serves"),
+    .describe("A checkpoint's id, best or latest. Default: latest, which a deployment of the job serves too"),
 });
 export type ModelQuery = z.infer<typeof ModelQuery>;
 
@@ -57,38 +57,39 @@ export const ModelDownload = later(() =>
       variant: z.enum(VARIANTS),
       quantization: z.string().nullable(),
       status: z.enum(["ready", "preparing"]),
-      url: z.string().nullable().describe("Needs no key; null while it is being prepared"),
+      url: z.string().nullable().describe("Needs no API key; null while the file is being made"),
       expires_at: DateTime.nullable(),
       file_name: z.string().nullable(),
       size_bytes: z.int().nullable(),
       sha256: z.string().nullable(),
-      model_id: z.string().nullable().describe("What it is in the registry of models"),
+      model_id: z.string().nullable().describe("The model that the file became"),
     })
     .meta({ id: "ModelDownload" }),
 );
 export type ModelDownload = z.infer<typeof ModelDownload>;
 
-const refused = (message: string, param: string) => new AppError("schema", `${param}: ${message}`, { param });
+const invalid = (message: string, param: string) => new AppError("schema", `${param}: ${message}`, { param });
 
-function wantedOf(job: JobRow, query: ModelQuery): Wanted {
+function kindOf(job: JobRow, query: ModelQuery): ExportKind {
   const { variant = job.method === "custom" ? "files" : job.lora ? "adapter" : "merged" } = query;
   if ((variant === "files") !== (job.method === "custom"))
-    throw refused(
-      `a job of method ${job.method} has ${job.method === "custom" ? "files only" : "no files"}`,
+    throw invalid(
+      job.method === "custom" ? "must be files for a custom job" : "must not be files: only custom jobs have them",
       "variant",
     );
   if (!job.lora && (variant === "adapter" || variant === "peft"))
-    throw refused("this job trained all weights and has no adapter: ask for merged or gguf", "variant");
-  const known = QUANTIZATIONS[variant];
-  const quantization = query.quantization?.toUpperCase() ?? known[0] ?? "";
-  if (quantization !== "" && known.length === 0) throw refused(`${variant} has none to choose`, "quantization");
-  if (quantization !== "" && !known.includes(quantization))
-    throw refused(`of ${variant} must be one of ${known.join(", ")}`, "quantization");
+    throw invalid("this job trained all weights and has no adapter: use merged or gguf", "variant");
+  const choices = QUANTIZATIONS[variant];
+  const quantization = query.quantization?.toUpperCase() ?? choices[0] ?? "";
+  if (quantization !== "" && choices.length === 0)
+    throw invalid(`leave it out: ${variant} has no quantizations`, "quantization");
+  if (quantization !== "" && !choices.includes(quantization))
+    throw invalid(`for ${variant} must be one of ${choices.join(", ")}`, "quantization");
   return { variant, quantization };
 }
 
 function checkpointOf(ctx: Ctx, job: JobRow, name: string | undefined): CheckpointRow {
-  const kept = keptOf(ctx.db, job.id);
+  const kept = keptCheckpoints(ctx.db, job.id);
   const best = name === "best" ? kept.find(({ id }) => id === job.bestCheckpointId) : undefined;
   const named = best ?? kept.at(-1);
   if (name === undefined || name === "best" || name === "latest") {
@@ -106,49 +107,49 @@ function checkpointOf(ctx: Ctx, job: JobRow, name: string | undefined): Checkpoi
   return row;
 }
 
-const PATIENCE_MS = 2_000; // what is made at once is answered at once
+const WAIT_MS = 2 * SECOND_MS; // an adapter is ready within this time
 
-/** Asks for the file; where it is not there yet the loop makes it. */
-export async function download(ctx: Ctx, asker: signed.Call, job: JobRow, query: ModelQuery): Promise<ModelDownload> {
-  const wanted = wantedOf(job, query);
-  if (wanted.variant === "files") return presented(ctx, asker, { job, row: mustHaveFiles(ctx, job, wanted) });
+/** Requests the file; the loop makes it if it does not exist yet. */
+export async function download(ctx: Ctx, caller: signed.Call, job: JobRow, query: ModelQuery): Promise<ModelDownload> {
+  const kind = kindOf(job, query);
+  if (kind.variant === "files") return present(ctx, caller, { job, row: mustHaveFiles(ctx, job, kind) });
   const checkpoint = checkpointOf(ctx, job, query.checkpoint);
-  const known = find(ctx.db, checkpoint.id, wanted);
-  if (!known && checkpoint.deletedAt !== null)
-    throw new AppError("resource_not_found", `The files of ${checkpoint.id} are gone: ask for a later checkpoint`, {
+  const existing = find(ctx.db, checkpoint.id, kind);
+  if (!existing && checkpoint.deletedAt !== null)
+    throw new AppError("resource_not_found", `The files of ${checkpoint.id} were deleted: choose a later checkpoint`, {
       param: "checkpoint",
     });
-  const row = known?.status === "ready" ? known : write(ctx.db, (tx) => want(ctx, tx, checkpoint, wanted));
+  const row = existing?.status === "ready" ? existing : write(ctx.db, (tx) => requestExport(ctx, tx, checkpoint, kind));
   await durable(ctx.db);
-  const made = row.status === "preparing" ? await patiently(ctx, row) : row;
+  const made = row.status === "preparing" ? await waitForExport(ctx, row) : row;
   if (made.status === "failed")
-    throw new AppError("worker_failed", `The ${wanted.variant} file could not be made: ${made.error}`, {
+    throw new AppError("worker_failed", `The ${kind.variant} file could not be made: ${made.error}`, {
       retryAfterSeconds: 30,
     });
-  return presented(ctx, asker, { job, row: made, checkpoint });
+  return present(ctx, caller, { job, row: made, checkpoint });
 }
 
-async function patiently(ctx: Ctx, row: ExportRow): Promise<ExportRow> {
+async function waitForExport(ctx: Ctx, row: ExportRow): Promise<ExportRow> {
   ctx.wake("training_jobs.reconcile");
-  const until = ctx.clock.now() + PATIENCE_MS;
-  const over = AbortSignal.timeout(PATIENCE_MS);
+  const until = ctx.clock.now() + WAIT_MS;
+  const over = AbortSignal.timeout(WAIT_MS);
   for (;;) {
     const fresh = ctx.db.select().from(trainingExports).where(eq(trainingExports.id, row.id)).get() ?? row;
     if (fresh.status !== "preparing" || over.aborted || ctx.clock.now() >= until || ctx.closing.aborted) return fresh;
-    await nextChange(ctx, row.jobId, AbortSignal.any([over, ctx.closing]));
+    await ctx.state.trainingJobs.changes.next(ctx.clock, row.jobId, AbortSignal.any([over, ctx.closing]));
   }
 }
 
-function mustHaveFiles(ctx: Ctx, job: JobRow, wanted: Wanted): ExportRow {
-  const row = find(ctx.db, job.id, wanted);
+function mustHaveFiles(ctx: Ctx, job: JobRow, kind: ExportKind): ExportRow {
+  const row = find(ctx.db, job.id, kind);
   if (row) return row;
-  const message = `Training job ${job.id} is ${job.status} and has left no files in /workspace/output`;
+  const message = `Training job ${job.id} is ${job.status} and has no files in /workspace/output`;
   throw new AppError("unsupported_state", message, { param: "id" });
 }
 
-type Shown = { job: JobRow; row: ExportRow; checkpoint?: CheckpointRow };
+type Download = { job: JobRow; row: ExportRow; checkpoint?: CheckpointRow };
 
-async function presented(ctx: Ctx, asker: signed.Call, { job, row, checkpoint }: Shown): Promise<ModelDownload> {
+async function present(ctx: Ctx, caller: signed.Call, { job, row, checkpoint }: Download): Promise<ModelDownload> {
   const expiresAt = signed.expiryAfter(ctx, undefined);
   const ready = row.status === "ready" && row.storageKey !== null;
   const direct = ready
@@ -165,7 +166,7 @@ async function presented(ctx: Ctx, asker: signed.Call, { job, row, checkpoint }:
     variant: row.variant,
     quantization: row.quantization || null,
     status: ready ? "ready" : "preparing",
-    url: ready ? (direct?.url ?? signed.addressFor(ctx, asker, useOf(row), expiresAt)) : null,
+    url: ready ? (direct?.url ?? signed.addressFor(ctx, caller, useOf(row), expiresAt)) : null,
     expires_at: ready ? isoTime(expiresAt) : null,
     file_name: row.fileName,
     size_bytes: row.sizeBytes,
@@ -181,14 +182,18 @@ const useOf = ({ jobId, id }: ExportRow) => ({
   sha256: null,
 });
 
-/** Without a key: the address itself is the permission. */
+/** Needs no API key: the signed URL is the permission. */
 export async function send(ctx: Ctx, request: Request, at: { jobId: string; exportId: string }): Promise<Response> {
   const mine = and(eq(trainingExports.id, at.exportId), eq(trainingExports.jobId, at.jobId));
   const row = ctx.db.select().from(trainingExports).where(mine).get();
   signed.admit(ctx, request, row && useOf(row));
-  const { storageKey, sizeBytes, sha256, fileName, updatedAt } = row as ExportRow; // nothing is signed for one that is not there
+  const { storageKey, sizeBytes, sha256, fileName, updatedAt } = row as ExportRow; // admit() throws without a row
   if (storageKey === null || sizeBytes === null || sha256 === null)
-    throw new AppError("resource_not_found", "The file is gone: ask for it again", { param: "id" });
+    throw new AppError(
+      "resource_not_found",
+      "The file was deleted: request it again with GET /v1/training_jobs/{id}/model",
+      { param: "id" },
+    );
   const file = { name: fileName ?? at.exportId, contentType: "application/octet-stream", sizeBytes, sha256, updatedAt };
   const answer = await fileResponse(request, { ...file, open: (range) => ctx.storage.get(storageKey, range) });
   if (!answer) throw new LostKeyError(storageKey);

@@ -1,7 +1,7 @@
 import { lifecycle } from "../../../events/lifecycle.ts";
 import { trainingExports } from "../table.ts";
 
-/** Nobody is told of these moves: whoever wants the file asks for it. */
+/** These steps emit no events: clients poll for the file. */
 // biome-ignore format: a table should look like one
 export const machine = lifecycle({
   table: trainingExports,
@@ -13,6 +13,6 @@ export const machine = lifecycle({
     // action   from              to           event
     make:     [["preparing"],   "ready",     null],
     fail:     [["preparing"],   "failed",    null],
-    again:    [["failed", "ready"], "preparing", null], // asked for once more, or its content is gone
+    again:    [["failed", "ready"], "preparing", null], // requested again, or the content is lost
   },
 });

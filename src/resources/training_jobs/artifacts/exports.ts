@@ -1,6 +1,6 @@
 /**
- * Files made of a checkpoint. A row says that one is wanted; the loop makes one at a time, in a process of its own, and
- * after a kill it begins again. Content goes to the storage; models go to the registry as well.
+ * Files made of a checkpoint. A row requests a file. The loop makes one file at a time, in a trainer process, and starts
+ * again after a kill. The content goes to the storage; a model is also added to the models.
  */
 import { and, asc, eq } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
@@ -15,24 +15,27 @@ import * as modelResults from "../../models/results.ts";
 import * as models from "../../models/service.ts";
 import type { ModelRow } from "../../models/table.ts";
 import { mustBeOpen, mustHaveRoom } from "../../storage_usage/service.ts";
-import { baseModelOf, deviceOf } from "../running/plan.ts";
-import { changed } from "../state/change_signals.ts";
 import { grantsOf } from "../state/grants.ts";
-import { liveOf } from "../state/live.ts";
-import { current } from "../state/moves.ts";
-import { checkpointDir, placesOf } from "../state/paths.ts";
+import { baseModelOf, deviceOf } from "../state/inputs.ts";
+import { checkpointDir, pathsOf } from "../state/paths.ts";
+import { currentJob } from "../state/rows.ts";
 import { type CheckpointRow, type ExportRow, type JobRow, trainingCheckpoints, trainingExports } from "../table.ts";
 import { machine } from "./export_machine.ts";
 
-const AGAIN_MS = 30_000; // one that failed is not tried at once by whoever asks again and again
+const RETRY_MS = 30_000; // a failed export is not retried at once for a client that keeps asking
 
-export type Wanted = Pick<ExportRow, "variant" | "quantization">;
+export type ExportKind = Pick<ExportRow, "variant" | "quantization">;
 
-/** The row of this export, made where it is not there yet. In a commit of the caller's. */
-export function want(ctx: Ctx, tx: Tx, checkpoint: CheckpointRow, { variant, quantization }: Wanted): ExportRow {
+/** Returns the row of this export, which is created if there is none. */
+export function requestExport(
+  ctx: Ctx,
+  tx: Tx,
+  checkpoint: CheckpointRow,
+  { variant, quantization }: ExportKind,
+): ExportRow {
   const now = ctx.clock.now();
   const known = find(tx, checkpoint.id, { variant, quantization });
-  if (known?.status === "failed" && now - known.updatedAt >= AGAIN_MS && checkpoint.deletedAt === null)
+  if (known?.status === "failed" && now - known.updatedAt >= RETRY_MS && checkpoint.deletedAt === null)
     return transition(tx, machine, "again", { id: known.id, now }, { error: null }) ?? known;
   if (known) return known;
   const { id: checkpointId, jobId, workspaceId } = checkpoint;
@@ -40,28 +43,27 @@ export function want(ctx: Ctx, tx: Tx, checkpoint: CheckpointRow, { variant, qua
   return insert(tx, { jobId, workspaceId, checkpointId, variant, quantization }, now);
 }
 
-type New = Pick<ExportRow, "jobId" | "workspaceId" | "checkpointId" | "variant" | "quantization">;
+type NewExport = Pick<ExportRow, "jobId" | "workspaceId" | "checkpointId" | "variant" | "quantization">;
 
-function insert(tx: Tx, given: New, now: number): ExportRow {
+function insert(tx: Tx, values: NewExport, now: number): ExportRow {
   const blank = { storageKey: null, fileName: null, sizeBytes: null, sha256: null, modelId: null, error: null };
   return tx
     .insert(trainingExports)
-    .values({ id: newId("upl", now), ...given, ...blank, status: machine.initial, createdAt: now, updatedAt: now })
+    .values({ id: newId("upl", now), ...values, ...blank, status: machine.initial, createdAt: now, updatedAt: now })
     .returning()
     .get();
 }
 
-/** The row for what a custom job left behind; that of an earlier run gives way, and its content with it. */
-export function wantFiles(ctx: Ctx, tx: Tx, { id: jobId, workspaceId }: JobRow): ExportRow {
+/** Creates the row for the output of a custom job. The output of an earlier run is deleted. */
+export function replaceFiles(ctx: Ctx, tx: Tx, { id: jobId, workspaceId }: JobRow): ExportRow {
   const now = ctx.clock.now();
   const before = find(tx, jobId, { variant: "files", quantization: "" });
   if (before?.storageKey) looseKeys.drop(tx, before.storageKey, now);
   if (before) tx.delete(trainingExports).where(eq(trainingExports.id, before.id)).run();
-  const wanted: Wanted = { variant: "files", quantization: "" };
-  return insert(tx, { jobId, workspaceId, checkpointId: jobId, ...wanted }, now);
+  return insert(tx, { jobId, workspaceId, checkpointId: jobId, variant: "files", quantization: "" }, now);
 }
 
-export const find = (tx: Pick<Tx, "select">, checkpointId: string, { variant, quantization }: Wanted) =>
+export const find = (tx: Pick<Tx, "select">, checkpointId: string, { variant, quantization }: ExportKind) =>
   tx
     .select()
     .from(trainingExports)
@@ -74,39 +76,36 @@ export const find = (tx: Pick<Tx, "select">, checkpointId: string, { variant, qu
     )
     .get();
 
-/** The next one, if none is being made. Beside the loop. */
-export function exportDue(ctx: Ctx) {
-  const live = liveOf(ctx.db);
-  if (live.exporting || ctx.closing.aborted) return;
+/** Starts the oldest requested export unless one is being made. Returns at once. */
+export function startNextExport(ctx: Ctx) {
+  const live = ctx.state.trainingJobs;
+  if (live.isExporting || ctx.closing.aborted) return;
   const preparing = eq(trainingExports.status, "preparing");
   const row = ctx.db.select().from(trainingExports).where(preparing).orderBy(asc(trainingExports.id)).limit(1).get();
   if (!row) return;
-  live.exporting = make(ctx, row)
-    .catch((error) => failed(ctx, row, error))
-    .finally(() => {
-      live.exporting = undefined;
-      changed(ctx, row.jobId);
-    });
+  const made = makeExport(ctx, row).catch((error) => recordFailure(ctx, row, error));
+  void live.startExport(made).finally(() => live.changes.notify(row.jobId));
 }
 
-function failed(ctx: Ctx, row: ExportRow, error: unknown) {
-  if (ctx.closing.aborted) return; // the next server begins again
-  ctx.log.error("an export could not be made", { job: row.jobId, variant: row.variant, error });
+function recordFailure(ctx: Ctx, row: ExportRow, error: unknown) {
+  if (ctx.closing.aborted) return; // the next server retries
+  ctx.log.error("cannot make an export", { job: row.jobId, variant: row.variant, error });
   const message = error instanceof Error ? error.message.replaceAll(`${ctx.config.data_dir}/`, "") : String(error);
   const now = ctx.clock.now();
   write(ctx.db, (tx) => transition(tx, machine, "fail", { id: row.id, now }, { error: message }));
 }
 
-async function make(ctx: Ctx, row: ExportRow) {
-  const job = current(ctx.db, row.jobId);
+async function makeExport(ctx: Ctx, row: ExportRow) {
+  const job = currentJob(ctx.db, row.jobId);
   const checkpoint = ctx.db
     .select()
     .from(trainingCheckpoints)
     .where(eq(trainingCheckpoints.id, row.checkpointId))
     .get();
   if (!job || !checkpoint) return;
-  if (checkpoint.deletedAt !== null) throw new Error("The files of this checkpoint are gone: choose another");
-  const dir = placesOf(ctx, job.id).exports;
+  if (checkpoint.deletedAt !== null)
+    throw new Error("The files of this checkpoint were deleted: choose another checkpoint");
+  const dir = pathsOf(ctx, job.id).exports;
   const out = { dir, name: row.id };
   makeDir(dir);
   await removeTree(dir.below(row.id));
@@ -115,22 +114,22 @@ async function make(ctx: Ctx, row: ExportRow) {
     const from = row.variant === "adapter" ? adapter : out;
     if (row.variant !== "adapter") {
       const base = baseModelOf(ctx, job);
-      if ("waits" in base) return; // it is tried again in the next round
-      await work(ctx, job, { row, checkpoint, out, model: base.ready });
+      if ("waits" in base) return; // retried in the next round
+      await runTrainer(ctx, job, { row, checkpoint, out, model: base.ready });
     }
-    await keep(ctx, { job, row, checkpoint, from });
+    await store(ctx, { job, row, checkpoint, from });
   } finally {
     await removeTree(dir.below(row.id));
   }
 }
 
 type File = { dir: ForeignDir; name: string };
-type Work = { row: ExportRow; checkpoint: CheckpointRow; out: File; model: ModelRow };
+type Inputs = { row: ExportRow; checkpoint: CheckpointRow; out: File; model: ModelRow };
 
-/** By a trainer that makes files. Rejects with what it said. */
-async function work(ctx: Ctx, job: JobRow, { row, checkpoint, out, model }: Work) {
+/** Makes the file in a trainer process. Rejects with the message of its exit. */
+async function runTrainer(ctx: Ctx, job: JobRow, { row, checkpoint, out, model }: Inputs) {
   const { variant, quantization } = row;
-  if (variant === "files") throw new Error("Files of a custom job are not made of a checkpoint");
+  if (variant === "files") throw new Error("The files of a custom job are not made from a checkpoint");
   const task: ExportTask = {
     type: "export",
     ...deviceOf(ctx, []),
@@ -162,9 +161,9 @@ async function work(ctx: Ctx, job: JobRow, { row, checkpoint, out, model }: Work
   }
 }
 
-type Made = { job: JobRow; row: ExportRow; checkpoint: CheckpointRow; from: File };
+type NewFile = { job: JobRow; row: ExportRow; checkpoint: CheckpointRow; from: File };
 
-async function keep(ctx: Ctx, { job, row, checkpoint, from }: Made) {
+async function store(ctx: Ctx, { job, row, checkpoint, from }: NewFile) {
   mustHaveRoom(
     ctx,
     { workspaceId: job.workspaceId, kind: "checkpoints" },
@@ -179,12 +178,12 @@ async function keep(ctx: Ctx, { job, row, checkpoint, from }: Made) {
     key,
     put: () => ctx.storage.put(key, contentOf(from.dir, from.name)),
     own: (tx, { bytes, sha256 }) =>
-      own(ctx, tx, row, { key, bytes, sha256, name: nameOf(job, row), modelId: model?.id }),
+      attachContent(ctx, tx, row, { key, bytes, sha256, name: nameOf(job, row), modelId: model?.id }),
   });
 }
 
-/** Also what can be served as it is. */
-const register = (ctx: Ctx, { job, row, checkpoint, from }: Made) =>
+/** A merged file can be served, so it also becomes a model. */
+const register = (ctx: Ctx, { job, row, checkpoint, from }: NewFile) =>
   modelResults.registerResult(ctx, {
     workspaceId: job.workspaceId,
     jobId: job.id,
@@ -198,10 +197,11 @@ const register = (ctx: Ctx, { job, row, checkpoint, from }: Made) =>
 
 type Content = { key: string; bytes: number; sha256: string; name: string; modelId?: string | undefined };
 
-export function own(ctx: Ctx, tx: Tx, row: ExportRow, { key, bytes, sha256, name, modelId = undefined }: Content) {
+/** Deletes the content if the row was deleted meanwhile. */
+export function attachContent(ctx: Ctx, tx: Tx, row: ExportRow, { key, bytes, sha256, name, modelId }: Content) {
   const now = ctx.clock.now();
   const patch = { storageKey: key, fileName: name, sizeBytes: bytes, sha256, modelId: modelId ?? null, error: null };
-  if (!transition(tx, machine, "make", { id: row.id, now }, patch)) looseKeys.drop(tx, key, now); // deleted meanwhile
+  if (!transition(tx, machine, "make", { id: row.id, now }, patch)) looseKeys.drop(tx, key, now);
 }
 
 const nameOf = ({ outputName }: JobRow, { variant, quantization }: ExportRow) => {

@@ -4,7 +4,7 @@ import { area } from "../../../http/auth.ts";
 import { describe } from "../../../http/openapi.ts";
 import { asks } from "../../../http/query.ts";
 import { SignedQuery } from "../../signed_urls/schema.ts";
-import * as jobs from "../service.ts";
+import { mustGet } from "../state/rows.ts";
 import { download, ModelDownload, ModelQuery, send } from "./download.ts";
 
 const TAGS = ["Training jobs"];
@@ -16,7 +16,7 @@ export const modelRoutes = (ctx: Ctx) => {
   const keyed = new Elysia({ prefix: PREFIX, tags: TAGS }).use(authed).get(
     "/:id/model",
     async ({ request, principal, params, query, set }) => {
-      const job = jobs.mustGet(ctx, principal.workspaceId, params.id);
+      const job = mustGet(ctx, principal.workspaceId, params.id);
       const answer = await download(ctx, { request, principal }, job, query);
       if (answer.status === "preparing") {
         set.status = 202;
@@ -27,9 +27,9 @@ export const modelRoutes = (ctx: Ctx) => {
     {
       ...asks(ModelQuery),
       detail: describe(
-        "Get an address to fetch what a job made",
+        "Get a download URL for the model that a job made",
         { 200: ModelDownload, 202: ModelDownload },
-        { description: "202: the file is being made, ask again. A merged file also becomes a model of the registry." },
+        { description: "202: the file is being made; ask again. A merged file is also added to the models." },
       ),
     },
   );
@@ -38,7 +38,7 @@ export const modelRoutes = (ctx: Ctx) => {
     ({ request, params }) => send(ctx, request, { jobId: params.id, exportId: params.export }),
     {
       ...asks(SignedQuery),
-      detail: describe("Fetch a file by its signed address; takes Range", { 200: BIN, 206: BIN }, { public: true }),
+      detail: describe("Download a file by its signed URL; supports Range", { 200: BIN, 206: BIN }, { public: true }),
     },
   );
   return new Elysia().use(keyed).use(signed);

@@ -8,7 +8,6 @@ import { startJailed } from "../../../sandbox/jail/jail.ts";
 import { sessionJail } from "../../../sandbox/jail/session_jail.ts";
 import { jailSupport } from "../../../sandbox/jail/support.ts";
 import * as jobs from "../service.ts";
-import { liveOf } from "../state/live.ts";
 import type { JobRow } from "../table.ts";
 import { linesOf, pointOf } from "./output.ts";
 
@@ -27,7 +26,7 @@ const custom = (on: TrainingApp, command: string, more: Partial<JobRow> = {}) =>
 const logOf = async (on: TrainingApp, id: string) => (await on.call("GET", `/v1/training_jobs/${id}/logs/full`)).body;
 const file = async (on: TrainingApp, path: string) => (await on.call("GET", `/v1/volumes/keep/files/${path}`)).body;
 
-jailed("a command sees its code, its rows, its secrets and its volumes, and what it leaves is kept", async () => {
+jailed("a command sees its code, rows, secrets and volumes, and its output is kept", async () => {
   const on = await app();
   const form = new FormData();
   form.append("name", "code");
@@ -83,7 +82,7 @@ jailed("a command that fails fails the job with its last lines", async () => {
   expect((await on.call("GET", `/v1/training_jobs/${job.id}/model`)).status).toBe(400);
 });
 
-jailed("a command is ended when its job is cancelled, and begins again when it was paused", async () => {
+jailed("a command is stopped when its job is cancelled, and starts again after a pause", async () => {
   const on = await app();
   const cancelled = custom(on, "echo on; while :; do sleep 0.1; done");
   await on.reaches(cancelled, "running", 30_000);
@@ -92,14 +91,14 @@ jailed("a command is ended when its job is cancelled, and begins again when it w
   const paused = custom(on, 'if [ -n "$AGAIN" ]; then exit 0; fi; sleep 60');
   await on.reaches(paused, "running", 30_000);
   jobs.pause(on.ctx, on.workspaceA, paused);
-  await until("its command to be gone", () => liveOf(on.ctx.db).runs.size === 0, 30_000);
+  await until("its command to be gone", () => on.ctx.state.trainingJobs.runCount === 0, 30_000);
   await on.call("PUT", "/v1/secrets/AGAIN", { value: "1" });
   on.ctx.db.$client.run("UPDATE training_jobs SET secrets = '[\"AGAIN\"]' WHERE id = ?", [paused]);
   jobs.resume(on.ctx, { workspaceId: on.workspaceA, keyId: null }, paused);
   await on.reaches(paused, "completed", 30_000);
 });
 
-jailed("a command that talks without end leaves the server its turns, and can be cancelled", async () => {
+jailed("a command that prints without end does not block the server, and can be cancelled", async () => {
   const on = await app();
   const id = custom(on, `timeout 30 yes '{"step":1,"loss":0.5}'`);
   await until("what it says", () => on.row(id).step > 0);
@@ -108,7 +107,7 @@ jailed("a command that talks without end leaves the server its turns, and can be
   await on.reaches(id, "cancelled", 10_000);
 });
 
-jailed("a device of the host can be had in the jail, and is one there", async () => {
+jailed("a device of the host can be mounted in the jail and works there", async () => {
   const said: string[] = [];
   const run = startJailed(
     sessionJail("/tmp"),
@@ -133,14 +132,14 @@ jailed("a device of the host can be had in the jail, and is one there", async ()
   expect(said.join("")).toBe("ok\n");
 });
 
-test("where sessions are switched off a custom job fails in words", async () => {
+test("a custom job fails with a message if sessions are turned off", async () => {
   const on = await app({ flags: { "sessions.enabled": false } });
   const job = await on.reaches(custom(on, "true"), "failed");
   expect(job.error).toMatchObject({ code: "provisioning_failed" });
-  expect(job.error?.message).toContain("switched off");
+  expect(job.error?.message).toContain("turned off (sessions.enabled)");
 });
 
-test("lines come whole, however they arrive, and without secrets", () => {
+test("lines are whole, however the bytes arrive, and have no secrets", () => {
   const seen: string[] = [];
   const lines = linesOf(["abc", "abcdef", ""], (stream, said) => {
     for (const line of said) seen.push(`${stream}: ${line}`);

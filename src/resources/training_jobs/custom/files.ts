@@ -1,5 +1,4 @@
-/** The directory of a custom job: code, rows and volumes before its command runs. */
-
+/** Builds the directory of a custom job: code, rows and volumes, before its command runs. */
 import type { Ctx } from "../../../context.ts";
 import { takingTurns } from "../../../lib/turns.ts";
 import { writeTemp } from "../../../platform/files.ts";
@@ -11,40 +10,40 @@ import { openStage, type Stage } from "../../../sandbox/files/stage.ts";
 import { removeTree } from "../../../sandbox/files/trees.ts";
 import { sessionOwner } from "../../../sandbox/jail/session_jail.ts";
 import * as artifacts from "../../code_artifacts/service.ts";
-import * as archives from "../../code_artifacts/unpack.ts";
+import { unpack } from "../../code_artifacts/unpack.ts";
 import * as mounting from "../../volumes/materialize.ts";
 import * as volumes from "../../volumes/service.ts";
-import { rowsOf } from "../running/plan.ts";
-import { placesOf } from "../state/paths.ts";
+import { rowsOf } from "../state/inputs.ts";
+import { pathsOf } from "../state/paths.ts";
 import type { JobRow, JobVolume } from "../table.ts";
 
 export const OUTPUT = "output";
 export const DATASET = "dataset.jsonl";
 const WORKSPACE = "/workspace/";
 
-/** A volume as it was copied. `hashes`: path → sha256. `below`: its path in /workspace; null where it is outside. */
-export type Copied = { volume: JobVolume; below: string | null; hashes: Map<string, string> };
-export type Built = { work: ForeignDir; copied: Copied[] };
+/** The copy of a volume. `hashes`: path → sha256. `below`: its path in /workspace; null if it is mounted elsewhere. */
+export type VolumeCopy = { volume: JobVolume; below: string | null; hashes: Map<string, string> };
+export type JobDir = { work: ForeignDir; copies: VolumeCopy[] };
 
-/** Everything that a command may have made of it. Idempotent. */
-export const clear = (ctx: Ctx, jobId: string): Promise<void> => removeTree(placesOf(ctx, jobId).work);
+/** Idempotent. */
+export const removeJobDir = (ctx: Ctx, jobId: string): Promise<void> => removeTree(pathsOf(ctx, jobId).work);
 
-export async function build(ctx: Ctx, job: JobRow): Promise<Built> {
-  const { work } = placesOf(ctx, job.id);
+export async function buildJobDir(ctx: Ctx, job: JobRow): Promise<JobDir> {
+  const { work } = pathsOf(ctx, job.id);
   const owner = sessionOwner(ctx.config.data_dir);
   await makeSandboxDir(work, owner);
   if (job.codeArtifactId !== null) {
     const artifact = artifacts.mustGet(ctx, job.workspaceId, job.codeArtifactId);
-    await archives.unpack(ctx, artifact, { dir: workspaceOf(work), owner: owner ?? null });
+    await unpack(ctx, artifact, { dir: workspaceOf(work), owner: owner ?? null });
   }
   if (job.datasetId !== null && job.snapshotNumber !== null) {
     const rows = rowsOf(ctx, job, job.datasetId, job.snapshotNumber);
     await staging(openStage(work, "", owner), (stage) => stage.put(DATASET, 0o644, (temp) => writeRows(rows, temp)));
   }
-  const copied: Copied[] = [];
-  for (const [i, volume] of job.volumes.entries()) copied.push(await copy(ctx, job, { work, volume, i }));
+  const copies: VolumeCopy[] = [];
+  for (const [i, volume] of job.volumes.entries()) copies.push(await copyVolume(ctx, job, { work, volume, i }));
   openStage(work, OUTPUT, owner).close();
-  return { work, copied };
+  return { work, copies };
 }
 
 async function staging<T>(stage: Stage, work: (stage: Stage) => Promise<T>): Promise<T> {
@@ -72,10 +71,10 @@ async function writeRows({ path, head_row }: { path: string; head_row: number },
   }
 }
 
-type From = { work: ForeignDir; volume: JobVolume; i: number };
+type Source = { work: ForeignDir; volume: JobVolume; i: number };
 
-/** As in a session: below /workspace it can be written, elsewhere only read. */
-async function copy(ctx: Ctx, job: JobRow, { work, volume, i }: From): Promise<Copied> {
+/** The command can write to a volume below /workspace, and only read one elsewhere, like in a session. */
+async function copyVolume(ctx: Ctx, job: JobRow, { work, volume, i }: Source): Promise<VolumeCopy> {
   const below = volume.mount_path.startsWith(WORKSPACE) ? volume.mount_path.slice(WORKSPACE.length) : null;
   const row = volumes.mustGet(ctx, job.workspaceId, volume.name);
   const mode = below === null ? 0o444 : 0o644;

@@ -10,7 +10,7 @@ import { jailSupport } from "../../../sandbox/jail/support.ts";
 import * as modelResults from "../../models/results.ts";
 import * as models from "../../models/service.ts";
 import { sweep } from "../running/sweep.ts";
-import { align, removeFiles } from "../state/checkpoint_files.ts";
+import { alignCheckpoints, removeFiles } from "../state/checkpoint_files.ts";
 import type { JobRow } from "../table.ts";
 
 setDefaultTimeout(120_000);
@@ -46,7 +46,7 @@ async function tarOf(on: TrainingApp, id: string): Promise<string> {
   return (await on.call("GET", pathname + search, undefined, { key: null })).body;
 }
 
-jailed("C1: a link at output is not followed, and the job fails in words", async () => {
+jailed("C1: a link at output is not followed, and the job fails with a message", async () => {
   const on = await app();
   const id = custom(on, `${FIND} rm -rf output && ln -s "$D" output`);
   const job = await on.reaches(id, "failed", 60_000);
@@ -115,7 +115,7 @@ jailed("C1: links, FIFOs, sockets and second names of outside files do not get i
   expect(tar).not.toContain("root:");
 });
 
-jailed("C1: files of a code artifact in the place of a volume fail the job in words", async () => {
+jailed("C1: a code artifact with files at the mount path of a volume fails the job with a message", async () => {
   const on = await app();
   const { tarGz } = await import("../../../../test/archives.ts");
   const form = new FormData();
@@ -125,7 +125,7 @@ jailed("C1: files of a code artifact in the place of a volume fail the job in wo
   const volumes = await loot(on, "/workspace/v");
   const job = await on.reaches(custom(on, "true", { volumes, codeArtifactId: code.id }), "failed", 60_000);
   expect(job.error).toMatchObject({ code: "provisioning_failed" });
-  expect(job.error?.message).toContain("/workspace/v cannot be made");
+  expect(job.error?.message).toContain("/workspace/v cannot be created");
 });
 
 test("C1: a checkpoint behind a link is neither read nor removed", async () => {
@@ -138,7 +138,7 @@ test("C1: a checkpoint behind a link is neither read nor removed", async () => {
   mkdirSync(dir, { recursive: true });
   symlinkSync(outside, checkpoints);
   await expect(removeFiles(on.ctx, `jobs/${id}/checkpoints/step-000003`)).rejects.toThrow();
-  await expect(align(on.ctx, on.row(id))).rejects.toThrow();
+  await expect(alignCheckpoints(on.ctx, on.row(id))).rejects.toThrow();
   expect(readdirSync(outside)).toEqual(["step-000003"]);
 });
 
@@ -149,7 +149,7 @@ test("C1: a state.json that is a link makes no checkpoint", async () => {
   mkdirSync(join(checkpoints, "step-000003"), { recursive: true });
   writeFileSync(join(on.dir, "state.json"), '{"step":3}');
   symlinkSync(join(on.dir, "state.json"), join(checkpoints, "step-000003/state.json"));
-  expect(await align(on.ctx, on.row(id))).toBeUndefined();
+  expect(await alignCheckpoints(on.ctx, on.row(id))).toBeUndefined();
   expect(readFileSync(join(on.dir, "state.json"), "utf8")).toBe('{"step":3}');
 });
 

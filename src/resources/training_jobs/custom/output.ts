@@ -1,4 +1,5 @@
-/** What a command says, line by line: into the log, and as metrics where a line is one. */
+/** Splits the output of a command into lines: all go to the log, and some are metrics. */
+import { KIB } from "../../../lib/units.ts";
 import type { LogLine } from "../logs/file.ts";
 
 type Stream = LogLine["stream"];
@@ -7,16 +8,16 @@ export type Point = { step: number; epoch: number; values: Record<string, number
 type Output = { stream: Stream; bytes: Uint8Array };
 export type Lines = { push: (output: Output) => void; end: () => void };
 
-const MOST_PENDING = 65_536; // of a line without an end
+const MOST_PENDING = 64 * KIB; // characters of a line without an end
 const HIDDEN = "[secret]";
-const PIECE_BYTES = 16_384;
-const REST = 3; // times as long as was worked
+const PIECE_BYTES = 16 * KIB;
+const REST = 3; // times as long as the work took
 
 /**
- * So that a command that talks without end has a part of this thread only; its pipe fills, and it waits. What is left
- * to read when it is ended is dropped.
+ * Limits a command that prints without end to a part of this thread: its pipe fills, and the command waits. Output that
+ * is unread when the command ends is dropped.
  */
-export const gently =
+export const throttled =
   (push: Lines["push"], ended: AbortSignal) =>
   async ({ stream, bytes }: Output) => {
     for (let at = 0; at < bytes.byteLength && !ended.aborted; at += PIECE_BYTES) {
@@ -26,12 +27,12 @@ export const gently =
     }
   };
 
-/** `hidden`: values of secrets, which no log may hold. */
+/** `hidden`: values of secrets, which are replaced in every line. */
 export function linesOf(hidden: readonly string[], onLines: (stream: Stream, lines: string[]) => void): Lines {
   const decoders = { stdout: new TextDecoder(), stderr: new TextDecoder() };
   const pending = { stdout: "", stderr: "" };
   const secrets = hidden.filter((value) => value.length > 0).sort((a, b) => b.length - a.length);
-  const tell = (stream: Stream, lines: readonly string[]) =>
+  const emit = (stream: Stream, lines: readonly string[]) =>
     onLines(
       stream,
       lines.map((line) => secrets.reduce((text, secret) => text.replaceAll(secret, HIDDEN), line.replace(/\r$/, ""))),
@@ -39,9 +40,9 @@ export function linesOf(hidden: readonly string[], onLines: (stream: Stream, lin
   const take = (stream: Stream, text: string) => {
     const lines = (pending[stream] + text).split("\n");
     pending[stream] = lines.pop() ?? "";
-    if (lines.length > 0) tell(stream, lines);
+    if (lines.length > 0) emit(stream, lines);
     if (pending[stream].length < MOST_PENDING) return;
-    tell(stream, [pending[stream]]);
+    emit(stream, [pending[stream]]);
     pending[stream] = "";
   };
   return {
@@ -49,17 +50,17 @@ export function linesOf(hidden: readonly string[], onLines: (stream: Stream, lin
     end() {
       for (const stream of ["stdout", "stderr"] as const) {
         take(stream, decoders[stream].decode());
-        if (pending[stream] !== "") tell(stream, [pending[stream]]);
+        if (pending[stream] !== "") emit(stream, [pending[stream]]);
         pending[stream] = "";
       }
     },
   };
 }
 
-const NAME = /^[a-z_][\w./:@ -]{0,99}$/i; // nothing that a spreadsheet would run
+const NAME = /^[a-z_][\w./:@ -]{0,99}$/i; // no formula that a spreadsheet would run
 const MOST_STEPS = 1e9;
 
-/** `{"step": 1, "loss": 0.5}`: every other field that is a number counts. Undefined: an ordinary line. */
+/** Reads `{"step": 1, "loss": 0.5}`: every other field with a number is a metric. Undefined for any other line. */
 export function pointOf(line: string): Point | undefined {
   if (!line.startsWith("{") || !line.includes('"step"')) return undefined;
   let read: unknown;

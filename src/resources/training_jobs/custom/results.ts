@@ -1,4 +1,4 @@
-/** What a custom job leaves behind: its output, and the changes of its volumes. Nothing of the job runs any more. */
+/** Collects the output of a custom job and the changes to its volumes, after its command has ended. */
 import type { Ctx } from "../../../context.ts";
 import type { TarEntry } from "../../../lib/archive/tar_write.ts";
 import { AppError } from "../../../lib/errors.ts";
@@ -9,12 +9,12 @@ import type { ForeignDir } from "../../../sandbox/files/foreign_dir.ts";
 import * as mounting from "../../volumes/materialize.ts";
 import * as volumes from "../../volumes/service.ts";
 import type { JobRow, JobVolume } from "../table.ts";
-import { type Copied, OUTPUT } from "./files.ts";
+import { OUTPUT, type VolumeCopy } from "./files.ts";
 
-const MOST_FAULTS = 20; // lines of the log
-const HIDDEN = "some directories cannot be read, or lie too deep: their files are not taken";
+const MOST_FAULTS = 20; // lines in the log
+const HIDDEN = "some directories cannot be read or are too deep; their files were not kept";
 
-/** Lines for the log: the first in full, and how many more there are. A command may leave 200,000 links. */
+/** Lines for the log: the first ones in full, then a count. A command may leave 200,000 links. */
 export class FaultLines {
   readonly #first: string[] = [];
   #more = 0;
@@ -27,18 +27,18 @@ export class FaultLines {
     for (const [path, why] of skipped) this.add(`${name}/${path} was not kept: ${why}`);
   }
   lines(): string[] {
-    return this.#more === 0 ? [...this.#first] : [...this.#first, `and ${this.#more} more of the kind`];
+    return this.#more === 0 ? [...this.#first] : [...this.#first, `and ${this.#more} more like these`];
   }
 }
 
-type Writing = { work: ForeignDir; copied: Copied };
+type WriteBack = { work: ForeignDir; copy: VolumeCopy };
 
 /**
- * Sends what the command changed back to the volume. A file that fails becomes a line of the log, and the rest goes on.
- * Nothing is deleted from the volume while some of its directories cannot be read.
+ * Sends the changed files back to the volume. Returns a line for the log for each file that fails. If a directory cannot
+ * be read, nothing is deleted from the volume.
  */
-export async function writeBack(ctx: Ctx, job: JobRow, { work, copied }: Writing): Promise<string[]> {
-  const { volume, below, hashes } = copied;
+export async function writeBack(ctx: Ctx, job: JobRow, { work, copy }: WriteBack): Promise<string[]> {
+  const { volume, below, hashes } = copy;
   if (below === null) return [];
   const faults = new FaultLines();
   const attempt = async (path: string, task: () => unknown) => {
@@ -46,7 +46,7 @@ export async function writeBack(ctx: Ctx, job: JobRow, { work, copied }: Writing
       await task();
     } catch (error) {
       const known = error instanceof AppError || error instanceof StorageError;
-      if (!known) ctx.log.error("a volume was not written back", { job: job.id, error });
+      if (!known) ctx.log.error("cannot write back to a volume", { job: job.id, error });
       const why = error instanceof StorageError ? error.advice : error instanceof AppError ? error.message : UNKNOWN;
       faults.add(`${[volume.name, path].filter(Boolean).join("/")} was not written back: ${why}`);
     }
@@ -57,11 +57,13 @@ export async function writeBack(ctx: Ctx, job: JobRow, { work, copied }: Writing
       const turn = takingTurns();
       faults.addSkipped(volume.name, scan);
       for (const [path, { bytes }] of scan.files) {
-        await attempt(path, () => takeBack(ctx, job, { collection, volume, path, bytes, before: hashes.get(path) }));
+        await attempt(path, () =>
+          uploadChanged(ctx, job, { collection, volume, path, bytes, before: hashes.get(path) }),
+        );
         await turn();
       }
       for (const path of scan.hidden ? [] : removedFrom(hashes, scan)) {
-        await attempt(path, () => remove(ctx, job, volume, { path, sha256: hashes.get(path) }));
+        await attempt(path, () => removeFromVolume(ctx, job, volume, { path, sha256: hashes.get(path) }));
         await turn();
       }
     }),
@@ -69,9 +71,9 @@ export async function writeBack(ctx: Ctx, job: JobRow, { work, copied }: Writing
   return faults.lines();
 }
 
-const UNKNOWN = "the log of the server has the details";
+const UNKNOWN = "see the server's log";
 
-/** Paths that were copied and are no longer there, as files or as anything else. One look-up for each. */
+/** Paths that were copied and do not exist any more. One look-up for each. */
 export function* removedFrom(
   copied: ReadonlyMap<string, string>,
   { files, skipped }: { files: { has: (path: string) => boolean }; skipped: { has: (path: string) => boolean } },
@@ -90,7 +92,7 @@ async function collecting<T>(work: ForeignDir, below: string, use: (collection: 
 
 type Changed = { collection: Collection; volume: JobVolume; path: string; bytes: number; before: string | undefined };
 
-async function takeBack(ctx: Ctx, job: JobRow, { collection, volume, path, bytes, before }: Changed) {
+async function uploadChanged(ctx: Ctx, job: JobRow, { collection, volume, path, bytes, before }: Changed) {
   if (before !== undefined && (await collection.sha256(path)) === before) return;
   const row = volumes.mustGet(ctx, job.workspaceId, volume.name);
   await mounting.takeIn(ctx, row, { path, sizeBytes: bytes, body: collection.content(path, bytes) });
@@ -98,15 +100,15 @@ async function takeBack(ctx: Ctx, job: JobRow, { collection, volume, path, bytes
 
 type Removed = { path: string; sha256: string | undefined };
 
-function remove(ctx: Ctx, job: JobRow, volume: JobVolume, { path, sha256 }: Removed) {
+function removeFromVolume(ctx: Ctx, job: JobRow, volume: JobVolume, { path, sha256 }: Removed) {
   const row = volumes.mustGet(ctx, job.workspaceId, volume.name);
-  if (volumes.findFile(ctx, row, path)?.sha256 !== sha256) return; // somebody else changed it
+  if (volumes.findFile(ctx, row, path)?.sha256 !== sha256) return; // changed meanwhile
   volumes.removeFile(ctx, job.workspaceId, volume.name, path);
 }
 
 export type Output = { entries: TarEntry[]; faults: string[]; close: () => void };
 
-/** The files in /workspace/output. None where the command removed it. Throws an AppError where it is no directory. */
+/** The files in /workspace/output; none if the command removed it. Throws an AppError if it is not a directory. */
 export async function outputOf(work: ForeignDir): Promise<Output> {
   let collection: Collection;
   try {
@@ -128,7 +130,7 @@ export async function outputOf(work: ForeignDir): Promise<Output> {
   }
 }
 
-/** Those that can be opened now: nothing changes them between this and the archive. */
+/** The files that can be opened. Nothing changes them between this check and the archive. */
 async function readable(collection: Collection, { files }: Scan, faults: FaultLines): Promise<TarEntry[]> {
   const entries: TarEntry[] = [];
   const turn = takingTurns();

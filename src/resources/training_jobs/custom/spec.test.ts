@@ -1,6 +1,6 @@
 import { afterEach, expect, test } from "bun:test";
 import { manyTrainings } from "../../../../test/fake_trainers.ts";
-import { placesOf } from "../state/paths.ts";
+import { pathsOf } from "../state/paths.ts";
 import { nodesOf, specOf } from "./spec.ts";
 
 const { app, closeAll } = manyTrainings();
@@ -16,16 +16,16 @@ const driver = () => ({
 test("GPU: the jail of a custom job holds the leased card alone, and names it to CUDA", async () => {
   const on = await app({ loop: false });
   const job = on.row(on.add({ method: "custom", baseModel: null, lora: null, command: "true", gpuType: "H200" }));
-  const built = { work: placesOf(on.ctx, job.id).work, copied: [] };
-  const spec = specOf(on.ctx, job, { built, gpu: { cards: [CARD], nodes: nodesOf([CARD], driver) }, secret: {} });
+  const dir = { work: pathsOf(on.ctx, job.id).work, copies: [] };
+  const spec = specOf(on.ctx, job, { dir, gpu: { cards: [CARD], nodes: nodesOf([CARD], driver) }, secrets: {} });
   const devices = spec.mounts.flatMap((mount) => (mount.kind === "device" ? [[mount.from, mount.to]] : []));
   expect(devices).toEqual(["/dev/nvidia1", "/dev/nvidiactl", "/dev/nvidia-uvm"].map((node) => [node, node]));
   expect(spec.env["CUDA_VISIBLE_DEVICES"]).toBe(CARD);
-  const none = specOf(on.ctx, job, { built, gpu: { cards: [], nodes: nodesOf([], driver) }, secret: {} });
+  const none = specOf(on.ctx, job, { dir, gpu: { cards: [], nodes: nodesOf([], driver) }, secrets: {} });
   expect(none.mounts.filter(({ kind }) => kind === "device")).toEqual([]);
   expect(none.env["CUDA_VISIBLE_DEVICES"]).toBe("");
 }, 60_000);
 
-test("GPU: a card that cannot be told from the others fails the job in words", () => {
+test("GPU: a card that cannot be identified fails the job with a message", () => {
   expect(() => nodesOf(["GPU-1"], driver)).toThrow("The job cannot use its GPU: the driver does not say");
 });

@@ -1,29 +1,29 @@
 /**
- * What a job said: a file of lines {seq, time, stream, line}, appended by the server alone. A kill may tear the last
- * line, which is cut off before the next; none of it is flushed, for a log is not worth waiting for. When the job has
- * ended its text goes to the storage.
+ * The log of a job: a file of lines {seq, time, stream, line} that only the server appends to. A kill may tear the last
+ * line; it is cut off before the next append. Lines are not flushed to the disk: a log is not worth the wait. The text
+ * goes to the storage when the job has ended.
  */
 import { closeSync, fstatSync, ftruncateSync, readSync, writeSync } from "node:fs";
 import type { Ctx } from "../../../context.ts";
 import { isoTime } from "../../../lib/time.ts";
+import { KIB, MIB } from "../../../lib/units.ts";
 import { makeDir, openFile, openToAppend } from "../../../sandbox/files/trees.ts";
-import { changed } from "../state/change_signals.ts";
-import { LOG, placesOf } from "../state/paths.ts";
+import { LOG, pathsOf } from "../state/paths.ts";
 
 export type LogLine = { seq: number; time: string; stream: "stdout" | "stderr"; line: string };
 
-export const LINE_BYTES = 16_384;
-export const FILE_BYTES = 256 * 2 ** 20;
+export const LINE_BYTES = 16 * KIB;
+export const FILE_BYTES = 256 * MIB;
 const CUT = " … (cut)";
-const FULL = "The log is full: what is said from here on is not kept";
+const FULL = "The log is full; later lines are not kept";
 const LF = 10;
-const CHUNK = 65_536;
+const CHUNK = 64 * KIB;
 
 export type JobLog = { add: (stream: LogLine["stream"], text: string) => void; close: () => void };
 
-/** One at a time for each job. `most`: bytes of the file. */
+/** Only one writer for each job. `most`: bytes of the file. */
 export function openLog(ctx: Ctx, jobId: string, most = FILE_BYTES): JobLog {
-  const { dir } = placesOf(ctx, jobId);
+  const { dir } = pathsOf(ctx, jobId);
   makeDir(dir);
   const fd = openToAppend(dir, LOG);
   let size = cutTorn(fd);
@@ -35,11 +35,11 @@ export function openLog(ctx: Ctx, jobId: string, most = FILE_BYTES): JobLog {
     const texts: string[] = [];
     for (const line of lines) {
       if (size >= most) break;
-      const text = (said: string) => `${JSON.stringify({ seq: ++seq, time, stream, line: said })}\n`;
-      const made = text(line);
-      texts.push(made);
-      size += Buffer.byteLength(made);
-      if (size >= most) texts.push(text(FULL)); // the last line, whatever comes
+      const encode = (content: string) => `${JSON.stringify({ seq: ++seq, time, stream, line: content })}\n`;
+      const encoded = encode(line);
+      texts.push(encoded);
+      size += Buffer.byteLength(encoded);
+      if (size >= most) texts.push(encode(FULL)); // nothing is appended after this line
     }
     const bytes = Buffer.from(texts.join(""));
     for (let at = 0; at < bytes.length; ) at += writeSync(fd, bytes, at);
@@ -48,7 +48,7 @@ export function openLog(ctx: Ctx, jobId: string, most = FILE_BYTES): JobLog {
     add(stream, text) {
       if (closed) return;
       put(stream, text.replace(/\n$/, "").split("\n").map(capped));
-      changed(ctx, jobId);
+      ctx.state.trainingJobs.changes.notify(jobId);
     },
     close() {
       if (!closed) closeSync(fd);
@@ -62,7 +62,7 @@ function capped(line: string): string {
   return bytes.length <= LINE_BYTES ? line : `${bytes.toString("utf8", 0, LINE_BYTES).replace(/\uFFFD$/, "")}${CUT}`;
 }
 
-/** Gives the size of what is whole. */
+/** Returns the size of the whole lines. */
 function cutTorn(fd: number): number {
   const { size } = fstatSync(fd);
   const end = size === 0 ? 0 : lastLf(fd, size) + 1;
@@ -70,7 +70,7 @@ function cutTorn(fd: number): number {
   return end;
 }
 
-/** The place of the last line feed before `end`; -1: there is none. */
+/** The offset of the last line feed before `end`; -1 if there is none. */
 export function lastLf(fd: number, end: number): number {
   const buffer = Buffer.alloc(CHUNK);
   for (let to = end; to > 0; ) {
@@ -83,14 +83,14 @@ export function lastLf(fd: number, end: number): number {
   return -1;
 }
 
-/** The number of the last line; `size`: of whole lines. */
+/** The number of the last line. `size`: bytes of whole lines. */
 export function lastSeq(fd: number, size: number): number {
   if (size === 0) return 0;
   const start = lastLf(fd, size - 1) + 1;
   return lineAt(fd, start, size)?.seq ?? 0;
 }
 
-/** The line that begins at `start`, where it is whole. */
+/** The line that begins at `start`; undefined if it is torn. */
 export function lineAt(fd: number, start: number, size: number): LogLine | undefined {
   let bytes = Buffer.alloc(0);
   for (let at = start; at < size; at += CHUNK) {
@@ -103,6 +103,6 @@ export function lineAt(fd: number, start: number, size: number): LogLine | undef
   return undefined;
 }
 
-/** Undefined: nothing was ever said. Close it. */
+/** Undefined if the job has no log yet. The caller closes the descriptor. */
 export const openForReading = (ctx: Ctx, jobId: string): number | undefined =>
-  openFile(placesOf(ctx, jobId).dir, LOG)?.fd;
+  openFile(pathsOf(ctx, jobId).dir, LOG)?.fd;

@@ -1,26 +1,24 @@
-/** A job's log, read from anywhere in it, while it may still grow. */
+/** Reads a job's log from any line on, while the log may still grow. */
 import { closeSync, fstatSync, readSync } from "node:fs";
 import { eq } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
-import type { SseMessage } from "../../../http/answer/sse.ts";
 import { newId } from "../../../lib/ids.ts";
+import type { SseMessage } from "../../../lib/net/sse.ts";
 import { takingTurns } from "../../../lib/turns.ts";
+import { KIB } from "../../../lib/units.ts";
 import * as looseKeys from "../../loose_keys/service.ts";
-import * as jobs from "../service.ts";
-import { nextChange } from "../state/change_signals.ts";
-import { isAtWork, liveOf } from "../state/live.ts";
-import { current } from "../state/moves.ts";
+import { currentJob, isFinished } from "../state/rows.ts";
 import { type JobRow, trainingJobs } from "../table.ts";
 import { type LogLine, lastLf, lastSeq, lineAt, openForReading } from "./file.ts";
 
-const CHUNK = 262_144;
+const CHUNK = 256 * KIB;
 const LF = 10;
 
-/** Where the line after `seq` begins: by halves, for lines are in order. */
-export function placeAfter(fd: number, size: number, seq: number): number {
+/** The offset of the line after `seq`. A binary search, because lines are in order. */
+export function offsetAfter(fd: number, size: number, seq: number): number {
   let [low, high] = [0, lastLf(fd, size) + 1];
   while (low < high) {
-    const middle = lastLf(fd, Math.floor((low + high) / 2)) + 1; // the beginning of the line there
+    const middle = lastLf(fd, Math.floor((low + high) / 2)) + 1; // the beginning of that line
     const line = lineAt(fd, Math.max(low, middle), size);
     if (!line) return high;
     const next = Math.max(low, middle) + lengthAt(fd, Math.max(low, middle), size);
@@ -41,47 +39,48 @@ function lengthAt(fd: number, start: number, size: number): number {
   return size - start;
 }
 
-/** Where the last `count` lines begin. */
-export function placeOfTail(fd: number, size: number, count: number): number {
+/** The offset of the last `count` lines. */
+export function offsetOfTail(fd: number, size: number, count: number): number {
   const end = lastLf(fd, size) + 1;
-  return placeAfter(fd, end, lastSeq(fd, end) - count); // lines are numbered without a gap
+  return offsetAfter(fd, end, lastSeq(fd, end) - count); // numbers have no gaps
 }
 
-/** Whole lines from `at` on, and where the next begins. */
+/** Whole lines from the offset `at` on, each with the offset of the next. */
 function* linesFrom(fd: number, at: number): Generator<{ line: LogLine; next: number }> {
   let rest = Buffer.alloc(0);
-  let place = at;
+  let offset = at;
   for (;;) {
     const buffer = Buffer.alloc(CHUNK);
-    const read = readSync(fd, buffer, 0, CHUNK, place + rest.length);
+    const read = readSync(fd, buffer, 0, CHUNK, offset + rest.length);
     if (read === 0) return;
     rest = Buffer.concat([rest, buffer.subarray(0, read)]);
     for (let end = rest.indexOf(LF); end >= 0; end = rest.indexOf(LF)) {
       const line = JSON.parse(rest.toString("utf8", 0, end)) as LogLine;
       rest = rest.subarray(end + 1);
-      place += end + 1;
-      yield { line, next: place };
+      offset += end + 1;
+      yield { line, next: offset };
     }
   }
 }
 
-export type From = { after?: number | undefined; tail?: number | undefined };
+export type StartAt = { after?: number | undefined; tail?: number | undefined };
 
-/** What is there, then what comes, until the job has ended and everything was told. */
-export async function* follow(ctx: Ctx, id: string, from: From, signal: AbortSignal): AsyncGenerator<SseMessage> {
+/** Yields existing lines, then new ones, until the job has ended and every line was sent. */
+export async function* follow(ctx: Ctx, id: string, from: StartAt, signal: AbortSignal): AsyncGenerator<SseMessage> {
   let fd: number | undefined;
   let at = 0;
-  let told: string | undefined;
+  let sentStatus: string | undefined;
+  const live = ctx.state.trainingJobs;
   try {
     while (!signal.aborted) {
-      const job = current(ctx.db, id);
-      const over = !job || (jobs.isFinished(job) && !isAtWork(ctx, id));
+      const job = currentJob(ctx.db, id);
+      const over = !job || (isFinished(job) && !live.isActive(id));
       if (fd === undefined) {
         fd = openForReading(ctx, id);
-        if (fd !== undefined) at = beginning(fd, from);
+        if (fd !== undefined) at = startOffset(fd, from);
       }
-      if (job && told !== job.status && !over) yield { event: "status", data: statusOf(job) };
-      told = job?.status;
+      if (job && sentStatus !== job.status && !over) yield { event: "status", data: statusOf(job) };
+      sentStatus = job?.status;
       for (const { line, next } of fd === undefined ? [] : linesFrom(fd, at)) {
         if (signal.aborted) return;
         yield { id: String(line.seq), event: "log", data: line };
@@ -91,17 +90,17 @@ export async function* follow(ctx: Ctx, id: string, from: From, signal: AbortSig
         if (job) yield { event: "status", data: statusOf(job) };
         return yield { event: "end", data: { status: job?.status ?? "deleted" } };
       }
-      await nextChange(ctx, id, signal);
+      await live.changes.next(ctx.clock, id, signal);
     }
   } finally {
     if (fd !== undefined) closeSync(fd);
   }
 }
 
-function beginning(fd: number, { after, tail }: From): number {
+function startOffset(fd: number, { after, tail }: StartAt): number {
   const { size } = fstatSync(fd);
-  if (after !== undefined) return placeAfter(fd, size, after);
-  return tail === undefined ? 0 : placeOfTail(fd, size, tail);
+  if (after !== undefined) return offsetAfter(fd, size, after);
+  return tail === undefined ? 0 : offsetOfTail(fd, size, tail);
 }
 
 const statusOf = ({ status, step, totalSteps }: JobRow) => ({ status, step, total_steps: totalSteps });
@@ -126,12 +125,11 @@ async function* textOf(ctx: Ctx, id: string): AsyncGenerator<Uint8Array> {
   }
 }
 
-/** The text of a job that has ended, into the storage. Beside the loop; what fails is tried again. */
+/** Puts the text of a finished job into the storage. The next round of the loop retries a failure. */
 export async function storeLog(ctx: Ctx, job: JobRow): Promise<void> {
-  const { storing } = liveOf(ctx.db);
-  if (job.logKey !== null || storing.has(job.id) || isAtWork(ctx, job.id)) return;
-  storing.add(job.id);
-  try {
+  const live = ctx.state.trainingJobs;
+  if (job.logKey !== null || live.isActive(job.id)) return;
+  await live.storingLog(job.id, async () => {
     const key = `jobs/${job.id}/${newId("upl", ctx.clock.now())}`;
     await looseKeys.store(ctx, {
       key,
@@ -141,7 +139,5 @@ export async function storeLog(ctx: Ctx, job: JobRow): Promise<void> {
         if (own.returning().all().length === 0) looseKeys.drop(tx, key, ctx.clock.now()); // deleted meanwhile
       },
     });
-  } finally {
-    storing.delete(job.id);
-  }
+  });
 }

@@ -8,26 +8,26 @@ import { keepOpen } from "../../../http/connection.ts";
 import { describe } from "../../../http/openapi.ts";
 import { asks } from "../../../http/query.ts";
 import { AppError } from "../../../lib/errors.ts";
+import { SECOND_MS } from "../../../lib/units.ts";
 import { LostKeyError } from "../../../platform/storage/storage.ts";
-import * as jobs from "../service.ts";
-import { nextChange } from "../state/change_signals.ts";
+import { currentJob, isFinished, mustGet } from "../state/rows.ts";
 import type { JobRow } from "../table.ts";
 import { follow } from "./reading.ts";
 
 const count = z.string().regex(/^\d{1,15}$/, "must be a whole number");
 
 const LogsQuery = z.object({
-  tail: count.transform(Number).optional().describe("Begin with the last so many lines (default: with the first)"),
+  tail: count.transform(Number).optional().describe("Start with the last N lines. Default: start with the first line"),
 });
 
-/** What a client that comes back has seen; what nobody gave out counts as nothing seen. */
-function seenBy(request: Request): number | undefined {
+/** The last line that a reconnecting client has. An id that Verk never sent is ignored. */
+function lastEventId(request: Request): number | undefined {
   const id = request.headers.get("last-event-id");
   return id !== null && count.safeParse(id).success ? Number(id) : undefined;
 }
 
 const STREAM =
-  "Events: `log` {seq, time, stream, line} with its seq as id, `status` {status, step, total_steps} at the beginning and at each change, `end` when the job has ended and everything was sent. Reconnect with Last-Event-ID.";
+  "Events: `log` {seq, time, stream, line} with seq as its id; `status` {status, step, total_steps} at the start and at each change; `end` when the job has ended and every line was sent. Reconnect with Last-Event-ID.";
 
 export const logRoutes = (ctx: Ctx) => {
   const { authed } = area(ctx, "training");
@@ -36,10 +36,10 @@ export const logRoutes = (ctx: Ctx) => {
     .get(
       "/:id/logs",
       ({ request, principal, params, query }) => {
-        const { id } = jobs.mustGet(ctx, principal.workspaceId, params.id);
+        const { id } = mustGet(ctx, principal.workspaceId, params.id);
         keepOpen(ctx, request);
         return streamFor(ctx, { request, principal }, (signal) =>
-          follow(ctx, id, { after: seenBy(request), tail: query.tail }, signal),
+          follow(ctx, id, { after: lastEventId(request), tail: query.tail }, signal),
         );
       },
       {
@@ -49,9 +49,9 @@ export const logRoutes = (ctx: Ctx) => {
     )
     .get(
       "/:id/logs/full",
-      async ({ request, principal, params }) => full(ctx, request, jobs.mustGet(ctx, principal.workspaceId, params.id)),
+      async ({ request, principal, params }) => full(ctx, request, mustGet(ctx, principal.workspaceId, params.id)),
       {
-        detail: describe("Fetch the whole log of a job that has ended; takes Range", {
+        detail: describe("Get the whole log of a finished job; supports Range", {
           200: "text/plain",
           206: "text/plain",
         }),
@@ -59,13 +59,13 @@ export const logRoutes = (ctx: Ctx) => {
     );
 };
 
-const PATIENCE_MS = 10_000;
+const WAIT_MS = 10 * SECOND_MS;
 
 async function full(ctx: Ctx, request: Request, job: JobRow): Promise<Response> {
-  if (!jobs.isFinished(job))
+  if (!isFinished(job))
     throw new AppError(
       "unsupported_state",
-      `Training job ${job.id} is ${job.status}: its whole log is there when it has ended. Follow it at /logs`,
+      `Training job ${job.id} is ${job.status}; the whole log exists when the job has ended. Follow the log at GET /v1/training_jobs/{id}/logs`,
       { param: "id" },
     );
   const key = await keyOf(ctx, job);
@@ -78,15 +78,15 @@ async function full(ctx: Ctx, request: Request, job: JobRow): Promise<Response> 
   return answer;
 }
 
-/** It has just ended: the text is on its way into the storage. */
+/** Waits if the job has just ended and its text is still on its way into the storage. */
 async function keyOf(ctx: Ctx, { id, logKey }: JobRow): Promise<string> {
   if (logKey !== null) return logKey;
   ctx.wake("training_jobs.reconcile");
-  const over = AbortSignal.any([AbortSignal.timeout(PATIENCE_MS), ctx.closing]);
+  const over = AbortSignal.any([AbortSignal.timeout(WAIT_MS), ctx.closing]);
   while (!over.aborted) {
-    const key = jobs.current(ctx, id)?.logKey;
+    const key = currentJob(ctx.db, id)?.logKey;
     if (key) return key;
-    await nextChange(ctx, id, over);
+    await ctx.state.trainingJobs.changes.next(ctx.clock, id, over);
   }
-  throw new AppError("storage_unavailable", "The log is not in the storage yet: try again", { retryAfterSeconds: 5 });
+  throw new AppError("storage_unavailable", "The log is still being stored: try again", { retryAfterSeconds: 5 });
 }

@@ -1,54 +1,55 @@
-/** From the queue to a run: model, memory, the newest checkpoint, a process. */
+/** Takes a job from the queue to a run: model, memory, newest checkpoint, process. */
 import type { Ctx } from "../../../context.ts";
 import { lacksSpace } from "../../../platform/machine/disk.ts";
 import * as gpu from "../../gpu/service.ts";
 import type { ModelRow } from "../../models/table.ts";
 import { lacksRoom } from "../../storage_usage/service.ts";
 import { startCustom } from "../custom/run.ts";
-import { UNTOLD } from "../policy.ts";
-import { align } from "../state/checkpoint_files.ts";
-import { isAtWork, liveOf } from "../state/live.ts";
+import { UNREPORTED_END } from "../policy.ts";
+import { alignCheckpoints } from "../state/checkpoint_files.ts";
+import { baseModelOf, startFault } from "../state/inputs.ts";
 import * as moves from "../state/moves.ts";
+import { currentJob } from "../state/rows.ts";
 import type { CheckpointRow, JobRow } from "../table.ts";
-import { baseModelOf, startFault, taskOf } from "./plan.ts";
-import { finishOr, start } from "./run.ts";
+import { taskOf } from "./plan.ts";
+import { finishOrRetry, start } from "./run.ts";
 
-/** Returns when it runs, or cannot be run now. */
+/** Resolves when the job runs, or cannot run now. */
 export async function launch(ctx: Ctx, job: JobRow): Promise<void> {
-  const { launching } = liveOf(ctx.db);
-  if (isAtWork(ctx, job.id)) return;
+  const live = ctx.state.trainingJobs;
+  if (live.isActive(job.id)) return;
   const full = lacksRoom(ctx, { workspaceId: job.workspaceId, kind: "checkpoints" }, 1);
   if (full !== undefined) return void moves.pauseForStorage(ctx, job.id, full);
   const lacking = lacksSpace(ctx);
-  if (lacking !== undefined) return moves.waits(ctx, job, `waits for disk space: ${lacking}`);
-  launching.add(job.id);
-  try {
-    const base = job.method === "custom" ? undefined : baseModelOf(ctx, job);
-    if (base && "waits" in base) return moves.waits(ctx, job, base.waits);
-    const model = base?.ready;
-    const checkpoint = model && (await align(ctx, job));
-    if (checkpoint && checkpoint.step >= job.totalSteps) return await finishNow(ctx, job, checkpoint);
-    await lease(ctx, job, { model, checkpoint });
-  } catch (error) {
-    leaveQueue(ctx, job.id);
-    const fault = startFault(error);
-    if (!fault) throw error;
-    moves.fail(ctx, job.id, fault);
-  } finally {
-    launching.delete(job.id);
-  }
+  if (lacking !== undefined) return moves.setQueueReason(ctx, job, `waits for disk space: ${lacking}`);
+  await live.launching(job.id, async () => {
+    try {
+      const base = job.method === "custom" ? undefined : baseModelOf(ctx, job);
+      if (base && "waits" in base) return moves.setQueueReason(ctx, job, base.waits);
+      const model = base?.ready;
+      const checkpoint = model && (await alignCheckpoints(ctx, job));
+      if (checkpoint && checkpoint.step >= job.totalSteps) return await finishNow(ctx, job, checkpoint);
+      await lease(ctx, job, { model, checkpoint });
+    } catch (error) {
+      releaseMemory(ctx, job.id);
+      const fault = startFault(error);
+      if (!fault) throw error;
+      moves.fail(ctx, job.id, fault);
+    }
+  });
 }
 
-/** What is left to do needs no trainer: the server ended between the last checkpoint and the job's end. */
+/** All steps are done: the server ended between the last checkpoint and the end of the job. No trainer is needed. */
 async function finishNow(ctx: Ctx, job: JobRow, checkpoint: CheckpointRow) {
-  if (!moves.place(ctx, job, checkpoint)) return;
-  moves.begin(ctx, job.id, { device: "this machine: all steps are done", memoryBytes: 0 });
-  await finishOr(ctx, job.id, { ...UNTOLD, kind: "done", trained: true });
+  if (!moves.provision(ctx, job, checkpoint)) return;
+  moves.markRunning(ctx, job.id, { device: "this machine (all steps are done)", memoryBytes: 0 });
+  await finishOrRetry(ctx, job.id, { ...UNREPORTED_END, kind: "done", trained: true });
 }
 
-type From = { model: ModelRow | undefined; checkpoint: CheckpointRow | undefined };
+type Inputs = { model: ModelRow | undefined; checkpoint: CheckpointRow | undefined };
 
-async function lease(ctx: Ctx, job: JobRow, { model, checkpoint }: From) {
+async function lease(ctx: Ctx, job: JobRow, { model, checkpoint }: Inputs) {
+  const live = ctx.state.trainingJobs;
   const grant = await gpu.acquire(ctx, {
     holder: job.id,
     kind: "training_job",
@@ -64,25 +65,21 @@ async function lease(ctx: Ctx, job: JobRow, { model, checkpoint }: From) {
     const message = `No capacity: ${grant.reason}`;
     return void moves.fail(ctx, job.id, { code: "provisioning_failed", message, param: "/gpu" });
   }
-  const { queued } = liveOf(ctx.db);
-  const fresh = moves.current(ctx.db, job.id);
-  if (fresh?.status !== "queued" || ctx.closing.aborted) return leaveQueue(ctx, job.id);
-  if (grant.status === "waiting") {
-    queued.add(job.id);
-    return moves.waits(ctx, fresh, grant.reason);
-  }
-  queued.delete(job.id);
-  // What it is told is put together before the row says that it begins: what cannot be fails it in the queue.
+  const fresh = currentJob(ctx.db, job.id);
+  if (fresh?.status !== "queued" || ctx.closing.aborted) return releaseMemory(ctx, job.id);
+  live.setAwaitingMemory(job.id, grant.status === "waiting");
+  if (grant.status === "waiting") return moves.setQueueReason(ctx, fresh, grant.reason);
+  // Build the trainer's task before the row moves to `provisioning`. If it cannot be built, the job fails while still queued.
   const task = model && taskOf(ctx, fresh, { model, devices: grant.devices, checkpoint });
-  const placed = moves.place(ctx, fresh, checkpoint);
-  if (!placed) return leaveQueue(ctx, job.id);
+  const provisioned = moves.provision(ctx, fresh, checkpoint);
+  if (!provisioned) return releaseMemory(ctx, job.id);
   const cards = grant.devices.length > 0 ? grant.deviceIds : [];
-  if (task) start(ctx, { job: placed, task, cards });
-  else startCustom(ctx, placed, cards);
+  if (task) start(ctx, { job: provisioned, task, cards });
+  else startCustom(ctx, provisioned, cards);
 }
 
-/** Gives back its memory, or its place in the line for it. */
-export function leaveQueue(ctx: Ctx, id: string) {
-  liveOf(ctx.db).queued.delete(id);
+/** Releases the job's memory, or takes the job out of the ledger's queue. */
+export function releaseMemory(ctx: Ctx, id: string) {
+  ctx.state.trainingJobs.setAwaitingMemory(id, false);
   gpu.release(ctx, id);
 }

@@ -1,3 +1,4 @@
+import { Database } from "bun:sqlite";
 import { afterEach, expect, setDefaultTimeout, test } from "bun:test";
 import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -9,8 +10,7 @@ import { randomFor, sweep } from "../../../../test/sweep.ts";
 import { durable } from "../../../platform/db/db.ts";
 import * as modelResults from "../../models/results.ts";
 import * as jobs from "../service.ts";
-import { align, keptOf } from "../state/checkpoint_files.ts";
-import { liveOf } from "../state/live.ts";
+import { alignCheckpoints, keptCheckpoints } from "../state/checkpoint_files.ts";
 import * as moves from "../state/moves.ts";
 import { reconcile } from "./reconcile.ts";
 import { finish } from "./results.ts";
@@ -19,22 +19,22 @@ setDefaultTimeout(120_000); // each starts several processes
 const { app, close, closeAll } = manyTrainings();
 afterEach(closeAll);
 
-test("a paused job saves and ends, and goes on where it was", async () => {
+test("a paused job saves and ends, and resumes where it was", async () => {
   const on = await app({ lives: [{ stepMs: 5 }] });
   const id = on.add({ totalSteps: 400, saveSteps: 0 });
   await until("some steps", () => on.row(id).step > 3);
   jobs.pause(on.ctx, on.workspaceA, id);
-  await until("the worker to be gone", () => liveOf(on.ctx.db).runs.size === 0);
+  await until("the worker to be gone", () => on.ctx.state.trainingJobs.runCount === 0);
   const paused = on.row(id);
   expect(paused).toMatchObject({ status: "paused", runSince: null });
-  expect(keptOf(on.ctx.db, id).map(({ step }) => step)).toEqual([paused.step]);
+  expect(keptCheckpoints(on.ctx.db, id).map(({ step }) => step)).toEqual([paused.step]);
   on.relive([{}]);
   jobs.resume(on.ctx, { workspaceId: on.workspaceA, keyId: null }, id);
   await on.reaches(id, "completed", 20_000);
   expect(on.steps(id)).toEqual(Array.from({ length: 400 }, (_, i) => i + 1));
 });
 
-test("resumed before its worker has ended, a job waits for that", async () => {
+test("a job that is resumed before its worker has ended waits for that worker", async () => {
   const on = await app({ lives: [{ stepMs: 5, deaf: true }, {}] });
   const id = on.add({ totalSteps: 60, saveSteps: 0 });
   await until("a step", () => on.row(id).step > 0);
@@ -43,7 +43,7 @@ test("resumed before its worker has ended, a job waits for that", async () => {
   expect(on.row(id).status).toBe("queued");
   await on.reaches(id, "completed", 20_000);
   expect(on.steps(id)).toHaveLength(60);
-  expect(on.starts()).toHaveLength(1); // the first run made all of it, though nobody waited for it any more
+  expect(on.starts()).toHaveLength(1); // the first run made all steps
 });
 
 test("a job is cancelled in every state it can be in", async () => {
@@ -64,7 +64,7 @@ test("a job is cancelled in every state it can be in", async () => {
   await until("a step", () => on.row(paused).step > 0);
   jobs.pause(on.ctx, on.workspaceA, paused);
   expect(jobs.cancel(on.ctx, on.workspaceA, paused).status).toBe("cancelled");
-  await until("no process is left", () => liveOf(on.ctx.db).runs.size === 0);
+  await until("no process is left", () => on.ctx.state.trainingJobs.runCount === 0);
   expect(on.leases()).toEqual([]);
 });
 
@@ -80,10 +80,10 @@ test("a job that runs too long fails, and its worker ends", async () => {
   await reconcile(on.ctx);
   expect(on.row(id)).toMatchObject({ status: "failed", error: { code: "timeout" }, runMs: 600_000, costMicros: 1e6 });
   clock.advance(20_000);
-  await until("its worker to be gone", () => liveOf(on.ctx.db).runs.size === 0);
+  await until("its worker to be gone", () => on.ctx.state.trainingJobs.runCount === 0);
 });
 
-test("a job that has cost what it may fails", async () => {
+test("a job that reaches its cost limit fails", async () => {
   const clock = fakeClock();
   const on = await app({ clock, lives: [{ stepMs: 5 }], loop: false });
   const id = on.add({ rateMicros: 3_600_000, maxCostMicros: 5_000, totalSteps: 1e6 });
@@ -99,23 +99,25 @@ test("a job that has cost what it may fails", async () => {
   expect(on.row(id)).toMatchObject({ status: "failed", error: { code: "cost_limit" }, costMicros: 5_000 });
 });
 
-test("a server that stops lets its trainers save, and the next goes on from there", async () => {
+test("a server that stops lets its trainers save, and the next server resumes from there", async () => {
   const on = await app({ lives: [{ stepMs: 5 }, {}] });
   const id = on.add({ totalSteps: 300, saveSteps: 0 });
   await until("some steps", () => on.row(id).step > 3);
   await close(on);
+  const db = new Database(join(on.dir, "verk.db"), { readonly: true }); // the next server may start the job at once
+  expect(db.query("SELECT run_since FROM training_jobs").get()).toEqual({ run_since: null });
+  db.close();
   const again = await app({ dir: on.dir, lives: [{ stepMs: 5 }, {}] });
-  expect(again.row(id).runSince).toBeNull();
-  const [saved] = keptOf(again.ctx.db, id);
+  const [saved] = keptCheckpoints(again.ctx.db, id);
   expect(saved?.step).toBeGreaterThan(3);
   await again.reaches(id, "completed", 20_000);
   expect(again.steps(id)).toHaveLength(300);
   expect(again.notes(id).map(({ message }) => message)).toContain(
-    "The server was restarted: it goes on from its newest checkpoint",
+    "The server restarted; resuming from the newest checkpoint",
   );
 });
 
-test("after a kill of the server what ran is queued again, and its time counts up to its last word", async () => {
+test("after a kill of the server running jobs are queued again, and their time counts up to the last activity", async () => {
   const clock = fakeClock();
   const on = await app({ clock, loop: false });
   const now = clock.now();
@@ -129,7 +131,7 @@ test("after a kill of the server what ran is queued again, and its time counts u
   const loading = on.add({ status: "provisioning", ...ran, notBefore: 9e15 });
   const cancelling = on.add({ status: "cancelling", ...ran });
   const paused = on.add({ status: "paused", ...ran });
-  moves.interrupted(on.ctx);
+  moves.requeueInterrupted(on.ctx);
   const used = { runMs: 36_000, costMicros: 36_000, runSince: null };
   expect(on.row(running)).toMatchObject({ status: "queued", ...used });
   expect(on.row(loading)).toMatchObject({ status: "queued", notBefore: 0 });
@@ -142,7 +144,7 @@ test("wherever it crashes, a completed job and its model exist together or not a
     const on = await app({ loop: false });
     const id = on.add({ status: "running", totalSteps: 5 });
     await checkpointOf(on, id, 5);
-    await align(on.ctx, on.row(id));
+    await alignCheckpoints(on.ctx, on.row(id));
     await durable(on.ctx.db);
     await attempt(() => finish(on.ctx, id).then(() => durable(on.ctx.db)));
     const isComplete = on.row(id).status === "completed";
@@ -159,7 +161,7 @@ test("wherever it crashes, a completed job and its model exist together or not a
   });
 }, 300_000);
 
-/** As a trainer leaves it. */
+/** A checkpoint like those of a trainer. */
 async function checkpointOf(on: TrainingApp, id: string, step: number) {
   const dir = join(jobPaths(on.ctx, id).checkpoints, `step-${String(step).padStart(6, "0")}`);
   mkdirSync(dir, { recursive: true });
@@ -180,7 +182,7 @@ test("a server that died between the last checkpoint and the end completes witho
   expect(existsSync(join(jobPaths(on.ctx, id).checkpoints, ".verk-tmp-1"))).toBe(false);
 });
 
-test("a result that is no model counts as a crash, and the job fails in the end", async () => {
+test("a result that is not a model counts as a crash, and the job fails in the end", async () => {
   const on = await app({ flags: { "training.crash_limit": 2 }, lives: [{ adapter: "/etc/hostname" }] });
   const job = await on.reaches(on.add(), "failed");
   expect(job.error?.code).toBe("worker_crashed");
@@ -190,16 +192,16 @@ test("a result that is no model counts as a crash, and the job fails in the end"
 const KILLS = sweep({ quick: 8, full: 20 });
 const STEPS = 60 * KILLS; // more than the lives up to the last kill can make
 
-test(`${KILLS} kills at random moments change nothing of what a job tells`, async () => {
+test(`${KILLS} kills at random moments change nothing in the reports of a job`, async () => {
   const on = await app({ lives: [{ stepMs: 10 }], flags: { "training.crash_limit": 1000 } });
   const id = on.add({ totalSteps: STEPS, saveSteps: 3 });
   const random = randomFor("trainer kills at random moments");
   let furthest = 0;
   for (let killed = 0; killed < KILLS; killed++) {
     await until("another worker, a step further", () => on.starts().length > killed && on.row(id).step > furthest);
-    await Bun.sleep(random() * 25); // a moment nobody chose
+    await Bun.sleep(random() * 25); // a random moment
     on.killLast();
-    await until("its end", () => !liveOf(on.ctx.db).runs.has(id) || on.starts().length > killed + 1);
+    await until("its end", () => !on.ctx.state.trainingJobs.run(id) || on.starts().length > killed + 1);
     furthest = Math.max(furthest, on.row(id).crashStep);
   }
   on.relive([{}]);

@@ -1,27 +1,28 @@
-/** The end that everybody hopes for: the last checkpoint becomes a model in the commit that completes the job. */
+/** The successful end of a job: the last checkpoint becomes a model in the commit that completes the job. */
 import type { Ctx } from "../../../context.ts";
 import { write } from "../../../platform/db/db.ts";
 import * as modelResults from "../../models/results.ts";
-import type * as models from "../../models/service.ts";
-import { align, keptOf } from "../state/checkpoint_files.ts";
-import { complete, current } from "../state/moves.ts";
+import { alignCheckpoints, keptCheckpoints } from "../state/checkpoint_files.ts";
+import { complete } from "../state/moves.ts";
 import { checkpointDir } from "../state/paths.ts";
+import { currentJob } from "../state/rows.ts";
 import type { CheckpointRow, JobRow } from "../table.ts";
 
 export const resultFile = ({ lora }: Pick<JobRow, "lora">) => (lora ? "adapter.gguf" : "model.gguf");
 
-/** Throws where the file cannot be had; the job is as it was then. */
+/** Throws if the model's file is missing; then the job is unchanged. */
 export async function finish(ctx: Ctx, id: string): Promise<JobRow | undefined> {
-  const job = current(ctx.db, id);
-  const told = keptOf(ctx.db, id).at(-1);
-  const checkpoint = job && (told?.step !== job.totalSteps ? await align(ctx, job) : told); // files know it better
+  const job = currentJob(ctx.db, id);
+  const newest = keptCheckpoints(ctx.db, id).at(-1);
+  // The message about the last checkpoint may be lost: then its directory is the proof.
+  const checkpoint = job && (newest?.step === job.totalSteps ? newest : await alignCheckpoints(ctx, job));
   if (!job || !checkpoint) throw new Error("The job has no checkpoint");
   const result = resultOf(ctx, job, checkpoint);
-  const placed = await modelResults.placeResult(ctx, result);
+  const stored = await modelResults.placeResult(ctx, result);
   return write<{ row: JobRow | undefined }>(ctx.db, (tx) => {
-    const fresh = current(tx, id);
+    const fresh = currentJob(tx, id);
     const row = fresh && complete(ctx, tx, fresh);
-    if (row) modelResults.addResult(ctx, tx, result, placed);
+    if (row) modelResults.addResult(ctx, tx, result, stored);
     return { row };
   }).row;
 }

@@ -6,8 +6,7 @@ import { jobPaths } from "../../../../test/foreign_paths.ts";
 import { until } from "../../../../test/harness.ts";
 import * as gpu from "../../gpu/service.ts";
 import * as modelResults from "../../models/results.ts";
-import { keptOf } from "../state/checkpoint_files.ts";
-import { liveOf } from "../state/live.ts";
+import { keptCheckpoints } from "../state/checkpoint_files.ts";
 import { trainingSamples } from "../table.ts";
 import { reconcile } from "./reconcile.ts";
 
@@ -32,16 +31,16 @@ test("a job runs from the queue to its end: steps, checkpoints, a model, its mem
   expect(model).toMatchObject({ status: "ready", source: "training_job", name: job.outputName });
   expect(on.notes(id).filter(({ level }) => level === "warn")).toMatchObject([{ type: "kl_blow_up" }]);
   await until("the memory to be free", () => on.leases().length === 0);
-  await until("the process to be forgotten", () => liveOf(on.ctx.db).runs.size === 0);
+  await until("the process to be forgotten", () => on.ctx.state.trainingJobs.runCount === 0);
 });
 
-test("of the checkpoints the newest and the best stay, and files go with them", async () => {
+test("the newest and the best checkpoints stay, and the files of the others are removed", async () => {
   const on = await app();
   const id = on.add({ totalSteps: 8, saveSteps: 1, keepLast: 1 });
   const job = await on.reaches(id, "completed");
   const losses = on.metrics(id).map((point) => (point as unknown as { loss: number }).loss);
   const best = losses.indexOf(Math.min(...losses)) + 1;
-  const kept = keptOf(on.ctx.db, id);
+  const kept = keptCheckpoints(on.ctx.db, id);
   expect(kept.map(({ step }) => step)).toEqual([...new Set([best, 8])]);
   expect(kept.find(({ id: each }) => each === job.bestCheckpointId)?.step).toBe(best);
   const names = () => readdirSync(jobPaths(on.ctx, id).checkpoints).sort();
@@ -49,7 +48,7 @@ test("of the checkpoints the newest and the best stay, and files go with them", 
   expect(names()).toEqual(kept.map(({ step }) => `step-00000${step}`));
 });
 
-test("a worker that dies is started again from its newest checkpoint, and tells the same", async () => {
+test("a worker that dies is started again from its newest checkpoint, and reports the same", async () => {
   const on = await app({ lives: [{ crashAt: 4 }, {}] });
   const calm = on.add({ seed: 1, priority: -1 });
   const id = on.add({ seed: 1 });
@@ -67,10 +66,10 @@ test("a checkpoint whose message was lost is found on the disk", async () => {
   const begun = on.notes(id).filter(({ type }) => type === "job.running");
   expect(begun.map(({ data }) => data["step"])).toEqual([0, 2]);
   expect(on.steps(id)).toEqual([1, 2, 3, 4]);
-  expect(keptOf(on.ctx.db, id).map(({ step }) => step)).toEqual([2, 4]);
+  expect(keptCheckpoints(on.ctx.db, id).map(({ step }) => step)).toEqual([2, 4]);
 });
 
-test("what is told of steps after the checkpoint is forgotten, samples too, and comes again", async () => {
+test("reports of steps after the checkpoint are deleted, samples too, and come again", async () => {
   const on = await app({
     lives: [
       { crashAt: 4, score: 2 },
@@ -85,7 +84,7 @@ test("what is told of steps after the checkpoint is forgotten, samples too, and 
   expect(samples.map(({ step, reward }) => [step, reward])).toEqual([1, 1, 2, 2].map((step) => [step, 1]));
 });
 
-test("a worker that never gets further is given up", async () => {
+test("a job whose worker makes no progress fails", async () => {
   const on = await app({ lives: [{ crashAt: 1 }], flags: { "training.crash_limit": 2 } });
   const id = on.add();
   const job = await on.reaches(id, "failed");
@@ -94,11 +93,11 @@ test("a worker that never gets further is given up", async () => {
   expect(on.starts()).toHaveLength(2);
 });
 
-test("kills from outside before the first step are borne longer than crashes", async () => {
+test("kills from outside before the first step are tolerated longer than crashes", async () => {
   const on = await app({ lives: [{ gate: "/nowhere" }], flags: { "training.crash_limit": 2 } });
   const id = on.add();
   for (const kills of [1, 2, 3]) {
-    await until("a process", () => on.starts().length === kills && liveOf(on.ctx.db).runs.size === 1);
+    await until("a process", () => on.starts().length === kills && on.ctx.state.trainingJobs.runCount === 1);
     if (kills === 3) on.relive([{}]);
     on.killLast();
     await until("its end", () => on.row(id).crashes === kills || on.row(id).status === "failed");
@@ -114,7 +113,7 @@ test("the sample that shows why a reward failed the job is in the data of the ev
   expect(event?.data).toMatchObject({ code: "reward_error", sample: { completion: "a bad one", error: "boom" } });
 });
 
-test("memory that runs out is tried once more with less, then it is the end", async () => {
+test("a job that runs out of memory is retried once with a smaller batch, then fails", async () => {
   const on = await app({ lives: [{ trouble: "lacking_memory" }, {}] });
   const id = on.add();
   expect(await on.reaches(id, "completed")).toMatchObject({ microDivisor: 4 });
@@ -122,7 +121,7 @@ test("memory that runs out is tried once more with less, then it is the end", as
   const second = on.add();
   const job = await on.reaches(second, "failed");
   expect(job.error).toMatchObject({ code: "out_of_memory", param: "/hyperparameters" });
-  expect(job.error?.message).toContain("estimated");
+  expect(job.error?.message).toContain("The estimate was");
   expect(on.starts()).toHaveLength(4);
 });
 
@@ -140,7 +139,7 @@ test.each([
   expect(on.starts()).toHaveLength(1);
 });
 
-test("a reward that cannot be run fails the job in words", async () => {
+test("a reward that cannot be run fails the job with a message", async () => {
   const on = await app({ lives: [{ score: 1 }] });
   const rewards = scoredBy("def reward(completions:\n  return 1");
   const job = await on.reaches(on.add({ method: "grpo", rewards }), "failed", 20_000);
@@ -148,7 +147,7 @@ test("a reward that cannot be run fails the job in words", async () => {
   expect(job.error?.message).toContain("line 1");
 });
 
-test("a base model that is gone, a dataset that is gone: failed with the field", async () => {
+test("a missing base model or dataset fails the job and names the field", async () => {
   const on = await app();
   const model = await on.reaches(on.add({ baseModel: "none" }), "failed");
   expect(model.error).toMatchObject({ code: "provisioning_failed", param: "/base_model" });
@@ -157,7 +156,7 @@ test("a base model that is gone, a dataset that is gone: failed with the field",
   expect(on.leases()).toEqual([]);
 });
 
-test("what can never fit fails; what does not fit now waits with a reason", async () => {
+test("a job that can never fit fails; a job that does not fit now waits with a reason", async () => {
   const on = await app();
   const never = await on.reaches(on.add({ memoryBytes: 1e15 }), "failed");
   expect(never.error).toMatchObject({ code: "provisioning_failed", param: "/gpu" });
@@ -171,7 +170,7 @@ test("what can never fit fails; what does not fit now waits with a reason", asyn
   await on.reaches(id, "completed");
 });
 
-test("jobs run by priority, so many at a time", async () => {
+test("jobs run by priority, training.parallel at a time", async () => {
   const on = await app({ loop: false });
   const low = on.add({ priority: -1 });
   const normal = on.add();
@@ -180,7 +179,7 @@ test("jobs run by priority, so many at a time", async () => {
   await until("all to be done", async () => {
     await reconcile(on.ctx);
     for (const id of [low, normal, high]) if (on.row(id).status === "completed" && !order.includes(id)) order.push(id);
-    expect(liveOf(on.ctx.db).runs.size).toBeLessThanOrEqual(1);
+    expect(on.ctx.state.trainingJobs.runCount).toBeLessThanOrEqual(1);
     return order.length === 3;
   });
   expect(order).toEqual([high, normal, low]);

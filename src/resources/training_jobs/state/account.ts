@@ -8,17 +8,17 @@ import type { JobRow, trainingJobs } from "../table.ts";
 
 export type Patch = Partial<typeof trainingJobs.$inferInsert>;
 
-/** What the end of a run leaves: for the row, and for the ledger. */
-export type Settled = { patch: Patch; bill: billing.Bill | null };
+/** The end of a run: the patch for the job's row and the bill for the ledger. */
+export type Settlement = { patch: Patch; bill: billing.Bill | null };
 
-/** The run of `job`, if it has one, ends now. */
-export const settle = (ctx: Timed, job: JobRow): Settled => settleAt(job, runTime(ctx, job.id), ctx.clock.now());
+/** Settles the open run of `job`, which ends now. Empty if there is none. */
+export const settle = (ctx: Timed, job: JobRow): Settlement => settleAt(job, runTime(ctx, job.id), ctx.clock.now());
 
-/** The server died under the run of `job`: it is charged up to the last time that it was seen at work. */
-export const settleUnseen = (job: JobRow): Settled => settleAt(job, lastSeen(job), lastSeen(job));
+/** Settles a run that the previous server lost, up to its last known activity. */
+export const settleLost = (job: JobRow): Settlement => settleAt(job, lastActive(job), lastActive(job));
 
-/** Pure. `end`: in the time of the run. `until`: the same moment by the time of day, which says which month pays. */
-function settleAt(job: JobRow, end: number, until: number): Settled {
+/** Pure. `end`: in the time of the run. `until`: the same moment by the time of day, which decides the month of the bill. */
+function settleAt(job: JobRow, end: number, until: number): Settlement {
   if (job.runSince === null) return { patch: {}, bill: null };
   const to = Math.max(job.runSince, end);
   const ms = to - job.runSince;
@@ -39,17 +39,17 @@ function settleAt(job: JobRow, end: number, until: number): Settled {
   return { patch: { ...used, costRemainder: bill.remainder, runSince: null, runUntil: null, etaMs: null }, bill };
 }
 
-/** After the row has taken the patch, in the same commit. */
-export function charge(ctx: Pick<Ctx, "state">, tx: Tx, { bill }: Settled, now: number) {
+/** Call it after the row has taken the patch, in the same commit. */
+export function charge(ctx: Pick<Ctx, "state">, tx: Tx, { bill }: Settlement, now: number) {
   if (!bill) return;
   billing.charge(tx, bill, now);
   endRun(ctx, tx, bill.id);
 }
 
-/** In the time of the run. A run that was never seen counts from its beginning, so as nothing. */
-export const lastSeen = ({ runSince, runUntil }: Pick<JobRow, "runSince" | "runUntil">): number =>
+/** In the time of the run. Without any recorded activity a run counts as nothing. */
+export const lastActive = ({ runSince, runUntil }: Pick<JobRow, "runSince" | "runUntil">): number =>
   Math.max(runSince ?? 0, runUntil ?? 0);
 
-/** For the row: should the server be killed, the run is charged up to here. */
-export const seenNow = (ctx: Timed, { id, runSince }: JobRow): Patch =>
+/** A patch for the row: if the server is killed, the run is charged up to here. */
+export const activeNow = (ctx: Timed, { id, runSince }: JobRow): Patch =>
   runSince === null ? {} : { runUntil: runTime(ctx, id) };

@@ -1,29 +1,28 @@
-/** Who reads a job's log or waits for its state, and is told when there may be more. */
-import type { Ctx } from "../../../context.ts";
-import { oncePer } from "../../../lib/once_per.ts";
-import type { Db } from "../../../platform/db/db.ts";
+import type { Clock } from "../../../platform/clock.ts";
 
-const readersOf = oncePer((_db: Db) => new Map<string, Set<() => void>>());
+const POLL_MS = 1_000; // a change without a signal is noticed this much later
 
-/** The log has more lines, or the job another state. */
-export function changed(ctx: Pick<Ctx, "db">, jobId: string) {
-  for (const tell of readersOf(ctx.db).get(jobId) ?? []) tell();
-}
+/** Wakes readers of a job's log or state when there may be more to read. */
+export class ChangeSignals {
+  readonly #waiting = new Map<string, Set<() => void>>();
 
-const LOOK_AGAIN_MS = 1_000; // a change that nobody tells of costs a second
+  /** Call it when the log has more lines or the row has changed. */
+  notify(jobId: string) {
+    for (const wake of this.#waiting.get(jobId) ?? []) wake();
+  }
 
-/** Resolves at the next change, soon in any case, or when `signal` aborts. */
-export async function nextChange(ctx: Pick<Ctx, "db" | "clock">, jobId: string, signal: AbortSignal): Promise<void> {
-  const readers = readersOf(ctx.db);
-  const mine = readers.get(jobId) ?? new Set();
-  readers.set(jobId, mine);
-  const over = new AbortController();
-  const tell = () => over.abort();
-  mine.add(tell);
-  try {
-    await ctx.clock.sleep(LOOK_AGAIN_MS, AbortSignal.any([signal, over.signal]));
-  } finally {
-    mine.delete(tell);
-    if (mine.size === 0) readers.delete(jobId);
+  /** Resolves at the next change, after a second at the latest, or when `signal` aborts. */
+  async next(clock: Clock, jobId: string, signal: AbortSignal): Promise<void> {
+    const waiting = this.#waiting.get(jobId) ?? new Set();
+    this.#waiting.set(jobId, waiting);
+    const changed = new AbortController();
+    const wake = () => changed.abort();
+    waiting.add(wake);
+    try {
+      await clock.sleep(POLL_MS, AbortSignal.any([signal, changed.signal]));
+    } finally {
+      waiting.delete(wake);
+      if (waiting.size === 0) this.#waiting.delete(jobId);
+    }
   }
 }

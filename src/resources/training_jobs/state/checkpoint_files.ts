@@ -1,49 +1,51 @@
 /**
- * Checkpoints on the disk, which are the truth: a directory that has its name is whole, whether or not its message
- * arrived. Rows follow them before each run; nothing of this job may be running meanwhile.
+ * Checkpoints on the disk. The directories are the truth: one with a checkpoint's name is whole, even if the trainer's
+ * message about it was lost. Rows are aligned with the directories before each run, while nothing of the job runs.
  */
 import { and, eq, isNull } from "drizzle-orm";
 import { z } from "zod";
 import type { Ctx } from "../../../context.ts";
 import { newId } from "../../../lib/ids.ts";
+import { MIB } from "../../../lib/units.ts";
 import { type Tx, write } from "../../../platform/db/db.ts";
 import type { ForeignDir } from "../../../sandbox/files/foreign_dir.ts";
 import { bytesIn, makeDir, namesIn, readText, removeTree, renameTree } from "../../../sandbox/files/trees.ts";
 import { bestOf, headlineOf, superfluous } from "../policy.ts";
 import { type CheckpointRow, type JobRow, trainingCheckpoints, trainingJobs, trainingMetrics } from "../table.ts";
-import { checkpointDir, checkpointPath, placesOf } from "./paths.ts";
+import { checkpointDir, checkpointPath, pathsOf } from "./paths.ts";
 
 const NAME = /^step-(\d{1,12})$/;
 const State = z.looseObject({ step: z.int().min(0) });
-const STATE_BYTES = 64 * 2 ** 20; // far more than the history in it takes
+const STATE_BYTES = 64 * MIB; // far more than its history takes
 
-type Found = { name: string; step: number; sizeBytes: number };
+type CheckpointDir = { name: string; step: number; sizeBytes: number };
 
-/** Oldest first. What has no such name is the rest of a run that was cut off, and goes. */
-async function foundOn(ctx: Ctx, jobId: string): Promise<Found[]> {
-  const dir = placesOf(ctx, jobId).checkpoints;
+/** Oldest first. Directories with other names are left from a run that was cut off, and are removed. */
+async function readDirs(ctx: Ctx, jobId: string): Promise<CheckpointDir[]> {
+  const dir = pathsOf(ctx, jobId).checkpoints;
   makeDir(dir);
-  const found: Found[] = [];
+  const dirs: CheckpointDir[] = [];
   for (const name of await namesIn(dir)) {
     const step = Number(NAME.exec(name)?.[1] ?? Number.NaN);
-    const state = Number.isNaN(step) ? undefined : await stateIn(ctx, dir.below(name), name);
-    if (state?.step === step) found.push({ name, step, sizeBytes: await bytesIn(dir.below(name)) });
+    const state = Number.isNaN(step) ? undefined : await readState(ctx, dir.below(name), name);
+    if (state?.step === step) dirs.push({ name, step, sizeBytes: await bytesIn(dir.below(name)) });
     else await removeTree(dir.below(name));
   }
-  return found.sort((a, b) => a.step - b.step);
+  return dirs.sort((a, b) => a.step - b.step);
 }
 
-async function stateIn(ctx: Ctx, dir: ForeignDir, checkpoint: string): Promise<z.infer<typeof State> | undefined> {
+async function readState(ctx: Ctx, dir: ForeignDir, checkpoint: string): Promise<z.infer<typeof State> | undefined> {
   try {
     const text = await readText(dir, "state.json", STATE_BYTES);
     return text === undefined ? undefined : State.parse(JSON.parse(text));
   } catch (error) {
-    ctx.log.warn("a checkpoint cannot be read and is removed", { checkpoint, error });
+    ctx.log.warn("removing a checkpoint that cannot be read", { checkpoint, error });
     return undefined;
   }
 }
 
-export const keptOf = (tx: Pick<Tx, "select">, jobId: string): CheckpointRow[] =>
+/** Checkpoints whose files exist, oldest first. */
+export const keptCheckpoints = (tx: Pick<Tx, "select">, jobId: string): CheckpointRow[] =>
   tx
     .select()
     .from(trainingCheckpoints)
@@ -51,29 +53,33 @@ export const keptOf = (tx: Pick<Tx, "select">, jobId: string): CheckpointRow[] =
     .orderBy(trainingCheckpoints.step)
     .all();
 
-/** Rows and directories agree afterwards. The newest to go on from, or undefined. */
-export async function align(ctx: Ctx, job: JobRow): Promise<CheckpointRow | undefined> {
-  const found = await foundOn(ctx, job.id);
+/** Makes rows and directories agree. Returns the newest checkpoint. */
+export async function alignCheckpoints(ctx: Ctx, job: JobRow): Promise<CheckpointRow | undefined> {
+  const dirs = await readDirs(ctx, job.id);
   const dropped = new Set(droppedPaths(ctx, job.id));
-  const isDoomed = ({ name }: Found) => dropped.has(checkpointPath(job.id, name));
-  const whole = found.filter((each) => !isDoomed(each));
-  const known = keptOf(ctx.db, job.id);
-  const lost = known.filter((row) => !whole.some(({ step }) => step === row.step));
-  const untold = whole.filter(({ step }) => !known.some((row) => row.step === step));
-  if (lost.length + untold.length > 0) write(ctx.db, (tx) => record(ctx, tx, job, { lost, untold }));
-  for (const { name } of found.filter(isDoomed)) await removeFiles(ctx, checkpointPath(job.id, name));
-  return keptOf(ctx.db, job.id).at(-1);
+  const isDropped = ({ name }: CheckpointDir) => dropped.has(checkpointPath(job.id, name));
+  const whole = dirs.filter((each) => !isDropped(each));
+  const rows = keptCheckpoints(ctx.db, job.id);
+  const lost = rows.filter((row) => !whole.some(({ step }) => step === row.step));
+  const unrecorded = whole.filter(({ step }) => !rows.some((row) => row.step === step));
+  if (lost.length + unrecorded.length > 0) write(ctx.db, (tx) => record(ctx, tx, job, { lost, unrecorded }));
+  for (const { name } of dirs.filter(isDropped)) await removeFiles(ctx, checkpointPath(job.id, name));
+  return keptCheckpoints(ctx.db, job.id).at(-1);
 }
 
-function record(ctx: Ctx, tx: Tx, job: JobRow, { lost, untold }: { lost: CheckpointRow[]; untold: Found[] }) {
+type Differences = { lost: CheckpointRow[]; unrecorded: CheckpointDir[] };
+
+function record(ctx: Ctx, tx: Tx, job: JobRow, { lost, unrecorded }: Differences) {
   const now = ctx.clock.now();
-  for (const row of lost) forget(tx, row, now);
-  for (const { name, step, sizeBytes } of untold)
-    add(tx, job, { step, path: checkpointPath(job.id, name), sizeBytes, metrics: metricsAt(tx, job.id, step) }, now);
+  for (const row of lost) markDeleted(tx, row, now);
+  for (const { name, step, sizeBytes } of unrecorded) {
+    const metrics = metricsAt(tx, job.id, step);
+    addCheckpoint(tx, job, { step, path: checkpointPath(job.id, name), sizeBytes, metrics }, now);
+  }
   chooseBest(tx, job, now);
 }
 
-/** Of checkpoints that were dropped, and whose step was not made anew since. */
+/** Paths of deleted checkpoints, except those that a later run has written again. */
 const droppedPaths = (ctx: Ctx, jobId: string): string[] => {
   const rows = ctx.db.select().from(trainingCheckpoints).where(eq(trainingCheckpoints.jobId, jobId)).all();
   const kept = new Set(rows.filter(({ deletedAt }) => deletedAt === null).map(({ path }) => path));
@@ -87,18 +93,18 @@ const metricsAt = (tx: Tx, jobId: string, step: number): Record<string, number> 
     .where(and(eq(trainingMetrics.jobId, jobId), eq(trainingMetrics.step, step)))
     .get()?.values ?? {};
 
-type Told = Pick<CheckpointRow, "step" | "path" | "sizeBytes" | "metrics">;
+type NewCheckpoint = Pick<CheckpointRow, "step" | "path" | "sizeBytes" | "metrics">;
 
-/** One checkpoint more, and with it perhaps another best. A second word on the same step changes nothing. */
-export function add(tx: Tx, job: JobRow, told: Told, now: number): CheckpointRow | undefined {
+/** Also updates the job's best checkpoint. Undefined if the step already has one. */
+export function addCheckpoint(tx: Tx, job: JobRow, checkpoint: NewCheckpoint, now: number): CheckpointRow | undefined {
   const row = {
     id: newId("ckpt", now),
     jobId: job.id,
     workspaceId: job.workspaceId,
-    value: headlineOf(job.method, told.metrics),
+    value: headlineOf(job.method, checkpoint.metrics),
     createdAt: now,
     deletedAt: null,
-    ...told,
+    ...checkpoint,
   };
   const [added] = tx.insert(trainingCheckpoints).values(row).onConflictDoNothing().returning().all();
   if (added) chooseBest(tx, job, now);
@@ -106,23 +112,23 @@ export function add(tx: Tx, job: JobRow, told: Told, now: number): CheckpointRow
 }
 
 function chooseBest(tx: Tx, job: JobRow, now: number) {
-  const bestCheckpointId = bestOf(job.method, keptOf(tx, job.id))?.id ?? null;
+  const bestCheckpointId = bestOf(job.method, keptCheckpoints(tx, job.id))?.id ?? null;
   tx.update(trainingJobs).set({ bestCheckpointId, updatedAt: now }).where(eq(trainingJobs.id, job.id)).run();
 }
 
-const forget = (tx: Tx, { id }: CheckpointRow, now: number) =>
+const markDeleted = (tx: Tx, { id }: CheckpointRow, now: number) =>
   void tx.update(trainingCheckpoints).set({ deletedAt: now }).where(eq(trainingCheckpoints.id, id)).run();
 
-/** Too many: they stop counting in this commit; their files go after it. */
+/** Marks superfluous checkpoints as deleted and returns them. The caller removes their files after the commit. */
 export function prune(ctx: Ctx, tx: Tx, job: JobRow): CheckpointRow[] {
-  const kept = keptOf(tx, job.id);
+  const kept = keptCheckpoints(tx, job.id);
   const best = bestOf(job.method, kept)?.id ?? null;
-  const gone = superfluous(kept, { last: job.keepLast, best, needed: neededOf(ctx, job.id) });
-  for (const row of gone) forget(tx, row, ctx.clock.now());
-  return gone;
+  const pruned = superfluous(kept, { last: job.keepLast, best, needed: neededOf(ctx, job.id) });
+  for (const row of pruned) markDeleted(tx, row, ctx.clock.now());
+  return pruned;
 }
 
-/** Another job begins from it, or a file is being made of it. */
+/** Checkpoints that another job starts from, or that an export is made of. */
 function neededOf(ctx: Ctx, jobId: string): Set<string> {
   const rows = ctx.db.$client
     .query<{ id: string }, [string, string]>(
@@ -133,7 +139,7 @@ function neededOf(ctx: Ctx, jobId: string): Set<string> {
   return new Set(rows.map(({ id }) => id));
 }
 
-/** Idempotent. Under another name first: half of a checkpoint must never look like one. */
+/** Idempotent. The directory is renamed first: a half-removed one must never look like a checkpoint. */
 export async function removeFiles(ctx: Ctx, path: string): Promise<void> {
   const names = path.split("/");
   const aside = `.gone-${names.at(-1)}-${crypto.randomUUID()}`;

@@ -9,8 +9,7 @@ import { judgeCredit } from "../policy.ts";
 import { reconcile } from "../running/reconcile.ts";
 import * as jobs from "../service.ts";
 import type { JobRow } from "../table.ts";
-import { keptOf } from "./checkpoint_files.ts";
-import { liveOf } from "./live.ts";
+import { keptCheckpoints } from "./checkpoint_files.ts";
 import * as moves from "./moves.ts";
 
 setDefaultTimeout(60_000); // each starts several processes
@@ -28,7 +27,7 @@ const ticking = (on: TrainingApp, what: string, done: () => unknown) =>
     20_000,
   );
 
-test("a job that runs out of credit is paused with its work saved, and goes on when credit comes", async () => {
+test("a job that runs out of credit is paused with its work saved, and resumes when credit is granted", async () => {
   const clock = fakeClock();
   const on = await app({
     clock,
@@ -45,13 +44,13 @@ test("a job that runs out of credit is paused with its work saved, and goes on w
   clock.advance(1_000);
   await reconcile(on.ctx);
   expect(on.row(id)).toMatchObject({ status: "paused", pauseReason: "out of credit" });
-  await ticking(on, "its worker to save and end", () => liveOf(on.ctx.db).runs.size === 1);
+  await ticking(on, "its worker to save and end", () => on.ctx.state.trainingJobs.runCount === 1);
   const paused = on.row(id);
-  expect(keptOf(on.ctx.db, id).map(({ step }) => step)).toEqual([paused.step]);
+  expect(keptCheckpoints(on.ctx.db, id).map(({ step }) => step)).toEqual([paused.step]);
   expect([paused.runSince, paused.costMicros]).toEqual([null, 10_000_000]);
   expect(billing.balanceMicros(on.ctx, on.workspaceA)).toBe(0);
-  const told = on.ctx.db.select().from(events).all();
-  expect(told.find(({ type }) => type === "job.paused")?.data).toMatchObject({ id, reason: "out of credit" });
+  const emitted = on.ctx.db.select().from(events).all();
+  expect(emitted.find(({ type }) => type === "job.paused")?.data).toMatchObject({ id, reason: "out of credit" });
   expect(on.notes(id).find(({ type }) => type === "job.paused")?.message).toContain("out of credit");
   await reconcile(on.ctx);
   expect(on.row(id).status).toBe("paused");
@@ -67,10 +66,10 @@ test("a job that runs out of credit is paused with its work saved, and goes on w
   expect(on.steps(id)).toEqual(Array.from({ length: on.row(id).step }, (_, i) => i + 1));
   jobs.cancel(on.ctx, on.workspaceA, id);
   jobs.cancel(on.ctx, on.workspaceA, free);
-  await ticking(on, "both to be gone", () => liveOf(on.ctx.db).runs.size === 0);
+  await ticking(on, "both to be gone", () => on.ctx.state.trainingJobs.runCount === 0);
 });
 
-test("what is queued without credit is paused before it starts", async () => {
+test("a job that is queued without credit is paused before it starts", async () => {
   const on = await app({ loop: false, flags: { "billing.initial_credit_usd": 0 } });
   const id = on.add({ rateMicros: RATE });
   const free = on.add({ rateMicros: null });
@@ -82,7 +81,7 @@ test("what is queued without credit is paused before it starts", async () => {
   await ticking(on, "it to complete", () => on.row(id).status === "completed");
 });
 
-test("who paused a job resumes it: money does not", () => {
+test("only a caller resumes a job that a caller paused: credit does not", () => {
   const job = (status: JobRow["status"], pauseReason: JobRow["pauseReason"] = null) => ({ status, pauseReason });
   for (const short of ["out of credit", "out of budget"] as const) {
     expect(judgeCredit(job("paused", "by request"), short)).toBe("nothing");
@@ -97,14 +96,14 @@ test("who paused a job resumes it: money does not", () => {
   expect(judgeCredit(job("running"), null)).toBe("nothing");
 });
 
-test("a job that was being cancelled when the server died is charged up to the last that was seen of it", async () => {
+test("a job that was being cancelled when the server died is charged up to its last activity", async () => {
   const clock = fakeClock();
   const on = await app({ clock, loop: false });
   const id = on.add({ rateMicros: RATE, status: "cancelling", runSince: clock.now(), runMs: 0 });
   clock.advance(20_000);
-  moves.seen(on.ctx, on.row(id));
+  moves.recordActivity(on.ctx, on.row(id));
   clock.advance(86_400_000);
-  moves.interrupted(on.ctx);
+  moves.requeueInterrupted(on.ctx);
   expect(on.row(id)).toMatchObject({ status: "cancelled", runMs: 20_000, costMicros: 200_000 });
 });
 
@@ -131,7 +130,7 @@ test("wherever the server is killed, the end of a run is charged once", async ()
   expect(crashes).toBeGreaterThan(2);
 });
 
-test("an end that the row does not take is not charged either", async () => {
+test("an end that the row's status does not allow is not charged", async () => {
   const clock = fakeClock();
   const on = await app({ clock, loop: false });
   const id = on.add({ rateMicros: RATE, status: "paused", pauseReason: "by request", runSince: clock.now() });

@@ -1,6 +1,6 @@
 /**
- * Jobs that cost something go on only while their workspace has credit and their API key has budget: without them they
- * are paused, never ended.
+ * A job that costs something runs only while its workspace has credit and its API key has budget. Without them the job
+ * is paused, never ended.
  */
 
 import type { Ctx } from "../../../context.ts";
@@ -14,7 +14,7 @@ import * as moves from "./moves.ts";
 type Group = budgets.Payer & Pick<JobRow, "status" | "pauseReason">;
 
 const COSTLY = "completed_at IS NULL AND rate_micros > 0";
-/** Groups of jobs that are judged alike: there are few, however many jobs wait. */
+/** Groups of jobs that get the same verdict. There are few groups, however many jobs wait. */
 const groups = prepared((db) =>
   db.$client.prepare<Group, []>(
     `SELECT workspace_id AS workspaceId, api_key_id AS keyId, status, pause_reason AS pauseReason
@@ -29,17 +29,17 @@ const members = prepared((db) =>
   ),
 );
 
-export function keepToCredit(ctx: Ctx) {
-  const known = new Map<string, billing.Shortage | null>();
+export function enforceCredit(ctx: Ctx) {
+  const shortages = new Map<string, billing.Shortage | null>();
   for (const group of groups(ctx.db).all()) {
     const { workspaceId, keyId, status, pauseReason } = group;
     const payer = `${workspaceId} ${keyId}`;
-    const short = known.has(payer) ? (known.get(payer) ?? null) : billing.shortageOf(ctx, group);
-    known.set(payer, short);
-    const verdict = judgeCredit(group, short);
+    const shortage = shortages.has(payer) ? (shortages.get(payer) ?? null) : billing.shortageOf(ctx, group);
+    shortages.set(payer, shortage);
+    const verdict = judgeCredit(group, shortage);
     if (verdict === "nothing") continue;
     for (const { id } of members(ctx.db).all(workspaceId, keyId, status, pauseReason))
-      if (short !== null) moves.pauseForMoney(ctx, id, short);
-      else moves.resumeWithMoney(ctx, id);
+      if (shortage !== null) moves.pauseForCredit(ctx, id, shortage);
+      else moves.resumeFromCredit(ctx, id);
   }
 }

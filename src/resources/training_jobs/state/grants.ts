@@ -1,10 +1,9 @@
-/** The files that a trainer needs for its task: it may reach no others. */
-
+/** The files that a trainer process may reach for its task. */
 import { dirname } from "node:path";
 import type { Ctx } from "../../../context.ts";
 import type { Grants } from "../../../platform/workers/types.ts";
 import type { ExportTask, PreviewTask, TrainPlan, TrainTask } from "../../../workers/protocol_trainer.ts";
-import * as rowFiles from "../../datasets/stream/files.ts";
+import * as datasetFiles from "../../datasets/stream/files.ts";
 
 type Task = TrainTask | PreviewTask | ExportTask;
 
@@ -13,7 +12,7 @@ export function grantsOf(task: Task): Grants {
   const gpu = task.gpus.length > 0;
   if (task.type === "export")
     return { gpu, reads: [task.model_path, task.checkpoint], writes: [dirname(task.out)], updates: [] };
-  const rows = rowsOf(task.plan);
+  const rows = rowFiles(task.plan);
   const from = task.type === "train" ? [task.resume, task.warm_start].filter((path) => path !== null) : [];
   return {
     gpu,
@@ -23,16 +22,16 @@ export function grantsOf(task: Task): Grants {
   };
 }
 
-const rowsOf = ({ rows, eval_rows }: TrainPlan): string[] =>
+const rowFiles = ({ rows, eval_rows }: TrainPlan): string[] =>
   [rows, ...(eval_rows ? [eval_rows] : [])].map(({ path }) => path);
 
 /**
- * Keeps the rows of a task open until the answer is called: while the server has them open, SQLite's two files beside
- * them exist, which the trainer is granted and cannot make.
+ * Keeps the row files of a task open until the returned function is called. While the server has them open, SQLite's
+ * two side files exist. The trainer may use those files but cannot create them.
  */
 export function holdFiles(ctx: Ctx, task: TrainTask | PreviewTask): () => void {
-  const held = rowsOf(task.plan).map((path) => rowFiles.hold(ctx, path));
+  const holds = rowFiles(task.plan).map((path) => datasetFiles.hold(ctx, path));
   return () => {
-    for (const each of held) each?.release();
+    for (const hold of holds) hold?.release();
   };
 }

@@ -1,70 +1,132 @@
-/** What runs now, and what only this process knows of it. It dies with the process; rows and files do not. */
-import type { Ctx } from "../../../context.ts";
-import { oncePer } from "../../../lib/once_per.ts";
-import type { Db } from "../../../platform/db/db.ts";
+/** The live state of training jobs: what only this process knows. It is lost with the process; rows and files stay. */
 import { Semaphore } from "../../../platform/semaphore.ts";
+import { ChangeSignals } from "./change_signals.ts";
 
-/** A process, or a command in a jail, that works for a job. */
+/** A trainer process, or a command in a jail, that works for a job. */
 export type Run = {
   readonly jobId: string;
   readonly workspaceId: string;
-  /** Asks it to write down what it has and to end; it may take its time. Once is enough. */
+  /** Asks the run to save and end. Returns at once; the run may take its time. */
   save: () => void;
   stop: (reason: string) => Promise<unknown>;
-  /** Resolves when it has ended and its end has been dealt with. */
+  /** Resolves when the run has ended and the row has been updated. */
   readonly over: Promise<void>;
-  /** When it was first asked to end. */
+  /** The time of the first request to end. */
   endingAt: number | undefined;
 };
 
-type Live = {
-  readonly runs: Map<string, Run>;
-  /** Memory asked for, no process yet. */
-  readonly launching: Set<string>;
-  /** Jobs that stand in the ledger's queue. */
-  readonly queued: Set<string>;
-  /** Goes through the queue of jobs; one at a time, so that no place is given twice. */
-  filling: Promise<void> | undefined;
-  /** The export that is being made. */
-  exporting: Promise<void> | undefined;
-  /** Logs that are on their way into the storage. */
-  readonly storing: Set<string>;
-};
+const PREVIEWS = 2; // at the same time: each loads a model
+const MAX_WAITING_PREVIEWS = 64;
 
-export const liveOf = oncePer(
-  (_db: Db): Live => ({
-    runs: new Map(),
-    launching: new Set(),
-    queued: new Set(),
-    filling: undefined,
-    exporting: undefined,
-    storing: new Set(),
-  }),
-);
+type Positions = { generation: number; byJob: ReadonlyMap<string, number> };
 
-export const isAtWork = (ctx: Pick<Ctx, "db">, id: string): boolean => {
-  const { runs, launching } = liveOf(ctx.db);
-  return runs.has(id) || launching.has(id);
-};
-
-/** The state of training jobs that lives in this process (`ctx.state.trainingJobs`). */
 export class TrainingJobsState {
-  readonly runs = new Map<string, Run>();
-  /** Jobs that hold memory and have no process yet. */
-  readonly launching = new Set<string>();
-  /** Jobs that wait in the memory ledger's queue. */
-  readonly queued = new Set<string>();
-  /** Set while the queue of jobs is worked through, so that no memory is given twice. */
-  filling: Promise<void> | undefined;
-  exporting: Promise<void> | undefined;
-  /** Jobs whose logs are on their way into the storage. */
-  readonly storing = new Set<string>();
-  /** Jobs whose rows are not written yet: the sweep leaves their files alone. */
-  readonly admitting = new Set<string>();
-  /** Job → functions to call when its log or its status has changed. */
-  readonly readers = new Map<string, Set<() => void>>();
-  /** Positions in the queue, valid until this process writes again. */
-  positions: { generation: number; of: ReadonlyMap<string, number> } | undefined;
-  /** Dry runs at the same time: each loads a model. */
-  readonly previews = new Semaphore({ permits: 2, maxWaiting: 64 });
+  readonly #runs = new Map<string, Run>();
+  readonly #launching = new Set<string>();
+  readonly #awaitingMemory = new Set<string>();
+  readonly #admitting = new Set<string>();
+  readonly #storingLogs = new Set<string>();
+  #filling: Promise<void> | undefined;
+  #exporting: Promise<void> | undefined;
+  #positions: Positions | undefined;
+
+  readonly changes = new ChangeSignals();
+  /** Permits for dry runs. */
+  readonly previews = new Semaphore({ permits: PREVIEWS, maxWaiting: MAX_WAITING_PREVIEWS });
+
+  addRun(run: Run) {
+    this.#runs.set(run.jobId, run);
+  }
+
+  removeRun(jobId: string) {
+    this.#runs.delete(jobId);
+  }
+
+  run(jobId: string): Run | undefined {
+    return this.#runs.get(jobId);
+  }
+
+  runs(): Run[] {
+    return [...this.#runs.values()];
+  }
+
+  get runCount(): number {
+    return this.#runs.size;
+  }
+
+  /** The job has a process, or is about to get one. */
+  isActive(jobId: string): boolean {
+    return this.#runs.has(jobId) || this.#launching.has(jobId);
+  }
+
+  /** Counts the job as active while `work` gets memory and a process for it. */
+  async launching(jobId: string, work: () => Promise<void>): Promise<void> {
+    this.#launching.add(jobId);
+    try {
+      await work();
+    } finally {
+      this.#launching.delete(jobId);
+    }
+  }
+
+  /** Jobs that wait in the queue of the GPU ledger. */
+  jobsAwaitingMemory(): string[] {
+    return [...this.#awaitingMemory];
+  }
+
+  setAwaitingMemory(jobId: string, isAwaiting: boolean) {
+    if (isAwaiting) this.#awaitingMemory.add(jobId);
+    else this.#awaitingMemory.delete(jobId);
+  }
+
+  /** A job without a row yet. The sweep leaves its pinned datasets and its files alone. */
+  isAdmitting(jobId: string): boolean {
+    return this.#admitting.has(jobId);
+  }
+
+  async admitting<T>(jobId: string, work: () => Promise<T>): Promise<T> {
+    this.#admitting.add(jobId);
+    try {
+      return await work();
+    } finally {
+      this.#admitting.delete(jobId);
+    }
+  }
+
+  /** Does nothing while the log of this job is already being stored. */
+  async storingLog(jobId: string, work: () => Promise<void>): Promise<void> {
+    if (this.#storingLogs.has(jobId)) return;
+    this.#storingLogs.add(jobId);
+    try {
+      await work();
+    } finally {
+      this.#storingLogs.delete(jobId);
+    }
+  }
+
+  /** Only one pass over the queue at a time, so that no permit is given twice. A second call joins the first pass. */
+  fillOnce(work: () => Promise<void>): Promise<void> {
+    this.#filling ??= work().finally(() => {
+      this.#filling = undefined;
+    });
+    return this.#filling;
+  }
+
+  get isExporting(): boolean {
+    return this.#exporting !== undefined;
+  }
+
+  /** Exports run one at a time: call it only while `isExporting` is false. */
+  startExport(work: Promise<void>): Promise<void> {
+    this.#exporting = work.finally(() => {
+      this.#exporting = undefined;
+    });
+    return this.#exporting;
+  }
+
+  /** Queue positions, computed again only after this process has written to the database. */
+  positions(generation: number, compute: () => ReadonlyMap<string, number>): ReadonlyMap<string, number> {
+    if (this.#positions?.generation !== generation) this.#positions = { generation, byJob: compute() };
+    return this.#positions.byJob;
+  }
 }

@@ -1,5 +1,4 @@
-/** Every change of a job's state that is not a caller's, with its note and its cost in the same commit. */
-
+/** Every change of a job's status that no caller asked for. The note and the charge are in the same commit. */
 import { and, eq, gt, inArray, isNotNull } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import { transition } from "../../../events/lifecycle.ts";
@@ -8,10 +7,8 @@ import type { TrainSample } from "../../../workers/protocol_trainer.ts";
 import { beginRun, runTime } from "../../billing/run_time.ts";
 import type { Shortage } from "../../billing/service.ts";
 import * as snapshots from "../../datasets/stream/snapshots.ts";
-import * as energy from "../../energy/service.ts";
 import { type Action, machine } from "../machine.ts";
 import { isShortage, judgeEnd, type RunEnd, type Verdict } from "../policy.ts";
-import * as jobs from "../service.ts";
 import {
   type CheckpointRow,
   type JobError,
@@ -20,58 +17,51 @@ import {
   trainingMetrics,
   trainingSamples,
 } from "../table.ts";
-import { charge, lastSeen, type Patch, type Settled, seenNow, settle, settleUnseen } from "./account.ts";
-import { changed } from "./change_signals.ts";
+import { activeNow, charge, lastActive, type Patch, type Settlement, settle, settleLost } from "./account.ts";
 import { type Note, note } from "./notes.ts";
+import { currentJob } from "./rows.ts";
 
-export const current = (db: Ctx["db"] | Tx, id: string): JobRow | undefined => jobs.current({ db }, id);
+/** `settlement`: for a move that ends a run. */
+type Move = { patch?: Patch; settlement?: Settlement; note: Note };
 
-/** `settled`: the run that ends with it. */
-type Move = { patch?: Patch; settled?: Settled; note: Note };
-
-/** One move. Undefined: the row was elsewhere, and nothing happened. */
+/** Undefined if the row's status does not allow the action; then nothing has changed. */
 function move(ctx: Ctx, tx: Tx, job: Pick<JobRow, "id">, action: Action, how: Move): JobRow | undefined {
   const now = ctx.clock.now();
-  const row = transition(tx, machine, action, { id: job.id, now }, { ...how.settled?.patch, ...how.patch });
+  const row = transition(tx, machine, action, { id: job.id, now }, { ...how.settlement?.patch, ...how.patch });
   if (!row) return undefined;
-  if (how.settled) charge(ctx, tx, how.settled, now);
+  if (how.settlement) charge(ctx, tx, how.settlement, now);
   note(tx, row, now, how.note);
   if (row.completedAt !== null) snapshots.unpin(tx, row.id);
-  afterCommit(tx, () => changed(ctx, row.id));
+  afterCommit(tx, () => ctx.state.trainingJobs.changes.notify(row.id));
   return row;
 }
 
-/** In the ledger's queue, or behind others: why. */
-export function waits(ctx: Ctx, job: JobRow, queueReason: string | null) {
+export function setQueueReason(ctx: Ctx, job: JobRow, queueReason: string | null) {
   if (job.queueReason === queueReason) return;
   write(ctx.db, (tx) => tx.update(trainingJobs).set({ queueReason }).where(eq(trainingJobs.id, job.id)).run());
 }
 
 /**
- * Memory is there and the run begins, from `checkpoint` or from the start. What was told of later steps is forgotten in
- * the same commit: it comes again.
+ * Starts a run that has its memory, from `checkpoint` or from the beginning. Metrics and samples of later steps are
+ * deleted in the same commit, because the run reports those steps again.
  */
-export function place(ctx: Ctx, job: JobRow, checkpoint: CheckpointRow | undefined): JobRow | undefined {
+export function provision(ctx: Ctx, job: JobRow, checkpoint: CheckpointRow | undefined): JobRow | undefined {
   const now = ctx.clock.now();
   const step = checkpoint?.step ?? 0;
   return write(ctx.db, (tx) => {
-    const words = step === 0 ? "It is being prepared" : `It is being prepared, to go on after step ${step}`;
-    const gpu = { type: job.gpuType, count: job.gpuCount };
+    const message = step === 0 ? "Provisioning" : `Provisioning; resuming after step ${step}`;
     const patch = {
-      gpu,
+      gpu: { type: job.gpuType, count: job.gpuCount },
       queueReason: null,
       runSince: now,
       step,
       latestMetrics: checkpoint?.metrics ?? {},
       etaMs: null,
     };
-    const row = move(ctx, tx, job, "place", {
-      patch,
-      note: { level: "info", type: "job.provisioning", message: words },
-    });
+    const row = move(ctx, tx, job, "provision", { patch, note: { level: "info", type: "job.provisioning", message } });
     if (!row) return undefined;
     beginRun(ctx, job.id);
-    afterCommit(tx, () => ctx.wake("energy.sample")); // a short run is measured too
+    afterCommit(tx, () => ctx.wake("energy.sample")); // a run of a few seconds is measured too
     tx.delete(trainingMetrics)
       .where(and(eq(trainingMetrics.jobId, job.id), gt(trainingMetrics.step, step)))
       .run();
@@ -82,15 +72,15 @@ export function place(ctx: Ctx, job: JobRow, checkpoint: CheckpointRow | undefin
   });
 }
 
-type Begun = { device: string; memoryBytes: number; totalSteps?: number };
+type Start = { device: string; memoryBytes: number; totalSteps?: number };
 
-/** The first step begins. */
-export function begin(ctx: Ctx, id: string, { device, memoryBytes, totalSteps }: Begun): JobRow | undefined {
+/** The first step of a run begins. */
+export function markRunning(ctx: Ctx, id: string, { device, memoryBytes, totalSteps }: Start): JobRow | undefined {
   return write(ctx.db, (tx) => {
-    const job = current(tx, id);
+    const job = currentJob(tx, id);
     if (!job) return undefined;
     const patch = { startedAt: job.startedAt ?? ctx.clock.now(), totalSteps: totalSteps ?? job.totalSteps };
-    const message = job.step === 0 ? `It runs on ${device}` : `It goes on after step ${job.step} on ${device}`;
+    const message = job.step === 0 ? `Running on ${device}` : `Running on ${device}; resumed after step ${job.step}`;
     const data = { device, memory_bytes: memoryBytes, step: job.step };
     return move(ctx, tx, job, "run", { patch, note: { level: "info", type: "job.running", message, data } });
   });
@@ -98,140 +88,139 @@ export function begin(ctx: Ctx, id: string, { device, memoryBytes, totalSteps }:
 
 export const complete = (ctx: Ctx, tx: Tx, job: JobRow): JobRow | undefined =>
   move(ctx, tx, job, "complete", {
-    settled: settle(ctx, job),
+    settlement: settle(ctx, job),
     patch: { completedAt: ctx.clock.now(), etaMs: 0, error: null },
-    note: { level: "info", type: "job.completed", message: "It is complete" },
+    note: { level: "info", type: "job.completed", message: "Completed" },
   });
 
-/** `sample`: a completion that shows it. */
+/** `sample`: a completion that shows the cause. */
 export function fail(ctx: Ctx, id: string, error: JobError, sample?: TrainSample | null): JobRow | undefined {
   const now = ctx.clock.now();
   return write(ctx.db, (tx) => {
-    const job = current(tx, id);
+    const job = currentJob(tx, id);
     if (!job) return undefined;
     const patch = { error, completedAt: now, queueReason: null, etaMs: null };
     const data = { code: error.code, param: error.param, ...(sample ? { sample } : {}) };
     return move(ctx, tx, job, "fail", {
       patch,
-      settled: settle(ctx, job),
+      settlement: settle(ctx, job),
       note: { level: "error", type: "job.failed", message: error.message, data },
     });
   });
 }
 
-/** Cancelled for good: its worker, if there was one, is gone. */
-export function drop(ctx: Ctx, id: string, settleRun = (job: JobRow) => settle(ctx, job)): JobRow | undefined {
+/** Call it when the worker of a cancelled job has ended. */
+export function finishCancel(ctx: Ctx, id: string, settleRun = (job: JobRow) => settle(ctx, job)): JobRow | undefined {
   const now = ctx.clock.now();
   return write(ctx.db, (tx) => {
-    const job = current(tx, id);
+    const job = currentJob(tx, id);
     if (!job) return undefined;
     const patch = { completedAt: now, queueReason: null, etaMs: null };
     return move(ctx, tx, job, "drop", {
       patch,
-      settled: settleRun(job),
-      note: { level: "info", type: "job.cancelled", message: "It was cancelled" },
+      settlement: settleRun(job),
+      note: { level: "info", type: "job.cancelled", message: "Cancelled" },
     });
   });
 }
 
 const SHORTAGES: Record<Shortage, string> = {
   "out of credit":
-    "Paused: the workspace is out of credit. It goes on from its newest checkpoint once credit is granted",
+    "Paused: the workspace is out of credit. The job resumes from its newest checkpoint when credit is granted",
   "out of budget":
-    "Paused: the API key that started it has spent its monthly budget. It goes on from its newest checkpoint next month, or when it is resumed with another key",
+    "Paused: the API key that pays for this job has spent its monthly budget. The job resumes from its newest checkpoint next month; resume it with another key to go on now",
 };
 
-/** Its payer is out of money: its worker saves and ends, and it goes on when there is money again. */
-export function pauseForMoney(ctx: Ctx, id: string, short: Shortage): JobRow | undefined {
-  const patch: Patch = { pauseReason: short, queueReason: null, etaMs: null };
-  const message = SHORTAGES[short];
+/** The worker saves and ends. `enforceCredit` resumes the job when its payer can pay again. */
+export function pauseForCredit(ctx: Ctx, id: string, shortage: Shortage): JobRow | undefined {
+  const patch: Patch = { pauseReason: shortage, queueReason: null, etaMs: null };
+  const message = SHORTAGES[shortage];
   return write<JobRow | undefined>(ctx.db, (tx) =>
     move(ctx, tx, { id }, "pause", { patch, note: { level: "warn", type: "job.paused", message } }),
   );
 }
 
 /**
- * The workspace may keep no more checkpoints: the worker saves once more and ends, so that nothing learned is lost. It
- * goes on when it is resumed, which takes room.
+ * The workspace may keep no more checkpoints. The worker saves once more and ends, so that no progress is lost. Only a
+ * caller resumes the job, because room must be made first.
  */
 export function pauseForStorage(ctx: Ctx, id: string, why: string): JobRow | undefined {
   const patch: Patch = { pauseReason: "out of storage", queueReason: null, etaMs: null };
-  const message = `Paused: ${why}. Delete checkpoints, exports or finished jobs and resume it, or have the setting raised`;
+  const message = `Paused: ${why}. Delete checkpoints, exports or finished jobs, or ask for a higher limit; then resume the job`;
   return write<JobRow | undefined>(ctx.db, (tx) =>
     move(ctx, tx, { id }, "pause", { patch, note: { level: "warn", type: "job.paused", message } }),
   );
 }
 
-/** There is credit, or budget, again. */
-export function resumeWithMoney(ctx: Ctx, id: string): JobRow | undefined {
+/** Does nothing for a job that was paused for another reason. */
+export function resumeFromCredit(ctx: Ctx, id: string): JobRow | undefined {
   const patch: Patch = { ...REQUEUED, queuedAt: ctx.clock.now() };
-  const message = "There is credit again: it goes on from its newest checkpoint";
+  const message = "Credit is available again; resuming from the newest checkpoint";
   return write<JobRow | undefined>(ctx.db, (tx) =>
-    isShortage(current(tx, id)?.pauseReason)
+    isShortage(currentJob(tx, id)?.pauseReason)
       ? move(ctx, tx, { id }, "requeue", { patch, note: { level: "info", type: "job.requeued", message } })
       : undefined,
   );
 }
 
-/** Of a job that was paused. */
 const REQUEUED = { pauseReason: null, queueReason: null, crashes: 0, notBefore: 0 } satisfies Patch;
 
-/** The end of a run, all but completion, which has work to do first. Says what was decided. */
+/** Applies the verdict on a run that has ended, and returns it. "complete" is left to the caller: files come first. */
 export function conclude(ctx: Ctx, id: string, end: RunEnd): Verdict["next"] {
   const now = ctx.clock.now();
   return write<Verdict["next"]>(ctx.db, (tx) => {
-    const job = current(tx, id);
+    const job = currentJob(tx, id);
     if (!job) return "nothing";
     const verdict = judgeEnd(job, end, { crashLimit: ctx.config.training.crash_limit, now });
     if (verdict.next === "fail") fail(ctx, id, verdict.error, verdict.sample);
-    else if (verdict.next === "drop") drop(ctx, id);
+    else if (verdict.next === "drop") finishCancel(ctx, id);
     else if (verdict.next === "requeue")
       move(ctx, tx, job, "requeue", {
         patch: verdict.patch,
-        settled: settle(ctx, job),
+        settlement: settle(ctx, job),
         note: { level: verdict.level, type: "job.requeued", message: capitalized(verdict.why) },
       });
-    else if (verdict.next === "nothing") leaveRun(ctx, tx, job, settle(ctx, job));
+    else if (verdict.next === "nothing") closeRun(ctx, tx, job, settle(ctx, job));
     return verdict.next;
   });
 }
 
-/** The row stays where it is; its run is over. */
-function leaveRun(ctx: Ctx, tx: Tx, job: JobRow, settled: Settled) {
-  if (!settled.bill) return;
-  tx.update(trainingJobs).set(settled.patch).where(eq(trainingJobs.id, job.id)).run();
-  charge(ctx, tx, settled, ctx.clock.now());
+/** Ends the run in the row without a change of status. */
+function closeRun(ctx: Ctx, tx: Tx, job: JobRow, settlement: Settlement) {
+  if (!settlement.bill) return;
+  tx.update(trainingJobs).set(settlement.patch).where(eq(trainingJobs.id, job.id)).run();
+  charge(ctx, tx, settlement, ctx.clock.now());
 }
 
-const SEEN_EVERY_MS = 15_000;
+const ACTIVITY_EVERY_MS = 15_000;
 
-/** It is at work: should the server be killed, the run is charged up to here at least. */
-export function seen(ctx: Ctx, job: JobRow) {
-  if (job.runSince === null || runTime(ctx, job.id) - lastSeen(job) < SEEN_EVERY_MS) return;
-  const going = and(eq(trainingJobs.id, job.id), isNotNull(trainingJobs.runSince));
-  write(ctx.db, (tx) => tx.update(trainingJobs).set(seenNow(ctx, job)).where(going).run());
+/** If the server is killed, the run is charged at least up to here. */
+export function recordActivity(ctx: Ctx, job: JobRow) {
+  if (job.runSince === null || runTime(ctx, job.id) - lastActive(job) < ACTIVITY_EVERY_MS) return;
+  const isOpen = and(eq(trainingJobs.id, job.id), isNotNull(trainingJobs.runSince));
+  write(ctx.db, (tx) => tx.update(trainingJobs).set(activeNow(ctx, job)).where(isOpen).run());
 }
 
-/** The server closes under a run: the row stays as it is, and the next start takes it up again. */
+/** The server stops during a run. The status stays, so that the next server starts the job again. */
 export const suspend = (ctx: Ctx, id: string) =>
   write(ctx.db, (tx) => {
-    const job = current(tx, id);
-    if (job) leaveRun(ctx, tx, job, settle(ctx, job));
+    const job = currentJob(tx, id);
+    if (job) closeRun(ctx, tx, job, settle(ctx, job));
   });
 
-/** Once, at the start: no run outlived the server before. How long the runs took is known up to their last sign. */
-export function interrupted(ctx: Ctx) {
+/** Call it once, at the start: no run outlives its server. Lost runs are charged up to their last activity. */
+export function requeueInterrupted(ctx: Ctx) {
   const lost = inArray(trainingJobs.status, ["provisioning", "running", "cancelling"]);
   for (const job of ctx.db.select().from(trainingJobs).where(lost).all())
     write(ctx.db, (tx) => {
-      if (job.status === "cancelling") return void drop(ctx, job.id, settleUnseen);
-      const message = "The server was restarted: it goes on from its newest checkpoint";
-      const settled = settleUnseen(job);
+      if (job.status === "cancelling") return void finishCancel(ctx, job.id, settleLost);
+      const message = "The server restarted; resuming from the newest checkpoint";
+      const settlement = settleLost(job);
       const note: Note = { level: "warn", type: "job.requeued", message };
-      return void move(ctx, tx, job, "requeue", { patch: { notBefore: 0 }, settled, note });
+      return void move(ctx, tx, job, "requeue", { patch: { notBefore: 0 }, settlement, note });
     });
   for (const job of ctx.db.select().from(trainingJobs).where(isNotNull(trainingJobs.runSince)).all())
-    write(ctx.db, (tx) => leaveRun(ctx, tx, job, settleUnseen(job))); // paused, its worker still at it
+    write(ctx.db, (tx) => closeRun(ctx, tx, job, settleLost(job))); // paused while its worker was still saving
 }
 
 const capitalized = (text: string) => text.charAt(0).toUpperCase() + text.slice(1);

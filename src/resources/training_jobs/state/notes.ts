@@ -9,7 +9,10 @@ export type Note = {
   data?: Record<string, unknown>;
 };
 
-/** What happened to a job, for people: `GET /v1/training_jobs/{id}/events`. In the commit of what it tells. */
+/**
+ * Adds a line to the job's history, which people read at `GET /v1/training_jobs/{id}/events`. It belongs to the commit
+ * of the change that it describes.
+ */
 export function note(tx: Tx, job: Pick<JobRow, "id" | "workspaceId">, now: number, { data = {}, ...rest }: Note) {
   const row = { id: newId("evt", now), jobId: job.id, workspaceId: job.workspaceId, data, createdAt: now, ...rest };
   tx.insert(trainingEvents).values(row).run();

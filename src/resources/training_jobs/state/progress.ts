@@ -1,69 +1,67 @@
-/** What a run tells of its progress, written down: each message is one commit, and coming twice changes nothing. */
+/** Records what a run reports. Each message is one commit, and a message that comes twice changes nothing. */
 import { and, eq } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import { afterCommit, type Tx, write } from "../../../platform/db/db.ts";
 import type { FromTrainer } from "../../../workers/protocol_trainer.ts";
 import { lacksRoom } from "../../storage_usage/service.ts";
 import { type JobRow, trainingJobs, trainingMetrics, trainingSamples } from "../table.ts";
-import { seenNow } from "./account.ts";
-import { changed } from "./change_signals.ts";
-import { add, prune, removeFiles } from "./checkpoint_files.ts";
-import { current, pauseForStorage } from "./moves.ts";
+import { activeNow } from "./account.ts";
+import { addCheckpoint, prune, removeFiles } from "./checkpoint_files.ts";
+import { pauseForStorage } from "./moves.ts";
 import { note } from "./notes.ts";
 import { checkpointPath } from "./paths.ts";
+import { currentJob, isFinished } from "./rows.ts";
 
-type Step = Extract<FromTrainer, { type: "step" }>;
-type Checkpoint = Extract<FromTrainer, { type: "checkpoint" }>;
+type StepReport = Extract<FromTrainer, { type: "step" }>;
+type CheckpointReport = Extract<FromTrainer, { type: "checkpoint" }>;
 
-const LIVE: readonly JobRow["status"][] = ["provisioning", "running", "paused", "cancelling", "queued"];
-
-/** One that has ended stays as it is, whatever its worker still says. */
-const living = (tx: Tx, id: string): JobRow | undefined => {
-  const job = current(tx, id);
-  return job && LIVE.includes(job.status) ? job : undefined;
+/** A finished job stays as it is, whatever its worker still reports. */
+const unfinished = (tx: Tx, id: string): JobRow | undefined => {
+  const job = currentJob(tx, id);
+  return job && !isFinished(job) ? job : undefined;
 };
 
-export function step(ctx: Ctx, id: string, told: Step) {
+export function recordStep(ctx: Ctx, id: string, report: StepReport) {
   const now = ctx.clock.now();
   write(ctx.db, (tx) => {
-    const job = living(tx, id);
+    const job = unfinished(tx, id);
     if (!job) return;
-    const point = { epoch: told.epoch, time: now, values: told.values };
+    const point = { epoch: report.epoch, time: now, values: report.values };
     tx.insert(trainingMetrics)
-      .values({ jobId: id, step: told.step, ...point })
+      .values({ jobId: id, step: report.step, ...point })
       .onConflictDoUpdate({ target: [trainingMetrics.jobId, trainingMetrics.step], set: point })
       .run();
-    keepSamples(tx, id, told);
-    const etaMs = told.eta_ms === null ? null : Math.round(told.eta_ms);
+    replaceSamples(tx, id, report);
+    const etaMs = report.eta_ms === null ? null : Math.round(report.eta_ms);
     tx.update(trainingJobs)
-      .set({ step: told.step, latestMetrics: told.values, etaMs, updatedAt: now, ...seenNow(ctx, job) })
+      .set({ step: report.step, latestMetrics: report.values, etaMs, updatedAt: now, ...activeNow(ctx, job) })
       .where(eq(trainingJobs.id, id))
       .run();
-    for (const { type, message } of told.alarms)
-      note(tx, job, now, { level: "warn", type, message, data: { step: told.step } });
-    afterCommit(tx, () => changed(ctx, id));
+    for (const { type, message } of report.alarms)
+      note(tx, job, now, { level: "warn", type, message, data: { step: report.step } });
+    afterCommit(tx, () => ctx.state.trainingJobs.changes.notify(id));
   });
 }
 
-function keepSamples(tx: Tx, jobId: string, told: Step) {
+function replaceSamples(tx: Tx, jobId: string, { step, samples }: StepReport) {
   tx.delete(trainingSamples)
-    .where(and(eq(trainingSamples.jobId, jobId), eq(trainingSamples.step, told.step)))
+    .where(and(eq(trainingSamples.jobId, jobId), eq(trainingSamples.step, step)))
     .run();
-  for (const [number, { sub_rewards: subRewards, ...sample }] of told.samples.entries())
+  for (const [number, { sub_rewards: subRewards, ...sample }] of samples.entries())
     tx.insert(trainingSamples)
-      .values({ jobId, step: told.step, number, ...sample, prompt: sample.prompt ?? null, subRewards })
+      .values({ jobId, step, number, ...sample, prompt: sample.prompt ?? null, subRewards })
       .run();
 }
 
-/** Returns once files that are superfluous now are gone. */
-export async function checkpoint(ctx: Ctx, id: string, told: Checkpoint): Promise<void> {
+/** Resolves when the files of pruned checkpoints are removed. */
+export async function recordCheckpoint(ctx: Ctx, id: string, report: CheckpointReport): Promise<void> {
   const now = ctx.clock.now();
-  const name = told.path.split("/").at(-1) ?? "";
-  const gone = write(ctx.db, (tx) => {
-    const job = living(tx, id);
+  const name = report.path.split("/").at(-1) ?? "";
+  const pruned = write(ctx.db, (tx) => {
+    const job = unfinished(tx, id);
     if (!job) return [];
-    const { step, size_bytes: sizeBytes, metrics } = told;
-    const added = add(tx, job, { step, path: checkpointPath(id, name), sizeBytes, metrics }, now);
+    const { step, size_bytes: sizeBytes, metrics } = report;
+    const added = addCheckpoint(tx, job, { step, path: checkpointPath(id, name), sizeBytes, metrics }, now);
     if (!added) return [];
     const data = { checkpoint_id: added.id, step, size_bytes: sizeBytes };
     note(tx, job, now, { level: "info", type: "checkpoint", message: `Checkpoint after step ${step}`, data });
@@ -72,5 +70,5 @@ export async function checkpoint(ctx: Ctx, id: string, told: Checkpoint): Promis
     if (full !== undefined && step < job.totalSteps) pauseForStorage(ctx, id, full);
     return superfluous;
   });
-  for (const { path } of gone) await removeFiles(ctx, path);
+  for (const { path } of pruned) await removeFiles(ctx, path);
 }

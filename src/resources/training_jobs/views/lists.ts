@@ -1,4 +1,4 @@
-/** Lists of what a job leaves behind. */
+/** Lists of a job's events, checkpoints and samples. */
 import { and, asc, eq, gt, isNull, max } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import { type PageQuery, page } from "../../../http/answer/pagination.ts";
@@ -9,7 +9,7 @@ import { presentCheckpoint, presentEvent, presentSample, type SamplesQuery } fro
 export const events = (ctx: Ctx, job: JobRow, query: PageQuery) =>
   page(ctx.db, trainingEvents, eq(trainingEvents.jobId, job.id), query, presentEvent);
 
-/** Those whose files are there. */
+/** Checkpoints whose files exist. */
 export const checkpoints = (ctx: Ctx, job: JobRow, query: PageQuery) =>
   page(
     ctx.db,
@@ -21,10 +21,10 @@ export const checkpoints = (ctx: Ctx, job: JobRow, query: PageQuery) =>
 
 const ID = /^(\d{1,9})-(\d{1,9})$/;
 
-/** Of one step, in the order in which they were told. */
-export function samples(ctx: Ctx, job: JobRow, { step: asked, limit, after }: SamplesQuery) {
+/** Samples of one step, in the order of the trainer. Without `step`: of the latest step, or of the cursor's step. */
+export function samples(ctx: Ctx, job: JobRow, { step: requested, limit, after }: SamplesQuery) {
   const [, cursorStep, cursorNumber] = ID.exec(after ?? "") ?? [];
-  const step = asked ?? (cursorStep === undefined ? latestStep(ctx, job) : Number(cursorStep)); // the page's own
+  const step = requested ?? (cursorStep === undefined ? latestStep(ctx, job) : Number(cursorStep));
   const ofStep = and(eq(trainingSamples.jobId, job.id), eq(trainingSamples.step, step));
   const number = Number(cursorNumber);
   if (after !== undefined) {

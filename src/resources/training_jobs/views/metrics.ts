@@ -1,4 +1,4 @@
-/** A job's metrics over its steps, thinned so that spikes survive. */
+/** A job's metrics over its steps, thinned in a way that keeps spikes. */
 import { and, asc, eq, gt, lte } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import { isoTime } from "../../../lib/time.ts";
@@ -6,37 +6,37 @@ import { type MetricPoint, thin } from "../../../lib/training/metrics.ts";
 import { type JobRow, trainingMetrics as table } from "../table.ts";
 import type { JobMetrics, MetricsQuery } from "./schema.ts";
 
-const BITE = 1_000; // rows at once; others have their turn in between
+const BATCH = 1_000; // rows read at once; other requests run in between
 
-type Read = Omit<JobMetrics, "object" | "job_id">;
+type Points = Omit<JobMetrics, "object" | "job_id">;
 
-export async function read(ctx: Ctx, job: JobRow, query: MetricsQuery): Promise<Read> {
-  const wanted = query.keys === undefined ? undefined : new Set(query.keys.split(",").map((key) => key.trim()));
+export async function read(ctx: Ctx, job: JobRow, query: MetricsQuery): Promise<Points> {
+  const keys = query.keys === undefined ? undefined : new Set(query.keys.split(",").map((key) => key.trim()));
   const points: MetricPoint[] = [];
-  const seen = new Set<string>();
+  const present = new Set<string>();
   for (let after = (query.from_step ?? 0) - 1; ; ) {
-    const rows = bite(ctx, job.id, after, query.to_step);
+    const rows = readBatch(ctx, job.id, after, query.to_step);
     for (const { step, epoch, time, values } of rows) {
-      const kept = wanted ? Object.entries(values).filter(([key]) => wanted.has(key)) : Object.entries(values);
-      for (const [key] of kept) seen.add(key);
+      const kept = keys ? Object.entries(values).filter(([key]) => keys.has(key)) : Object.entries(values);
+      for (const [key] of kept) present.add(key);
       points.push({ step, epoch, time: isoTime(time), values: Object.fromEntries(kept) });
     }
     const last = rows.at(-1);
-    if (!last || rows.length < BITE) break;
+    if (!last || rows.length < BATCH) break;
     after = last.step;
     await new Promise(setImmediate);
   }
   const { points: data, sampled } = thin(points, query.max_points);
-  return { keys: [...seen].sort(), total_points: points.length, sampled, data };
+  return { keys: [...present].sort(), total_points: points.length, sampled, data };
 }
 
-function bite(ctx: Ctx, jobId: string, after: number, upTo: number | undefined) {
+function readBatch(ctx: Ctx, jobId: string, after: number, upTo: number | undefined) {
   return ctx.db
     .select()
     .from(table)
     .where(and(eq(table.jobId, jobId), gt(table.step, after), upTo === undefined ? undefined : lte(table.step, upTo)))
     .orderBy(asc(table.step))
-    .limit(BITE)
+    .limit(BATCH)
     .all();
 }
 
@@ -44,7 +44,7 @@ export async function show(ctx: Ctx, job: JobRow, query: MetricsQuery): Promise<
   return { object: "training_job.metrics", job_id: job.id, ...(await read(ctx, job, query)) };
 }
 
-/** A column for each key; a value that was left out is empty. */
+/** One column for each key; a missing value is an empty cell. */
 export async function csv(ctx: Ctx, job: JobRow, query: MetricsQuery): Promise<Response> {
   const { keys, data } = await read(ctx, job, query);
   const lines = data.map(({ step, epoch, time, values }) => [

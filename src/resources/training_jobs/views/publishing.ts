@@ -1,8 +1,8 @@
 import { eq, sql } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import { prepared, type Tx, write } from "../../../platform/db/db.ts";
-import { mustGet } from "../service.ts";
 import { note } from "../state/notes.ts";
+import { mustGet } from "../state/rows.ts";
 import { type JobRow, trainingJobs } from "../table.ts";
 
 const at = prepared((db) =>
@@ -13,14 +13,14 @@ const at = prepared((db) =>
     .prepare(),
 );
 
-/** The first millisecond from now on that no published job has: a list that goes on behind an instant loses none. */
+/** The first free millisecond from now on. Times are unique, so a page that starts at a time skips no job. */
 export function publishingTime(tx: Tx, now: number): number {
   let time = now;
   while (at(tx).get({ at: time })) time++;
   return time;
 }
 
-/** Whether it is shown to everybody. */
+/** Anyone can see a published job, without a key. */
 export function setPublished(ctx: Ctx, workspaceId: string, id: string, publish: boolean): JobRow {
   const before = mustGet(ctx, workspaceId, id);
   if (before.publish === publish) return before;

@@ -1,4 +1,4 @@
-/** What a job leaves behind, as it is shown: events, metrics, samples, checkpoints. */
+/** Shapes of a job's events, metrics, samples and checkpoints. */
 import { z } from "zod";
 import { PageQuery } from "../../../http/answer/pagination.ts";
 import { DateTime, later } from "../../../lib/schema.ts";
@@ -46,16 +46,16 @@ export const presentEvent = (row: JobEventRow): z.infer<typeof JobEvent> => ({
 
 const step = z.coerce.number().int().min(0).max(1e9);
 export const MetricsQuery = z.object({
-  keys: z.string().max(10_000).optional().describe("Names, with commas between them; default: all"),
+  keys: z.string().max(10_000).optional().describe("Names, separated by commas. Default: all"),
   from_step: step.optional(),
-  to_step: step.optional().describe("This one included"),
+  to_step: step.optional().describe("Inclusive"),
   max_points: z.coerce
     .number()
     .int()
     .min(1)
     .max(100_000)
     .default(1000)
-    .describe("Of each key; where there are more, the least and the greatest of neighbours stay"),
+    .describe("Points for each key. If there are more, the lowest and highest of neighbouring points are kept"),
   format: z.enum(["json", "csv"]).default("json"),
 });
 export type MetricsQuery = z.infer<typeof MetricsQuery>;
@@ -66,8 +66,8 @@ export const JobMetrics = later(() =>
       object: z.literal("training_job.metrics"),
       job_id: z.string(),
       keys: z.array(z.string()),
-      total_points: z.int().describe("Steps there are, before any was left out"),
-      sampled: z.boolean().describe("Some were left out"),
+      total_points: z.int().describe("Steps before thinning"),
+      sampled: z.boolean().describe("True if points were left out"),
       data: z.array(
         z.object({ step: z.int(), epoch: z.number(), time: DateTime, values: z.record(z.string(), z.number()) }),
       ),
@@ -77,7 +77,7 @@ export const JobMetrics = later(() =>
 export type JobMetrics = z.infer<typeof JobMetrics>;
 
 export const SamplesQuery = PageQuery.extend({
-  step: step.optional().describe("Default: the latest that has samples"),
+  step: step.optional().describe("Default: the latest step with samples"),
 });
 export type SamplesQuery = z.infer<typeof SamplesQuery>;
 
@@ -85,18 +85,18 @@ export const JobSample = later(() =>
   z
     .object({
       object: z.literal("training_job.sample"),
-      id: z.string().describe("Within the job: step, then number"),
+      id: z.string().describe("Step and number, unique within the job"),
       job_id: z.string(),
       step: z.int(),
       number: z.int(),
-      prompt: z.unknown().describe("A text or chat messages, as in the row"),
+      prompt: z.unknown().describe("A text or chat messages, like in the dataset row"),
       completion: z.string(),
       reward: z.number().nullable(),
       sub_rewards: z.record(z.string(), z.number().nullable()),
       advantage: z.number().nullable(),
       tokens: z.int(),
       truncated: z.boolean(),
-      error: z.string().nullable().describe("Why it has no reward"),
+      error: z.string().nullable().describe("Why the completion has no reward"),
     })
     .meta({ id: "TrainingJobSample" }),
 );

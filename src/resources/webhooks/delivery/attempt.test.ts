@@ -17,8 +17,8 @@ import { DialError } from "../../../platform/network/address.ts";
 import { type Dial, guardedDial } from "../../../platform/network/http_client.ts";
 import { rotate } from "../rotation.ts";
 import { openSecrets, sealSecrets } from "../sealing.ts";
-import { type Parcel, tryOnce } from "./attempt.ts";
-import { endpointById } from "./due.ts";
+import * as endpoints from "../service.ts";
+import { type Attempt, attempt } from "./attempt.ts";
 
 const never = new AbortController().signal;
 const clock = fakeClock(Date.now());
@@ -33,14 +33,14 @@ function open(dial: Dial, url = "https://hooks.example/x") {
   const rig = openRig({ dir, clock, dial });
   rigs.push({ rig, dir });
   const { id, secret } = addEndpoint(rig.ctx, { url });
-  const parcel = (more: Partial<Parcel> = {}): Parcel => ({
-    endpoint: endpointById(rig.ctx.db, { id })!,
+  const request = (more: Partial<Attempt> = {}): Attempt => ({
+    endpoint: endpoints.find(rig.ctx, id)!,
     eventId: "evt_01",
     body: Buffer.from('{"id":"evt_01"}'),
     warm: false,
     ...more,
   });
-  return { ctx: rig.ctx, secret, parcel };
+  return { ctx: rig.ctx, secret, request };
 }
 
 type Asked = Parameters<Dial>[1];
@@ -56,22 +56,22 @@ const headersOf = ({ headers }: Asked) => new Headers(headers);
 
 test("one attempt has ten seconds for everything, and 64 KiB of answer", async () => {
   const { asked, dial } = recording();
-  const { ctx, parcel } = open(dial);
-  await tryOnce(ctx, parcel(), never);
+  const { ctx, request } = open(dial);
+  await attempt(ctx, request(), never);
   expect(asked).toMatchObject([{ method: "POST", timeoutMs: 10_000, maxResponseBytes: 65_536, keepAlive: true }]);
 });
 
 test("during a rotation it is signed with both secrets, afterwards with the new one", async () => {
   const { asked, dial } = recording();
-  const { ctx, secret: old, parcel } = open(dial);
-  const { endpoint } = parcel();
+  const { ctx, secret: old, request } = open(dial);
+  const { endpoint } = request();
   const fresh = mintSecret();
   const rotated = rotate(openSecrets(ctx, endpoint), fresh, { nowMs: clock.now(), graceMs: 60_000 });
   const changed = { ...endpoint, secrets: sealSecrets(ctx, endpoint.id, rotated) };
   const accepted = async (secret: string) => {
-    await tryOnce(ctx, parcel({ endpoint: changed }), never);
+    await attempt(ctx, request({ endpoint: changed }), never);
     const nowSeconds = Math.floor(clock.now() / 1000);
-    const delivered = { headers: headersOf(asked.at(-1)!), body: parcel().body! };
+    const delivered = { headers: headersOf(asked.at(-1)!), body: request().body! };
     return verify(delivered, { secrets: [secret], nowSeconds }).valid;
   };
   expect([await accepted(old), await accepted(fresh)]).toEqual([true, true]);
@@ -83,8 +83,8 @@ describe("a failure", () => {
   test.each(["timeout", "address_refused", "unresolved", "connection", "tls"] as const)(
     "of kind %s is told as such",
     async (code) => {
-      const { ctx, parcel } = open(() => Promise.reject(new DialError(code, "because")));
-      const tried = await tryOnce(ctx, parcel(), never);
+      const { ctx, request } = open(() => Promise.reject(new DialError(code, "because")));
+      const tried = await attempt(ctx, request(), never);
       expect(tried).toMatchObject({
         errorCode: code,
         errorMessage: "because",
@@ -94,10 +94,10 @@ describe("a failure", () => {
   );
 
   test("that nobody expected is one all the same, without its words", async () => {
-    const { ctx, parcel } = open(() => Promise.reject(new Error("hunter2")));
-    expect(await tryOnce(ctx, parcel(), never)).toMatchObject({ errorCode: "internal", outcome: { answered: false } });
-    const lost = await tryOnce(ctx, parcel({ body: undefined }), never);
-    expect(lost.errorMessage).toBe("It could not be sent");
+    const { ctx, request } = open(() => Promise.reject(new Error("hunter2")));
+    expect(await attempt(ctx, request(), never)).toMatchObject({ errorCode: "internal", outcome: { answered: false } });
+    const lost = await attempt(ctx, request({ body: undefined }), never);
+    expect(lost.errorMessage).toBe("The server could not send the request; its log has the details");
   });
 });
 
@@ -123,10 +123,10 @@ async function startResetting() {
 
 test("a connection that was closed while idle is not the receiver's failure, a new one that is closed is", async () => {
   const resetting = await startResetting();
-  const { ctx, parcel } = open(guardedDial(LOCAL), resetting.url);
+  const { ctx, request } = open(guardedDial(LOCAL), resetting.url);
   const codes = [];
   for (const warm of [false, true, false, false])
-    codes.push((await tryOnce(ctx, parcel({ warm }), never)).responseCode);
+    codes.push((await attempt(ctx, request({ warm }), never)).responseCode);
   expect(codes).toEqual([200, 200, 200, null]);
   resetting.stop();
 });
@@ -134,10 +134,10 @@ test("a connection that was closed while idle is not the receiver's failure, a n
 test("the reference library takes it, and refuses a changed byte, an old time, a wrong secret", async () => {
   const receiver = startTlsReceiver();
   try {
-    const { ctx, secret, parcel } = open(guardedDial(LOCAL), `${receiver.url}/hook`);
+    const { ctx, secret, request } = open(guardedDial(LOCAL), `${receiver.url}/hook`);
     const sentAt = async (ms: number) => {
       clock.advance(ms - clock.now());
-      await tryOnce(ctx, parcel(), never);
+      await attempt(ctx, request(), never);
       const { headers, body } = receiver.got.at(-1)!;
       return { headers: headers.toJSON(), body };
     };

@@ -13,17 +13,17 @@ const TIMEOUT_MS = 10_000;
 const READ_BYTES = 65_536;
 const KEPT_BYTES = 1_024;
 
-export type Parcel = {
+export type Attempt = {
   endpoint: Pick<EndpointRow, "id" | "url" | "secrets" | "scheme">;
   eventId: string;
-  /** Undefined: it is lost, and the attempt fails. */
+  /** Undefined: the body is lost, and the attempt fails. */
   body: Uint8Array<ArrayBuffer> | undefined;
   /** The last answer came over a connection that may still be open. */
   warm: boolean;
 };
 
-/** What came of it, as the row of an attempt and the judge need it. */
-export type Tried = {
+/** The columns of the attempt's row, and the outcome for `judge`. */
+export type AttemptResult = {
   attemptedAt: number;
   endedAt: number;
   outcome: Outcome;
@@ -33,12 +33,12 @@ export type Tried = {
   errorMessage: string | null;
 };
 
-/** One signed request and its whole answer. Throws only what `signal` was aborted with. */
-export async function tryOnce(ctx: Ctx, parcel: Parcel, signal: AbortSignal): Promise<Tried> {
+/** Sends one signed request and reads its whole answer. Throws only what `signal` was aborted with. */
+export async function attempt(ctx: Ctx, request: Attempt, signal: AbortSignal): Promise<AttemptResult> {
   const attemptedAt = ctx.clock.now();
   const none = { responseCode: null, responseBody: null, errorCode: null, errorMessage: null };
   try {
-    const { status, headers, body } = await send(ctx, parcel, attemptedAt, signal);
+    const { status, headers, body } = await send(ctx, request, attemptedAt, signal);
     const endedAt = ctx.clock.now();
     const retryAfterMs = parseRetryAfter(headers.get("retry-after"), endedAt);
     const outcome: Outcome = { answered: true, status, retryAfterMs };
@@ -51,15 +51,16 @@ export async function tryOnce(ctx: Ctx, parcel: Parcel, signal: AbortSignal): Pr
       const outcome: Outcome = { answered: false, error: code };
       return { ...none, attemptedAt, endedAt, outcome, errorCode: code, errorMessage: message };
     }
-    // A row that cannot be sent must not be tried without end, nor hold up its siblings.
-    ctx.log.error("a webhook could not be sent", { endpoint: parcel.endpoint.id, event: parcel.eventId, error });
+    // The failure counts as an attempt: a row that cannot be sent must not be retried for ever.
+    ctx.log.error("a webhook could not be sent", { endpoint: request.endpoint.id, event: request.eventId, error });
     const outcome: Outcome = { answered: false, error: "connection" };
-    return { ...none, attemptedAt, endedAt, outcome, errorCode: "internal", errorMessage: "It could not be sent" };
+    const errorMessage = "The server could not send the request; its log has the details";
+    return { ...none, attemptedAt, endedAt, outcome, errorCode: "internal", errorMessage };
   }
 }
 
-async function send(ctx: Ctx, parcel: Parcel, now: number, signal: AbortSignal): Promise<GuardedResponse> {
-  const { endpoint, eventId, body } = parcel;
+async function send(ctx: Ctx, attempt: Attempt, now: number, signal: AbortSignal): Promise<GuardedResponse> {
+  const { endpoint, eventId, body } = attempt;
   if (body === undefined) throw new Error(`The body of ${eventId} is missing`);
   const secrets = signingSecrets(openSecrets(ctx, endpoint), now);
   const message = { id: eventId, timestampSeconds: Math.floor(now / 1000), body };
@@ -70,7 +71,7 @@ async function send(ctx: Ctx, parcel: Parcel, now: number, signal: AbortSignal):
     return await ctx.dial(endpoint.url, { ...request, timeoutMs: TIMEOUT_MS, keepAlive: true });
   } catch (error) {
     const leftMs = Math.floor(TIMEOUT_MS - (performance.now() - begun));
-    if (!parcel.warm || !wasClosed(error) || signal.aborted || leftMs < 1) throw error;
+    if (!attempt.warm || !wasClosed(error) || signal.aborted || leftMs < 1) throw error;
     return await ctx.dial(endpoint.url, { ...request, timeoutMs: leftMs }); // the receiver had closed an idle connection
   }
 }
@@ -79,7 +80,7 @@ const CLOSED = new Set(["ECONNRESET", "EPIPE", "ConnectionClosed"]);
 const wasClosed = (error: unknown) =>
   error instanceof DialError && error.code === "connection" && CLOSED.has(errorCode(error.cause) ?? "");
 
-/** The receiver's words, for a person to read; bytes that are no text show as such. */
+/** The beginning of the answer, for a person to read. Bytes that are not UTF-8 become U+FFFD. */
 const excerpt = (body: Uint8Array): string | null =>
   body.length === 0 ? null : decoder.decode(body.subarray(0, KEPT_BYTES));
 const decoder = new TextDecoder();

@@ -1,100 +1,99 @@
 /**
- * The delivery loop. A row is the queue: it is due until its end is written down, and what is under way only this
- * process knows, so a crash at any line costs at most a repetition, which receivers drop by its id. A tick starts what
- * may start and does not wait for it: a receiver that hangs holds one place of its own and nothing else.
+ * The delivery loop. The rows are the queue: a delivery is due until its result is written. Only this process knows what
+ * is under way, so a crash at any line costs at most a repetition, which receivers drop by its id. A tick starts what
+ * may start and does not wait for it: a receiver that hangs holds permits of its own and nothing else.
  */
 import type { Ctx } from "../../../context.ts";
 import { systemClock } from "../../../platform/clock.ts";
-import { type Db, durable, generationOf, isDirty, shareSnapshot } from "../../../platform/db/db.ts";
-import { tryOnce } from "./attempt.ts";
+import { shareSnapshot } from "../../../platform/db/snapshot.ts";
+import * as endpoints from "../service.ts";
+import { attempt } from "./attempt.ts";
 import { cancelRest } from "./cancel.ts";
-import { laneOf, readLanes } from "./due.ts";
-import { type Facts, parcelOf, type Sealed } from "./facts.ts";
-import { chooseStarts, paceAfter } from "./fairness.ts";
-import { land } from "./land.ts";
-import { type Lane, type Live, liveOf, type Next } from "./live.ts";
+import { type DueDelivery, type DueRead, expireOverdue, readDue, scanEndpoints } from "./due.ts";
+import { type AttemptFacts, type DeliveryFacts, readAttempt } from "./facts.ts";
+import { chooseStarts, type Pace } from "./fairness.ts";
+import { record } from "./record.ts";
 import { dueAction, type Trigger } from "./verdict.ts";
 
-const SWEEP_MS = 1_000;
-const CHEAP_MS = 2; // a look that costs more is followed by a rest of four times its length
-const TROUBLE_MS = 30_000; // between attempts whose ends cannot be written down
+const PAUSE_MS = 30_000; // between attempts whose results cannot be written
 
 export async function deliver(ctx: Ctx, signal: AbortSignal): Promise<void> {
-  const live = liveOf(ctx.db);
-  for (let ms = restOf(live); ms > 0 && !signal.aborted; ms = restOf(live)) await systemClock.sleep(ms, signal);
-  if (signal.aborted) return;
-  if (Math.abs(ctx.clock.now() - live.sweptAt) >= SWEEP_MS) {
-    live.sweptAt = ctx.clock.now();
-    await cancelRest(ctx);
-  }
+  const state = ctx.state.webhooks;
+  if (state.isPaused(ctx.clock)) return;
+  if (state.takeSweep(ctx.clock)) await cancelRest(ctx);
   const begun = performance.now();
   shareSnapshot(ctx.db);
-  const look = readLanes(ctx.db, live, ctx.clock.now());
-  const { chosen, turn } = chooseStarts(look.lanes, live.turn, live.limits);
+  const { queues, isPartial } = nextQueues(ctx);
+  const { chosen, turn } = chooseStarts(queues, state.turn, state.limits);
   const costMs = performance.now() - begun;
-  if (costMs > CHEAP_MS) live.restUntil = Math.max(live.restUntil, begun + 5 * costMs);
-  if (look.isCut) ctx.wake("webhooks.deliver");
-  if (chosen.length === 0) return;
-  live.turn = turn;
-  await settle(ctx.db, live);
-  if (signal.aborted) return;
-  shareSnapshot(ctx.db);
-  for (const next of chosen) start(ctx, live, next);
-}
-
-/** Nothing is sent that a power cut could take back. The ends of attempts need not be waited for: they are made again. */
-async function settle(db: Db, live: Live): Promise<void> {
-  const written = generationOf(db) - live.landed;
-  if (written === live.flushed) return;
-  if (isDirty(db)) await durable(db);
-  live.flushed = written;
-}
-
-const restOf = ({ restUntil }: Live) => restUntil - performance.now();
-
-/** The rows are read again: much may have happened since they were found. */
-function start(ctx: Ctx, live: Live, { id, endpointId }: Next) {
-  const now = ctx.clock.now();
-  const lane = laneOf(ctx.db, live, endpointId);
-  const place = lane.ahead.findIndex((next) => next.id === id);
-  if (place >= 0) lane.ahead.splice(place, 1);
-  const parcel = parcelOf(ctx.db, id);
-  const trigger = parcel && triggerOf(parcel, now);
-  if (!trigger) {
-    lane.ahead = []; // so much has changed since that they are read again
-    if (lane.readIn !== live.looks) ctx.wake("webhooks.deliver");
-    return;
+  if (isPartial) ctx.wake("webhooks.deliver");
+  if (chosen.length > 0) {
+    state.turn = turn;
+    await state.flushGuard.flush(ctx.db);
+    if (signal.aborted) return;
+    shareSnapshot(ctx.db);
+    for (const delivery of chosen) start(ctx, delivery);
   }
-  lane.running.set(id, now);
-  const flight = fly(ctx, live, { parcel, lane, trigger }).finally(() => {
-    lane.running.delete(id);
-    live.flights.delete(flight);
-    ctx.wake("webhooks.deliver");
-  });
-  live.flights.add(flight);
+  await rest(costMs, signal);
 }
 
-function triggerOf({ delivery, endpoint, trigger, resendAt }: Facts, now: number): Trigger | undefined {
+/** `isPartial`: there is more to scan or to expire. */
+function nextQueues(ctx: Ctx): Pick<DueRead, "queues"> & { isPartial: boolean } {
+  const { db } = ctx;
+  const state = ctx.state.webhooks;
+  const now = ctx.clock.now();
+  const { endpointIds, last } = scanEndpoints(db, state.scannedTo, now);
+  state.scannedTo = last;
+  const failuresOf = (id: string) => endpoints.find(ctx, id)?.consecutiveFailures ?? 0;
+  const active = state.activeEndpoints(endpointIds, failuresOf, now);
+  const read = () => readDue(db, active, state.turn, state.limits, now);
+  let { queues, overdue } = read();
+  if (overdue.length > 0) {
+    expireOverdue(db, overdue, now);
+    ({ queues, overdue } = read());
+  }
+  return { queues, isPartial: last !== "" || overdue.length > 0 };
+}
+
+const CHEAP_MS = 2;
+
+/** A tick over very many endpoints is followed by a rest of four times its length: requests get their turn. */
+export async function rest(costMs: number, signal: AbortSignal): Promise<void> {
+  if (costMs > CHEAP_MS) await systemClock.sleep(4 * costMs, signal);
+}
+
+/** The rows are read again: they may have changed while the flush ran. */
+function start(ctx: Ctx, delivery: DueDelivery) {
+  const now = ctx.clock.now();
+  const facts = readAttempt(ctx.db, delivery.id);
+  const trigger = facts && triggerOf(facts, now);
+  const wake = () => ctx.wake("webhooks.deliver");
+  if (!trigger) return wake(); // others may start in its place
+  ctx.state.webhooks.run(delivery, now, (signal, pace) => attemptOnce(ctx, facts, { trigger, pace, signal }), wake);
+}
+
+function triggerOf({ delivery, endpoint, trigger, resendAt }: DeliveryFacts, now: number): Trigger | undefined {
   if (resendAt !== null && resendAt <= now) return endpoint.status === "enabled" ? "manual" : undefined;
   return dueAction(delivery, endpoint, now) === "attempt" ? trigger : undefined;
 }
 
-type Flight = { parcel: Facts & Sealed; lane: Lane; trigger: Trigger };
+type How = { trigger: Trigger; pace: Pace; signal: AbortSignal };
 
-async function fly(ctx: Ctx, live: Live, { parcel, lane, trigger }: Flight): Promise<void> {
-  const { signal } = live.closing;
-  const { delivery, endpointId, eventId, url, secrets, scheme } = parcel;
+/** Makes one attempt and writes its result. Undefined: there is no result. */
+async function attemptOnce(ctx: Ctx, facts: AttemptFacts, { trigger, pace, signal }: How) {
+  const { delivery, endpointId, eventId, url, secrets, scheme, body } = facts;
   try {
     const endpoint = { id: endpointId, url, secrets, scheme };
-    const warm = lane.pace.standing === "quick";
-    const tried = await tryOnce(ctx, { endpoint, eventId, body: parcel.body ?? undefined, warm }, signal);
-    await land(ctx, { id: delivery.id, trigger, tried });
-    const succeeded = tried.responseCode !== null && tried.responseCode >= 200 && tried.responseCode < 300;
-    const durationMs = tried.endedAt - tried.attemptedAt;
-    lane.pace = paceAfter(lane.pace, { succeeded, durationMs }, live.limits);
+    const warm = pace.speed === "quick";
+    const result = await attempt(ctx, { endpoint, eventId, body: body ?? undefined, warm }, signal);
+    await record(ctx, { deliveryId: delivery.id, trigger, result });
+    const { responseCode, attemptedAt, endedAt } = result;
+    const succeeded = responseCode !== null && responseCode >= 200 && responseCode < 300;
+    return { succeeded, durationMs: endedAt - attemptedAt };
   } catch (error) {
-    if (signal.aborted) return; // it leaves no trace, and is made again
-    live.restUntil = performance.now() + TROUBLE_MS;
-    ctx.log.error("the end of a webhook could not be written down", { delivery: delivery.id, error });
+    if (signal.aborted) return undefined; // it leaves no trace, and is made again
+    ctx.state.webhooks.pause(ctx.clock, PAUSE_MS);
+    ctx.log.error("the result of a webhook attempt could not be written", { delivery: delivery.id, error });
+    return undefined;
   }
 }

@@ -1,154 +1,112 @@
+/** Reads which endpoints have deliveries that are due, and which deliveries these are. Only `expireOverdue` writes. */
 import { eq, sql } from "drizzle-orm";
 import { transition } from "../../../events/lifecycle.ts";
 import { type Db, prepared, write } from "../../../platform/db/db.ts";
 import { preparedRow } from "../../../platform/db/row.ts";
 import { deliveryMachine } from "../machine.ts";
-import { webhookDeliveries, webhookEndpoints } from "../table.ts";
+import { webhookDeliveries } from "../table.ts";
 import { EXPIRED } from "./enqueue.ts";
-import { type Lane as FairLane, firstPace, roomOf } from "./fairness.ts";
-import { type Lane, type Live, type Next, paceNow } from "./live.ts";
+import { type EndpointQueue, type Limits, roomOf, type Turn, turnsOf } from "./fairness.ts";
+import type { ActiveEndpoint } from "./live.ts";
 
-export const deliveryById = preparedRow(webhookDeliveries, eq(webhookDeliveries.id, sql.placeholder("id")));
-export const endpointById = preparedRow(webhookEndpoints, eq(webhookEndpoints.id, sql.placeholder("id")));
+const deliveryById = preparedRow(webhookDeliveries, eq(webhookDeliveries.id, sql.placeholder("id")));
 
-type Waiting = { endpoint_id: string; next_at: number };
-type Due = { id: string; expires_at: number; resend_at: number | null };
+type OldestWaiting = { endpoint_id: string; next_at: number };
+type WaitingRow = { id: string; expires_at: number; resend_at: number | null };
+export type DueDelivery = { id: string; endpointId: string };
 
-/** One step of the index per endpoint, however many deliveries wait for it. */
-const nextWaiting = prepared((db) =>
-  db.$client.prepare<Waiting, [string]>(
+/** One step of the index for each endpoint, however many deliveries wait for it. */
+const nextEndpoint = prepared((db) =>
+  db.$client.prepare<OldestWaiting, [string]>(
     `SELECT endpoint_id, next_at FROM webhook_deliveries
      WHERE next_at IS NOT NULL AND endpoint_id > ? ORDER BY endpoint_id, next_at LIMIT 1`,
   ),
 );
+/** Nothing is due at an endpoint that is not enabled: `cancelRest` cancels what waits there. */
 const oldestDue = prepared((db) =>
-  db.$client.prepare<Due, [string, number, number]>(
+  db.$client.prepare<WaitingRow, [string, number, number]>(
     `SELECT id, expires_at, resend_at FROM webhook_deliveries
-     WHERE endpoint_id = ? AND next_at <= ? ORDER BY next_at LIMIT ?`,
+     WHERE endpoint_id = ?1 AND next_at <= ?2
+       AND EXISTS (SELECT 1 FROM webhook_endpoints WHERE id = ?1 AND status = 'enabled')
+     ORDER BY next_at LIMIT ?3`,
   ),
 );
 
-const EXPIRED_ROWS = 200; // in one look: the rest comes with the next one
-const AHEAD_WINDOWS = 2; // so many more than may start are read, or every start would read a whole window again
-const LOOK_LANES = 1_000; // at a time, a few milliseconds: the next look goes on behind them
+const SCANNED_ENDPOINTS = 1_000; // a few milliseconds; the next tick goes on behind them
 
-export type Look = {
-  lanes: FairLane<Next>[];
-  /** There is more, for the next look. To be asked once the starts are chosen. */
-  readonly isCut: boolean;
+/** `last`: where the next scan goes on; empty once all endpoints were scanned. */
+export type Scan = { endpointIds: string[]; last: string };
+
+/** The endpoints after `after`, in the order of ids, that have a delivery due. */
+export function scanEndpoints(db: Db, after: string, now: number): Scan {
+  const next = nextEndpoint(db);
+  const endpointIds: string[] = [];
+  let row = next.get(after);
+  for (let scanned = 0; row && scanned < SCANNED_ENDPOINTS; scanned++) {
+    if (row.next_at <= now) endpointIds.push(row.endpoint_id);
+    after = row.endpoint_id;
+    row = next.get(after);
+  }
+  return { endpointIds, last: row ? after : "" };
+}
+
+export type DueRead = {
+  /** All of the given endpoints. `due` holds rows only where a start is possible. */
+  queues: EndpointQueue<DueDelivery>[];
+  /** Endpoints with deliveries that have expired. */
+  overdue: ActiveEndpoint[];
 };
 
-/** The endpoints with something due or under way. What is due is read of those whose turn comes, no more than may start. */
-export function readLanes(db: Db, live: Live, now: number): Look {
-  const found = new Map<string, FairLane<Next>>();
-  live.looks++;
-  const waiting = someWaiting(db, live.lookedTo);
-  let isExpiring = false;
-  const spare = { rows: EXPIRED_ROWS };
-  const read = (endpointId: string, lane: Lane) => {
-    const { due, hasMore } = dueOf(db, { endpointId, lane, now, live, spare });
-    isExpiring ||= hasMore;
-    return due;
-  };
-  for (const { endpoint_id: endpointId, next_at } of waiting) {
-    if (next_at > now) continue;
-    const lane = laneOf(db, live, endpointId);
-    found.set(
-      endpointId,
-      fairLane(endpointId, lane, now, () => read(endpointId, lane)),
-    );
-  }
-  for (const [endpointId, lane] of live.lanes)
-    if (lane.running.size > 0 && !found.has(endpointId))
-      found.set(
-        endpointId,
-        fairLane(endpointId, lane, now, () => []),
+/** Reads the due deliveries of the endpoints whose turn comes: no more rows than may start. */
+export function readDue(
+  db: Db,
+  endpoints: readonly ActiveEndpoint[],
+  turn: Turn,
+  limits: Limits,
+  now: number,
+): DueRead {
+  const rows = new Map<ActiveEndpoint, readonly DueDelivery[]>();
+  const overdue: ActiveEndpoint[] = [];
+  for (const { permits, endpoints: inTurn } of turnsOf(endpoints, turn, limits)) {
+    const share = Math.ceil((2 * permits) / inTurn.length); // twice a fair share: others may have less to send
+    let left = permits; // each endpoint that is read uses one at least
+    for (const endpoint of inTurn) {
+      if (left === 0) break;
+      const found = waitingOf(db, endpoint, now, Math.min(share, roomOf(endpoint, limits)));
+      const due = found.filter((row) => !hasExpired(row, now));
+      if (due.length < found.length) overdue.push(endpoint);
+      if (due.length > 0) left--;
+      rows.set(
+        endpoint,
+        due.map(({ id }) => ({ id, endpointId: endpoint.endpointId })),
       );
-  const isFull = waiting.length >= LOOK_LANES;
-  live.lookedTo = isFull ? (waiting.at(-1)?.endpoint_id ?? "") : "";
-  return {
-    lanes: [...found.values()],
-    get isCut() {
-      return isFull || isExpiring;
-    },
-  };
-}
-
-function fairLane(endpointId: string, lane: Lane, now: number, read: () => readonly Next[]): FairLane<Next> {
-  let due: readonly Next[] | undefined;
-  return {
-    endpointId,
-    pace: paceNow(lane, now),
-    running: lane.running.size,
-    get due() {
-      due ??= read();
-      return due;
-    },
-  };
-}
-
-/** Behind `after` in the order of their ids. */
-function someWaiting(db: Db, after: string): Waiting[] {
-  const next = nextWaiting(db);
-  const found: Waiting[] = [];
-  for (let at = next.get(after); at && found.length < LOOK_LANES; at = next.get(at.endpoint_id)) found.push(at);
-  return found;
-}
-
-export function laneOf(db: Db, { lanes }: Live, endpointId: string): Lane {
-  const known = lanes.get(endpointId);
-  if (known) return known;
-  const lane: Lane = {
-    pace: firstPace(endpointById(db, { id: endpointId })?.consecutiveFailures ?? 0),
-    running: new Map(),
-    ahead: [],
-    readIn: 0,
-  };
-  lanes.set(endpointId, lane);
-  return lane;
-}
-
-/** `spare`: so many may still be ended for having expired, of all lanes. */
-type Where = { endpointId: string; lane: Lane; now: number; live: Live; spare: { rows: number } };
-
-/** `hasMore`: of those that have expired. */
-function dueOf(db: Db, where: Where): { due: readonly Next[]; hasMore: boolean } {
-  const { lane, now, live } = where;
-  const pace = paceNow(lane, now);
-  const room = roomOf({ pace, running: lane.running.size }, live.limits);
-  const hasMore = lane.ahead.length < room && readAhead(db, where, room + AHEAD_WINDOWS * pace.window);
-  return { due: lane.ahead.slice(0, room), hasMore };
-}
-
-function readAhead(db: Db, where: Where, rows: number): boolean {
-  const { endpointId, lane, now, live } = where;
-  const read = () =>
-    oldestDue(db)
-      .all(endpointId, now, rows + lane.running.size)
-      .filter(({ id }) => !lane.running.has(id));
-  let due = read();
-  if (where.spare.rows > 0 && due.some((each) => hasExpired(each, now))) {
-    expireSome(db, where);
-    due = read();
-  }
-  const living = due.filter((each) => !hasExpired(each, now));
-  lane.ahead = living.map(({ id }) => ({ id, endpointId }));
-  lane.readIn = live.looks;
-  return living.length < due.length;
-}
-
-/** Those that nobody acknowledged in time need no place and no turn. */
-function expireSome(db: Db, { endpointId, lane, now, spare }: Where) {
-  const oldest = oldestDue(db).all(endpointId, now, spare.rows);
-  write(db, (tx) => {
-    for (const each of oldest) {
-      if (!hasExpired(each, now) || lane.running.has(each.id)) continue;
-      spare.rows--;
-      const lastError = deliveryById(tx, { id: each.id })?.lastError ?? EXPIRED;
-      transition(tx, deliveryMachine, "exhaust", { id: each.id, now }, { dueAt: null, lastError });
     }
+  }
+  return { queues: endpoints.map((endpoint) => ({ ...endpoint, due: rows.get(endpoint) ?? [] })), overdue };
+}
+
+/** Rows of attempts under way are still due in the database. */
+const waitingOf = (db: Db, { endpointId, deliveries, running }: ActiveEndpoint, now: number, most: number) =>
+  oldestDue(db)
+    .all(endpointId, now, most + running)
+    .filter(({ id }) => !deliveries.has(id))
+    .slice(0, most);
+
+const EXPIRED_ROWS = 200; // in one tick
+
+/** Ends deliveries that were not acknowledged in time. They need neither a permit nor a turn. */
+export function expireOverdue(db: Db, endpoints: readonly ActiveEndpoint[], now: number): void {
+  let left = EXPIRED_ROWS;
+  write(db, (tx) => {
+    for (const endpoint of endpoints)
+      for (const row of left > 0 ? waitingOf(tx, endpoint, now, left) : []) {
+        if (!hasExpired(row, now)) continue;
+        left--;
+        const lastError = deliveryById(tx, { id: row.id })?.lastError ?? EXPIRED;
+        transition(tx, deliveryMachine, "exhaust", { id: row.id, now }, { dueAt: null, lastError });
+      }
   });
 }
 
-/** One that is wanted by hand may still be sent. */
-const hasExpired = ({ expires_at, resend_at }: Due, now: number) => resend_at === null && expires_at <= now;
+/** A delivery that is resent by hand may be sent after its expiry. */
+const hasExpired = ({ expires_at, resend_at }: WaitingRow, now: number) => resend_at === null && expires_at <= now;

@@ -3,9 +3,9 @@ import { randomFor, SEED, sweep } from "../../../../test/sweep.ts";
 import { openRandom } from "../../../lib/random.ts";
 import {
   chooseStarts,
+  type EndpointQueue,
   FIRST_TURN,
   firstPace,
-  type Lane,
   type Limits,
   type Pace,
   paceAfter,
@@ -14,8 +14,8 @@ import {
   type Turn,
 } from "./fairness.ts";
 
-const QUICK: Pace = { window: 4, standing: "quick" };
-const lane = (endpointId: string, due: string[], more: Partial<Lane<string>> = {}): Lane<string> => ({
+const QUICK: Pace = { window: 4, speed: "quick" };
+const lane = (endpointId: string, due: string[], more: Partial<EndpointQueue<string>> = {}): EndpointQueue<string> => ({
   endpointId,
   pace: QUICK,
   running: 0,
@@ -23,7 +23,8 @@ const lane = (endpointId: string, due: string[], more: Partial<Lane<string>> = {
   ...more,
 });
 const limits: Limits = { perEndpoint: 4, quick: 6, fresh: 2, slow: 2, total: 12 };
-const choose = (lanes: Lane<string>[], turn = FIRST_TURN) => chooseStarts(lanes, turn, limits).chosen.join(" ");
+const choose = (lanes: EndpointQueue<string>[], turn = FIRST_TURN) =>
+  chooseStarts(lanes, turn, limits).chosen.join(" ");
 
 describe("what starts now", () => {
   test("is the oldest of each endpoint in turn, then the next of each", () => {
@@ -36,29 +37,16 @@ describe("what starts now", () => {
     expect([two.chosen.join(" "), two.turn.quick]).toEqual(["c1 a1", "a"]);
   });
 
-  test("fills neither an endpoint beyond its window nor all of them beyond the places there are", () => {
+  test("exceeds neither the window of an endpoint nor the limit of all", () => {
     expect(choose([lane("a", ["a1", "a2", "a3"], { running: 2 }), lane("b", ["b1"], { running: 4 })])).toBe("");
     expect(choose([lane("a", ["a1", "a2", "a3"], { running: 2 })])).toBe("a1 a2");
-    expect(choose([lane("a", ["a1"], { running: 5, pace: { window: 99, standing: "quick" } })])).toBe("");
-    const turnedSlow = lane("s", [], { running: 11, pace: { window: 4, standing: "slow" } });
+    expect(choose([lane("a", ["a1"], { running: 5, pace: { window: 99, speed: "quick" } })])).toBe("");
+    const turnedSlow = lane("s", [], { running: 11, pace: { window: 4, speed: "slow" } });
     expect(choose([lane("a", ["a1", "a2"]), turnedSlow])).toBe("a1");
   });
 
-  test("is asked of no endpoint whose turn does not come", () => {
-    const asked: string[] = [];
-    const lanes = ["a", "b", "c", "d"].map((endpointId) => ({
-      ...lane(endpointId, []),
-      get due() {
-        asked.push(endpointId);
-        return endpointId === "b" ? [] : [`${endpointId}1`];
-      },
-    }));
-    expect(chooseStarts(lanes, { ...FIRST_TURN, quick: "a" }, { ...limits, quick: 2 }).chosen).toEqual(["c1", "d1"]);
-    expect(asked).not.toContain("a");
-  });
-
-  test("has places for the quick, the new and the slow, whatever the others do", () => {
-    const slow = { pace: { window: 1, standing: "slow" } } as const;
+  test("has permits for the quick, the new and the slow, whatever the others do", () => {
+    const slow = { pace: { window: 1, speed: "slow" } } as const;
     const dead = ["s", "t", "u"].map((id) => lane(id, [`${id}1`, `${id}2`], slow));
     const fresh = lane("n", ["n1", "n2"], { pace: firstPace(0) });
     expect(choose([...dead, fresh, lane("a", ["a1"])])).toBe("a1 n1 s1 t1");
@@ -76,45 +64,45 @@ describe("the pace of an endpoint", () => {
       pace = paceAfter(pace, { succeeded: true, durationMs: 30 });
       windows.push(pace.window);
     }
-    expect([windows, pace.standing]).toEqual([[1, 2, 4, 8, 16, 16, 16], "quick"]);
-    expect(paceAfter(pace, { succeeded: false, durationMs: 1 })).toEqual({ window: 1, standing: "slow" });
-    expect(paceAfter(pace, { succeeded: true, durationMs: 9000 })).toEqual({ window: 16, standing: "slow" });
-    expect(paceAfter(firstPace(9), { succeeded: true, durationMs: 9 })).toEqual({ window: 2, standing: "quick" });
+    expect([windows, pace.speed]).toEqual([[1, 2, 4, 8, 16, 16, 16], "quick"]);
+    expect(paceAfter(pace, { succeeded: false, durationMs: 1 })).toEqual({ window: 1, speed: "slow" });
+    expect(paceAfter(pace, { succeeded: true, durationMs: 9000 })).toEqual({ window: 16, speed: "slow" });
+    expect(paceAfter(firstPace(9), { succeeded: true, durationMs: 9 })).toEqual({ window: 2, speed: "quick" });
   });
 
   test("is slow from the start after failures, and while an attempt takes long", () => {
     const standings = [firstPace(0), firstPace(1), paceDuring(QUICK, 1999), paceDuring(QUICK, 2001)];
-    expect(standings.map((pace) => pace.standing)).toEqual(["fresh", "slow", "quick", "slow"]);
+    expect(standings.map((pace) => pace.speed)).toEqual(["fresh", "slow", "quick", "slow"]);
     expect([roomOf({ pace: QUICK, running: 1 }), roomOf({ pace: QUICK, running: 9 })]).toEqual([3, 0]);
   });
 });
 
 const STATES = sweep({ quick: 5_000, full: 10_000 });
-test(`${STATES} random states: no limit is passed, nothing is out of order, no place stays empty that could be filled (seed ${SEED})`, () => {
+test(`${STATES} random states: no limit is passed, nothing is out of order, no permit stays free that could be used (seed ${SEED})`, () => {
   const random = randomFor("fair lanes");
   const below = (limit: number) => Math.floor(random() * limit);
-  const standings = ["quick", "fresh", "slow"] as const;
+  const speeds = ["quick", "fresh", "slow"] as const;
   for (let i = 0; i < STATES; i++) {
     const [quick, fresh, slow] = [below(8), below(5), below(5)];
     const of: Limits = { perEndpoint: 1 + below(6), quick, fresh, slow, total: quick + fresh + slow + below(4) };
     const lanes = Array.from({ length: below(8) }, (_, n) => {
-      const pace = { window: 1 + below(8), standing: standings[below(3)]! };
+      const pace = { window: 1 + below(8), speed: speeds[below(3)]! };
       const due = Array.from({ length: below(6) }, (_, k) => `e${n}:${k}`);
       return lane(`e${n}`, due, { pace, running: below(3) });
     });
     const turn = { quick: `e${below(8)}`, fresh: `e${below(8)}`, slow: `e${below(8)}` };
     const { chosen } = chooseStarts(lanes, turn, of);
-    const taken = (some: readonly Lane<string>[]) =>
+    const taken = (some: readonly EndpointQueue<string>[]) =>
       chosen.filter((c) => some.some((l) => c.startsWith(`${l.endpointId}:`)));
-    const left = (some: readonly Lane<string>[], limit: number) => {
+    const left = (some: readonly EndpointQueue<string>[], limit: number) => {
       const running = some.reduce((sum, each) => sum + each.running, 0);
       expect(taken(some).length).toBeLessThanOrEqual(Math.max(0, limit - running));
       return limit - running - taken(some).length;
     };
     const inAll = left(lanes, of.total);
-    for (const standing of standings) {
-      const these = lanes.filter((each) => each.pace.standing === standing);
-      const places = Math.min(inAll, left(these, of[standing]));
+    for (const speed of speeds) {
+      const these = lanes.filter((each) => each.pace.speed === speed);
+      const places = Math.min(inAll, left(these, of[speed]));
       for (const each of these) {
         const mine = taken([each]);
         expect(mine).toEqual(each.due.slice(0, mine.length));
@@ -125,7 +113,7 @@ test(`${STATES} random states: no limit is passed, nothing is out of order, no p
   }
 });
 
-test("with one place at a time, every endpoint has its turn before any has two", () => {
+test("with one permit at a time, every endpoint has its turn before any has two", () => {
   const served: string[] = [];
   let turn: Turn = FIRST_TURN;
   for (let i = 0; i < 60; i++) {
@@ -138,7 +126,7 @@ test("with one place at a time, every endpoint has its turn before any has two",
 });
 
 type Job = { endpoint: string; dueAt: number };
-type Strategy = (lanes: Lane<Job>[], turn: Turn) => { chosen: Job[]; turn: Turn };
+type Strategy = (lanes: EndpointQueue<Job>[], turn: Turn) => { chosen: Job[]; turn: Turn };
 const CAPACITY: Limits = { perEndpoint: 16, quick: 48, fresh: 12, slow: 16, total: 100 };
 
 /** Bursts to 20 endpoints that answer within 60 ms and to `dead` that never do; the waits of the former, sorted. */
@@ -151,7 +139,7 @@ function waits(dead: number, strategy: Strategy): number[] {
       for (let k = 0; k < 20; k++) jobs.push({ endpoint: `${n < 20 ? "live" : "dead"}${n}`, dueAt });
     }
   jobs.sort((a, b) => b.dueAt - a.dueAt);
-  const lanes = new Map<string, Lane<Job> & { due: Job[]; started: number[] }>();
+  const lanes = new Map<string, EndpointQueue<Job> & { due: Job[]; started: number[] }>();
   const ends: { at: number; startedAt: number; job: Job }[] = [];
   const found: number[] = [];
   let turn = FIRST_TURN;

@@ -1,86 +1,94 @@
 /**
- * Which due deliveries start now. Each endpoint is a lane: oldest first within it, the lanes in turn, and no lane runs
- * more at once than its window, which opens with quick answers and closes with a failure. Lanes are of three standings,
- * each with places of its own, so that however many endpoints do not answer, those that do are not delayed and those
- * that are new are heard; and neither starves the slow ones. Memory: a caller holds a few windows of rows for a lane.
- * NOT covered: that an endpoint was quick is no promise; if many turn slow at once, `total` holds the rest back until
- * their attempts end.
+ * Chooses which due deliveries start now. Within an endpoint the oldest comes first; endpoints take turns. An endpoint
+ * runs at most its window at once: quick answers open the window, a failure closes it. Endpoints belong to one of three
+ * speed classes with permits of their own, so slow endpoints delay no quick ones, and new endpoints are served soon.
+ * NOT covered: many quick endpoints may turn slow at once. Then `total` holds the rest back until their attempts end.
  */
-const STANDINGS = ["quick", "fresh", "slow"] as const;
-export type Standing = (typeof STANDINGS)[number];
-export type Pace = { window: number; standing: Standing };
-export type Lane<T> = {
-  endpointId: string;
-  pace: Pace;
-  running: number;
-  /** Oldest first. Asked for when its turn comes, and not before: a caller may read it then. */
-  readonly due: readonly T[];
-};
-/** Of attempts at once: for one endpoint, for all of a standing, and in all, those that turned slow under way included. */
-export type Limits = Record<Standing, number> & { perEndpoint: number; total: number };
-/** The endpoints served last: the next in order of id comes next. */
-export type Turn = Record<Standing, string>;
+const SPEEDS = ["quick", "fresh", "slow"] as const;
+export type Speed = (typeof SPEEDS)[number];
+export type Pace = { window: number; speed: Speed };
+/** `running`: the number of attempts under way. */
+export type EndpointLoad = { endpointId: string; pace: Pace; running: number };
+/** `due`: deliveries that are due and not under way, oldest first. */
+export type EndpointQueue<T> = EndpointLoad & { due: readonly T[] };
+/** Attempts at once: for one endpoint, for each speed class, and in all. */
+export type Limits = Record<Speed, number> & { perEndpoint: number; total: number };
+/** The endpoint that was served last, by speed class. The next one in the order of ids comes next. */
+export type Turn = Record<Speed, string>;
 
-/** Well below what a process may have under way, chats included: 256 where `main.ts` could not raise it. */
+/** Well below Bun's limit of requests under way, chats included: 256 where `main.ts` could not raise it. */
 export const LIMITS: Limits = { perEndpoint: 16, quick: 64, fresh: 16, slow: 24, total: 128 };
 export const FIRST_TURN: Turn = { quick: "", fresh: "", slow: "" };
 export const SLOW_MS = 2000;
 
-/** After a start of the server, from what the endpoint's row remembers. */
+/** The pace after a start of the server, from the failures in the endpoint's row. */
 export const firstPace = (consecutiveFailures: number): Pace => ({
   window: 1,
-  standing: consecutiveFailures > 0 ? "slow" : "fresh",
+  speed: consecutiveFailures > 0 ? "slow" : "fresh",
 });
 
 export function paceAfter(pace: Pace, attempt: { succeeded: boolean; durationMs: number }, limits = LIMITS): Pace {
-  if (!attempt.succeeded) return { window: 1, standing: "slow" };
-  if (attempt.durationMs > SLOW_MS) return { ...pace, standing: "slow" };
-  return { window: Math.min(limits.perEndpoint, pace.window * 2), standing: "quick" };
+  if (!attempt.succeeded) return { window: 1, speed: "slow" };
+  if (attempt.durationMs > SLOW_MS) return { ...pace, speed: "slow" };
+  return { window: Math.min(limits.perEndpoint, pace.window * 2), speed: "quick" };
 }
 
-/** An attempt that has been under way for long is slow before it ends. */
+/** An attempt that takes long makes its endpoint slow before the attempt ends. */
 export const paceDuring = (pace: Pace, oldestRunningMs: number): Pace =>
-  oldestRunningMs > SLOW_MS ? { ...pace, standing: "slow" } : pace;
+  oldestRunningMs > SLOW_MS ? { ...pace, speed: "slow" } : pace;
 
-export const roomOf = ({ pace, running }: Pick<Lane<unknown>, "pace" | "running">, limits = LIMITS): number =>
+/** How many more attempts the endpoint may start. */
+export const roomOf = ({ pace, running }: Pick<EndpointLoad, "pace" | "running">, limits = LIMITS): number =>
   Math.max(0, Math.min(pace.window, limits.perEndpoint) - running);
 
-/** `lanes`: every endpoint that has something due or under way. */
-export function chooseStarts<T>(lanes: readonly Lane<T>[], turn: Turn, limits = LIMITS): { chosen: T[]; turn: Turn } {
+/** The endpoints of one speed class that have room, in the order of their turns, and the free permits of the class. */
+export type ClassTurns<E> = { speed: Speed; permits: number; endpoints: E[] };
+
+/** `loads`: every endpoint that has something due or under way. */
+export function turnsOf<E extends EndpointLoad>(loads: readonly E[], turn: Turn, limits = LIMITS): ClassTurns<E>[] {
+  const free = limits.total - runningIn(loads);
+  return SPEEDS.map((speed) => {
+    const these = loads.filter(({ pace }) => pace.speed === speed);
+    const permits = Math.max(0, Math.min(free, limits[speed] - runningIn(these)));
+    const sorted = these
+      .filter((load) => roomOf(load, limits) > 0)
+      .sort((a, b) => (a.endpointId < b.endpointId ? -1 : 1));
+    const first = sorted.findIndex(({ endpointId }) => endpointId > turn[speed]);
+    const endpoints = first < 0 ? sorted : [...sorted.slice(first), ...sorted.slice(0, first)];
+    return { speed, permits, endpoints };
+  });
+}
+
+const runningIn = (loads: readonly EndpointLoad[]) => loads.reduce((sum, { running }) => sum + running, 0);
+
+export function chooseStarts<T>(
+  queues: readonly EndpointQueue<T>[],
+  turn: Turn,
+  limits = LIMITS,
+): { chosen: T[]; turn: Turn } {
   const chosen: T[] = [];
   const after = { ...turn };
-  let free = limits.total - runningIn(lanes);
-  for (const standing of STANDINGS) {
-    const these = lanes.filter((lane) => lane.pace.standing === standing);
-    const places = Math.min(free, limits[standing] - runningIn(these));
-    const taken = inTurn(these, turn[standing], places, limits);
+  let free = limits.total - runningIn(queues);
+  for (const { speed, permits, endpoints } of turnsOf(queues, turn, limits)) {
+    const taken = takeInRounds(endpoints, Math.min(free, permits), limits);
     chosen.push(...taken.chosen);
-    after[standing] = taken.last;
+    after[speed] = taken.last ?? turn[speed];
     free -= taken.chosen.length;
   }
   return { chosen, turn: after };
 }
 
-const runningIn = (lanes: readonly Lane<unknown>[]) => lanes.reduce((sum, lane) => sum + lane.running, 0);
-
-/** At most `places`, one from each lane with room and then again. */
-function inTurn<T>(lanes: readonly Lane<T>[], last: string, places: number, limits: Limits) {
-  const sorted = lanes
-    .filter((lane) => roomOf(lane, limits) > 0)
-    .sort((a, b) => (a.endpointId < b.endpointId ? -1 : 1));
-  const first = sorted.findIndex((lane) => lane.endpointId > last);
-  let open = first < 0 ? sorted : [...sorted.slice(first), ...sorted.slice(0, first)];
+/** Takes one delivery from each endpoint, then a second one from each, until the permits are used up. */
+function takeInRounds<T>(endpoints: readonly EndpointQueue<T>[], permits: number, limits: Limits) {
   const chosen: T[] = [];
-  for (let round = 0; open.length > 0 && chosen.length < places; round++) {
-    const served: Lane<T>[] = [];
-    for (const lane of open) {
-      if (chosen.length >= places) break;
-      if (round >= roomOf(lane, limits) || round >= lane.due.length) continue;
-      chosen.push(lane.due[round]!);
-      last = lane.endpointId;
-      served.push(lane);
+  let last: string | undefined;
+  let open = endpoints;
+  for (let round = 0; open.length > 0 && chosen.length < permits; round++) {
+    open = open.filter((queue) => round < Math.min(roomOf(queue, limits), queue.due.length));
+    for (const { due, endpointId } of open.slice(0, permits - chosen.length)) {
+      chosen.push(due[round]!);
+      last = endpointId;
     }
-    open = served;
   }
   return { chosen, last };
 }

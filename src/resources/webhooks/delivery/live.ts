@@ -1,99 +1,115 @@
-/** What only this process knows of deliveries: those under way, and how their endpoints answer. */
 import type { Ctx } from "../../../context.ts";
-import { oncePer } from "../../../lib/once_per.ts";
-import type { Db } from "../../../platform/db/db.ts";
+import type { Clock } from "../../../platform/clock.ts";
 import type { Secrets } from "../rotation.ts";
-import { FIRST_TURN, LIMITS, type Limits, type Pace, paceDuring, type Turn } from "./fairness.ts";
-import type { End } from "./land.ts";
+import { type EndpointLoad, FIRST_TURN, firstPace, LIMITS, type Pace, paceAfter, paceDuring } from "./fairness.ts";
+import { FlushGuard } from "./flush.ts";
+import type { ResultBatch } from "./record.ts";
 
-export type Lane = {
-  pace: Pace;
-  /** Delivery → since when, in the order they began. */
-  readonly running: Map<string, number>;
-  /** Found due and not started, oldest first: what is read at once serves several looks. It may have changed since. */
-  ahead: Next[];
-  /** The look that read them. */
-  readIn: number;
-};
-/** A delivery that may start. */
-export type Next = { id: string; endpointId: string };
-export type Live = {
-  readonly lanes: Map<string, Lane>;
-  readonly flights: Set<Promise<void>>;
-  /** Aborts what is under way, when the server stops. */
-  readonly closing: AbortController;
-  turn: Turn;
-  looks: number;
-  /** The endpoint that the last look ended with; empty: the next one begins with the first. */
-  lookedTo: string;
-  limits: Limits;
-  /** By how much the ends of attempts moved `generationOf`: nothing that is sent follows from them. */
-  landed: number;
-  /** `generationOf` less `landed`, when all of that was on the disk. */
-  flushed: number;
-  /** Of `performance.now()`: a look at very many lanes is followed by a rest. */
-  restUntil: number;
-  /** When what is left of disabled endpoints was last looked for. */
-  sweptAt: number;
-};
+/** `deliveries`: those with an attempt under way → when it began, in the order they began. */
+type Endpoint = { pace: Pace; readonly deliveries: Map<string, number> };
+export type ActiveEndpoint = EndpointLoad & { readonly deliveries: ReadonlyMap<string, number> };
 
-export const liveOf: (db: Db) => Live = oncePer(
-  (): Live => ({
-    lanes: new Map(),
-    flights: new Set(),
-    closing: new AbortController(),
-    turn: FIRST_TURN,
-    looks: 0,
-    lookedTo: "",
-    limits: LIMITS,
-    landed: 0,
-    flushed: -1,
-    restUntil: 0,
-    sweptAt: 0,
-  }),
-);
+const SWEEP_MS = 1_000;
 
-/** As of now: an attempt that has been under way for long makes its endpoint slow before it ends. */
-export function paceNow({ pace, running }: Lane, now: number): Pace {
-  const [since] = running.values();
-  return since === undefined ? pace : paceDuring(pace, now - since);
-}
+/** The state of deliveries that lives in this process (`ctx.state.webhooks`). */
+export class WebhooksState {
+  turn = FIRST_TURN;
+  /** Where the next scan of endpoints goes on; empty: at the first. */
+  scannedTo = "";
+  /** Results that wait for the next write. */
+  openBatch: ResultBatch | undefined;
+  readonly flushGuard = new FlushGuard();
+  /** Endpoint → its opened secrets, with the sealed text they came from. */
+  readonly openedSecrets = new Map<string, { sealed: string; secrets: Secrets }>();
+  readonly #endpoints = new Map<string, Endpoint>();
+  readonly #attempts = new Set<Promise<void>>();
+  readonly #closing = new AbortController();
+  #pausedUntil = Number.NEGATIVE_INFINITY;
+  #sweptAt = Number.NEGATIVE_INFINITY;
 
-/** Resolves when nothing is under way. */
-export async function quiet(live: Live): Promise<void> {
-  while (live.flights.size > 0) await Promise.all(live.flights);
+  constructor(readonly limits = LIMITS) {}
+
+  /** Attempts under way. */
+  get attempts(): number {
+    return this.#attempts.size;
+  }
+
+  /** The given endpoints and all others with an attempt under way. `failuresOf` is asked of endpoints that are new here. */
+  activeEndpoints(ids: readonly string[], failuresOf: (id: string) => number, now: number): ActiveEndpoint[] {
+    const active = new Map(ids.map((id) => [id, this.#endpoint(id, failuresOf)]));
+    for (const [id, endpoint] of this.#endpoints) if (endpoint.deliveries.size > 0) active.set(id, endpoint);
+    return [...active].map(([endpointId, { pace, deliveries }]) => {
+      const [oldest = now] = deliveries.values();
+      return { endpointId, pace: paceDuring(pace, now - oldest), running: deliveries.size, deliveries };
+    });
+  }
+
+  #endpoint(id: string, failuresOf: (id: string) => number): Endpoint {
+    const known = this.#endpoints.get(id);
+    if (known) return known;
+    const made = { pace: firstPace(failuresOf(id)), deliveries: new Map<string, number>() };
+    this.#endpoints.set(id, made);
+    return made;
+  }
+
+  /** `attempt` gets a signal that aborts when the server stops, and says how the endpoint answered, or nothing. */
+  run(
+    delivery: { id: string; endpointId: string },
+    now: number,
+    attempt: (signal: AbortSignal, pace: Pace) => Promise<{ succeeded: boolean; durationMs: number } | undefined>,
+    onEnd: () => void,
+  ): void {
+    const endpoint = this.#endpoint(delivery.endpointId, () => 0);
+    endpoint.deliveries.set(delivery.id, now);
+    const running = attempt(this.#closing.signal, endpoint.pace)
+      .then((answer) => {
+        if (answer) endpoint.pace = paceAfter(endpoint.pace, answer, this.limits);
+      })
+      .finally(() => {
+        endpoint.deliveries.delete(delivery.id);
+        this.#attempts.delete(running);
+        onEnd();
+      });
+    this.#attempts.add(running);
+  }
+
+  /** Starts nothing for a while. */
+  pause(clock: Clock, ms: number): void {
+    this.#pausedUntil = clock.steady() + ms;
+  }
+
+  isPaused = (clock: Clock): boolean => clock.steady() < this.#pausedUntil;
+
+  /** True once a second: then what is left of disabled endpoints is cancelled. */
+  takeSweep(clock: Clock): boolean {
+    if (clock.steady() - this.#sweptAt < SWEEP_MS) return false;
+    this.#sweptAt = clock.steady();
+    return true;
+  }
+
+  /** The pace of an endpoint without attempts is learned again soon. */
+  forgetIdle(): void {
+    for (const [id, { deliveries }] of this.#endpoints) if (deliveries.size === 0) this.#endpoints.delete(id);
+  }
+
+  /** Resolves when no attempt is under way. */
+  async idle(): Promise<void> {
+    while (this.#attempts.size > 0) await Promise.all(this.#attempts);
+  }
+
+  /** Cuts off what is under way; it leaves no trace and is made again at the next start. */
+  async abort(reason: Error): Promise<void> {
+    this.#closing.abort(reason);
+    await this.idle();
+  }
 }
 
 const GRACE_MS = 2_000;
 
-/** Lets attempts end that are about to; the others leave no trace and are made again at the next start. */
-export async function close(ctx: Pick<Ctx, "db" | "clock">, signal: AbortSignal): Promise<void> {
-  const live = liveOf(ctx.db);
+/** Attempts that are about to end may do so. */
+export async function close({ state: { webhooks }, clock }: Pick<Ctx, "state" | "clock">, signal: AbortSignal) {
   const over = new AbortController();
-  const patience = AbortSignal.any([signal, over.signal]);
-  await Promise.race([quiet(live), ctx.clock.sleep(GRACE_MS, patience)]);
+  await Promise.race([webhooks.idle(), clock.sleep(GRACE_MS, AbortSignal.any([signal, over.signal]))]);
   over.abort();
-  live.closing.abort(new Error("the server is stopping"));
-  await quiet(live);
-}
-
-/** The state of deliveries that lives in this process (`ctx.state.webhooks`). */
-export class WebhooksState {
-  readonly lanes = new Map<string, Lane>();
-  readonly flights = new Set<Promise<void>>();
-  /** Aborts what is under way when the server stops. */
-  readonly closing = new AbortController();
-  turn: Turn = FIRST_TURN;
-  looks = 0;
-  lookedTo = "";
-  limits: Limits = LIMITS;
-  landed = 0;
-  flushed = -1;
-  restUntil = 0;
-  sweptAt = 0;
-  /** Ends of attempts that share the next commit. */
-  readonly ends: End[] = [];
-  landing: Promise<Map<End, unknown>> | undefined;
-  /** Endpoint → its opened secrets, with the sealed text they came from. */
-  readonly opened = new Map<string, { sealed: string; secrets: Secrets }>();
+  await webhooks.abort(new Error("the server is stopping"));
 }

@@ -3,17 +3,15 @@ import type { Ctx } from "../../../context.ts";
 import type { Tx } from "../../../platform/db/db.ts";
 import { gradually } from "../../../platform/db/gradually.ts";
 import { nextAt, webhookBodies, webhookDeliveries, webhookEndpoints } from "../table.ts";
-import { liveOf } from "./live.ts";
 
 const DAY_MS = 86_400_000;
 
-/** Forgets what settled long ago, the bytes that were sent, and deleted endpoints that nothing speaks of any more. */
+/** Deletes deliveries that settled long ago, bodies without deliveries, and deleted endpoints without deliveries. */
 export async function prune(ctx: Ctx): Promise<void> {
   const before = ctx.clock.now() - ctx.config.webhooks.retention_days * DAY_MS;
   await gradually(ctx.db, (tx, rows) => pruneDeliveries(tx, before, rows));
   await gradually(ctx.db, pruneEndpoints);
-  const live = liveOf(ctx.db);
-  for (const [id, { running }] of live.lanes) if (running.size === 0) live.lanes.delete(id); // learned again soon
+  ctx.state.webhooks.forgetIdle();
 }
 
 function pruneDeliveries(tx: Tx, before: number, rows: number): number {

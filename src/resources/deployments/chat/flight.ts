@@ -1,0 +1,116 @@
+/** One inference request from its arrival to its record. It owns its replica, and each of its transitions exists once. */
+import type { Ctx } from "../../../context.ts";
+import { newId } from "../../../lib/ids.ts";
+import { type Live, liveOf, type Replica, type Usage } from "../fleet/fleet.ts";
+import type { DeploymentRow } from "../table.ts";
+import { type Outcome, saveRequest } from "./records.ts";
+
+/** `keyId`: the key of the caller. It pays where its request wakes the deployment. */
+export type InferenceCall = {
+  path: "/chat/completions" | "/completions" | "/embeddings";
+  body: { model: string; stream?: boolean | undefined };
+  keyId: string;
+};
+
+const USAGE_MS = 5_000;
+
+export class Flight {
+  readonly id: string;
+  readonly live: Live;
+  readonly #createdAt: number;
+  readonly #startedAt = performance.now();
+  readonly #aborting = new AbortController();
+  #replica: Replica | undefined;
+  #usage: Promise<Usage | undefined> = Promise.resolve(undefined);
+  #isOver = false;
+
+  /** `onEnd` gives back the permit of an open stream. */
+  constructor(
+    readonly ctx: Ctx,
+    readonly row: DeploymentRow,
+    readonly call: InferenceCall,
+    readonly onEnd: () => void,
+  ) {
+    this.#createdAt = ctx.clock.now();
+    this.id = newId("req", this.#createdAt);
+    this.live = liveOf(ctx, row.id);
+    this.live.usedAt = this.#createdAt;
+    this.live.flights.add(this);
+  }
+
+  get signal(): AbortSignal {
+    return this.#aborting.signal;
+  }
+
+  get replica(): Replica | undefined {
+    return this.#replica;
+  }
+
+  get isOver(): boolean {
+    return this.#isOver;
+  }
+
+  /** Ends the request: its fetch to the worker, or its wait for a replica, fails with `reason`. */
+  abort(reason: unknown) {
+    this.#aborting.abort(reason);
+  }
+
+  /** `replica` was acquired for this request. A request that is over gives it back at once. */
+  attach(replica: Replica) {
+    if (this.#isOver) return replica.release();
+    this.#replica = replica;
+  }
+
+  /** The replica shows that it decodes. */
+  prove() {
+    if (this.#replica) this.#replica.provedAt = this.ctx.clock.now();
+  }
+
+  async send(): Promise<Response> {
+    const replica = this.#replica;
+    if (!replica) throw new Error("a request without a replica");
+    const { host, adapter } = replica;
+    this.#usage = new Promise((resolve) => host.pendingUsage.set(this.id, resolve));
+    const headers = { "content-type": "application/json", "x-verk-request": this.id, "x-verk-checked": "1" };
+    return await fetch(`http://worker${this.call.path}`, {
+      unix: host.worker.socketPath,
+      method: "POST",
+      headers: adapter === null ? headers : { ...headers, "x-verk-adapter": adapter.name },
+      body: JSON.stringify(this.call.body),
+      signal: this.signal,
+      timeout: false, // a long answer takes as long as it takes
+    });
+  }
+
+  /** The request no longer counts as inflight, and its record is written. Only the first call has an effect. */
+  finish(outcome: Outcome) {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    const { ctx, live } = this;
+    this.onEnd();
+    live.flights.delete(this);
+    live.usedAt = ctx.clock.now();
+    if (outcome.status < 400) this.prove(); // a client that gives up waiting proves nothing
+    this.#replica?.release();
+    if (this.#replica?.inflight === 0) ctx.wake("deployments.reconcile");
+    this.#record(outcome, performance.now() - this.#startedAt).catch((error) =>
+      ctx.log.error("a request was not recorded", { request: this.id, error }),
+    );
+  }
+
+  async #record(outcome: Outcome, latencyMs: number) {
+    const used = await (outcome.status < 400 ? this.#usage : this.#usageSoon());
+    this.#replica?.host.pendingUsage.delete(this.id);
+    const { id, ctx, row } = this;
+    const tokens = { prompt: used?.prompt_tokens ?? 0, completion: used?.completion_tokens ?? 0 };
+    saveRequest(ctx, row, { id, createdAt: this.#createdAt, latencyMs, ...outcome, ...tokens });
+  }
+
+  /** An aborted request may never have reached the worker. Then its usage never comes. */
+  async #usageSoon(): Promise<Usage | undefined> {
+    const reported = new AbortController();
+    const used = await Promise.race([this.#usage, this.ctx.clock.sleep(USAGE_MS, reported.signal)]);
+    reported.abort();
+    return used ?? undefined;
+  }
+}

@@ -1,0 +1,28 @@
+/** Jobs as callers see them, with their position in the queue. */
+import { and, eq } from "drizzle-orm";
+import type { Ctx } from "../../../context.ts";
+import { type PageQuery, page } from "../../../http/answer/pagination.ts";
+import { runTime } from "../../billing/run_time.ts";
+import { present, type TrainingJob } from "../schema.ts";
+import { positionOf, reasonOf } from "../state/queue.ts";
+import { type JobRow, trainingJobs } from "../table.ts";
+
+export const presentJob = (ctx: Ctx, row: JobRow): TrainingJob => presentWith(ctx, row, true);
+
+function presentWith(ctx: Ctx, row: JobRow, withSource: boolean): TrainingJob {
+  const queuePosition = positionOf(ctx, row);
+  const queueReason = reasonOf(ctx, row, queuePosition);
+  return present(row, { now: runTime(ctx, row.id), withSource, queuePosition, queueReason });
+}
+
+type ListQuery = PageQuery & { status?: JobRow["status"] | undefined; method?: JobRow["method"] | undefined };
+
+export function listJobs(ctx: Ctx, workspaceId: string, query: ListQuery) {
+  const { status, method } = query;
+  const within = and(
+    eq(trainingJobs.workspaceId, workspaceId),
+    status === undefined ? undefined : eq(trainingJobs.status, status),
+    method === undefined ? undefined : eq(trainingJobs.method, method),
+  );
+  return page(ctx.db, trainingJobs, within, query, (row) => presentWith(ctx, row, false));
+}
