@@ -101,7 +101,7 @@ describe("keys and workspaces without a server", () => {
     expect(told).toEqual(["Credit taken back", "May", "Credit to begin with"]);
     for (const amount of ["0", "abc", "1e3", "0.0000001"]) {
       const { code, err } = await verk(["credits", "grant", amount, ...on]);
-      expect([code, err]).toEqual([2, expect.stringContaining("expected dollars")]);
+      expect([code, err]).toEqual([2, expect.stringContaining("expected an amount in dollars")]);
     }
   });
 

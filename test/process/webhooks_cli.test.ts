@@ -67,7 +67,7 @@ test("events are forwarded as they happen, as signed as a delivery", async () =>
     };
     void read(child.stdout, (text) => (out += text));
     void read(child.stderr, (text) => (err += text));
-    await until("the feed to be open", () => err.includes(" now; "), 30_000);
+    await until("the feed to be open", () => err.includes("Forwarding events"), 30_000);
     const { id } = JSON.parse((await verk(["create", "https://hooks.example.com/", "--json"])).out);
     const key = (await Bun.file(join(server.dir, "cli.key")).text()).trim();
     await fetch(`${server.url}/v1/webhooks/${id}/test`, {

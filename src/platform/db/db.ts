@@ -12,11 +12,11 @@ import { closeSync, fdatasync, fdatasyncSync, openSync } from "node:fs";
 import { dirname } from "node:path";
 import { promisify } from "node:util";
 import { type BunSQLiteDatabase, drizzle } from "drizzle-orm/bun-sqlite";
-import { oncePer } from "../../lib/once_per.ts";
 import { failpoint } from "../failpoint.ts";
 import { syncDirSync } from "../files.ts";
 import type { Series } from "../metrics.ts";
 import { storageError } from "./errors.ts";
+import { endSnapshot } from "./snapshot.ts";
 
 /** A database with what this process keeps of it: the state of commits, counters, and listeners to events. */
 export type Db = BunSQLiteDatabase<Record<string, never>> & {
@@ -26,6 +26,8 @@ export type Db = BunSQLiteDatabase<Record<string, never>> & {
   readonly $series: Map<string, Map<string, Series>>;
   /** Called after each commit that recorded an event (see events/emit.ts). */
   readonly $listeners: Set<() => void>;
+  /** Function that builds a statement → the statement (see `prepared`). */
+  readonly $prepared: Map<unknown, unknown>;
 };
 
 declare const inWrite: unique symbol;
@@ -37,7 +39,7 @@ export type DbOptions = { path: string; busyTimeoutMs?: number; checkpointPages?
 type Statement = { run: () => unknown };
 type Batch = PromiseWithResolvers<void> & { beforeCommit: ((tx: Tx) => void)[]; afterCommit: (() => void)[] };
 
-type Commits = {
+export type Commits = {
   readonly path: string;
   readonly statements: Record<"begin" | "beginRead" | "commit", Statement>;
   readonly savepoints: { set: Statement; release: Statement }[]; // by depth
@@ -85,7 +87,8 @@ export function openDb(options: DbOptions): Db {
     walFd: undefined,
     broken: undefined,
   };
-  return Object.assign(drizzle(sqlite), { $commits, $series: new Map(), $listeners: new Set<() => void>() });
+  const live = { $commits, $series: new Map(), $listeners: new Set<() => void>(), $prepared: new Map() };
+  return Object.assign(drizzle(sqlite), live);
 }
 
 type Sync<T> = [T] extends [never] ? [] : T extends PromiseLike<unknown> ? ["write() must not be async"] : [];
@@ -244,30 +247,6 @@ async function flush(state: Commits): Promise<void> {
   }
 }
 
-const SNAPSHOT_MS = 1;
-
-/**
- * Reads that come close together share one snapshot. SQLite takes and drops a file lock for every read outside a
- * transaction, which costs a plain GET 12 % of its CPU time (97.3 against 86.8 µs). Our own writes end the snapshot at
- * once. A write of another process, such as a command, is seen a millisecond later or after `freshSnapshot()`.
- */
-export function shareSnapshot(db: Db) {
-  const state = db.$commits;
-  if (state.reading || state.batch) return;
-  state.statements.beginRead.run();
-  state.reading = true;
-  setTimeout(endSnapshot, SNAPSHOT_MS, state);
-}
-
-/** From here on this process reads what others have committed by now. */
-export const freshSnapshot = (db: Db) => endSnapshot(db.$commits);
-
-function endSnapshot(state: Commits) {
-  if (!state.reading) return;
-  state.reading = false;
-  state.statements.commit.run(); // it wrote nothing, so there is nothing that could fail to be written
-}
-
 function flushNow(state: Commits) {
   try {
     state.walFd ??= openSync(`${state.path}-wal`, "r+");
@@ -291,4 +270,13 @@ export function closeDb(db: Db) {
 }
 
 /** A statement prepared once per database: `const byId = prepared((db) => db.select()….prepare())`, then `byId(db)`. */
-export const prepared: <S>(build: (db: Db) => S) => (db: Db) => S = oncePer;
+export const prepared =
+  <S>(build: (db: Db) => S) =>
+  (db: Db): S => {
+    let statement = db.$prepared.get(build) as S | undefined;
+    if (statement === undefined) {
+      statement = build(db);
+      db.$prepared.set(build, statement);
+    }
+    return statement;
+  };

@@ -171,7 +171,7 @@ describe("an import", () => {
   test("refuses what is no model before it copies anything", async () => {
     const path = join(app.dir, "notes.gguf");
     await Bun.write(path, "these are notes");
-    await expect(importFile(app.ctx, path)).rejects.toThrow("Not a GGUF file");
+    await expect(importFile(app.ctx, path)).rejects.toThrow("not a GGUF file");
     await expect(importFile(app.ctx, join(app.dir, "absent.gguf"))).rejects.toThrow("there is no such file");
     await expect(importFile(app.ctx, app.dir)).rejects.toThrow("is not a file");
     expect(existsSync(folder("notes.gguf"))).toBe(false);

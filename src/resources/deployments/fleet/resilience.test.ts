@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { deploying, eventsOf, manyDeploying } from "../../../../test/fake_replicas.ts";
 import { atEveryFailpoint, fakeClock, testApp, until } from "../../../../test/harness.ts";
 import { transition } from "../../../events/lifecycle.ts";
-import { ClientLeft } from "../../../lib/client_left.ts";
+import { ClientLeft } from "../../../lib/net/client_left.ts";
 import { durable, write } from "../../../platform/db/db.ts";
 import { register } from "../../models/files/folder.ts";
 import { machine as modelMachine } from "../../models/machine.ts";

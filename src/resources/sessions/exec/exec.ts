@@ -3,7 +3,7 @@ import { closeSync } from "node:fs";
 import type { Ctx } from "../../../context.ts";
 import { AppError } from "../../../lib/errors.ts";
 import { newId } from "../../../lib/ids.ts";
-import type { SseMessage } from "../../../lib/sse.ts";
+import type { SseMessage } from "../../../lib/net/sse.ts";
 import { MIB } from "../../../lib/units.ts";
 import { openWorkspace, volumeOf, workspaceOf } from "../../../sandbox/files/sandbox_dir.ts";
 import { startJailed } from "../../../sandbox/jail/jail.ts";

@@ -54,7 +54,7 @@ const CASES: Case[] = [
     { hyperparameters: { lerning_rate: 1 } },
     422,
     "/hyperparameters/lerning_rate",
-    /did you mean learning_rate/,
+    /Did you mean learning_rate/,
   ],
   ["a value out of range", { hyperparameters: { temperature: 0 } }, 422, "/hyperparameters/temperature", />0/],
   [
@@ -62,7 +62,7 @@ const CASES: Case[] = [
     { hyperparameters: { repetition_penalty: 1.2 } },
     422,
     "/hyperparameters/repetition_penalty",
-    /only be 1/,
+    /must be 1/,
   ],
   ["another method's setting", { hyperparameters: { packing: true } }, 422, "/hyperparameters/packing", /sft/],
   [
