@@ -17,7 +17,7 @@ function bearerOf(header: string | null): string | undefined {
   return SCHEME.exec(header)?.[1] ?? "";
 }
 
-/** How an interface takes its key, and its own checks before a body is read. */
+/** The way an interface takes its key, and its own checks before a body is read. */
 export type Door = {
   /** Undefined: the request has no key. */
   keyOf: (request: Request) => string | undefined;

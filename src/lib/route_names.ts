@@ -5,8 +5,8 @@ export type Named = { route: string; params: Record<string, string> };
 type Known = { parts: string[]; isOpen: boolean; fixed: number; route: string };
 
 /**
- * Which route a path belongs to, and what stands in its places: `/v1/jobs/{id}` and `{ id: "job_1" }`. The most literal
- * one wins, as in the router. Undefined: none of these.
+ * Finds the route of a path and the values of its parameters: `/v1/jobs/{id}` and `{ id: "job_1" }`. The most literal
+ * route wins, as in the router. Undefined: no route matches.
  */
 export function routeNames(patterns: readonly RoutePattern[]): (method: string, path: string) => Named | undefined {
   const byMethod = new Map<string, Known[]>();

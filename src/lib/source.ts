@@ -2,7 +2,7 @@ import { z } from "zod";
 import { Label } from "./schema.ts";
 import { isSecretName } from "./text/redact.ts";
 
-/** Where the rows of a connected dataset come from. docs/connectors.md says it for people. */
+/** The source of a connected dataset's rows. docs/connectors.md describes it for users. */
 export const SOURCE_TYPES = ["s3", "gs", "az", "hf", "postgres", "mysql", "snowflake", "bigquery"] as const;
 export type SourceType = (typeof SOURCE_TYPES)[number];
 

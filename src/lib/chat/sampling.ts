@@ -1,4 +1,4 @@
-/** What /chat/completions and /completions have in common. Everything absent or null takes its default here. */
+/** The common part of /chat/completions and /completions. An absent or null field takes its default here. */
 import { z } from "zod";
 import { later } from "../schema.ts";
 import { orElse } from "./messages.ts";

@@ -5,7 +5,7 @@ export type Texts = string | number[] | string[] | number[][];
 
 type Rules = {
   most: number;
-  /** Of a text. */
+  /** The fewest characters of a text. */
   minLength: 0 | 1;
 };
 type Fault = { path: number[]; message: string };

@@ -1,4 +1,4 @@
-/** What the architectures we know by heart must hold; others are left to native code after the general checks. */
+/** Requirements of the known architectures. Others are left to native code after the general checks. */
 import { count, countPerLayer, float, missing, optionalTensor, tensor } from "./facts.ts";
 import { GgufError, type Header } from "./parse.ts";
 

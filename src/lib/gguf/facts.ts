@@ -61,7 +61,7 @@ function within(key: string, value: number, { min, max }: Range): number {
   return value;
 }
 
-/** What native code can multiply a matrix by, and by a vector: other types are an assertion there. */
+/** Types that no matrix may have: native code cannot multiply by them and ends with an assertion. */
 const NOT_MATRICES = ["I8", "I16", "I32", "I64", "F64", "Q8_1", "Q8_K"];
 
 /** That a tensor is there, has the shape that the metadata asks for, and a type that its place takes. */

@@ -1,4 +1,4 @@
-/** What a deployment must know of a model to place it; `ModelShape` of the worker protocol is its schema. */
+/** Facts of a model that a deployment needs for its placement; `ModelShape` of the worker protocol is the schema. */
 export type ModelShape = {
   architecture: string;
   parameters: number;

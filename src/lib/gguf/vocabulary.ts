@@ -4,7 +4,7 @@ import { GgufError, type Header, LIMITS } from "./parse.ts";
 const VOCAB = { min: 4, max: LIMITS.tokens };
 const ANY = { min: 0, max: 2 ** 32 - 1 };
 
-/** How many tokens there are. Every table that native code indexes by token must be as long. */
+/** The number of tokens. Every table that native code indexes by token must have this length. */
 export function vocabularyOf(header: Header, architecture: string): number {
   const model = string(header, "tokenizer.ggml.model") ?? missing("tokenizer.ggml.model");
   if (model === "none" || model === "no_vocab")
@@ -30,7 +30,7 @@ const PER_TOKEN: Record<string, readonly string[]> = {
   "tokenizer.ggml.token_type": ["int32"],
 };
 
-/** Of native code, where the file names none. */
+/** The default of native code, used when the file names none. */
 const DEFAULTS: Record<string, { bos?: number; eos?: number; sep?: number }> = {
   llama: { bos: 1, eos: 2 },
   bert: { bos: 101, sep: 102 },

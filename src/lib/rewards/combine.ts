@@ -1,4 +1,4 @@
-/** What several functions gave for the same samples → one reward for each. Pure. */
+/** Combines the scores of several functions into one reward for each sample. Pure. */
 import type { Fault, Outcome } from "./contract.ts";
 
 /** One sample. `sub_rewards` has a name for every function. */
@@ -7,7 +7,7 @@ export type Scored = {
   /** Weighted sum; null when a function failed for this sample, or every one returned None. */
   reward: number | null;
   sub_rewards: Record<string, number | null>;
-  /** Of all functions together. */
+  /** Time of all functions together. */
   latency_ms: number;
   /** The first that is not `none`. */
   error: (Fault & { reward: string }) | null;

@@ -1,6 +1,6 @@
 /**
- * What a reward is, on both sides of the sandbox: the code, the samples, what came of each, and the frames between the
- * process that runs the code and the one that asked. The asking side believes nothing that is not checked here.
+ * The contract of rewards, on both sides of the sandbox: the code, the samples, the results, and the frames between the
+ * two processes. The caller accepts nothing that is not checked here.
  */
 import { z } from "zod";
 
@@ -12,11 +12,11 @@ export type RewardCode = {
   source: string;
   /** Given to every call as keyword arguments, beside the columns; a column of the same name wins. */
   params: Record<string, unknown>;
-  /** Of `random` (Python) and `Math.random` (JavaScript). */
+  /** The seed of `random` (Python) and `Math.random` (JavaScript). */
   seed: number;
   /** Python only: a fresh interpreter for every sample (0.1 s each), so that none can leave anything for the next. */
   isolate?: boolean;
-  /** What a sample scores that hangs, crashes or takes too much memory; undefined: that is a fault. */
+  /** The score of a sample that hangs, crashes or takes too much memory; undefined: that is an error. */
   failedScore?: number;
 };
 

@@ -1,4 +1,4 @@
-/** How much of the sandbox an operator insists on. */
+/** Levels of the sandbox that an operator can require. */
 import type { Layer } from "./contract.ts";
 
 export type Level = "language" | "process" | "full";

@@ -1,7 +1,7 @@
 import { numberOf } from "../rows/json.ts";
 import type { Sample } from "./contract.ts";
 
-/** What is wrong with a row that is to be scored, or undefined. */
+/** The fault of a row that is to be scored, or undefined. */
 export function sampleFault(row: Record<string, unknown>): string | undefined {
   const { completion } = row;
   if (completion === undefined) return "is missing: every row to be scored has the model's answer as completion";

@@ -1,4 +1,4 @@
-/** What a row of a dataset must look like. docs/datasets.md says it for people. */
+/** The required form of a dataset's rows. docs/datasets.md describes it for users. */
 export const FORMATS = ["prompt", "preference", "completion", "chat"] as const;
 export type Format = (typeof FORMATS)[number];
 export type Row = Record<string, unknown>;
@@ -22,7 +22,7 @@ export const isRow = (value: unknown): value is Row =>
 
 export type Fault = { field: string; message: string };
 
-/** What is wrong with this row under this format, or undefined. */
+/** The fault of this row under this format, or undefined. */
 export function rowFault(row: Row, format: Format): Fault | undefined {
   const talks = row["messages"] !== undefined;
   if (talks) {

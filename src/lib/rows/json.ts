@@ -5,14 +5,14 @@ const CLOSERS = /[\]}]/g;
 const encoder = new TextEncoder();
 
 /**
- * Whether a text may hold what JSON allows and no reader can keep: an escape of half a character, a number beyond what
- * a double holds. Cheap, over many rows at once; those it points at are looked at one by one.
+ * True if a text may hold what JSON allows and no reader can keep: an escape of half a character, or a number beyond a
+ * double. A cheap check of many rows at once; rows it reports are then checked one by one.
  */
 export const isDoubtful = (text: string): boolean => /\\u[dD][89a-fA-F]|\d[eE]\+?\d{3}|\d{300}/.test(text);
 
 /**
- * Whether a text may hold numbers that would be written otherwise than they stand here: `1.50`, `1e2`, `-0`, many digits.
- * It may say yes for nothing (`v2.0` in a string), never no.
+ * True if a text may hold numbers that would be written in another form: `1.50`, `1e2`, `-0`, many digits. It may
+ * report text such as `v2.0` in a string, and never misses a number.
  */
 export const hasOddNumbers = (text: string): boolean => /\d[\d.]{15}|-0(?!\d)|\.\d*0(?!\d)|\d[eE]|0\.000000/.test(text);
 

@@ -101,7 +101,7 @@ const dpo = {
 const FIELDS = { grpo, sft, dpo } as const;
 type Fields = typeof FIELDS;
 export type Values<M extends Method> = { [K in keyof Fields[M]]: z.infer<Fields[M][K]> };
-/** What a user gave: any of the method's fields, as a value or left to us. */
+/** The hyperparameters of a request: any fields of the method, as a value or "auto". */
 export type Given<M extends Method> = { [K in keyof Fields[M]]?: z.infer<Fields[M][K]> | "auto" };
 
 /** A request is answered with this many problems at most: each unknown name costs a search for the one that was meant. */

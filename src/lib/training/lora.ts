@@ -1,4 +1,4 @@
-/** Which matrices get an adapter, and how large. Names are PEFT's outside and GGUF's inside. */
+/** The matrices that get an adapter, and its size. Names are those of PEFT outside and of GGUF inside. */
 import { z } from "zod";
 
 // biome-ignore format: a table should look like one

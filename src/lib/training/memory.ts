@@ -1,7 +1,7 @@
 /**
- * What a training takes on its device, before anything is loaded. Pure. The trainer takes its sizes from here too, so
- * that what was promised is what is done: how many tokens are in a micro-batch, and whether layers are computed again.
- * Graphs and weights of models on the CPU are met within 15 %.
+ * Estimates the device memory of a training before anything is loaded. Pure. The trainer takes its sizes from here too:
+ * the tokens of a micro-batch, and whether layers are computed again. So the estimate and the run agree. Graphs and
+ * weights of models on the CPU are within 15 %.
  */
 import { estimateMemory as servingMemory } from "../gguf/memory.ts";
 import type { ModelShape } from "../gguf/shape.ts";
@@ -20,9 +20,9 @@ export type MemoryPlan = {
 
 /** Bytes. */
 export type TrainingMemory = {
-  /** Of the model, and what the device wants of it in another order. */
+  /** The model, and copies of it that the device needs in another order. */
   weights: number;
-  /** What is trained, where it is not the model itself; gradients; moments. */
+  /** Trained weights that are not the model itself, gradients and moments. */
   training: number;
   activations: number;
   /** A second copy that samples, and its keys and values. */
@@ -39,9 +39,9 @@ const LIMITS = {
 } as const;
 /** Graphs of other shapes stay beside the largest one as long as all take no more than so many times it. */
 export const GRAPHS_KEPT = 1.5;
-const PROMPT_TOKENS = 512; // nobody has counted them yet
+const PROMPT_TOKENS = 512; // an assumption: the prompts are not counted yet
 
-/** Of a micro-batch. */
+/** Tokens of a micro-batch. */
 export const microTokens = (device: MemoryPlan["device"], microDivisor: number) =>
   Math.max(1, Math.floor(LIMITS[device].tokens / microDivisor));
 

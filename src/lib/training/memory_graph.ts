@@ -8,21 +8,21 @@ export type Dimensions = {
   heads: number;
   keyHeads: number;
   headLength: number;
-  /** Of a layer, inside. */
+  /** Width of the feed-forward part of a layer. */
   forward: number;
   vocab: number;
   normsHeads: boolean;
 };
 
 export type Micro = {
-  /** Of a row; rows. */
+  /** Tokens of a row, and the number of rows. */
   tokens: number;
   rows: number;
   scored: number;
   attentionBlock: number;
   headChunk: number;
   trainsAll: boolean;
-  /** Of one weight of a frozen matrix. */
+  /** Bytes of one weight of a frozen matrix. */
   weightBytes: number;
   /** Frozen matrices are also there with rows and columns changed: no copy is made on the way back. */
   holdsTurned: boolean;

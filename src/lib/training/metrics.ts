@@ -46,7 +46,7 @@ export const DPO_METRICS = [
   "logps/rejected",
 ] as const;
 
-/** The one that tells a method's progress. */
+/** The metric that shows the progress of a method. */
 export const HEADLINE_METRIC = { grpo: "reward", sft: "loss", dpo: "rewards/margins" } as const;
 
 /** `truncated`: it reached max_completion_length without an end. */
@@ -62,7 +62,7 @@ export function completionMetrics(completions: readonly CompletionLength[]): Rec
   };
 }
 
-/** Of none they are 0, as in TRL. */
+/** Without values they are 0, as in TRL. */
 function lengths(kind: "" | "_terminated", completions: readonly CompletionLength[]): Record<string, number> {
   const tokens = completions.length === 0 ? [0] : completions.map((completion) => completion.tokens);
   return {

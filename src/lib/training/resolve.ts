@@ -1,8 +1,7 @@
 /**
- * What a user gave, and facts → every hyperparameter with its value. What is absent takes TRL's default (a learning
- * rate ten times higher for LoRA), made to fit the model's context and whole groups. "auto" is our own choice from the
- * facts where one is better than the default. What cannot be is refused in words, never bent in silence: only values
- * the user did not give are moved.
+ * Gives every hyperparameter its value, from the request and the facts. An absent field takes the default of TRL (a
+ * learning rate ten times higher for LoRA), fitted to the model's context and to whole groups. "auto" takes a better
+ * value where the facts give one. Only values that the user did not give are changed; an impossible value is an error.
  */
 import { DEFAULTS, LEARNING_RATES } from "./defaults.ts";
 import type { Given, Method, Problem, Values } from "./hyperparameters.ts";
@@ -12,14 +11,14 @@ export type Facts = {
   lora: boolean;
   /** Rows of the dataset; for GRPO these are the prompts. */
   rows: number;
-  /** Of the base model. */
+  /** Parameters of the base model. */
   parameters: number;
   contextLength: number;
-  /** Whether rows have a prompt and a completion apart, so that the loss can leave the prompt out. */
+  /** True if rows have a prompt and a completion apart, so that the loss can leave the prompt out. */
   hasCompletions: boolean;
 };
 
-/** As TRL would have them after its own defaults: nothing is left to decide. */
+/** The values of TRL after its own defaults: nothing is left to decide. */
 export type Resolved<M extends Method> = M extends "grpo"
   ? Omit<Values<"grpo">, "steps_per_generation" | "generation_batch_size" | "min_p" | "epsilon_high"> & {
       steps_per_generation: number;
@@ -93,7 +92,7 @@ function fitGroups(values: Bag, { isFree, isAuto, rows }: Fit): void {
   values["min_p"] ??= 0;
 }
 
-/** Lengths nobody asked for shrink to the model's context; half of it at most is for the completion. */
+/** Lengths that the user did not give shrink to the model's context; at most half of it is for the completion. */
 function fitLengths(values: Bag, { contextLength }: Facts, isFree: (name: string) => boolean): void {
   if ("max_length" in values) {
     values["max_length"] ??= contextLength;

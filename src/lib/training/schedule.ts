@@ -15,7 +15,7 @@ export const SCHEDULES = [
 ] as const;
 export type ScheduleType = (typeof SCHEDULES)[number];
 
-/** What `lr_scheduler_kwargs` may say. `min_lr` and `min_lr_rate` exclude each other. */
+/** The fields of `lr_scheduler_kwargs`. `min_lr` and `min_lr_rate` exclude each other. */
 export type ScheduleShape = {
   num_cycles?: number | undefined;
   min_lr?: number | undefined;

@@ -11,7 +11,7 @@ const Ref = z.strictObject({
   object: z.string().regex(/^[0-9a-z-]{1,80}$/),
   bytes: z.int().min(0),
   sha256: z.string().regex(/^[0-9a-f]{64}$/),
-  /** What it was adopted from. */
+  /** The key that it was adopted from. */
   from: z.string().optional(),
 });
 export type Ref = z.output<typeof Ref>;

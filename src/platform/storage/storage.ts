@@ -12,7 +12,7 @@ export type ByteRange = { offset: number; length?: number };
 export type Opened = {
   /** Read it to the end or cancel it: it holds a file or a connection open. */
   stream: ReadableStream<Uint8Array>;
-  /** Of this stream. */
+  /** Bytes of this stream. */
   bytes: number;
   totalBytes: number;
   sha256: string;

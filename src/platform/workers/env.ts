@@ -1,8 +1,8 @@
 import { join } from "node:path";
 
 /**
- * What a worker finds in its environment: a short list of names from the server's own, so that no key of the
- * operator reaches a process that runs other people's code, and the switches that keep native libraries quiet.
+ * The environment of a worker: a few names of the server's own, so that no key of the operator reaches a process that
+ * runs foreign code, and switches that keep native libraries quiet.
  */
 const PASSED = /^(PATH|LANG|LC_\w+|TZ|LD_LIBRARY_PATH|CUDA_\w+|NVIDIA_\w+|HIP_\w+|ROCR_\w+|HSA_\w+|OMP_\w+)$/;
 

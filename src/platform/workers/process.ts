@@ -1,6 +1,6 @@
 /**
- * One child process of this program. Its death is normal and always told once, with a kind: what it said itself
- * (`failed`, `done`), what we did to it (`stopped`), or what we saw (`crashed`, `silent`, `lied`).
+ * One child process of this program. Its end is normal and is always reported once, with a kind: its own message
+ * (`failed`, `done`), our action (`stopped`), or our observation (`crashed`, `silent`, `lied`).
  * Messages go over the IPC channel; streams go over a unix socket that the child serves at `socketPath`.
  */
 import type { ZodError } from "zod";

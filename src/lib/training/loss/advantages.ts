@@ -19,7 +19,7 @@ export type Spread = { count: number; mean: number; std: number | null };
 export type Advantages = {
   /** One a sample; 0 where it has no reward. */
   values: Float64Array;
-  /** Whether the sample has a reward; one without takes no part in the loss. */
+  /** True if the sample has a reward; without one it takes no part in the loss. */
   scored: boolean[];
   /** By group: whether anything can be learned from it. */
   useful: boolean[];

@@ -30,7 +30,7 @@ export type Rollout = {
   logpOld: ArrayLike<number> | null;
   /** Needed where beta is not 0. */
   logpRef: ArrayLike<number> | null;
-  /** As the engine that sampled it told; null: not known, no correction. */
+  /** Log probabilities of the engine that sampled; null: unknown, no correction. */
   logpSampler: ArrayLike<number> | null;
   entropy: ArrayLike<number> | null;
   /** 1 where the loss counts: see `activeTokens`. */
@@ -43,8 +43,8 @@ export type WeighedRollout = { weights: Float32Array; loss: number; tally: GrpoT
 type Fate = { tokens: number; written?: Uint8Array | undefined; scored: boolean; truncated: boolean };
 
 /**
- * What of a completion the loss sees: nothing when it has no reward, or when it was cut off and
- * `mask_truncated_completions` is set; else what the model wrote itself (`written`, all when absent).
+ * The tokens of a completion that the loss counts. None without a reward, or when it was cut off and
+ * `mask_truncated_completions` is set; else the tokens that the model wrote (`written`, all when absent).
  */
 export function activeTokens({ tokens, written, scored, truncated }: Fate, maskTruncated: boolean): Uint8Array {
   if (!scored || (truncated && maskTruncated)) return new Uint8Array(tokens);
@@ -59,8 +59,8 @@ type ScaleOptions = {
 };
 
 /**
- * What each completion's summed token losses are multiplied with, for one optimizer step. `counts` are active tokens.
- * A completion without any still counts where the mean goes over completions (grpo, dr_grpo), as in TRL.
+ * Factors for the summed token losses of each completion, for one optimizer step. `counts` are active tokens. A
+ * completion without any still counts where the mean is over completions (grpo, dr_grpo), as in TRL.
  */
 export function lossScales(counts: readonly number[], options: ScaleOptions): Float64Array {
   const { lossType, batchSize, maxCompletionLength } = options;

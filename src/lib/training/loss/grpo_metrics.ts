@@ -10,7 +10,7 @@ export type GrpoTally = {
   klTokens: number;
   entropy: number;
   entropyTokens: number;
-  /** Of tokens, or of completions where they share a ratio. */
+  /** Number of ratios: one for each token, or for each completion where its tokens share one. */
   ratios: number;
   ratioSum: number;
   ratioMin: number;

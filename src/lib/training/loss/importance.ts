@@ -10,7 +10,7 @@ export type CorrectionMode = (typeof CORRECTION_MODES)[number];
 export type Correction = { mode: CorrectionMode; clipMin: number | null; clipMax: number | null };
 
 export type CorrectedTokens = {
-  /** What each token's policy loss is multiplied with. */
+  /** Factors of each token's policy loss. */
   ratios: Float64Array;
   /** Sums over active tokens (of |logp_old − logp_sampler|), and of the ratios that were used. */
   gap: Gap;
