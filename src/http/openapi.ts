@@ -82,8 +82,8 @@ export function openapi(app: AnyElysia, { closed = false } = {}): Json {
     components: {
       schemas: sorted(components),
       responses: {
-        Error: failure("Error", "What went wrong, which field, and how to mend it"),
-        DetectionError: failure("DetectionError", "What went wrong and how to mend it"),
+        Error: failure("Error", "What went wrong, which field, and how to fix it"),
+        DetectionError: failure("DetectionError", "What went wrong and how to fix it"),
       },
       securitySchemes: {
         bearer: { type: "http", scheme: "bearer", description: "An API key (vk_…)" },

@@ -90,7 +90,9 @@ export function splitSecrets(source: Source, given: Credentials = {}): { source:
   return { source: clean, credentials };
 }
 
-/** What this type of source reads. The rest is not kept: nobody will ever look whether it makes sense, or is secret. */
+/**
+ * The fields that this type of source reads. The others are not kept: they would never be checked, and may be secret.
+ */
 function ownFields({ source_type, source_uri, hub_dataset, hub_config, db_connection, db_query }: Source): Source {
   const common = { source_type, hub_config };
   if (OBJECTS.includes(source_type)) return { ...common, source_uri };

@@ -104,10 +104,10 @@ function begin(known: Map<string, Series>, what: Pick<Series, "family" | "worksp
   return series;
 }
 
-export type Kept = { name: string; workspaceId: string; labels: readonly string[]; counted: readonly number[] };
+export type StoredSeries = { name: string; workspaceId: string; labels: readonly string[]; counted: readonly number[] };
 
 /** Adds the counts of an earlier process. An entry that does not fit its family as it is now is ignored. */
-export function restore(db: Db, { name, workspaceId, labels, counted }: Kept) {
+export function restore(db: Db, { name, workspaceId, labels, counted }: StoredSeries) {
   const family = families.get(name);
   if (!family || family.labels.length !== labels.length) return;
   const known = knownOf(db, family);

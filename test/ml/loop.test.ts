@@ -1,7 +1,7 @@
 import { afterAll, describe, expect, test } from "bun:test";
 import { existsSync, mkdirSync, readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import type { Given, Method } from "../../src/lib/training/hyperparameters.ts";
+import type { Method, RequestedValues } from "../../src/lib/training/hyperparameters.ts";
 import type { FromTrainer } from "../../src/workers/protocol_trainer.ts";
 import type { Score } from "../../src/workers/trainer/loop/types.ts";
 import { tempDir } from "../harness.ts";
@@ -30,7 +30,7 @@ const HELD_OUT = {
 };
 /** The more capitals, the better. */
 const loud: Score = scoring((text) => text.replaceAll(/[^A-Z]/g, "").length / Math.max(1, text.length));
-const GRPO: Given<"grpo"> = {
+const GRPO: RequestedValues<"grpo"> = {
   learning_rate: 0.01,
   num_generations: 4,
   per_device_train_batch_size: 16,
@@ -119,7 +119,7 @@ test.each(CASES)(
   "a run that goes on tells what the whole run told: $name",
   async ({ method, given, lora = LORA }) => {
     const rows = TASKS[method];
-    const full = { max_steps: 8, learning_rate: 0.01, per_device_train_batch_size: 4, ...given } as Given<
+    const full = { max_steps: 8, learning_rate: 0.01, per_device_train_batch_size: 4, ...given } as RequestedValues<
       typeof method
     >;
     const plan = await planOf({ ...common, lora, method, rows, heldOut: HELD_OUT[method], given: full });
@@ -137,7 +137,7 @@ test.each(CASES)(
 );
 
 test("a batch that is met again, or later, is compared with the weights that wrote it", async () => {
-  const ratios = async (given: Given<"grpo">) => {
+  const ratios = async (given: RequestedValues<"grpo">) => {
     const plan = await planOf({
       ...common,
       method: "grpo",

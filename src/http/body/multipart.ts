@@ -60,9 +60,9 @@ export async function readMultipart(
   parser.on("partsLimit", () => over.reject(malformed(`more than ${MAX_FIELDS} parts`)));
   parser.on("error", (cause) => over.reject(malformed((cause as Error).message, cause)));
   parser.on("finish", () => void work.then(over.resolve, over.reject));
-  over.promise.catch(() => {}); // told by whoever waits for it below
+  over.promise.catch(() => {}); // the wait below reports it
   try {
-    await Promise.race([over.promise, feed(request, parser, { silenceMs, fail: over.reject })]);
+    await Promise.race([over.promise, sendTo(request, parser, { silenceMs, fail: over.reject })]);
     await over.promise;
   } catch (error) {
     work = work.catch(() => {});
@@ -84,9 +84,9 @@ export async function readMultipart(
   }
 }
 
-type Patience = { silenceMs: number; fail: (error: AppError) => void };
+type Silence = { silenceMs: number; fail: (error: AppError) => void };
 
-async function feed(request: Request, parser: InstanceType<typeof Busboy>, { silenceMs, fail }: Patience) {
+async function sendTo(request: Request, parser: InstanceType<typeof Busboy>, { silenceMs, fail }: Silence) {
   let go = () => {};
   for (const happening of ["drain", "close"] as const) parser.on(happening, () => go());
   const turn = takingTurns();

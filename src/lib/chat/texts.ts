@@ -11,8 +11,8 @@ type Rules = {
 type Fault = { path: number[]; message: string };
 
 /**
- * A union of the four kinds tries all of them on every element and keeps each complaint. Hundreds of thousands of tokens
- * are looked at once instead, up to the first that does not fit.
+ * A union of the four kinds would try all of them on every element and keep each issue. So hundreds of thousands of
+ * tokens are checked once, up to the first that does not fit.
  */
 export const textsSchema = (rules: Rules) =>
   z

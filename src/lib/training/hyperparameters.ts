@@ -102,14 +102,14 @@ const FIELDS = { grpo, sft, dpo } as const;
 type Fields = typeof FIELDS;
 export type Values<M extends Method> = { [K in keyof Fields[M]]: z.infer<Fields[M][K]> };
 /** The hyperparameters of a request: any fields of the method, as a value or "auto". */
-export type Given<M extends Method> = { [K in keyof Fields[M]]?: z.infer<Fields[M][K]> | "auto" };
+export type RequestedValues<M extends Method> = { [K in keyof Fields[M]]?: z.infer<Fields[M][K]> | "auto" };
 
 /** A request is answered with this many problems at most: each unknown name costs a search for the one that was meant. */
 export const MOST_PROBLEMS = 20;
 
 /** One thing that is wrong. `path` begins with the field's name. */
 export type Problem = { path: (string | number)[]; message: string };
-export type Read<M extends Method> = { ok: true; given: Given<M> } | { ok: false; problems: Problem[] };
+export type Read<M extends Method> = { ok: true; given: RequestedValues<M> } | { ok: false; problems: Problem[] };
 
 export function readHyperparameters<M extends Method>(method: M, raw: unknown): Read<M> {
   if (raw === undefined || raw === null) return { ok: true, given: {} };
@@ -132,7 +132,7 @@ export function readHyperparameters<M extends Method>(method: M, raw: unknown): 
   }
   return problems.length > 0
     ? { ok: false, problems: problems.slice(0, MOST_PROBLEMS) }
-    : { ok: true, given: given as Given<M> };
+    : { ok: true, given: given as RequestedValues<M> };
 }
 
 const place = (issue: z.core.$ZodIssue) => issue.path.map((part) => (typeof part === "number" ? part : String(part)));

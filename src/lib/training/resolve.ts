@@ -4,7 +4,7 @@
  * value where the facts give one. Only values that the user did not give are changed; an impossible value is an error.
  */
 import { DEFAULTS, LEARNING_RATES } from "./defaults.ts";
-import type { Given, Method, Problem, Values } from "./hyperparameters.ts";
+import type { Method, Problem, RequestedValues, Values } from "./hyperparameters.ts";
 import { POLYNOMIAL_END, totalGrpoSteps, totalSteps } from "./schedule.ts";
 
 export type Facts = {
@@ -34,12 +34,16 @@ export type Resolution<M extends Method> = { ok: true; values: Resolved<M> } | {
 
 type Bag = Record<string, unknown>;
 
-export function resolveHyperparameters<M extends Method>(method: M, given: Given<M>, facts: Facts): Resolution<M> {
-  const asked = given as Bag;
+export function resolveHyperparameters<M extends Method>(
+  method: M,
+  given: RequestedValues<M>,
+  facts: Facts,
+): Resolution<M> {
+  const requested = given as Bag;
   const values: Bag = { ...DEFAULTS[method], learning_rate: LEARNING_RATES[method][facts.lora ? "lora" : "full"] };
-  for (const [name, value] of Object.entries(asked)) if (value !== "auto") values[name] = value;
-  const isFree = (name: string) => asked[name] === undefined || asked[name] === "auto";
-  const isAuto = (name: string) => asked[name] === "auto";
+  for (const [name, value] of Object.entries(requested)) if (value !== "auto") values[name] = value;
+  const isFree = (name: string) => requested[name] === undefined || requested[name] === "auto";
+  const isAuto = (name: string) => requested[name] === "auto";
 
   if (isAuto("learning_rate")) values["learning_rate"] = autoLearningRate(values["learning_rate"] as number, facts);
   if (isAuto("warmup_ratio")) values["warmup_ratio"] = 0.05;
@@ -83,11 +87,11 @@ function fitGroups(values: Bag, { isFree, isAuto, rows }: Fit): void {
   if (isAuto("gradient_accumulation_steps"))
     values["gradient_accumulation_steps"] = clamp((Math.min(8, rows) * group) / batch(), 1, 64);
   const steps = () => (values["steps_per_generation"] ?? values["gradient_accumulation_steps"]) as number;
-  const asked = values["generation_batch_size"] ?? null;
-  if (isFree("per_device_train_batch_size") && asked === null && (batch() * steps()) % group !== 0)
+  const requested = values["generation_batch_size"] ?? null;
+  if (isFree("per_device_train_batch_size") && requested === null && (batch() * steps()) % group !== 0)
     values["per_device_train_batch_size"] = Math.ceil(batch() / group) * group;
-  if (asked === null) values["generation_batch_size"] = batch() * steps();
-  values["steps_per_generation"] ??= asked === null ? steps() : (asked as number) / batch();
+  if (requested === null) values["generation_batch_size"] = batch() * steps();
+  values["steps_per_generation"] ??= requested === null ? steps() : (requested as number) / batch();
   values["epsilon_high"] ??= values["epsilon"];
   values["min_p"] ??= 0;
 }

@@ -62,7 +62,7 @@ export function exposedSecrets(file: string | undefined): ExposedFile | undefine
   return settings.length === 0 ? undefined : { file, mode: (mode & 0o777).toString(8).padStart(4, "0"), settings };
 }
 
-/** One line each for the command line and the log: what is wrong, and what mends it. */
+/** One line for the command line and the log: what is wrong, and how to fix it. */
 export const sayExposed = ({ file, mode, settings }: ExposedFile) => ({
   detail: `${file} has mode ${mode}, so every user of this machine can read ${settings.join(", ")}`,
   fix: `chmod 640 ${file} and replace the secret, or move it to the environment of the service`,

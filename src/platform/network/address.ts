@@ -22,12 +22,12 @@ export type Verdict = { allowed: true } | { allowed: false; reason: string; tier
 /** From `config.network`; entries were checked when the configuration was read. */
 export function networkPolicy(network: { allow_private: boolean; allow: readonly string[] }): Policy {
   const cidrs = network.allow.map(parseCidr).filter((cidr) => cidr !== undefined);
-  const dialled = cidrs.map((cidr) => (isMapped(cidr.bytes) && cidr.bits >= 96 ? unmappedCidr(cidr) : cidr));
+  const checked = cidrs.map((cidr) => (isMapped(cidr.bytes) && cidr.bits >= 96 ? unmappedCidr(cidr) : cidr));
   const hosts = network.allow.filter((text) => !parseCidr(text)).map(normalizeHost);
   return {
     allowPrivate: network.allow_private,
     hosts: new Set(hosts.filter((host) => host !== undefined)),
-    cidrs: dialled,
+    cidrs: checked,
     own: interfaceAddresses,
   };
 }

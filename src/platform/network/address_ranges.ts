@@ -76,7 +76,7 @@ export const IPV6_RANGES: readonly Range[] = [
 
 /** Judged after Teredo, which lies in it. */
 export const IPV6_PROTOCOLS = range(1, "2001::/23", "reserved for protocols");
-/** Nothing outside it has been given to anybody. */
+/** No other range has been assigned. */
 export const IPV6_GLOBAL = range(1, "2000::/3", "");
 
 /**

@@ -13,7 +13,7 @@ const QUIET = {
 };
 
 /** `dir`: of all workers; `own`: of this one. */
-type Place = { id: string; dir: string; own: string };
+type WorkerFolders = { id: string; dir: string; own: string };
 
 export const marks = {
   /** On every process of one worker, its grandchildren included. */
@@ -27,7 +27,7 @@ export const cudaCache = (dir: string) => join(dir, ".nv", "ComputeCache");
 
 export function workerEnv(
   ambient: Record<string, string | undefined>,
-  { id, dir, own }: Place,
+  { id, dir, own }: WorkerFolders,
 ): Record<string, string> {
   const env: Record<string, string> = { PATH: "/usr/local/bin:/usr/bin:/bin", CUDA_CACHE_PATH: cudaCache(dir) };
   for (const [name, value] of Object.entries(ambient)) if (value !== undefined && PASSED.test(name)) env[name] = value;
