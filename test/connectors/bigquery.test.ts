@@ -162,7 +162,7 @@ test("an access token is used as it is; a wrong one, and a wrong key, are unauth
 
 test.each([
   [{}, "/credentials", "service_account"],
-  [{ service_account: "no json m4rked" }, "/credentials/service_account", "no JSON"],
+  [{ service_account: "no json m4rked" }, "/credentials/service_account", "not JSON"],
   [{ service_account: { client_email: "a@b" } }, "/credentials/service_account", "private_key"],
   [{ service_account: { client_email: "a@b", private_key: "m4rked" } }, "/credentials/service_account", "PEM"],
 ])("credentials %o are refused", async (credentials, param, text) => {
@@ -246,7 +246,7 @@ test("a connection that is cut in the middle is an error that says so", async ()
 });
 
 test.each([
-  ["the same page for ever", { next: "3", total: 3 }, "names the same page again"],
+  ["the same page for ever", { next: "3", total: 3 }, "returned the same page token twice"],
   ["more rows than there are", { next: "0", total: 10 }, "sent 20 of 10 rows"],
 ])("a server that sends %s is left", async (_, behaviour, message) => {
   using fake = fakeBigquery();

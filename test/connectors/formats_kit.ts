@@ -1,4 +1,4 @@
-import { BEGINNING, type Place, type SourceFile } from "../../src/workers/connector/formats/file.ts";
+import { BEGINNING, type RowPosition, type SourceFile } from "../../src/workers/connector/formats/file.ts";
 import { rowsOf } from "../../src/workers/connector/formats/rows.ts";
 import { SourceError } from "../../src/workers/connector/types.ts";
 
@@ -32,7 +32,7 @@ export function memoryFile(name: string, content: string | Uint8Array, step = 64
   return file satisfies SourceFile;
 }
 
-type Options = { rowBytes?: number; from?: Place };
+type Options = { rowBytes?: number; from?: RowPosition };
 
 export async function readAll(file: SourceFile, { rowBytes = ROW_BYTES, from = BEGINNING }: Options = {}) {
   const lines: string[] = [];

@@ -119,7 +119,7 @@ describe("what a file claims about itself is not believed", () => {
       [dictionary, indexes(2_000_000_000, 4_000_000_000n)],
       2_000_000_000,
       3,
-      "write smaller pages",
+      "Write smaller pages",
     ],
     ["more values than the column has", [dictionary, indexes(5, 10n)], 3, 3, "a page of t claims 5 values"],
     [
@@ -129,20 +129,20 @@ describe("what a file claims about itself is not believed", () => {
       1,
       "not in its dictionary",
     ],
-    ["a dictionary that is not there", [indexes(3, 6n)], 3, 3, "a dictionary that is not there"],
+    ["a dictionary that is not there", [indexes(3, 6n)], 3, 3, "a missing dictionary"],
     [
       "a page that unpacks into two gigabytes",
       [{ count: 1, values: plainTexts(["x"]), claims: { unpacked: 2 ** 31 - 1 } }],
       1,
       1,
-      "write smaller pages",
+      "Write smaller pages",
     ],
     [
       "a page beyond its column",
       [{ count: 1, values: plainTexts(["x"]), claims: { packed: 1000 } }],
       1,
       1,
-      "a page claims 1000 bytes where 5 are left",
+      "a page claims 1000 bytes, but only 5 are left",
     ],
     [
       "a page of negative size",
@@ -158,7 +158,7 @@ describe("what a file claims about itself is not believed", () => {
       1,
       "a value is longer than its page",
     ],
-    ["fewer values than rows", [{ count: 1, values: plainTexts(["x"]) }], 1, 9, "claims 9 rows and ends after 1"],
+    ["fewer values than rows", [{ count: 1, values: plainTexts(["x"]) }], 1, 9, "claims 9 rows, but ends after 1"],
     [
       "text that is not UTF-8",
       [{ count: 1, values: plainTexts([new Uint8Array([0xff])]) }],

@@ -131,7 +131,7 @@ export function objectStoreTests(bench: Bench) {
       for (const { cursor } of chunks) {
         const fault = await faultOf(readRows(at(uri("changing/")), { resume: cursor ?? {} }));
         expect(fault.code).toBe("broken");
-        expect(fault.message).toContain("changed while it was read");
+        expect(fault.message).toContain("changed while it was being read");
       }
     });
   });
@@ -245,7 +245,7 @@ export function objectStoreTests(bench: Bench) {
       })();
       const fault = await faultOf(reading);
       expect(fault.code).toBe("broken");
-      expect(fault.message).toContain("changed while it was read");
+      expect(fault.message).toContain("changed while it was being read");
     });
   });
 

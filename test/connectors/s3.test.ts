@@ -111,16 +111,11 @@ describe("s3", () => {
 
   test.each([
     ["s3:///x.jsonl", {}, "/source_uri", "source_uri must look like s3://bucket/path"],
-    [
-      "s3://b?regoin=x",
-      {},
-      "/source_uri",
-      "an option that is not known: regoin. Known are endpoint, region, path_style",
-    ],
+    ["s3://b?regoin=x", {}, "/source_uri", "an unknown option: regoin. Use endpoint, region, path_style"],
     ["s3://b/x?endpoint=minio:9000", {}, "/source_uri", "endpoint must be an http(s) address"],
-    ["s3://b/x?region=EU%20West", {}, "/source_uri", "region must be one such as eu-central-1"],
+    ["s3://b/x?region=EU%20West", {}, "/source_uri", "region must look like eu-central-1"],
     ["s3://b/x?path_style=yes", {}, "/source_uri", "path_style must be true or false"],
-    ["s3://b/a/../x", {}, "/source_uri", "a part . or .."],
+    ["s3://b/a/../x", {}, "/source_uri", "a path part . or .."],
     [
       "s3://b/x",
       { access_key_id: "MARKED" },

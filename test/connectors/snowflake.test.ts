@@ -194,7 +194,7 @@ test("rows that are missing are noticed", async () => {
   using fake = fakeSnowflake();
   fake.answers.set("SELECT numbers", { ...NUMBERS, lost: 1 });
   const error = await refused(fake, "SELECT numbers");
-  expect(error).toMatchObject({ code: "broken", message: "Snowflake sent 24999 of 25000 rows" });
+  expect(error).toMatchObject({ code: "broken", message: "Snowflake sent 24999 of 25000 rows. Try again" });
 });
 
 test("a private address is refused unless the operator allows it", async () => {

@@ -64,8 +64,8 @@ test("M6: an inspector reads the file that it is given, and no other", async () 
   ask(worker.link(model) as string);
   await answered.promise;
   expect(said).toMatchObject([
-    { type: "refused", error: "Cannot be read (EACCES)" },
-    { type: "refused", error: "Cannot be read (EACCES)" },
+    { type: "refused", error: "The file cannot be read (EACCES)" },
+    { type: "refused", error: "The file cannot be read (EACCES)" },
     { type: "inspected", shape: { architecture: "llama" } },
   ]);
 });

@@ -299,7 +299,7 @@ test("adapters change the text of those who name them, can be replaced, and leav
   expect(() => engine.generate({ prompt, maxTokens: 1, sampling: GREEDY, samples: 1, stop: [], adapter: "a" })).toThrow(
     'no adapter "a"',
   );
-  expect(await refusal(engine.attach("b", model))).toThrow("is no adapter of this model");
+  expect(await refusal(engine.attach("b", model))).toThrow("is not an adapter of this model");
 });
 
 test("an embedding is the mean of the last hidden states, of length 1, in the order asked", async () => {
@@ -323,7 +323,7 @@ test("a prompt that does not fit is refused with both numbers; a full context en
   const prompt = new Int32Array(32).fill(65);
   const request = { prompt, maxTokens: 5, sampling: GREEDY, samples: 1, stop: [] };
   expect(() => engine.generate(request)).toThrow(new ContextOverflow(32, 5, 32));
-  expect(() => engine.generate(request)).toThrow("32 tokens and the context holds 32");
+  expect(() => engine.generate(request)).toThrow("32 tokens, but the context holds 32");
   expect(await refusal(engine.embed([new Int32Array(33).fill(65)]))).toThrow(ContextOverflow);
   const said = await sayOne(engine, { prompt: prompt.slice(0, 31), maxTokens: 100, ignoreEos: true });
   expect(said).toMatchObject({ finish: "length", completionTokens: 2 }); // one in the last place, one beyond it

@@ -5,13 +5,13 @@ import { ChatCompletion, ChatCompletionChunk } from "../../src/lib/chat/chat_com
 import { Completion } from "../../src/lib/chat/completion.ts";
 import { EmbeddingList } from "../../src/lib/chat/embedding.ts";
 import { BadGrammar } from "../../src/workers/serving/engine/types.ts";
-import { createDoor, listen } from "../../src/workers/serving/http.ts";
+import { createRequestHandler, listen } from "../../src/workers/serving/http.ts";
 import { toServed } from "../../src/workers/serving/request.ts";
 import { tempDir, until } from "../harness.ts";
 import { CHATML } from "../models.ts";
 import { type FakeEngine, fakeEngine, type Script, type Step } from "./fake_engine.ts";
 
-type Report = Parameters<Parameters<typeof createDoor>[1]>[0];
+type Report = Parameters<Parameters<typeof createRequestHandler>[1]>[0];
 const ASK = { model: "m", messages: [{ role: "user", content: "hello" }] };
 
 let say: Script = () => ["Hel", "lo"];
@@ -19,13 +19,13 @@ const stopping = new AbortController();
 const reports: Report[] = [];
 const socket = join(tempDir(), "w.sock");
 let engine: FakeEngine;
-let door: ReturnType<typeof createDoor>;
+let handler: ReturnType<typeof createRequestHandler>;
 let server: ReturnType<typeof listen>;
 
 beforeAll(() => {
   engine = fakeEngine((generation, sample) => say(generation, sample), { chatTemplate: CHATML });
-  door = createDoor(toServed(engine), (r) => void reports.push(r), stopping.signal);
-  server = listen(socket, door.fetch);
+  handler = createRequestHandler(toServed(engine), (r) => void reports.push(r), stopping.signal);
+  server = listen(socket, handler.fetch);
 });
 afterAll(() => server.stop(true));
 
@@ -247,7 +247,7 @@ describe("what the engine is asked", () => {
     expect(answer.status).toBe(400);
     expect((await json(answer)).error).toMatchObject({
       code: "context_length_exceeded",
-      message: expect.stringContaining("600000 characters and the context holds 4096 tokens"),
+      message: expect.stringContaining("600000 characters, but the context holds 4096 tokens"),
     });
   });
 
@@ -428,7 +428,7 @@ describe("the other routes", () => {
 test("a request names its adapter; one that leaves ends its own requests and nobody else's", async () => {
   const using = (name: string) => ({ headers: { "x-verk-request": "req_1", "x-verk-adapter": name } });
   expect((await post("/chat/completions", ASK, using("poet"))).status).toBe(503);
-  for (const name of ["poet", "clerk"]) door.open(name);
+  for (const name of ["poet", "clerk"]) handler.open(name);
   const release = Promise.withResolvers<void>();
   scripted("first", release.promise, "last");
   const [poet, clerk, plain] = await Promise.all([
@@ -438,10 +438,10 @@ test("a request names its adapter; one that leaves ends its own requests and nob
   ]);
   await until("all three to run", () => engine.open === 3);
   expect(engine.asked.slice(-3).map(({ adapter }) => adapter)).toEqual(["poet", "clerk", undefined]);
-  door.close("poet");
+  handler.close("poet");
   expect(JSON.parse(events(await poet.text()).at(-1)!)).toMatchObject({ error: { code: "shutting_down" } });
   expect((await post("/chat/completions", ASK, using("poet"))).status).toBe(503);
-  door.close(null);
+  handler.close(null);
   expect(JSON.parse(events(await plain.text()).at(-1)!)).toMatchObject({ error: { code: "shutting_down" } });
   release.resolve();
   expect(events(await clerk.text()).at(-1)).toBe("[DONE]");

@@ -1,4 +1,6 @@
-/** Facts of a model that a deployment needs for its placement; `ModelShape` of the worker protocol is the schema. */
+/**
+ * The facts that a deployment needs to reserve memory for a model. `ModelShape` of the worker protocol is its schema.
+ */
 export type ModelShape = {
   architecture: string;
   parameters: number;

@@ -1,10 +1,11 @@
 /**
- * Gives every hyperparameter its value, from the request and the facts. An absent field takes the default of TRL (a
- * learning rate ten times higher for LoRA), fitted to the model's context and to whole groups. "auto" takes a better
- * value where the facts give one. Only values that the user did not give are changed; an impossible value is an error.
+ * Resolves a user's input to every hyperparameter with its value. An absent field gets TRL's default (a learning rate
+ * ten times higher for LoRA), adapted to the model's context and whole groups. "auto" is our own choice from the facts
+ * if that is better than the default. Impossible values are rejected with a message: only values that the user did not
+ * give are changed.
  */
 import { DEFAULTS, LEARNING_RATES } from "./defaults.ts";
-import type { Method, Problem, RequestedValues, Values } from "./hyperparameters.ts";
+import type { HyperparameterInput, Method, Problem, Values } from "./hyperparameters.ts";
 import { POLYNOMIAL_END, totalGrpoSteps, totalSteps } from "./schedule.ts";
 
 export type Facts = {
@@ -14,11 +15,11 @@ export type Facts = {
   /** Parameters of the base model. */
   parameters: number;
   contextLength: number;
-  /** True if rows have a prompt and a completion apart, so that the loss can leave the prompt out. */
+  /** True if rows have a separate prompt and completion, so that the loss can leave the prompt out. */
   hasCompletions: boolean;
 };
 
-/** The values of TRL after its own defaults: nothing is left to decide. */
+/** All values are decided, as TRL has them after its own defaults. */
 export type Resolved<M extends Method> = M extends "grpo"
   ? Omit<Values<"grpo">, "steps_per_generation" | "generation_batch_size" | "min_p" | "epsilon_high"> & {
       steps_per_generation: number;
@@ -36,7 +37,7 @@ type Bag = Record<string, unknown>;
 
 export function resolveHyperparameters<M extends Method>(
   method: M,
-  given: RequestedValues<M>,
+  given: HyperparameterInput<M>,
   facts: Facts,
 ): Resolution<M> {
   const requested = given as Bag;
@@ -62,13 +63,13 @@ export function resolveHyperparameters<M extends Method>(
   return problems.length > 0 ? { ok: false, problems } : { ok: true, values: values as Resolved<M> };
 }
 
-/** A small model takes, and needs, a larger rate: by the square root of its size, from a billion parameters down. */
+/** A small model needs a larger rate: scaled by the square root of its size, below a billion parameters. */
 function autoLearningRate(usual: number, { parameters }: Facts): number {
   const factor = Math.min(30, Math.sqrt(1e9 / Math.min(1e9, Math.max(1, parameters))));
   return Number((usual * factor).toPrecision(2));
 }
 
-/** Enough for 200 steps, 10 at most; for SFT, which soon learns rows by heart, 3. */
+/** Enough for 200 steps, at most 10; for SFT, which overfits soon, 3. */
 function autoEpochs(method: Method, values: Bag, rows: number): number {
   const plan = { ...values, rows, num_train_epochs: 1, max_steps: -1 } as unknown as Parameters<
     typeof totalGrpoSteps
@@ -111,12 +112,12 @@ function conflicts(method: Method, values: Bag, facts: Facts): Problem[] {
   const refuse = (field: string, message: string) => problems.push({ path: [field], message });
   for (const length of ["max_length", "max_completion_length"])
     if (length in values && (values[length] as number) > facts.contextLength)
-      refuse(length, `is more than the model's context of ${facts.contextLength} tokens`);
+      refuse(length, `is more than the model's context of ${facts.contextLength} tokens. Lower it`);
   scheduleConflicts(values as Values<"sft">, refuse);
   if (method === "grpo") grpoConflicts(values as Resolved<"grpo">, refuse);
   if (method === "dpo") {
     const { loss_type, label_smoothing } = values as Values<"dpo">;
-    if (label_smoothing > 0 && loss_type !== "sigmoid") refuse("label_smoothing", "goes with loss_type sigmoid only");
+    if (label_smoothing > 0 && loss_type !== "sigmoid") refuse("label_smoothing", "works only with loss_type sigmoid");
   }
   return problems;
 }
@@ -127,10 +128,10 @@ function scheduleConflicts(values: Values<"sft">, refuse: Refuse): void {
   const { lr_scheduler_type: type, learning_rate: rate } = values;
   const { min_lr, min_lr_rate, lr_end } = values.lr_scheduler_kwargs ?? {};
   const field = "lr_scheduler_kwargs";
-  if (min_lr !== undefined && min_lr_rate !== undefined) refuse(field, "takes min_lr or min_lr_rate, not both");
+  if (min_lr !== undefined && min_lr_rate !== undefined) refuse(field, "must have min_lr or min_lr_rate, not both");
   if (type === "cosine_with_min_lr" && min_lr === undefined && min_lr_rate === undefined)
     refuse(field, "needs min_lr or min_lr_rate for cosine_with_min_lr");
-  if (min_lr !== undefined && min_lr > rate) refuse(field, `min_lr is more than learning_rate (${rate})`);
+  if (min_lr !== undefined && min_lr > rate) refuse(field, `min_lr must not be more than learning_rate (${rate})`);
   if (type === "polynomial" && (lr_end ?? POLYNOMIAL_END) >= rate)
     refuse(field, `lr_end must be less than learning_rate (${rate})`);
 }
@@ -140,7 +141,7 @@ function grpoConflicts(values: Resolved<"grpo">, refuse: Refuse): void {
   if (!Number.isInteger(values.steps_per_generation) || generation !== batch * values.steps_per_generation)
     refuse(
       "generation_batch_size",
-      `must be per_device_train_batch_size (${batch}) × steps_per_generation, a whole number`,
+      `must be per_device_train_batch_size (${batch}) × steps_per_generation, an integer`,
     );
   else if (generation % group !== 0)
     refuse(
@@ -148,7 +149,7 @@ function grpoConflicts(values: Resolved<"grpo">, refuse: Refuse): void {
       `must divide the ${generation} completions of a generation (per_device_train_batch_size × steps_per_generation)`,
     );
   if (values.repetition_penalty !== 1)
-    refuse("repetition_penalty", "can only be 1: completions are drawn from the model as it is");
+    refuse("repetition_penalty", "must be 1: completions are drawn from the unchanged model");
   const { importance_sampling_clip_min: least, importance_sampling_clip_max: most } = values;
   if (least !== null && most !== null && least >= most)
     refuse("importance_sampling_clip_min", `must be less than importance_sampling_clip_max (${most})`);

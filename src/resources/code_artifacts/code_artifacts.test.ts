@@ -101,7 +101,7 @@ describe("refused, and nothing is stored", () => {
   test.each<[string, Form, string, string]>([
     ["a way out", { file: tarGz({ name: "../x" }) }, "file", '"../x" leads out'],
     ["a link", { file: zip({ name: "l", mode: 0o120777 }), filename: "a.zip" }, "file", '"l" is a symbolic link'],
-    ["another format than its name says", { filename: "code.zip" }, "file", "no zip archive"],
+    ["another format than its name says", { filename: "code.zip" }, "file", "not a zip archive"],
     ["no archive at all", { filename: "code.py" }, "file", ".tar.gz, .tgz or .zip"],
     ["metadata that is none", { metadata: "x" }, "metadata", "JSON object"],
     ["metadata of the wrong kind", { metadata: '{"a":1}' }, "metadata", ""],

@@ -68,7 +68,7 @@ describe("refused with the location of the error", () => {
       { source: GOOD, rows: [{ completion: 3 }] },
       422,
       "/rows/0/completion",
-      "a text or a list",
+      "a string or a list",
     ],
     ["no rows", { source: GOOD, rows: [] }, 422, "/rows", ""],
     ["too many rows", { source: GOOD, rows: Array(10_001).fill({ completion }) }, 422, "/rows", "10000"],

@@ -24,13 +24,13 @@ export type HarnessReply =
   | { ok: false; error: Rejection | Fault };
 
 export type Interpreter = {
-  /** One exchange with the harness. Throws `Violation` when the code reached for what the sandbox refuses. */
+  /** One exchange with the harness. Throws `Violation` if the code tried something that the sandbox forbids. */
   exchange: (request: HarnessRequest) => unknown;
-  /** What the code printed since the last call: at most STDOUT_BYTES of it, and how much there was. */
+  /** Returns the output since the last call: at most STDOUT_BYTES of text, and the total number of bytes. */
   printed: () => { stdout: string; stdout_bytes: number };
-  /** Another one as it was at the start, in this same process: nothing that ran before is in it. */
+  /** Returns a fresh interpreter in this same process: nothing that ran before affects it. */
   renewed?: () => Promise<Interpreter>;
 };
 
-/** The process cannot be used any more. */
+/** The process is no longer usable. */
 export class Violation extends Error {}

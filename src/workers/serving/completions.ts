@@ -1,4 +1,4 @@
-/** POST /completions: each prompt is a run of its own; answer i of prompt p has the index p × n + i. */
+/** POST /completions. Each prompt is a run of its own; answer i of prompt p has the index p × n + i. */
 
 import type { Completion, CompletionLogprobs, CompletionRequest } from "../../lib/chat/completion.ts";
 import type { Texts } from "../../lib/chat/texts.ts";
@@ -58,7 +58,7 @@ export async function complete(served: Served, request: CompletionRequest, excha
   });
 }
 
-/** One prompt or many: a list of numbers is one. */
+/** One prompt or many. A list of numbers is one prompt. */
 function listOf(prompt: Texts): (string | number[])[] {
   if (typeof prompt === "string") return [prompt];
   return typeof prompt[0] === "number" ? [prompt as number[]] : (prompt as (string | number[])[]);
@@ -132,7 +132,7 @@ function createEvents(head: Head, withUsage: boolean) {
 
 const strict = new TextDecoder("utf-8", { fatal: true });
 
-/** A piece that is no whole character shows its bytes. */
+/** A piece that is not a whole character is written as its bytes. */
 function pieceOf(bytes: Uint8Array): string {
   try {
     return strict.decode(bytes);

@@ -1,19 +1,19 @@
 /**
- * Server-sent events, flushed as they come. The answer begins with the first event, so that what goes wrong before it
- * still has its own status; what goes wrong later is an event in the envelope, and then no [DONE].
+ * Server-sent events, flushed at once. The response begins with the first event, so that an earlier error has its own
+ * status. A later error is an event in the error envelope, without [DONE].
  */
 import { ClientLeft } from "../../lib/net/client_left.ts";
 import { SSE_HEADERS, sseError } from "../../lib/net/sse.ts";
 import type { Exchange } from "./request.ts";
 
-const MAX_UNREAD = 16 * 1024 * 1024; // characters: a client that is this far behind does not read
+const MAX_UNREAD = 16 * 1024 * 1024; // in characters: a client that is this far behind does not read
 
 type Controller = { write: (text: string) => unknown; flush: () => unknown };
 
-/** What a client does not fetch is kept for it, within bounds. */
+/** Buffers what the client has not read, within bounds. */
 class Sink {
   #unread = 0;
-  #full: Promise<unknown> | undefined; // until the socket takes more
+  #full: Promise<unknown> | undefined; // pending until the socket accepts more
 
   constructor(private readonly controller: Controller) {}
 
@@ -32,7 +32,7 @@ class Sink {
   }
 }
 
-/** `produce` writes whole events and ends after the last one. */
+/** `produce` writes whole events and returns after the last one. */
 export async function streamed(
   exchange: Exchange,
   produce: (write: (events: string) => void) => Promise<void>,
@@ -61,7 +61,7 @@ export async function streamed(
       controller.close();
     },
   };
-  const body = new ReadableStream(source as unknown as UnderlyingSource); // the types of the web do not know the kind
+  const body = new ReadableStream(source as unknown as UnderlyingSource); // the web types lack this kind of stream
   exchange.streamed(over);
   return new Response(body, { headers: SSE_HEADERS });
 }

@@ -1,4 +1,5 @@
 /** Relays a worker's answer to the client as it comes. If the worker dies, the stream ends with an error event. */
+import { ClientLeft } from "../../../lib/net/client_left.ts";
 import type { AppError } from "../../../lib/errors.ts";
 import { sseError } from "../../../lib/net/sse.ts";
 
@@ -48,7 +49,7 @@ export function relay(source: AsyncIterator<Uint8Array>, hooks: Hooks): Readable
     cancel() {
       left = true;
       hooks.onLeave();
-      hooks.onEnd(new Error("the client left"));
+      hooks.onEnd(new ClientLeft());
       source.return?.().catch(() => {}); // the source ends by itself; its error has no reader
     },
   });

@@ -54,7 +54,7 @@ const CASES: Case[] = [
     { hyperparameters: { lerning_rate: 1 } },
     422,
     "/hyperparameters/lerning_rate",
-    /did you mean learning_rate/,
+    /Did you mean learning_rate/,
   ],
   ["a value out of range", { hyperparameters: { temperature: 0 } }, 422, "/hyperparameters/temperature", />0/],
   [
@@ -62,7 +62,7 @@ const CASES: Case[] = [
     { hyperparameters: { repetition_penalty: 1.2 } },
     422,
     "/hyperparameters/repetition_penalty",
-    /only be 1/,
+    /must be 1/,
   ],
   ["another method's setting", { hyperparameters: { packing: true } }, 422, "/hyperparameters/packing", /sft/],
   [
@@ -277,7 +277,7 @@ test("credit below the estimate is 402, unless max_cost_usd is lower", async () 
   const long = { hyperparameters: { max_steps: 10_000_000 } };
   const { status, body } = await app.post(long);
   expect([status, body.error.code]).toEqual([402, "insufficient_credits"]);
-  expect(body.error.message).toMatch(/has \$0\.000010 left, and this takes about \$[\d.]+: have credit granted/);
+  expect(body.error.message).toMatch(/has \$0\.000010 left, and this costs about \$[\d.]+: ask the operator/);
   const made = await app.post({ ...long, max_cost_usd: 0.00001 });
   expect(made.status).toBe(201);
   await app.call("POST", `/v1/training_jobs/${made.body.id}/cancel`);

@@ -4,10 +4,10 @@ import { jsonPointer } from "../../../lib/json/pointer.ts";
 import type { Format } from "../../../lib/rows/format.ts";
 import { nearest } from "../../../lib/text/nearest.ts";
 import {
+  type HyperparameterInput,
   type Method,
   MOST_PROBLEMS,
   type Problem,
-  type RequestedValues,
   readHyperparameters,
 } from "../../../lib/training/hyperparameters.ts";
 import { LoraSettings } from "../../../lib/training/lora.ts";
@@ -24,7 +24,7 @@ export function readGiven<M extends Method>(
   method: M,
   request: JobRequest,
   faults: Faults,
-): RequestedValues<M> | undefined {
+): HyperparameterInput<M> | undefined {
   const read = readHyperparameters(method, request.hyperparameters);
   if (read.ok) return read.given;
   refuseAll(faults, read.problems);
@@ -53,7 +53,7 @@ export function readLora({ lora }: JobRequest, faults: Faults): LoraSettings | n
 type Facts = { method: Method; lora: LoraSettings | null; shape: ModelShape; rows: number; format: Format };
 type Resolution = { values: Resolved<Method>; totalSteps: number };
 
-export function resolve(given: RequestedValues<Method>, facts: Facts, faults: Faults): Resolution | undefined {
+export function resolve(given: HyperparameterInput<Method>, facts: Facts, faults: Faults): Resolution | undefined {
   const { method, shape, rows } = facts;
   const resolution = resolveHyperparameters(method, given, {
     lora: facts.lora !== null,

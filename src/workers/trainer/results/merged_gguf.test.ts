@@ -78,7 +78,7 @@ describe("an adapter beside its model is the model with the products added", () 
     const path = join(dir, "none.gguf");
     await expect(writeAdapterGguf(path, adapter)).rejects.toThrow("changes nothing");
     const embeddings = randomAdapter(model("llama"), { ...LORA, parts: ["token_embd"] });
-    await expect(writeAdapterGguf(path, embeddings)).rejects.toThrow("merge it");
+    await expect(writeAdapterGguf(path, embeddings)).rejects.toThrow("Merge it");
   });
 });
 
@@ -171,14 +171,14 @@ describe("a merged model holds the base's weights with the products added", () =
 
   test.each([
     ["width", { width: 128 }],
-    ["heads of keys", { kvHeads: 4 }],
+    ["key heads", { kvHeads: 4 }],
     ["number of layers", { layers: 3 }],
   ])("an adapter of a model with another %s is refused, and nothing is left behind", async (_name, change) => {
     const other = makeModel(dir, { arch: "llama", type: "F32", ...SIZE, ...change });
     const learned = { adapter: randomAdapter(other, LORA) };
     const empty = tempDir();
     const options = { base: model("llama"), path: join(empty, "x.gguf"), type: "F16", learned } as const;
-    await expect(writeMergedGguf(backend, options)).rejects.toThrow("of another one");
+    await expect(writeMergedGguf(backend, options)).rejects.toThrow("belongs to another model");
     expect(readdirSync(empty)).toEqual([]);
   });
 });

@@ -132,7 +132,7 @@ test("what is dropped depends on the unit, not on where it lies", () => {
 test("weights of the wrong length are an error that says so", () => {
   const [micro] = microBatches([[{ tokens: Int32Array.of(1, 2, 3), from: 1 }]], SIZES) as [MicroBatch];
   const scores = [{ logps: new Float32Array(2), entropies: null }];
-  expect(() => weightsOf(micro, () => [new Float32Array(3)], scores)).toThrow("3 weights for 2 tokens");
+  expect(() => weightsOf(micro, () => [new Float32Array(3)], scores)).toThrow("3 weights for 2 scored tokens");
 });
 
 test.each([

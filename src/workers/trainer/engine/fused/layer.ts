@@ -1,9 +1,10 @@
 /**
  * One layer forward and back, kernel by kernel. Between products everything is BF16; the residual stream and its
- * gradient are F32. What a step reads was written by the steps before it on the same stream: nothing waits in between.
+ * gradient are F32. A step reads what earlier steps wrote on the same stream, so no synchronisation is needed. Shapes,
+ * row-major: T tokens of all rows; the stream x, its gradient and y are [T, width]; `qkv` is [T, qkvWidth].
  */
 import { ATTENTION } from "../../../../native/cuda/kernels.ts";
-import { type Constants, dxStride, type Kept, qkvWidth } from "./buffers.ts";
+import { type Activations, type Constants, dxStride, qkvWidth } from "./buffers.ts";
 import type { Buffer } from "./memory.ts";
 import { type On, project, projectBack, rowThreads } from "./project.ts";
 import { tilesOf } from "./sight.ts";
@@ -33,11 +34,11 @@ const sight = ({ size, shared }: On) => [
 const headsOf = ({ size }: On) => [size.heads, size.keyHeads, size.head, size.halves ? 1 : 0, size.epsilon, size.count];
 const warpGrid = (warps: number) => ({ grid: [Math.ceil(warps / 8), 1, 1] as const, threads: 256 });
 
-/** `from`: what the layer before gave, x + more. `down`: whether the last product is wanted, in scratch.y. */
+/** `from`: the previous layer's output, x + more. `down`: true if the last product is needed, in scratch.y. */
 export function layerForward(
   on: On,
   layer: FusedLayer,
-  { kept, constants: c }: { kept: Kept; constants: Constants },
+  { kept, constants: c }: { kept: Activations; constants: Constants },
   { from, down }: { from: { x: number; more: number }; down: boolean },
 ) {
   const { kernels, size, shared, scratch } = on;
@@ -71,11 +72,14 @@ const columnsGrid = (width: number, count: number) => ({
   threads: 128,
 });
 
-/** scratch.sum and scratch.dx hold the gradient of what the layer gave; then that of what it got, where `goesOn`. */
+/**
+ * scratch.sum and scratch.dx hold the gradient of the layer's output. Afterwards they hold that of its input, if
+ * `goesOn`.
+ */
 export function layerBackward(
   on: On,
   layer: FusedLayer,
-  { kept, constants: c }: { kept: Kept; constants: Constants },
+  { kept, constants: c }: { kept: Activations; constants: Constants },
   goesOn: boolean,
 ) {
   const { kernels, size, scratch } = on;
@@ -100,7 +104,7 @@ export function layerBackward(
   if (goesOn) normBack(kept.x0, kept.inverse1, c.norm1);
 }
 
-function attentionBack(on: On, layer: FusedLayer, kept: Kept, c: Constants) {
+function attentionBack(on: On, layer: FusedLayer, kept: Activations, c: Constants) {
   const { kernels, size, shared, scratch } = on;
   const { count, tokens, rows, heads, keyHeads, head } = size;
   const q = qkvWidth(size);
