@@ -1,5 +1,4 @@
 import { write } from "../src/platform/db/db.ts";
-import { liveOf, quiet } from "../src/resources/tracker/live.ts";
 import { track } from "../src/resources/tracker/send.ts";
 import { follow } from "../src/resources/tracker/service.ts";
 import { type JobRow, trainingJobs, trainingMetrics } from "../src/resources/training_jobs/table.ts";
@@ -63,7 +62,7 @@ export const tellStep = (app: TestApp, jobId: string, step: number, values: Reco
 
 export async function tick(app: TestApp): Promise<void> {
   track(app.ctx);
-  await quiet(liveOf(app.ctx.db));
+  await app.ctx.state.tracker.idle();
 }
 
 export const routesOf = (tracker: FakeTracker) =>

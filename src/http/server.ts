@@ -1,7 +1,8 @@
 import { type AnyElysia, Elysia } from "elysia";
 import type { Ctx } from "../context.ts";
 import { AppError } from "../lib/errors.ts";
-import { openCommit, shareSnapshot, watchWrites } from "../platform/db/db.ts";
+import { openCommit, watchWrites } from "../platform/db/db.ts";
+import { shareSnapshot } from "../platform/db/snapshot.ts";
 import { type ErrorAnswer, errorEnvelope, errorResponse, toAppError } from "./answer/errors.ts";
 import { audit, isRead } from "./audit.ts";
 import { cors } from "./cors.ts";

@@ -1,6 +1,6 @@
 /** Who is computed for, and when. */
 import { describe, expect, test } from "bun:test";
-import { ClientLeft } from "../../src/lib/client_left.ts";
+import { ClientLeft } from "../../src/lib/net/client_left.ts";
 import { join, type Part, stretches, takeBatch } from "../../src/workers/detector/batch.ts";
 import { createGate } from "../../src/workers/detector/gate.ts";
 import { bytesPerPixel, sampleFrames } from "../../src/workers/detector/image/decode.ts";

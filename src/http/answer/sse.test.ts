@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import { until } from "../../../test/harness.ts";
 import { AppError } from "../../lib/errors.ts";
-import { encodeSse, type SseMessage } from "../../lib/sse.ts";
+import { encodeSse, type SseMessage } from "../../lib/net/sse.ts";
 import { createLog, silentLog } from "../../platform/log.ts";
 import { sse } from "./sse.ts";
 

@@ -1,5 +1,5 @@
 import type { Ctx, Principal } from "../../context.ts";
-import { encodeSse, SSE_HEADERS, type SseMessage } from "../../lib/sse.ts";
+import { encodeSse, SSE_HEADERS, type SseMessage } from "../../lib/net/sse.ts";
 import { isStillAdmitted } from "../auth.ts";
 import { openStream } from "../limits/streams.ts";
 import { requestIdOf } from "../request_state.ts";

@@ -1,5 +1,6 @@
 import type { Ctx } from "../../context.ts";
 import { AppError } from "../../lib/errors.ts";
+import { MIB } from "../../lib/units.ts";
 import { DialError } from "../../platform/network/address.ts";
 import * as secrets from "../secrets/service.ts";
 import { type Answer, type Call, type Tracker, TrackerError, type TrackerType } from "./contract.ts";
@@ -8,13 +9,13 @@ import type { IntegrationRow } from "./table.ts";
 import { wandb } from "./wandb.ts";
 
 const TIMEOUT_MS = 10_000;
-const MOST_BYTES = 4 * 1024 * 1024;
+const MOST_BYTES = 4 * MIB;
 
 export const TRACKERS: Record<TrackerType, Tracker> = { mlflow, wandb };
 
 type Destination = Pick<IntegrationRow, "workspaceId" | "type" | "baseUrl" | "secretName">;
 
-/** The way to a tracker: through the guard, with the key of the moment, which no answer or error repeats. */
+/** Calls a tracker through the network guard. The key is read for each call and hidden in answers and errors. */
 export function callOf(ctx: Ctx, to: Destination, signal?: AbortSignal): Call {
   return async ({ path, body, method = body === undefined ? "GET" : "POST" }) => {
     const secret = secretOf(ctx, to);
@@ -51,10 +52,13 @@ function secretOf(ctx: Ctx, { workspaceId, secretName, baseUrl }: Destination): 
 function authorizationOf({ type, secretName }: Destination, secret: string): string {
   const value = TRACKERS[type].authorization(secret);
   if (/^[\x20-\x7e]+$/.test(value)) return value;
-  throw new TrackerError("denied", `The secret ${secretName} has a character that no header carries`);
+  throw new TrackerError(
+    "denied",
+    `The secret ${secretName} has a character that an HTTP header cannot carry. Store a key of printable ASCII`,
+  );
 }
 
-/** `hidden`: what is starred out, also as it stands in JSON. */
+/** `hidden`: texts that become `***`, also where JSON escapes them. */
 function read(bytes: Uint8Array, hidden: readonly (string | undefined)[]): Answer["body"] {
   let text = new TextDecoder().decode(bytes);
   for (const word of hidden)

@@ -4,8 +4,8 @@ import { TrackerError } from "./contract.ts";
 import type { TrackerTest } from "./schema.ts";
 import type { IntegrationRow } from "./table.ts";
 
-/** Whatever is wrong with the tracker is an answer, not an error. */
-export async function tryOut(ctx: Ctx, row: IntegrationRow): Promise<TrackerTest> {
+/** A fault of the tracker is part of the answer, not an error of this API. */
+export async function testTracker(ctx: Ctx, row: IntegrationRow): Promise<TrackerTest> {
   const begun = performance.now();
   const answer = (error: TrackerTest["error"]): TrackerTest => ({
     object: "tracker_integration.test",

@@ -1,4 +1,4 @@
-/** What an experiment tracker is told of a job, and what it must be able to do. The modules beside are two of them. */
+/** The interface of an experiment tracker. `mlflow.ts` and `wandb.ts` implement it. */
 export const TRACKER_TYPES = ["mlflow", "wandb"] as const;
 export type TrackerType = (typeof TRACKER_TYPES)[number];
 
@@ -7,11 +7,11 @@ export type Point = { step: number; time: number; values: Record<string, number>
 export type Subject = { jobId: string; name: string; method: string; project: string; createdAt: number };
 export type State = "queued" | "running" | "completed" | "failed" | "cancelled";
 
-/** What the tracker calls the run; `project` is an experiment's id or `entity/project`. */
-export type Place = { id: string; project: string; url: string };
+/** The run as the tracker names it. `project` is an experiment's id or `entity/project`. */
+export type RemoteRun = { id: string; project: string; url: string };
 
 export type Request = { method?: "GET" | "POST"; path: string; body?: unknown };
-/** Any answer that is not an error of the connection. */
+/** Any HTTP answer; errors of the connection throw. */
 export type Answer = { status: number; body: unknown };
 export type Call = (request: Request) => Promise<Answer>;
 
@@ -20,21 +20,21 @@ export type Tracker = {
   authorization: (secret: string) => string;
   /** Throws unless runs could be logged there. */
   check: (call: Call, project: string) => Promise<void>;
-  /** Finds the run of this job, or makes it: called twice, there is one. */
-  open: (call: Call, subject: Subject, baseUrl: string) => Promise<Place>;
-  /** The newest step of each metric that the tracker has. Undefined: telling a point twice is the same as once. */
-  has?: (call: Call, place: Place) => Promise<Map<string, number>>;
-  tellParams: (call: Call, place: Place, params: Record<string, string>) => Promise<void>;
-  /** `told`: how many points it has been told before. In the order of steps. */
-  tellPoints: (call: Call, place: Place, points: readonly Point[], told: number) => Promise<void>;
-  tellState: (call: Call, place: Place, state: State, at: number) => Promise<void>;
-  /** For one that takes silence for death. */
-  beat?: (call: Call, place: Place) => Promise<void>;
+  /** Finds the run of this job or creates it. A second call finds the first run. */
+  open: (call: Call, subject: Subject, baseUrl: string) => Promise<RemoteRun>;
+  /** The newest step of each metric that the tracker has. Undefined: sending a point twice is harmless. */
+  has?: (call: Call, remote: RemoteRun) => Promise<Map<string, number>>;
+  sendParams: (call: Call, remote: RemoteRun, params: Record<string, string>) => Promise<void>;
+  /** Points come in the order of steps. `sent`: the number of points sent before. */
+  sendPoints: (call: Call, remote: RemoteRun, points: readonly Point[], sent: number) => Promise<void>;
+  sendState: (call: Call, remote: RemoteRun, state: State, at: number) => Promise<void>;
+  /** Keeps a run alive on trackers that take silence for death. */
+  beat?: (call: Call, remote: RemoteRun) => Promise<void>;
 };
 
 /**
- * `denied`: the key is wrong or missing. `refused`: the request is, and will be again. `unavailable`: nobody knows, also
- * whether it was done.
+ * `denied`: the key is wrong or missing. `refused`: the request is wrong, and would be rejected again. `unavailable`: no
+ * good answer came, so it is unknown whether the request took effect.
  */
 export class TrackerError extends Error {
   constructor(
@@ -47,13 +47,13 @@ export class TrackerError extends Error {
   }
 }
 
-const SAID = 300;
+const MOST_CHARACTERS = 300;
 
-/** The body of a good answer; else what kind of failure it is. */
+/** Returns the body of a 2xx answer, and throws the matching error otherwise. */
 export function accepted({ status, body }: Answer, what: string): unknown {
   if (status >= 200 && status < 300) return body;
-  const said = typeof body === "string" ? body : JSON.stringify(body);
-  const message = `${what}: the tracker answered ${status}${said ? ` ${said.slice(0, SAID)}` : ""}`;
+  const text = typeof body === "string" ? body : JSON.stringify(body);
+  const message = `${what}: the tracker answered ${status}${text ? ` ${text.slice(0, MOST_CHARACTERS)}` : ""}`;
   if (status === 401 || status === 403) throw new TrackerError("denied", message);
   const passing = status === 408 || status === 425 || status === 429 || status >= 500;
   throw new TrackerError(passing ? "unavailable" : "refused", message);
@@ -69,5 +69,8 @@ export function pick(body: unknown, ...path: (string | number)[]): unknown {
 export function mustPick(body: unknown, ...path: (string | number)[]): string {
   const found = pick(body, ...path);
   if (typeof found === "string" && found !== "") return found;
-  throw new TrackerError("refused", `The answer has no ${path.join(".")}: is this address a tracker's?`);
+  throw new TrackerError(
+    "refused",
+    `The answer has no ${path.join(".")}. Check that base_url is the address of a tracker`,
+  );
 }

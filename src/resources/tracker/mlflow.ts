@@ -1,14 +1,23 @@
 /**
- * MLflow's REST API 2.0. Metrics are appended and never overwritten there, and an error may leave the first part of a
- * batch behind, in the order of the request: so points are sent in the order of steps, and whoever is not sure asks
- * `has` first. Parameters and tags may be sent again.
+ * MLflow's REST API 2.0. MLflow appends metrics and never overwrites them. An error may leave the first part of a batch
+ * stored. So points are sent in the order of steps, and `has` is asked first after a doubt. Parameters and tags may be
+ * sent again.
  */
-import { accepted, type Call, mustPick, type Place, type Point, pick, type State, type Tracker } from "./contract.ts";
+import {
+  accepted,
+  type Call,
+  mustPick,
+  type Point,
+  pick,
+  type RemoteRun,
+  type State,
+  type Tracker,
+} from "./contract.ts";
 
 const API = "/api/2.0/mlflow";
 const JOB_TAG = "verk.job_id";
 const KEY_LENGTH = 250;
-const VALUE_LENGTH = 500; // what servers of every version take
+const VALUE_LENGTH = 500; // accepted by every version
 const PARAMS_AT_ONCE = 100;
 
 const STATES: Record<State, string> = {
@@ -19,7 +28,7 @@ const STATES: Record<State, string> = {
   cancelled: "KILLED",
 };
 
-/** Letters, digits, `_`, `-`, `.`, `/` and blanks are what every version takes in a name. */
+/** Every version accepts letters, digits, `_`, `-`, `.`, `/` and spaces in a name. */
 const nameOf = (key: string) => key.replaceAll(/[^\w\-. /]/g, "_").slice(0, KEY_LENGTH);
 
 async function experimentOf(call: Call, project: string): Promise<string | undefined> {
@@ -39,14 +48,14 @@ async function mustHaveExperiment(call: Call, project: string): Promise<string> 
   return mustPick(accepted(made, "experiments/create"), "experiment_id");
 }
 
-const placeOf = (baseUrl: string, project: string, id: string): Place => ({
+const remoteRunOf = (baseUrl: string, project: string, id: string): RemoteRun => ({
   id,
   project,
   url: `${baseUrl}/#/experiments/${encodeURIComponent(project)}/runs/${encodeURIComponent(id)}`,
 });
 
-const log = async (call: Call, place: Place, batch: object) =>
-  void accepted(await call({ path: `${API}/runs/log-batch`, body: { run_id: place.id, ...batch } }), "runs/log-batch");
+const log = async (call: Call, remote: RemoteRun, batch: object) =>
+  void accepted(await call({ path: `${API}/runs/log-batch`, body: { run_id: remote.id, ...batch } }), "runs/log-batch");
 
 export const mlflow: Tracker = {
   /** `name:password` for a server with basic authentication, else a token. */
@@ -62,7 +71,7 @@ export const mlflow: Tracker = {
     const search = { experiment_ids: [experiment], filter: `tags."${JOB_TAG}" = '${jobId}'`, max_results: 1 };
     const found = accepted(await call({ path: `${API}/runs/search`, body: search }), "runs/search");
     const known = pick(found, "runs", 0, "info", "run_id");
-    if (typeof known === "string") return placeOf(baseUrl, experiment, known);
+    if (typeof known === "string") return remoteRunOf(baseUrl, experiment, known);
     const tags = [
       { key: JOB_TAG, value: jobId },
       { key: "verk.method", value: method },
@@ -71,11 +80,11 @@ export const mlflow: Tracker = {
     ];
     const run = { experiment_id: experiment, run_name: name, start_time: createdAt, tags };
     const made = accepted(await call({ path: `${API}/runs/create`, body: run }), "runs/create");
-    return placeOf(baseUrl, experiment, mustPick(made, "run", "info", "run_id"));
+    return remoteRunOf(baseUrl, experiment, mustPick(made, "run", "info", "run_id"));
   },
 
-  async has(call, place) {
-    const run = accepted(await call({ path: `${API}/runs/get?run_id=${encodeURIComponent(place.id)}` }), "runs/get");
+  async has(call, remote) {
+    const run = accepted(await call({ path: `${API}/runs/get?run_id=${encodeURIComponent(remote.id)}` }), "runs/get");
     const metrics = pick(run, "run", "data", "metrics");
     const newest = new Map<string, number>();
     for (const metric of Array.isArray(metrics) ? metrics : [])
@@ -83,22 +92,22 @@ export const mlflow: Tracker = {
     return newest;
   },
 
-  async tellParams(call, place, params) {
+  async sendParams(call, remote, params) {
     const all = Object.entries(params).map(([key, value]) => ({
       key: nameOf(key),
       value: value.slice(0, VALUE_LENGTH),
     }));
     for (let i = 0; i < all.length; i += PARAMS_AT_ONCE)
-      await log(call, place, { params: all.slice(i, i + PARAMS_AT_ONCE) });
+      await log(call, remote, { params: all.slice(i, i + PARAMS_AT_ONCE) });
   },
 
-  async tellPoints(call, place, points) {
-    await log(call, place, { metrics: points.flatMap(metricsOf) });
+  async sendPoints(call, remote, points) {
+    await log(call, remote, { metrics: points.flatMap(metricsOf) });
   },
 
-  async tellState(call, place, state, at) {
+  async sendState(call, remote, state, at) {
     const ended = state === "queued" || state === "running" ? {} : { end_time: at };
-    const body = { run_id: place.id, status: STATES[state], ...ended };
+    const body = { run_id: remote.id, status: STATES[state], ...ended };
     accepted(await call({ path: `${API}/runs/update`, body }), "runs/update");
   },
 };
@@ -106,7 +115,7 @@ export const mlflow: Tracker = {
 const metricsOf = ({ step, time, values }: Point) =>
   Object.entries(values).map(([key, value]) => ({ key: nameOf(key), value, timestamp: time, step }));
 
-/** What of these the tracker has not: a point whose every value is there is left out. */
+/** The values that the tracker does not have yet. */
 export function missing(points: readonly Point[], newest: ReadonlyMap<string, number>): Point[] {
   return points.flatMap((point) => {
     const values = Object.entries(point.values).filter(([key]) => point.step > (newest.get(nameOf(key)) ?? -1));

@@ -3,15 +3,15 @@ import type { State } from "./contract.ts";
 import { missing } from "./mlflow.ts";
 import { firstFew, flatten, givesUp, nextPiece, pauseAfter, stateOf } from "./plan.ts";
 
-const told = { isOpen: true, paramsTold: true, stateTold: "running", toldAt: 0 };
+const told = { isOpen: true, paramsSent: true, stateSent: "running", sentAt: 0 };
 const running = { state: "running" as State, hasPoints: false, beats: false };
 
 test.each([
-  ["first the run is opened", { ...told, isOpen: false, paramsTold: false }, { ...running, hasPoints: true }, "open"],
-  ["then its parameters are told", { ...told, paramsTold: false }, { ...running, hasPoints: true }, "params"],
+  ["first the run is opened", { ...told, isOpen: false, paramsSent: false }, { ...running, hasPoints: true }, "open"],
+  ["then its parameters are told", { ...told, paramsSent: false }, { ...running, hasPoints: true }, "params"],
   ["points come before an end", told, { ...running, state: "failed" as State, hasPoints: true }, "points"],
   ["an end comes last", told, { ...running, state: "failed" as State }, "state"],
-  ["and then nothing", { ...told, stateTold: "failed" }, { ...running, state: "failed" as State }, "nothing"],
+  ["and then nothing", { ...told, stateSent: "failed" }, { ...running, state: "failed" as State }, "nothing"],
   ["what runs is looked at again", told, running, "wait"],
   ["a tracker that needs it hears that it lives", told, { ...running, beats: true }, "beat"],
 ] as const)("%s", (_name, run, job, piece) => {

@@ -4,21 +4,21 @@ import { area } from "../../http/auth.ts";
 import { keepOpen } from "../../http/connection.ts";
 import { describe } from "../../http/openapi.ts";
 import { Deleted } from "../../lib/schema.ts";
-import { tryOut } from "./check.ts";
+import { testTracker } from "./check.ts";
 import { ID, PutTracker, TrackerIntegration, TrackerTest } from "./schema.ts";
-import * as settings from "./service.ts";
+import * as tracker from "./service.ts";
 
 export const routes = (ctx: Ctx) => {
   const { authed, takes } = area(ctx, "account");
-  const own = (workspaceId: string) => settings.mustGet(ctx, workspaceId);
+  const own = (workspaceId: string) => tracker.mustGet(ctx, workspaceId);
   return new Elysia({ prefix: "/v1/settings/integrations/tracker", tags: ["Settings"] })
     .use(authed)
     .put(
       "",
       ({ principal, body, set }) => {
-        const { row, created } = settings.put(ctx, principal.workspaceId, body);
+        const { row, created } = tracker.put(ctx, principal.workspaceId, body);
         set.status = created ? 201 : 200;
-        return settings.shown(ctx, row);
+        return tracker.show(ctx, row);
       },
       {
         ...takes(PutTracker),
@@ -29,20 +29,20 @@ export const routes = (ctx: Ctx) => {
         ),
       },
     )
-    .get("", ({ principal }) => settings.shown(ctx, own(principal.workspaceId)), {
-      detail: describe("Get the experiment tracker and how it goes", { 200: TrackerIntegration }),
+    .get("", ({ principal }) => tracker.show(ctx, own(principal.workspaceId)), {
+      detail: describe("Get the experiment tracker and the state of its runs", { 200: TrackerIntegration }),
     })
     .delete(
       "",
       ({ principal }) => {
-        settings.remove(ctx, principal.workspaceId);
+        tracker.remove(ctx, principal.workspaceId);
         return { id: ID, object: "tracker_integration", deleted: true };
       },
       {
         detail: describe(
           "Remove the experiment tracker",
           { 200: Deleted("tracker_integration") },
-          { description: "Future jobs are not logged. One that the tracker knows is logged to its end." },
+          { description: "Future jobs are not logged. Jobs that already have a run are logged to their end." },
         ),
       },
     )
@@ -50,13 +50,13 @@ export const routes = (ctx: Ctx) => {
       "/test",
       ({ request, principal }) => {
         keepOpen(ctx, request);
-        return tryOut(ctx, own(principal.workspaceId));
+        return testTracker(ctx, own(principal.workspaceId));
       },
       {
         detail: describe(
-          "Try the experiment tracker out",
+          "Test the experiment tracker",
           { 200: TrackerTest },
-          { description: "Asks it whether it would take runs; nothing is written there." },
+          { description: "Asks the tracker whether it would accept runs. Nothing is written there." },
         ),
       },
     );

@@ -18,7 +18,9 @@ export const TrackerIntegration = later(() =>
       secret_name: z.string().nullable(),
       runs: z
         .object({ pending: z.int(), failing: z.int(), given_up: z.int() })
-        .describe("Jobs that have something left to tell; those of them whose last try failed; those that gave up"),
+        .describe(
+          "Jobs that still have something to report; those of them whose last report failed; jobs whose reporting was given up",
+        ),
       last_error: z.object({ message: z.string(), job_id: z.string(), at: DateTime }).nullable(),
       created_at: DateTime,
       updated_at: DateTime,
@@ -44,7 +46,7 @@ export const PutTracker = z
       .regex(NAME)
       .nullable()
       .default(null)
-      .describe("The secret with the key: MLflow takes a token or name:password; null: none is needed"),
+      .describe("Name of the secret that holds the key. MLflow takes a token or name:password. null: no key is needed"),
   })
   .meta({ id: "PutTrackerIntegration" });
 export type PutTracker = z.infer<typeof PutTracker>;
@@ -58,7 +60,9 @@ export const TrackerTest = later(() =>
       error: z
         .object({ code: z.enum(["denied", "refused", "unavailable"]), message: z.string() })
         .nullable()
-        .describe("denied: the key; refused: the address or project; unavailable: nobody answered well"),
+        .describe(
+          "denied: the key is wrong; refused: the address or project is wrong; unavailable: no good answer came",
+        ),
     })
     .meta({ id: "TrackerIntegrationTest" }),
 );
@@ -66,7 +70,7 @@ export type TrackerTest = z.infer<typeof TrackerTest>;
 
 export const present = (
   row: IntegrationRow,
-  seen: Pick<TrackerIntegration, "runs" | "last_error">,
+  status: Pick<TrackerIntegration, "runs" | "last_error">,
 ): TrackerIntegration => ({
   object: "tracker_integration",
   id: ID,
@@ -74,7 +78,7 @@ export const present = (
   base_url: row.baseUrl,
   project: row.project,
   secret_name: row.secretName,
-  ...seen,
+  ...status,
   created_at: isoTime(row.createdAt),
   updated_at: isoTime(row.updatedAt),
 });

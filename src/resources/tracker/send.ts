@@ -1,37 +1,33 @@
-/** The loop that tells trackers. A tick starts what may start and does not wait for it. */
+/** The loop that reports to trackers. A tick starts what may start and does not wait for it. */
 import { and, asc, eq, lte, min } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
-import { type Lane, type Live, liveOf } from "./live.ts";
+import type { Destination } from "./live.ts";
 import { pauseAfter } from "./plan.ts";
+import { report } from "./report.ts";
 import { trackerRuns } from "./table.ts";
-import { tell } from "./tell.ts";
 
-const MOST_LANES = 16;
-const LANE_RUNS = 100;
-const LANE_MS = 30_000;
+const MOST_DESTINATIONS = 16;
+const TURN_RUNS = 100;
+const TURN_MS = 30_000;
 
-type Destination = { workspaceId: string; baseUrl: string };
+type Address = { workspaceId: string; baseUrl: string };
 
 export function track(ctx: Ctx): void {
-  const live = liveOf(ctx.db);
+  const { tracker } = ctx.state;
   const now = ctx.clock.now();
-  for (const to of destinations(ctx, now)) {
-    if (live.flights.size >= MOST_LANES || live.closing.signal.aborted) return;
-    const lane = laneOf(live, to);
-    if (lane.isAtWork || lane.restUntil > now) continue;
-    lane.isAtWork = true;
-    const flight = drive(ctx, live, lane, to)
-      .catch((error) => ctx.log.error("trackers could not be told", { error }))
-      .finally(() => {
-        lane.isAtWork = false;
-        live.flights.delete(flight);
-      });
-    live.flights.add(flight);
+  for (const address of dueAddresses(ctx, now)) {
+    if (tracker.running >= MOST_DESTINATIONS || tracker.signal.aborted) return;
+    const destination = tracker.destination(address.workspaceId, address.baseUrl);
+    if (destination.isBusy || destination.restUntil > now) continue;
+    const work = reportDue(ctx, destination, address).catch((error) =>
+      ctx.log.error("reporting to a tracker failed", { error }),
+    );
+    tracker.run(destination, work);
   }
 }
 
-/** Those with something due, who waited longest first. */
-function destinations(ctx: Ctx, now: number): Destination[] {
+/** Addresses with something due. Those that waited longest come first. */
+function dueAddresses(ctx: Ctx, now: number): Address[] {
   const { workspaceId, baseUrl, nextAt } = trackerRuns;
   return ctx.db
     .select({ workspaceId, baseUrl })
@@ -42,14 +38,7 @@ function destinations(ctx: Ctx, now: number): Destination[] {
     .all();
 }
 
-function laneOf({ lanes }: Live, { workspaceId, baseUrl }: Destination): Lane {
-  const key = `${workspaceId} ${baseUrl}`;
-  const lane = lanes.get(key) ?? { isAtWork: false, failures: 0, restUntil: 0 };
-  lanes.set(key, lane);
-  return lane;
-}
-
-async function drive(ctx: Ctx, live: Live, lane: Lane, { workspaceId, baseUrl }: Destination): Promise<void> {
+async function reportDue(ctx: Ctx, destination: Destination, { workspaceId, baseUrl }: Address): Promise<void> {
   const begun = ctx.clock.now();
   const { jobId, nextAt } = trackerRuns;
   const due = ctx.db
@@ -57,15 +46,15 @@ async function drive(ctx: Ctx, live: Live, lane: Lane, { workspaceId, baseUrl }:
     .from(trackerRuns)
     .where(and(eq(trackerRuns.workspaceId, workspaceId), eq(trackerRuns.baseUrl, baseUrl), lte(nextAt, begun)))
     .orderBy(asc(nextAt))
-    .limit(LANE_RUNS)
+    .limit(TURN_RUNS)
     .all();
   for (const run of due) {
-    if (live.closing.signal.aborted || ctx.clock.now() - begun > LANE_MS) return;
-    if ((await tell(ctx, live, run.jobId)) === "down") {
-      lane.failures += 1;
-      lane.restUntil = ctx.clock.now() + pauseAfter(lane.failures);
+    if (ctx.state.tracker.signal.aborted || ctx.clock.now() - begun > TURN_MS) return;
+    if ((await report(ctx, run.jobId)) === "down") {
+      destination.failures += 1;
+      destination.restUntil = ctx.clock.now() + pauseAfter(destination.failures);
       return;
     }
-    lane.failures = 0;
+    destination.failures = 0;
   }
 }

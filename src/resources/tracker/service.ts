@@ -1,4 +1,4 @@
-/** The experiment tracker of a workspace: where it is, and which jobs are told to it. `send.ts` does the telling. */
+/** The experiment tracker of a workspace, and the jobs that are reported to it. `send.ts` reports. */
 import { and, count, desc, eq, isNotNull, isNull, or, sql } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { emit } from "../../events/emit.ts";
@@ -19,11 +19,15 @@ const insertRun = preparedInsert(trackerRuns);
 
 export function mustGet(ctx: Pick<Ctx, "db">, workspaceId: string): IntegrationRow {
   const row = byWorkspace(ctx.db, { workspaceId });
-  if (!row) throw new AppError("resource_not_found", "No tracker is set up: PUT one first");
+  if (!row)
+    throw new AppError(
+      "resource_not_found",
+      "No tracker is set up. Set one up with PUT /v1/settings/integrations/tracker",
+    );
   return row;
 }
 
-export function shown(ctx: Ctx, row: IntegrationRow): TrackerIntegration {
+export function show(ctx: Ctx, row: IntegrationRow): TrackerIntegration {
   const { workspaceId, lastError, nextAt, jobId, updatedAt } = trackerRuns;
   const own = eq(workspaceId, row.workspaceId);
   const many = (where: ReturnType<typeof and>) =>
@@ -45,7 +49,7 @@ export function shown(ctx: Ctx, row: IntegrationRow): TrackerIntegration {
   });
 }
 
-/** Creates or replaces. Jobs that the tracker has not heard of follow; the others stay where they are. */
+/** Creates or replaces the integration. Jobs without a run move to the new tracker; the others stay where they are. */
 export function put(ctx: Ctx, workspaceId: string, input: PutTracker): { row: IntegrationRow; created: boolean } {
   requireUsable(ctx, workspaceId, input);
   const now = ctx.clock.now();
@@ -73,12 +77,12 @@ function requireUsable(ctx: Ctx, workspaceId: string, input: PutTracker) {
   const refuse = (param: string, message: string) =>
     new AppError("schema", `${param}: ${message}`, { param: `/${param}` });
   if (input.type === "wandb" && !/^[^/]+(\/[^/]+)?$/.test(input.project))
-    throw refuse("project", "expected project or entity/project");
+    throw refuse("project", "must be project or entity/project");
   const verdict = judgeUrl(input.base_url, networkPolicy(ctx.config.network), { allowHttp: true });
   if (!verdict.allowed)
     throw new AppError(
       "url_not_allowed",
-      `base_url: ${verdict.reason}. Others than public addresses are allowed by network.allow or network.allow_private in the server's configuration alone`,
+      `base_url: ${verdict.reason}. Use a public address, or ask the operator to allow this one with network.allow or network.allow_private`,
       { param: "/base_url" },
     );
   if (input.secret_name === null) return;
@@ -90,7 +94,7 @@ function requireUsable(ctx: Ctx, workspaceId: string, input: PutTracker) {
   }
 }
 
-/** What has not ended, or was given up, is tried again, at once. */
+/** Runs that have not ended, and runs that were given up, are reported again at once. */
 function redirect(tx: Tx, row: IntegrationRow, now: number) {
   const { type, baseUrl, project, secretName, workspaceId } = row;
   const unfinished = and(
@@ -100,18 +104,18 @@ function redirect(tx: Tx, row: IntegrationRow, now: number) {
   const anew = { failures: 0, refusals: 0, failingSince: null, nextAt: now, updatedAt: now };
   const update = (set: object, where: ReturnType<typeof and>) =>
     tx.update(trackerRuns).set(set).where(and(unfinished, where)).run();
-  update({ type, baseUrl, project, secretName }, isNull(trackerRuns.place));
+  update({ type, baseUrl, project, secretName }, isNull(trackerRuns.remote));
   update({ secretName }, and(eq(trackerRuns.type, type), eq(trackerRuns.baseUrl, baseUrl)));
   update(anew, undefined);
 }
 
-/** Jobs that come are not told any more. One that the tracker knows is told to its end, under the secret of that name. */
+/** Future jobs are not reported. A job that has a run is reported to its end, with the secret of that name. */
 export function remove(ctx: Ctx, workspaceId: string): IntegrationRow {
   return write(ctx.db, (tx) => {
     const row = mustGet({ db: tx }, workspaceId);
     tx.delete(trackerIntegrations).where(eq(trackerIntegrations.workspaceId, workspaceId)).run();
     tx.delete(trackerRuns)
-      .where(and(eq(trackerRuns.workspaceId, workspaceId), isNull(trackerRuns.place)))
+      .where(and(eq(trackerRuns.workspaceId, workspaceId), isNull(trackerRuns.remote)))
       .run();
     const report = { object: "tracker_integration" as const, id: ID, type: row.type, base_url: row.baseUrl };
     emit(tx, "tracker_integration.deleted", { workspaceId, now: ctx.clock.now() }, report);
@@ -119,19 +123,19 @@ export function remove(ctx: Ctx, workspaceId: string): IntegrationRow {
   });
 }
 
-/** For a workspace that goes; its jobs take their own rows along. */
+/** For a workspace that is being deleted. Rows of its runs are deleted with the jobs. */
 export function removeAll(ctx: Ctx, workspaceId: string) {
   if (byWorkspace(ctx.db, { workspaceId })) remove(ctx, workspaceId);
 }
 
-/** In the commit that makes a job: whether it is told to a tracker is decided then. */
+/** Runs in the commit that creates a job, which decides whether the job is reported to a tracker. */
 export function follow(tx: Tx, job: { id: string; workspaceId: string }, now: number) {
   const row = byWorkspace(tx, { workspaceId: job.workspaceId });
   if (!row) return;
   const { type, baseUrl, project, secretName, workspaceId } = row;
   insertRun(tx, {
     ...{ jobId: job.id, workspaceId, type, baseUrl, project, secretName },
-    ...{ place: null, paramsTold: false, stepTold: -1, pointsTold: 0, stateTold: null, toldAt: null },
+    ...{ remote: null, paramsSent: false, lastStepSent: -1, pointsSent: 0, stateSent: null, sentAt: null },
     ...{ failures: 0, refusals: 0, failingSince: null, lastError: null },
     ...{ nextAt: now, createdAt: now, updatedAt: now },
   });

@@ -1,7 +1,7 @@
 import { integer, sqliteTable, text } from "drizzle-orm/sqlite-core";
 import { trainingJobs } from "../training_jobs/table.ts";
 import { workspaces } from "../workspaces/table.ts";
-import { type Place, TRACKER_TYPES } from "./contract.ts";
+import { type RemoteRun, TRACKER_TYPES } from "./contract.ts";
 
 const destination = {
   type: text("type", { enum: TRACKER_TYPES }).notNull(),
@@ -26,12 +26,12 @@ export const trackerRuns = sqliteTable("tracker_runs", {
     .references(() => trainingJobs.id, { onDelete: "cascade" }),
   workspaceId: text("workspace_id").notNull(),
   ...destination,
-  place: text("place", { mode: "json" }).$type<Place>(),
-  paramsTold: integer("params_told", { mode: "boolean" }).notNull(),
-  stepTold: integer("step_told").notNull(),
-  pointsTold: integer("points_told").notNull(),
-  stateTold: text("state_told"),
-  toldAt: integer("told_at"),
+  remote: text("place", { mode: "json" }).$type<RemoteRun>(),
+  paramsSent: integer("params_told", { mode: "boolean" }).notNull(),
+  lastStepSent: integer("step_told").notNull(),
+  pointsSent: integer("points_told").notNull(),
+  stateSent: text("state_told"),
+  sentAt: integer("told_at"),
   failures: integer("failures").notNull(),
   refusals: integer("refusals").notNull(),
   failingSince: integer("failing_since"),

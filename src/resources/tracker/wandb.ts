@@ -1,8 +1,17 @@
 /**
- * The wire that Weights & Biases' own client speaks: a mutation that makes or changes a run by a name that we choose,
- * and a stream of lines with their offset. Both may be sent again and change nothing.
+ * The protocol of Weights & Biases' own client: a mutation that creates or changes a run by a name that we choose, and
+ * a stream of lines with their offset. Sending either again changes nothing.
  */
-import { accepted, type Call, mustPick, type Place, type Point, pick, type Tracker, TrackerError } from "./contract.ts";
+import {
+  accepted,
+  type Call,
+  mustPick,
+  type Point,
+  pick,
+  type RemoteRun,
+  type Tracker,
+  TrackerError,
+} from "./contract.ts";
 
 const UPSERT = `mutation UpsertBucket($name: String!, $project: String, $entity: String, $displayName: String, $config: JSONString, $jobType: String) {
   upsertBucket(input: {name: $name, modelName: $project, entityName: $entity, displayName: $displayName, config: $config, jobType: $jobType}) {
@@ -19,20 +28,20 @@ async function graphql(call: Call, query: string, variables: object): Promise<un
   throw new TrackerError(denied ? "denied" : "refused", `graphql: ${String(error).slice(0, 300)}`);
 }
 
-/** `entity/project`, or a project of whoever the key belongs to. */
+/** `entity/project`, or a project of the key's owner. */
 function partsOf(project: string): { entity: string | null; project: string } {
   const [first = "", second] = project.split("/");
   return second === undefined ? { entity: null, project: first } : { entity: first, project: second };
 }
 
-/** The service's pages have another host than its API; elsewhere they are one. */
+/** The public service has its pages on another host than its API. */
 const pagesOf = (baseUrl: string) => (baseUrl === "https://api.wandb.ai" ? "https://wandb.ai" : baseUrl);
 
-/** Ours, so that a second try finds the first: letters and digits alone. */
+/** We choose the name, so that a retry finds the first run. Letters and digits only. */
 const runName = (jobId: string) => jobId.replace(/^job_/, "");
 
-async function stream(call: Call, place: Place, body: object): Promise<void> {
-  const path = `/files/${place.project.split("/").map(encodeURIComponent).join("/")}/${place.id}/file_stream`;
+async function stream(call: Call, remote: RemoteRun, body: object): Promise<void> {
+  const path = `/files/${remote.project.split("/").map(encodeURIComponent).join("/")}/${remote.id}/file_stream`;
   accepted(await call({ path, body }), "file_stream");
 }
 
@@ -41,7 +50,8 @@ export const wandb: Tracker = {
 
   async check(call) {
     const viewer = pick(await graphql(call, VIEWER, {}), "viewer", "id");
-    if (viewer === undefined || viewer === null) throw new TrackerError("denied", "The tracker does not know this key");
+    if (viewer === undefined || viewer === null)
+      throw new TrackerError("denied", "The tracker does not accept this key. Check the secret");
   },
 
   async open(call, { jobId, name, method, project }, baseUrl) {
@@ -53,26 +63,26 @@ export const wandb: Tracker = {
     return { id, project: at, url: `${pagesOf(baseUrl)}/${at}/runs/${id}` };
   },
 
-  async tellParams(call, place, params) {
+  async sendParams(call, remote, params) {
     const config = Object.fromEntries(Object.entries(params).map(([key, value]) => [key, { value }]));
-    const variables = { name: place.id, ...partsOf(place.project), config: JSON.stringify(config) };
+    const variables = { name: remote.id, ...partsOf(remote.project), config: JSON.stringify(config) };
     await graphql(call, UPSERT, variables);
   },
 
-  async tellPoints(call, place, points, told) {
+  async sendPoints(call, remote, points, sent) {
     const last = points.at(-1);
     if (!last) return;
-    const history = { offset: told, content: points.map((point) => JSON.stringify(lineOf(point))) };
+    const history = { offset: sent, content: points.map((point) => JSON.stringify(lineOf(point))) };
     const summary = { offset: 0, content: [JSON.stringify(lineOf(last))] };
-    await stream(call, place, { files: { "wandb-history.jsonl": history, "wandb-summary.json": summary } });
+    await stream(call, remote, { files: { "wandb-history.jsonl": history, "wandb-summary.json": summary } });
   },
 
-  async tellState(call, place, state) {
-    if (state === "queued" || state === "running") return; // it sees that a run goes on by what comes
-    await stream(call, place, { complete: true, exitcode: state === "completed" ? 0 : 1 });
+  async sendState(call, remote, state) {
+    if (state === "queued" || state === "running") return; // a run that receives lines counts as running
+    await stream(call, remote, { complete: true, exitcode: state === "completed" ? 0 : 1 });
   },
 
-  beat: (call, place) => stream(call, place, {}),
+  beat: (call, remote) => stream(call, remote, {}),
 };
 
 const lineOf = ({ step, time, values }: Point) => ({ ...values, _step: step, _timestamp: time / 1000 });

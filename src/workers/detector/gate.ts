@@ -2,7 +2,7 @@
  * Limits the bytes of pixels in memory. Requests wait in order, so that small images do not starve a large one. One
  * image may use the whole limit, never more.
  */
-import { ClientLeft } from "../../lib/client_left.ts";
+import { ClientLeft } from "../../lib/net/client_left.ts";
 
 type Waiting = { amount: number; admit: () => void };
 

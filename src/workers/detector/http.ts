@@ -1,6 +1,6 @@
 /** The worker's HTTP interface on its unix socket: `POST /score`, `GET /health`, `GET /stats`. */
 
-import { CLIENT_LEFT_STATUS, ClientLeft } from "../../lib/client_left.ts";
+import { CLIENT_LEFT_STATUS, ClientLeft } from "../../lib/net/client_left.ts";
 import { MODELS, ModelName, type Refused } from "../protocol_detector.ts";
 import { Refusal } from "./refusal.ts";
 import { score } from "./score.ts";

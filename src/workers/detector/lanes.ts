@@ -1,6 +1,6 @@
 /** The lanes and the requests that wait for one. */
 
-import { ClientLeft } from "../../lib/client_left.ts";
+import { ClientLeft } from "../../lib/net/client_left.ts";
 import { compiled } from "../../native/bundle/embedded.ts";
 import type { ModelName } from "../protocol_detector.ts";
 import { join, type Part, stretches, takeBatch } from "./batch.ts";

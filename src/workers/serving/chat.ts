@@ -2,7 +2,7 @@
 
 import type { ChatCompletionRequest, FinishReason } from "../../lib/chat/chat_completion.ts";
 import { AppError } from "../../lib/errors.ts";
-import { SSE_DONE } from "../../lib/sse.ts";
+import { SSE_DONE } from "../../lib/net/sse.ts";
 import { type ChatChoice, chatCompletion, createChunkWriter, newToolCall, type ToolCallOut } from "./answer.ts";
 import type { CallParser, Parsed } from "./call_parsers.ts";
 import { BadGrammar, type Delta, type Generation, type Run } from "./engine/types.ts";

@@ -2,7 +2,7 @@
 
 import type { Completion, CompletionLogprobs, CompletionRequest } from "../../lib/chat/completion.ts";
 import type { Texts } from "../../lib/chat/texts.ts";
-import { SSE_DONE } from "../../lib/sse.ts";
+import { SSE_DONE } from "../../lib/net/sse.ts";
 import { finite, type Head } from "./answer.ts";
 import type { Delta, Run, TokenLogprob } from "./engine/types.ts";
 import { promptTokens, roomFor } from "./prompt.ts";

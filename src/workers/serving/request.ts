@@ -1,6 +1,6 @@
 /** The context of every request in the worker, and its duties when the request ends. */
-import { ClientLeft } from "../../lib/client_left.ts";
 import { AppError } from "../../lib/errors.ts";
+import { ClientLeft } from "../../lib/net/client_left.ts";
 import type { Delta, Engine, Run, Sampling } from "./engine/types.ts";
 import { createQuoting, type Quotes } from "./prompt.ts";
 import { type ChatTemplate, createChatTemplate } from "./template.ts";

@@ -2,8 +2,8 @@
  * Server-sent events, flushed at once. The response begins with the first event, so that an earlier error has its own
  * status. A later error is an event in the error envelope, without [DONE].
  */
-import { ClientLeft } from "../../lib/client_left.ts";
-import { SSE_HEADERS, sseError } from "../../lib/sse.ts";
+import { ClientLeft } from "../../lib/net/client_left.ts";
+import { SSE_HEADERS, sseError } from "../../lib/net/sse.ts";
 import type { Exchange } from "./request.ts";
 
 const MAX_UNREAD = 16 * 1024 * 1024; // in characters: a client that is this far behind does not read

@@ -2,7 +2,7 @@
 import { eq, lt, sql } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import { type PageQuery, page } from "../../../http/answer/pagination.ts";
-import { CLIENT_LEFT_STATUS } from "../../../lib/client_left.ts";
+import { CLIENT_LEFT_STATUS } from "../../../lib/net/client_left.ts";
 import { afterCommit, prepared, write } from "../../../platform/db/db.ts";
 import { gradually } from "../../../platform/db/gradually.ts";
 import { preparedInsert } from "../../../platform/db/row.ts";

@@ -1,6 +1,8 @@
 /** Relays a worker's answer to the client as it comes. If the worker dies, the stream ends with an error event. */
+
 import type { AppError } from "../../../lib/errors.ts";
-import { sseError } from "../../../lib/sse.ts";
+import { ClientLeft } from "../../../lib/net/client_left.ts";
+import { sseError } from "../../../lib/net/sse.ts";
 
 const encoder = new TextEncoder();
 
@@ -48,7 +50,7 @@ export function relay(source: AsyncIterator<Uint8Array>, hooks: Hooks): Readable
     cancel() {
       left = true;
       hooks.onLeave();
-      hooks.onEnd(new Error("the client left"));
+      hooks.onEnd(new ClientLeft());
       source.return?.().catch(() => {}); // the source ends by itself; its error has no reader
     },
   });

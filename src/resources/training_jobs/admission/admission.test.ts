@@ -277,7 +277,7 @@ test("credit below the estimate is 402, unless max_cost_usd is lower", async () 
   const long = { hyperparameters: { max_steps: 10_000_000 } };
   const { status, body } = await app.post(long);
   expect([status, body.error.code]).toEqual([402, "insufficient_credits"]);
-  expect(body.error.message).toMatch(/has \$0\.000010 left, and this takes about \$[\d.]+: have credit granted/);
+  expect(body.error.message).toMatch(/has \$0\.000010 left, and this costs about \$[\d.]+: ask the operator/);
   const made = await app.post({ ...long, max_cost_usd: 0.00001 });
   expect(made.status).toBe(201);
   await app.call("POST", `/v1/training_jobs/${made.body.id}/cancel`);

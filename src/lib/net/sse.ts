@@ -1,5 +1,5 @@
 /** Server-sent events as text. */
-import { type AppError, errorBody } from "./errors.ts";
+import { type AppError, errorBody } from "../errors.ts";
 
 /** A message with an id alone moves the reader's place: it reports no event, and a reader that reconnects sends the id. */
 export type SseMessage = { id?: string; event?: string; data: unknown } | { id: string } | { comment: string };
